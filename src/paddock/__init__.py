@@ -1,0 +1,3 @@
+"""Paddock: disposable compute, durable memory for AI agents."""
+
+__version__ = "0.1.0"
