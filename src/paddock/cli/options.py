@@ -1,0 +1,14 @@
+"""Options that verbs share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+File = Annotated[Path, typer.Option("--file", "-f", help="The file that says what you want.")]
+Only = Annotated[list[str] | None, typer.Option("--only", help="Only this agent; may be given again.")]
+Json = Annotated[bool, typer.Option("--json", help="For machines.")]
+
+DEFAULT_FILE = Path("paddock.yaml")

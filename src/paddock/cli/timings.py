@@ -1,0 +1,18 @@
+"""``paddock timings``: where did the time go?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from paddock.cli import app
+
+
+@app.command()
+def timings(last: Annotated[int, typer.Option("--last", min=1, help="How many runs.")] = 5) -> None:
+    """Show the phases of the last runs side by side, in seconds."""
+    from paddock.run.journal import past_runs
+    from paddock.run.timings import table
+
+    print(table(past_runs(last)))

@@ -1,0 +1,75 @@
+"""A machine over ssh, by the OpenSSH client: the person's agent, config and jump hosts keep working."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from paddock import process
+from paddock.guests import Unreachable
+from paddock.process import Result
+
+_OPTIONS: Final = (
+    "BatchMode=yes",
+    "ConnectTimeout=10",
+    # A long silent command survives; a cut link is noticed.
+    "ServerAliveInterval=30",
+    "ServerAliveCountMax=3",
+    "LogLevel=ERROR",
+)
+_SSH_FAILED: Final = 255  # ssh's own exit code; a remote program may use it too, but none of ours does
+
+
+@dataclass(frozen=True)
+class SshGuest:
+    """Runs programs on another machine. A known host key is insisted on; without one known_hosts decides."""
+
+    name: str
+    address: str
+    user: str = "root"
+    port: int = 22
+    key: Path | None = None
+    host_key: str | None = None
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
+        with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
+            options = [*_OPTIONS, *self._trust(Path(folder))]
+            command = [
+                "ssh",
+                *(word for option in options for word in ("-o", option)),
+                *(["-i", str(self.key), "-o", "IdentitiesOnly=yes"] if self.key else []),
+                *("-p", str(self.port), "-l", self.user, self.address, "--", shlex.join(argv)),
+            ]
+            result = process.run(command, stdin=stdin, deadline=deadline)
+        if result.code == _SSH_FAILED:
+            said = result.err.strip().splitlines()
+            raise Unreachable(f"{self.name} cannot be reached over ssh at {self.address}: {said[-1] if said else '-'}")
+        return result
+
+    def _trust(self, folder: Path) -> list[str]:
+        if self.host_key is None:
+            return ["StrictHostKeyChecking=yes"]
+        # HostKeyAlias: the key belongs to the machine, whatever address it has today.
+        known = folder / "known_hosts"
+        known.write_text(f"{self.name} {self.host_key}\n")
+        return [
+            "StrictHostKeyChecking=yes",
+            f"HostKeyAlias={self.name}",
+            f"UserKnownHostsFile={known}",
+            "GlobalKnownHostsFile=/dev/null",
+            f"HostKeyAlgorithms={self.host_key.split()[0]}",
+        ]
+
+
+def scan_host_key(address: str, port: int = 22) -> str | None:
+    """Return the ed25519 host key that answers at an address, or None while nothing does."""
+    result = process.run(["ssh-keyscan", "-T", "2", "-t", "ed25519", "-p", str(port), address], deadline=10)
+    for line in result.out.splitlines():
+        parts = line.split()
+        if len(parts) == 3 and parts[1] == "ssh-ed25519":
+            return " ".join(parts[1:])
+    return None

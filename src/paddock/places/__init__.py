@@ -1,0 +1,98 @@
+"""Where machines are. A place knows machines and volumes, and nothing of what runs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from paddock.guests import Guest
+from paddock.plan.step import Action, Refusal, Step
+from paddock.spec.models import AgentSpec, PlaceSpec
+
+Seen = TypeVar("Seen")
+Got = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class MachineWant:
+    """The machine an agent needs, in a place's own words."""
+
+    agent: str
+    spec: AgentSpec
+    state_path: str  # where the runtime wants the state
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What can be said of an agent's machine at a glance."""
+
+    name: str
+    status: str  # running, stopped, absent
+    address: str | None
+    state: str  # where the state is, in the place's words
+
+
+@dataclass(frozen=True)
+class MachinePlan:
+    """A place's part of a plan."""
+
+    steps: Sequence[Step] = ()
+    refusals: Sequence[Refusal] = ()
+    notes: Sequence[str] = ()
+
+
+class Place(Protocol, Generic[Seen]):
+    """Machines and volumes somewhere."""
+
+    @property
+    def mounts_state(self) -> bool:
+        """Whether the state is a volume that must be mounted before anything may write to it."""
+        ...
+
+    @property
+    def keeps_machine(self) -> bool:
+        """Whether the machine was there before Paddock and stays when the agent goes."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+    def observe(self) -> Seen:
+        """Read what is there. Changes nothing."""
+        ...
+
+    def up(self, want: MachineWant, seen: Seen) -> MachinePlan:
+        """The steps to a running machine with its state in place. Pure."""
+        ...
+
+    def down(self, want: MachineWant, seen: Seen) -> MachinePlan:
+        """The steps to no machine, with the state kept. Pure."""
+        ...
+
+    def machine(self, want: MachineWant, seen: Seen) -> Machine:
+        """The machine as it was seen."""
+        ...
+
+    def perform(self, action: Action, got: Got) -> Got:
+        """Carry out a step's action; returns what later steps may refer to."""
+        ...
+
+    def guest(self, want: MachineWant, seen: Seen, got: Got) -> Guest | None:
+        """The channel to the machine as it was seen, or as a run has brought it up since."""
+        ...
+
+
+def place_for(name: str, spec: PlaceSpec, folder: Path, story: Callable[[str], None]) -> Place[Any]:
+    """Return the place a file describes; ``story`` hears what is worth telling on the way."""
+    if spec.proxmox is not None:
+        from paddock.places.proxmox.place import ProxmoxPlace
+
+        return ProxmoxPlace(spec.proxmox, folder, story)
+    if spec.host is not None:
+        from paddock.places.host import HostPlace
+
+        return HostPlace(name, spec.host, folder)
+    raise AssertionError("the validator lets no place without a kind pass")

@@ -1,0 +1,67 @@
+"""Reading a node: one list, one configuration per container, and the addresses of what is ours."""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from paddock.errors import Refused
+from paddock.places.proxmox.client import ApiError, Client
+from paddock.places.proxmox.mark import Mark
+from paddock.places.proxmox.seen import Container, ProxmoxSeen
+
+_SETTLE_SECONDS: Final = 120
+
+
+def observe(client: Client, story: Callable[[str], None]) -> ProxmoxSeen:
+    """Return what is on the node, once nothing of ours is in the middle of being created or destroyed."""
+    end = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        seen = _read(client)
+        busy = [c for c in seen.containers.values() if c.mark and c.lock]
+        if not busy:
+            return seen
+        if time.monotonic() > end:
+            first = busy[0]
+            raise Refused(
+                f"{first.name} has been locked ({first.lock}) for {_SETTLE_SECONDS} s",
+                hint=f"if no task of the node works on it, run there: pct unlock {first.vmid}",
+            )
+        story(f"{busy[0].name} is locked ({busy[0].lock}); waiting for the node to finish")
+        time.sleep(1)
+
+
+def _read(client: Client) -> ProxmoxSeen:
+    listed = client.get(f"/nodes/{client.node}/lxc")
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        taken = pool.submit(client.get, "/cluster/resources?type=vm")
+        found = list(pool.map(lambda row: _container(client, row), listed))
+    containers = {container.vmid: container for container in found if container}
+    return ProxmoxSeen(containers, frozenset(int(row["vmid"]) for row in taken.result()) | containers.keys())
+
+
+def _container(client: Client, row: dict[str, Any]) -> Container | None:
+    vmid = int(row["vmid"])
+    try:
+        config = client.get(f"/nodes/{client.node}/lxc/{vmid}/config")
+    except ApiError as error:
+        if error.container_missing:
+            return None  # destroyed since the list was made
+        raise
+    running = row["status"] == "running"
+    ours = Mark.from_notes(str(config.get("description", ""))) is not None
+    return Container(vmid, str(row["status"]), config, address(client, vmid) if running and ours else None)
+
+
+def address(client: Client, vmid: int) -> str | None:
+    """Return an address of a running container that other machines can reach, IPv4 before IPv6."""
+    found = [
+        ipaddress.ip_address(entry["ip-address"])
+        for interface in client.get(f"/nodes/{client.node}/lxc/{vmid}/interfaces") or []
+        for entry in interface.get("ip-addresses", [])
+    ]
+    reachable = [each for each in found if not (each.is_loopback or each.is_link_local)]
+    return str(min(reachable, key=lambda each: each.version)) if reachable else None

@@ -1,0 +1,62 @@
+"""A step: one change, why it is needed, what it risks; and the plan they make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Risk(StrEnum):
+    """What a step may disturb."""
+
+    SAFE = "safe"
+    RESTARTS = "restarts"
+    RECREATES = "recreates"
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A value that an earlier step of the same plan will find out."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"<{self.name}>"
+
+
+class Action:
+    """The data of a step, complete enough to perform it; each room has its own."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change."""
+
+    id: str  # names its phase in the journal and in timings
+    title: str
+    reason: str
+    action: Action
+    risk: Risk = Risk.SAFE
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Something Paddock will not do, and what a person can do about it."""
+
+    reason: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that would change for one agent."""
+
+    agent: str
+    steps: Sequence[Step] = ()
+    refusals: Sequence[Refusal] = ()
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def empty(self) -> bool:
+        return not self.steps and not self.refusals

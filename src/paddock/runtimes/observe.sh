@@ -1,0 +1,10 @@
+# Shared by the runtimes' observe scripts, as observe.sh ROOT CODE STATE AGENT: prints what is there, as name=value
+# lines. Changes nothing.
+root=$1 code=$2 state=$3 agent=$4
+echo "generation=$(readlink "$root/current")"
+for tree in "$code"/*/manifest; do
+    [ ! -e "$tree" ] || { tree=${tree%/manifest} && echo "tree=${tree##*/}"; }
+done
+[ ! -e "$root/secrets.env" ] || echo "secrets=$(sha256sum <"$root/secrets.env" | cut -d ' ' -f 1)"
+[ ! -e "$state/.paddock/identity" ] || sed 's/^/state./' "$state/.paddock/identity"
+[ ! -e "$state/.paddock/holder" ] || echo "holder=$(cat "$state/.paddock/holder")"
