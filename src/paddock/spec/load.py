@@ -52,7 +52,8 @@ def parse(text: str, name: str) -> Spec:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        raise BadInput(f"{where}: not valid YAML: {error.problem or error.context}") from None
+        problem = str(error.problem or error.context).partition(" with value")[0]  # it may be a secret
+        raise BadInput(f"{where}: not valid YAML: {problem}") from None
     except (YAMLError, ValueError) as error:
         raise BadInput(f"{name}: not valid YAML: {error}") from None
     if not isinstance(tree, CommentedMap):

@@ -48,8 +48,13 @@ class NodePlanner:
     def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """The steps to a running machine that has its state."""
         try:
-            pet = _pet(want, seen)
-            cattle = _cattle(want, seen)
+            pet = _one(want.agent, Role.PET, seen)
+            cattle = _one(want.agent, Role.CATTLE, seen)
+            _check_numbers(want, pet, cattle, seen)
+            if pet:
+                _check_pet(want, pet)
+            else:
+                _check_no_lost_pet(want.agent, seen)
             ids = _free_ids(seen)
             steps = list(self._pet_steps(want, pet, ids))
             volume = _state_mount(pet).volume if pet else STATE_VOLUME
@@ -63,8 +68,11 @@ class NodePlanner:
             return MachinePlan(refusals=[stop.refusal])
         if not cattle.running:
             steps.append(_start(cattle.vmid, "it is stopped"))
-        if not cattle.running or cattle.address is None or not (cattle.mark and cattle.mark.host_key):
-            steps.append(_reach(cattle.vmid))
+            steps.append(_reach(cattle.vmid, "it starts"))
+        elif cattle.address is None:
+            steps.append(_reach(cattle.vmid, "it has no address yet"))
+        elif not (cattle.mark and cattle.mark.host_key):
+            steps.append(_reach(cattle.vmid, "its host key is not on record"))
         return MachinePlan(steps, notes=notes)
 
     def _pet_steps(self, want: MachineWant, pet: Container | None, ids: Iterator[int]) -> Iterator[Step]:
@@ -72,7 +80,7 @@ class NodePlanner:
             vmid = want.spec.state.pet or next(ids)
             params: dict[str, str | int] = {
                 "ostemplate": self.node.base,
-                "hostname": f"{want.agent}-pet",
+                "hostname": _pet_name(want.agent),
                 "description": str(Mark(want.agent, Role.PET)),
                 "tags": "paddock",
                 "unprivileged": 1,
@@ -113,7 +121,7 @@ class NodePlanner:
             CreateCattle(vmid, params, volume, want.state_path),
         )
         yield _start(vmid, "it is new")
-        yield _reach(vmid)
+        yield _reach(vmid, "it is new")
 
     def _other_base(self, cattle: Container) -> Iterator[str]:
         if cattle.mark and cattle.mark.base != _digest(self.node.base):
@@ -122,12 +130,11 @@ class NodePlanner:
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """The steps to no machine; refused unless the state is seen to be the pet's."""
         try:
-            cattle = _cattle(want, seen)
+            cattle = _one(want.agent, Role.CATTLE, seen)
             if cattle is None:
                 return MachinePlan()
             _check_owns_only_root_disk(cattle)
-            pet = _pet(want, seen)
-            _check_mounts_only_from(pet, cattle)
+            _check_mounts_only_from(_one(want.agent, Role.PET, seen), cattle)
         except _Stop as stop:
             return MachinePlan(refusals=[stop.refusal])
         return MachinePlan(list(_down_steps(cattle)))
@@ -144,28 +151,49 @@ def _down_steps(cattle: Container) -> Iterator[Step]:
     yield Step("cattle.destroy", title, "it owns only its root disk", Destroy(vmid), Risk.RECREATES)
 
 
-def _pet(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
-    pets = seen.ours(want.agent, Role.PET)
-    asked = want.spec.state.pet
-    if len(pets) > 1:
-        raise _Stop(f"{want.agent} has several pets: {', '.join(str(pet.vmid) for pet in pets)}")
-    if not pets:
+def _one(agent: str, role: Role, seen: ProxmoxSeen) -> Container | None:
+    found = seen.ours(agent, role)
+    if len(found) > 1:
+        numbers = ", ".join(str(container.vmid) for container in found)
+        raise _Stop(f"several containers are marked as {role} of {agent}: {numbers}", "remove the mark of all but one")
+    return found[0] if found else None
+
+
+def _check_numbers(want: MachineWant, pet: Container | None, cattle: Container | None, seen: ProxmoxSeen) -> None:
+    for key, asked, found in (
+        ("state.pet", want.spec.state.pet, pet),
+        ("machine.vmid", want.spec.machine.vmid, cattle),
+    ):
+        if asked is None or (found and found.vmid == asked):
+            continue
+        if found:
+            raise _Stop(f"{found.name} is {want.agent}'s, but the file says {key}: {asked}", f"write {found.vmid}")
         if asked in seen.taken:
-            raise _Stop(f"vmid {asked} is taken, and not by the pet of {want.agent}", "choose another state.pet")
-        return None
-    pet = pets[0]
-    if asked not in (None, pet.vmid):
-        raise _Stop(f"the pet of {want.agent} is {pet.vmid}, the file says {asked}", f"write state.pet: {pet.vmid}")
+            raise _Stop(f"{key}: {asked} is taken, and not by {want.agent}", "choose another number, or leave it out")
+
+
+def _check_pet(want: MachineWant, pet: Container) -> None:
     if pet.running:
         raise _Stop(f"{pet.name} is a pet and runs", "stop it: a pet only owns the volume")
     if pet.flag("onboot"):
         raise _Stop(f"{pet.name} is a pet and would start with the node", "set its onboot to 0")
     size = _state_mount(pet).size
     if size is not None and want.spec.state.size < size:
-        raise _Stop(
-            f"the state volume has {size}, the file says {want.spec.state.size}", "nothing shrinks: write the larger"
-        )
-    return pet
+        raise _Stop(f"the state volume has {size}, the file says {want.spec.state.size}", "nothing shrinks")
+
+
+def _check_no_lost_pet(agent: str, seen: ProxmoxSeen) -> None:
+    """A pet whose mark someone removed would otherwise be replaced by one without memory."""
+    for container in seen.containers.values():
+        if container.config.get("hostname") == _pet_name(agent):
+            raise _Stop(
+                f"{container.name} looks like the pet of {agent} but has no readable mark",
+                f"write this line into its notes if it is: {Mark(agent, Role.PET)}",
+            )
+
+
+def _pet_name(agent: str) -> str:
+    return f"{agent}-pet"
 
 
 def _state_mount(pet: Container) -> Mount:
@@ -173,23 +201,6 @@ def _state_mount(pet: Container) -> Mount:
     if not own:
         raise _Stop(f"{pet.name} is a pet without a volume of its own at {MOUNT_KEY}")
     return own[0]
-
-
-def _cattle(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
-    herd = seen.ours(want.agent, Role.CATTLE)
-    asked = want.spec.machine.vmid
-    if len(herd) > 1:
-        raise _Stop(f"{want.agent} has several machines: {', '.join(str(c.vmid) for c in herd)}")
-    if not herd:
-        if asked in seen.taken:
-            raise _Stop(f"vmid {asked} is taken, and not by {want.agent}", "choose another machine.vmid")
-        return None
-    if asked not in (None, herd[0].vmid):
-        raise _Stop(
-            f"the machine of {want.agent} is {herd[0].vmid}, the file says {asked}",
-            f"write machine.vmid: {herd[0].vmid}, or take it down first",
-        )
-    return herd[0]
 
 
 def _check_single_writer(volume: str | Ref, pet: Container | None, cattle: Container | None, seen: ProxmoxSeen) -> None:
@@ -256,8 +267,8 @@ def _start(vmid: int, reason: str) -> Step:
     return Step("cattle.start", f"start machine {vmid}", reason, Start(vmid))
 
 
-def _reach(vmid: int) -> Step:
-    return Step("cattle.reach", f"reach machine {vmid} over ssh", "it has just started", Reach(vmid))
+def _reach(vmid: int, reason: str) -> Step:
+    return Step("cattle.reach", f"reach machine {vmid} over ssh", reason, Reach(vmid))
 
 
 def _free_ids(seen: ProxmoxSeen) -> Iterator[int]:
