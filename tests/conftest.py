@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+from paddock import secret
+
 DATA = Path(__file__).parent / "data"
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -21,6 +23,11 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.F
         return  # live tests keep one home for a whole module
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret, "_known", set())
 
 
 def golden(folder: str) -> list[Any]:

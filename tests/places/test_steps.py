@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import agrees, golden, read_case
 
+from conftest import agrees, golden, read_case
 from paddock.places import MachinePlan, MachineWant
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
 from paddock.places.proxmox.steps import NodePlanner

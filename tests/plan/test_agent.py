@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import agrees, golden, read_case
 
+from conftest import agrees, golden, read_case
 from paddock.plan import agent
 from paddock.plan.agent import AgentSeen, AgentWant
 

@@ -1,0 +1,123 @@
+"""The HTTP gate against a node that misbehaves in every way the facts tell of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from paddock.errors import PaddockError
+from paddock.places.proxmox.client import ApiError, Client, TaskFailed
+from paddock.secret import Secret
+
+UPID = "UPID:pve:0000011D:0008FA94:6AF915BD:vzcreate:105:ops@pve!auto:"
+
+
+def node(monkeypatch: pytest.MonkeyPatch, handler: Callable[[httpx.Request], httpx.Response]) -> Client:
+    """A client whose other end is a function."""
+    monkeypatch.setattr("paddock.places.proxmox.client.time.sleep", lambda _: None)
+    client = Client("https://node:8006", "pve", Secret("ops@pve!auto=canary-9"), None)
+    client._http._transport = httpx.MockTransport(handler)
+    return client
+
+
+def answers(*responses: httpx.Response | Exception) -> Callable[[httpx.Request], httpx.Response]:
+    """A node that gives these answers one after another."""
+    left = list(responses)
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        assert request.headers["Authorization"] == "PVEAPIToken=ops@pve!auto=canary-9"
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return handle
+
+
+def data(value: object) -> httpx.Response:
+    return httpx.Response(200, json={"data": value})
+
+
+def test_a_read_is_tried_again_while_the_node_cannot_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = httpx.ReadTimeout("slow")
+    client = node(monkeypatch, answers(lost, httpx.Response(596), httpx.Response(503), data("102")))
+    assert client.get("/cluster/nextid") == "102"
+
+
+def test_a_write_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = node(monkeypatch, answers(httpx.Response(596)))
+    with pytest.raises(ApiError) as caught:
+        client.send("PUT", "/nodes/pve/lxc/105/config", {"cores": 2})
+    assert caught.value.status == 596
+
+
+def test_errors_carry_what_proxmox_said_of_each_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {
+        "data": None,
+        "message": "Parameter verification failed.\n",
+        "errors": {"memory": "value must have a minimum value of 16"},
+    }
+    client = node(monkeypatch, answers(httpx.Response(400, json=body)))
+    with pytest.raises(ApiError) as caught:
+        client.send("POST", "/nodes/pve/lxc", {"memory": 1})
+    assert caught.value.errors == body["errors"]
+    assert "memory: value must have a minimum value of 16" in caught.value.message
+
+
+def test_a_missing_container_is_recognised_by_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"data": None, "message": "Configuration file 'nodes/pve/lxc/105.conf' does not exist\n"}
+    client = node(monkeypatch, answers(httpx.Response(500, json=body)))
+    with pytest.raises(ApiError) as caught:
+        client.get("/nodes/pve/lxc/105/config")
+    assert caught.value.container_missing
+
+
+def test_a_refused_token_has_an_empty_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = node(monkeypatch, answers(httpx.Response(401)))
+    with pytest.raises(ApiError) as caught:
+        client.get("/version")
+    assert caught.value.hint == "check the token: user@realm!name=uuid"
+
+
+def test_a_delete_has_no_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(request: httpx.Request) -> httpx.Response:
+        assert request.content == b""
+        return data(None)
+
+    assert node(monkeypatch, handle).send("DELETE", "/nodes/pve/lxc/105") is None
+
+
+def test_a_task_that_ends_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = [data(UPID), data({"status": "running"}), data({"status": "stopped", "exitstatus": "OK"})]
+    assert node(monkeypatch, answers(*states)).task("POST", "/nodes/pve/lxc").warnings == ()
+
+
+def test_warnings_are_success_and_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = [{"n": 1, "t": "unpacking"}, {"n": 2, "t": "WARN: Systemd 252 detected. You may need to enable nesting."}]
+    states = [data(UPID), data({"status": "stopped", "exitstatus": "WARNINGS: 1"}), data(log)]
+    end = node(monkeypatch, answers(*states)).task("POST", "/nodes/pve/lxc")
+    assert end.warnings == ("WARN: Systemd 252 detected. You may need to enable nesting.",)
+
+
+def test_a_failed_task_tells_why_and_shows_the_end_of_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = [{"n": n, "t": f"line {n}"} for n in range(1, 20)]
+    states = [data(UPID), data({"status": "stopped", "exitstatus": "unable to create CT 105 - no space"}), data(log)]
+    with pytest.raises(TaskFailed) as caught:
+        node(monkeypatch, answers(*states)).task("POST", "/nodes/pve/lxc")
+    assert "unable to create CT 105 - no space" in caught.value.message
+    assert caught.value.message.endswith("line 19")
+
+
+def test_a_node_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = node(monkeypatch, answers(*[httpx.ConnectError("refused")] * 4))
+    with pytest.raises(PaddockError, match="https://node:8006 does not answer"):
+        client.get("/version")
+
+
+def test_an_untrusted_certificate_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = node(monkeypatch, answers(httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed")))
+    with pytest.raises(PaddockError, match="is not trusted") as caught:
+        client.get("/version")
+    assert "pve-root-ca.pem" in str(caught.value.hint)

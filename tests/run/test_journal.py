@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from paddock.run.journal import Journal, PastRun, folder, past_runs
+from paddock.run.story import Story
+from paddock.run.timings import table
+from paddock.secret import MASK, Secret
+
+
+def test_a_run_is_told_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
+    journal = Journal("up")
+    story = Story(journal)
+    with story.run(), story.step("hermes", "cattle.create", "create machine 105"):
+        pass
+    events = [json.loads(line) for line in journal.path.read_text().splitlines()]
+    assert [event["event"] for event in events] == ["run", "begin", "done", "end"]
+    run = PastRun.from_file(journal.path)
+    assert run is not None
+    assert (run.verb, run.outcome, [step.id for step in run.steps]) == ("up", "done", ["cattle.create"])
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "✓ create machine 105" in told.err
+
+
+def test_a_failed_step_is_named_and_masked(capsys: pytest.CaptureFixture[str]) -> None:
+    Secret("canary-value-10")
+    journal = Journal("up")
+    story = Story(journal)
+    with pytest.raises(ValueError, match="boom"), story.run(), story.step("hermes", "x", "do it"):
+        raise ValueError("boom canary-value-10")
+    text = journal.path.read_text()
+    assert "canary-value-10" not in text
+    assert MASK in text
+    assert "✗ do it" in capsys.readouterr().err
+
+
+def test_a_run_that_was_cut_off_in_the_middle_of_a_line() -> None:
+    journal = Journal("up")
+    with Story(journal).step("hermes", "x", "do it"):
+        pass
+    journal.close()
+    with journal.path.open("a") as file:
+        file.write('{"at": 1, "event": "beg')
+    run = PastRun.from_file(journal.path)
+    assert run is not None
+    assert run.outcome == "cut off"
+
+
+def test_timings_put_runs_side_by_side() -> None:
+    assert table([]) == "no run has changed anything yet"
+    for verb, phases in (("up", ["pet.create", "cattle.create"]), ("down", []), ("cycle", ["cattle.create"])):
+        story = Story(Journal(verb))
+        with story.run():
+            for phase in phases:
+                with story.step("hermes", phase, phase):
+                    pass
+    lines = table(past_runs(5)).splitlines()
+    assert lines[0].split()[:3] == ["agent", "phase", "up"]
+    assert [line.split()[1] for line in lines[1:3]] == ["pet.create", "cattle.create"]
+    assert len(lines[2].split()) == 4
+    assert lines[-1].split() == ["done", "done"]
+
+
+def test_journals_are_the_persons_own() -> None:
+    Journal("up")
+    assert folder().stat().st_mode & 0o077 == 0
