@@ -32,8 +32,10 @@ agents:
     place: {place}
     runtime: {runtime}
     settings:
-      model: {{provider: custom:standin, default: stand-in}}
-      providers: {{standin: {{base_url: {model}, key_env: STANDIN_KEY, default_model: stand-in}}}}
+      model: {{provider: custom:standin, default: stand-in, context_length: 131072}}
+      model_catalog: {{enabled: false}}
+      providers:
+        standin: {{base_url: {model}, key_env: STANDIN_KEY, default_model: stand-in, discover_models: false}}
     secrets: {{STANDIN_KEY: {{env: STANDIN_KEY}}}}
     connectors: {{api_server: {{port: {port}}}}}
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from paddock.spec.models import AgentSpec
@@ -72,6 +72,7 @@ class Request:
     method: str
     url: str
     bearer: str | None = None  # name of the secret to send
+    headers: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
     seconds: float = 10.0
 
@@ -124,6 +125,6 @@ class Recipe(Protocol):
         """Its processes and files, given where things are and which code tree it uses."""
         ...
 
-    def probes(self, agent: AgentSpec, prompt: str) -> Probes:
-        """How to see that it lives, and that it answers a prompt."""
+    def probes(self, agent: AgentSpec, prompt: str, conversation: str) -> Probes:
+        """How to see that it lives, and that it answers a prompt in a conversation of that name."""
         ...

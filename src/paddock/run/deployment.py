@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from paddock.plan import agent as inside
 from paddock.plan.agent import AgentSeen, AgentWant, ApplyBundle, AwaitAnswer, InstallCode, RemoveAgent
 from paddock.plan.step import Action, Plan
 from paddock.recipes import recipe_for
-from paddock.recipes.workload import CodeTree, Paths, Verdict
+from paddock.recipes.workload import CodeTree, Paths, Probes, Verdict
 from paddock.run.ask import ask
 from paddock.run.story import Story
 from paddock.runtimes import codetree, runtime_for
@@ -162,7 +163,7 @@ class Deployment:
         return guest
 
     def _await_answer(self, guest: Guest) -> None:
-        probes = self._recipe.probes(self.spec, self.spec.verify.prompt)
+        probes = self._probes(self.spec.verify.prompt)
         end = time.monotonic() + _HEALTH_SECONDS
         pause = 0.1
         while not (health := ask(guest, self.paths, probes.health)).ok:
@@ -179,15 +180,18 @@ class Deployment:
         if not answer.ok:
             raise PaddockError(f"{self.name} runs but does not answer a prompt: {answer.evidence}")
 
+    def _probes(self, prompt: str) -> Probes:
+        return self._recipe.probes(self.spec, prompt, conversation=f"paddock-{uuid.uuid4()}")
+
     def ask(self, prompt: str, seen: Observation) -> Verdict:
         """Put a prompt to the running agent."""
-        return ask(self._guest(seen, {}), self.paths, self._recipe.probes(self.spec, prompt).prompt)
+        return ask(self._guest(seen, {}), self.paths, self._probes(prompt).prompt)
 
     def health(self, seen: Observation) -> Verdict | None:
         """Whether the agent is healthy; None where nothing runs that could be asked."""
         if seen.agent is None or not seen.agent.active:
             return None
-        return ask(self._guest(seen, {}), self.paths, self._recipe.probes(self.spec, "").health)
+        return ask(self._guest(seen, {}), self.paths, self._probes("").health)
 
 
 @contextmanager

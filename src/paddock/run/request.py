@@ -10,7 +10,7 @@ import urllib.request
 
 def main() -> None:
     question = json.load(sys.stdin)
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json", **question["headers"]}
     if question["bearer"]:
         headers["Authorization"] = "Bearer " + secret(question["bearer"], question["env_files"])
     body = None if question["body"] is None else json.dumps(question["body"]).encode()

@@ -95,6 +95,7 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
 def _packed(folder: Path) -> bytes:
     """The folder as a tar.gz in which nothing but the files themselves counts."""
     shutil.rmtree(folder / "bin", ignore_errors=True)  # launchers with this machine's interpreter in them
+    (folder / ".lock").unlink(missing_ok=True)  # uv's own
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1, mtime=0) as zipped,

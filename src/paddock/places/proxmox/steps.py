@@ -27,7 +27,7 @@ from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
 _PET_DISK: Final = Size.parse("2G")
-_SHUTDOWN_SECONDS: Final = 90  # longer than any unit of ours may take to stop
+_SHUTDOWN_SECONDS: Final = 120  # longer than any unit of ours may take to stop
 
 
 class _Stop(Exception):

@@ -25,12 +25,15 @@ from paddock.spec.models import AgentSpec
 
 API_KEY: Final = "API_SERVER_KEY"
 
+_DRAIN_SECONDS: Final = 60  # how long a stop waits for an answer in flight; Hermes' own default is not at all
+
 # What a deployment decides and an agent's file need not repeat. Lazy installs and tirith would fetch code from the
 # network at run time; Hermes' own respawn backoff would fight with the supervisor.
 _ALWAYS: Final[dict[str, Any]] = {
     "_config_version": 33,
     "security": {"allow_lazy_installs": False, "tirith_enabled": False},
     "gateway": {"respawn_storm": {"max_starts": 0}},
+    "agent": {"restart_drain_timeout": _DRAIN_SECONDS},
 }
 
 
@@ -55,6 +58,7 @@ class Hermes:
         environment = {
             "HOME": paths.home,
             "HERMES_HOME": hermes_home,
+            "HERMES_MANAGED": "paddock",
             "HERMES_MANAGED_DIR": f"{paths.etc}/hermes",
             "HERMES_DISABLE_LAZY_INSTALLS": "1",
             "API_SERVER_ENABLED": "true",
@@ -67,14 +71,14 @@ class Hermes:
             argv=(f"{code}/bin/python", "-m", "hermes_cli.main", "gateway", "run", "--external-supervisor"),
             environment=environment,
             directory=paths.home,
-            # An answer in flight took 13 s to end; the model may be slower than the one measured.
-            stop_seconds=60,
+            stop_seconds=_DRAIN_SECONDS + 15,
             clean_exits=(0, 1),  # SIGTERM ends it with 1
-            fatal_exits=(78,),  # its configuration is unusable
+            fatal_exits=(78,),  # its configuration is unusable, or its port is taken
         )
         return Workload(
             processes=(gateway,),
             files=(File("hermes/config.yaml", _yaml(_merged(_ALWAYS, agent.settings))),),
+            # Managed mode does not make them itself, and fails without.
             directories=(
                 ".hermes",
                 *(f".hermes/{name}" for name in ("cron", "logs", "memories", "sessions")),
@@ -82,9 +86,9 @@ class Hermes:
             generated=(API_KEY,),
         )
 
-    def probes(self, agent: AgentSpec, prompt: str) -> Probes:
+    def probes(self, agent: AgentSpec, prompt: str, conversation: str) -> Probes:
         url = f"http://127.0.0.1:{agent.connectors.api_server.port}"
-        return Probes(health=_Health(url), prompt=_Prompt(url, prompt))
+        return Probes(health=_Health(url), prompt=_Prompt(url, prompt, conversation))
 
 
 @dataclass(frozen=True)
@@ -109,20 +113,27 @@ class _Prompt:
 
     url: str
     text: str
+    conversation: str
     name: str = "prompt"
 
     @property
     def request(self) -> Request:
         message = {"role": "user", "content": self.text}
         body = {"model": "hermes-agent", "messages": [message], "stream": False}
-        return Request("POST", f"{self.url}/v1/chat/completions", bearer=API_KEY, body=body, seconds=120)
+        # Hermes keeps a session's system prompt, memory included, as it was when the session began; and without a name
+        # the same words are the same session.
+        headers = {"X-Hermes-Session-Id": self.conversation}
+        return Request("POST", f"{self.url}/v1/chat/completions", API_KEY, headers, body, seconds=120)
 
     def judge(self, answer: Answer) -> Verdict:
+        # A model that fails is still a 200 with the error as content; `finish_reason` and `hermes` tell it apart.
         try:
-            text = str(answer.body["choices"][0]["message"]["content"])
+            choice = answer.body["choices"][0]
+            text, reason = str(choice["message"]["content"]), choice["finish_reason"]
         except (KeyError, IndexError, TypeError):
             return Verdict(False, f"the API answered {answer.status}: {answer.body}")
-        return Verdict(answer.status == 200 and bool(text.strip()), text)
+        ok = answer.status == 200 and reason == "stop" and "hermes" not in answer.body and bool(text.strip())
+        return Verdict(ok, text)
 
 
 def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

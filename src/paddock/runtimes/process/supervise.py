@@ -134,6 +134,7 @@ def _start(
         stdout=output,
         stderr=output,
         pass_fds=(lease_descriptor,),
+        umask=0o077,
     )
 
 
