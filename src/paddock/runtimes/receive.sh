@@ -9,8 +9,7 @@ fail() {
 }
 
 receive() {
-    mkdir -p "$root"
-    chmod 755 "$root"
+    (umask 022 && mkdir -p "$root")
     rm -rf "$root/incoming"
     mkdir "$root/incoming"
     tar -xf - -C "$root/incoming"

@@ -84,6 +84,7 @@ class NodePlanner:
                 "description": str(Mark(want.agent, Role.PET)),
                 "tags": "paddock",
                 "unprivileged": 1,
+                "features": "nesting=1",  # it never runs; without, Proxmox warns about its systemd
                 "protection": 1,
                 "onboot": 0,
                 "cores": 1,
