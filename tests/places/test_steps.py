@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import agrees, golden, read_case
+from cases import agrees, golden, read_case
 from paddock.places import MachinePlan, MachineWant
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
 from paddock.places.proxmox.steps import NodePlanner

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import agrees, golden, read_case
+from cases import agrees, golden, read_case
 from paddock.plan import agent
 from paddock.plan.agent import AgentSeen, AgentWant
 

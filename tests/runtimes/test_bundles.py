@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-from conftest import DATA
+from cases import DATA
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.runtimes import Runtime
 from paddock.runtimes.bundle import Bundle, BundleFile, secrets_digest

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import DATA, agrees, golden, read_case
+from cases import DATA, agrees, golden, read_case
 from paddock.errors import BadInput, Exit
 from paddock.spec.load import load, parse
 
