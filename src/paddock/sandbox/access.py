@@ -1,0 +1,183 @@
+"""Who may do what: users, tokens, roles, groups, pools and ACLs, compiled as Proxmox compiles them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from .errors import CredentialsError, PrivilegeError
+from .privileges import ALL, BUILT_IN_ROLES
+
+ROOT: Final = "root@pam"
+_TOKEN_VALUE = re.compile(r"(([^\s:/]+@[A-Za-z][A-Za-z0-9.\-_]+)!([A-Za-z][A-Za-z0-9.\-_]+))=(.+)\Z")
+_POOLED = re.compile(r"/(vms|storage)/([^/]+)\Z")
+# Listed by the permissions call even where no ACL names them.
+_ALWAYS_LISTED: Final = ("/", "/access", "/access/groups", "/nodes", "/pool", "/sdn", "/storage", "/vms")
+
+
+@dataclass
+class User:
+    """An account; expire is a Unix time, 0 for never."""
+
+    enabled: bool = True
+    expire: int = 0
+    comment: str = ""
+
+
+@dataclass
+class Token:
+    """An API token of a user; with privilege separation it has only its own ACLs."""
+
+    secret: str
+    privsep: bool = True
+    expire: int = 0
+    comment: str = ""
+
+
+@dataclass
+class Pool:
+    """A named set of containers and storages."""
+
+    comment: str = ""
+    vmids: set[int] = field(default_factory=set)
+    storages: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class AclEntry:
+    """One line of the ACL: a user, token or @group has a role on a path."""
+
+    path: str
+    ugid: str
+    role: str
+    propagate: bool = True
+
+
+@dataclass
+class Access:
+    """The user database of a cluster, and the answers to `may they`."""
+
+    users: dict[str, User] = field(default_factory=dict)
+    tokens: dict[str, Token] = field(default_factory=dict)
+    groups: dict[str, set[str]] = field(default_factory=dict)
+    roles: dict[str, frozenset[str]] = field(default_factory=lambda: dict(BUILT_IN_ROLES))
+    pools: dict[str, Pool] = field(default_factory=dict)
+    acl: list[AclEntry] = field(default_factory=list)
+
+    def authenticate(self, authorization: str | None) -> str:
+        """The token id an Authorization header proves, or raise what Proxmox answers."""
+        if not authorization or not re.match(r"PVEAPIToken[= ]", authorization):
+            raise CredentialsError("No ticket")
+        found = _TOKEN_VALUE.match(authorization[len("PVEAPIToken") + 1 :].strip())
+        if not found:
+            raise CredentialsError("Authentication failed!")
+        token_id, owner, _, secret = found.groups()
+        user, token = self.users.get(owner), self.tokens.get(token_id)
+        if user is None or token is None or token.secret != secret:
+            raise CredentialsError("Authentication failed!")
+        if not user.enabled or _expired(user.expire) or _expired(token.expire):
+            raise CredentialsError("Authentication failed!")
+        return token_id
+
+    def privileges(self, who: str, path: str) -> dict[str, int]:
+        """The privileges on a path, each with 1 if it propagates to what lies below."""
+        if who == ROOT:
+            return dict.fromkeys(ALL, 1)
+        token = self.tokens.get(who)
+        owner = who.split("!", 1)[0]
+        if token is not None and not token.privsep:
+            return self.privileges(owner, path)
+        privileges: dict[str, int] = {}
+        for role, propagates in self._roles(who, path).items():
+            for privilege in self.roles.get(role, ()):
+                privileges[privilege] = privileges.get(privilege, 0) or int(propagates)
+        if token is not None:
+            ceiling = self.privileges(owner, path)
+            return {name: flag for name, flag in privileges.items() if name in ceiling}
+        return privileges
+
+    def allows(self, who: str, path: str, wanted: Iterable[str], *, any_of: bool = False) -> bool:
+        """Whether somebody has all (or any) of the privileges on a path."""
+        have = self.privileges(who, path)
+        hits = [privilege in have for privilege in wanted]
+        return any(hits) if any_of else all(hits)
+
+    def require(self, who: str, path: str, wanted: Iterable[str], *, any_of: bool = False) -> None:
+        """Raise with Proxmox's words unless somebody has the privileges on a path."""
+        have = self.privileges(who, path)
+        names = list(wanted)
+        if any_of:
+            if not any(name in have for name in names):
+                raise PrivilegeError(f"{path}, {'|'.join(names)}")
+            return
+        for name in names:
+            if name not in have:
+                raise PrivilegeError(f"{path}, {name}")
+
+    def effective(self, who: str) -> dict[str, dict[str, int]]:
+        """Every path somebody has privileges on, with them."""
+        paths = set(_ALWAYS_LISTED)
+        for entry in self.acl:
+            paths.update(_prefixes(entry.path))
+        for pool in self.pools.values():
+            paths.update(f"/vms/{vmid}" for vmid in pool.vmids)
+            paths.update(f"/storage/{storage}" for storage in pool.storages)
+        found = {path: self.privileges(who, path) for path in sorted(paths)}
+        return {path: privileges for path, privileges in found.items() if privileges}
+
+    def pool_of(self, vmid: int) -> str | None:
+        """The pool a container is in."""
+        return next((name for name, pool in self.pools.items() if vmid in pool.vmids), None)
+
+    def forget_guest(self, vmid: int) -> None:
+        """Drop a destroyed container's own ACLs and its pool membership."""
+        gone = f"/vms/{vmid}"
+        self.acl = [entry for entry in self.acl if entry.path != gone]
+        for pool in self.pools.values():
+            pool.vmids.discard(vmid)
+
+    def _roles(self, who: str, path: str) -> dict[str, bool]:
+        roles = self._acl_roles(who, path)
+        pooled = _POOLED.match(path)
+        if pooled and "NoAccess" not in roles:
+            for name, pool in self.pools.items():
+                members = {str(vmid) for vmid in pool.vmids} if pooled[1] == "vms" else pool.storages
+                if pooled[2] not in members:
+                    continue
+                from_pool = self._acl_roles(who, f"/pool/{name}")
+                if "NoAccess" in from_pool:
+                    return {"NoAccess": False}
+                # A pool's roles add to a member's own but go no deeper than the member.
+                roles = {**dict.fromkeys(from_pool, False), **roles}
+        return roles
+
+    def _acl_roles(self, who: str, path: str) -> dict[str, bool]:
+        groups = {f"@{name}" for name, members in self.groups.items() if who in members}
+        roles: dict[str, bool] = {}
+        for prefix in _prefixes(path):
+            own: dict[str, bool] = {}
+            by_group: dict[str, bool] = {}
+            for entry in self.acl:
+                if entry.path != prefix or not (prefix == path or entry.propagate):
+                    continue
+                if entry.ugid == who:
+                    own[entry.role] = entry.propagate
+                elif entry.ugid in groups:
+                    by_group[entry.role] = entry.propagate
+            # An entry further down replaces what came from above; a user's own goes before a group's.
+            roles = own or by_group or roles
+        return {"NoAccess": roles["NoAccess"]} if "NoAccess" in roles else roles
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    yield "/"
+    parts = [part for part in path.split("/") if part]
+    for count in range(1, len(parts) + 1):
+        yield "/" + "/".join(parts[:count])
+
+
+def _expired(when: int) -> bool:
+    return bool(when) and when < time.time()

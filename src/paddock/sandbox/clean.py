@@ -1,0 +1,56 @@
+"""Removing everything a sandbox made on the host, whether or not its server still lives."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+from .lxc import bridge
+from .lxc.mounts import mounted_below, unmount
+from .lxc.names import Names
+from .process import attempt, end
+
+
+def clean(state: Path) -> None:
+    """Stop and remove all containers, mounts and networks of a state directory, then the directory."""
+    if not state.exists():
+        return
+    _end_server(state)
+    if os.geteuid() == 0 and (state / "lxc").exists():
+        names = Names(state)
+        _stop_containers(names)
+        for point in mounted_below(state):
+            unmount(point)
+        bridge.down(names)
+        _remove_links(names)
+    shutil.rmtree(state)
+
+
+def _end_server(state: Path) -> None:
+    note = state / "server.pid"
+    if not note.exists():
+        return
+    text = note.read_text(encoding="ascii").strip()
+    if text.isdecimal() and end(int(text), str(state)):
+        for _ in range(100):
+            if not Path(f"/proc/{text}").exists():
+                return
+            time.sleep(0.05)
+
+
+def _stop_containers(names: Names) -> None:
+    prefix = names.container(0).removesuffix("0")
+    for config in names.lxc_path.glob(f"{prefix}*/config"):
+        attempt("lxc-stop", "-P", str(names.lxc_path), "-n", config.parent.name, "--kill")
+    top = Path("/sys/fs/cgroup")
+    for _ in range(100):
+        if not [*top.glob(f"*/lxc.*.{prefix}*"), *top.glob(f"lxc.*.{prefix}*")]:
+            return
+        time.sleep(0.05)
+
+
+def _remove_links(names: Names) -> None:
+    for link in Path("/sys/class/net").glob(f"p{names.mark}*"):
+        attempt("ip", "link", "delete", link.name)

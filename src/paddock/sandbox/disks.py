@@ -1,0 +1,164 @@
+"""Making, freeing and checking containers' volumes, by Proxmox's rules of ownership."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from .config import CtConfig, Options, Value
+from .errors import OperationError
+from .mountpoint import MountPoint, MountType, mount_points, new_disk, parse
+from .options import UNUSED_KEYS
+from .routes import Call
+from .runtime import VolumeBusyError, VolumeRef
+from .storage import Storage, StorageType
+from .world import World
+
+Log = Callable[..., None]
+
+
+def silent(*lines: str) -> None:
+    """A log that nobody reads."""
+
+
+def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) -> None:
+    """Raise unless the caller may use a volume in a container's config."""
+    world = call.world
+    store, separator, _ = volid.partition(":")
+    if not separator or volid.startswith("/"):
+        if not call.is_root:
+            raise OperationError(
+                "Only root can pass arbitrary filesystem paths. at /usr/share/perl5/PVE/Storage.pm line 590."
+            )
+        return
+    name = world.parse_volume(volid)
+    # Plugins do not tell images of VMs from those of containers.
+    if content is not None and name.content != content and (content, name.content) != ("rootdir", "images"):
+        raise OperationError(f"unable to use volume {volid} - content type needs to be '{content}'")
+    path = f"/storage/{store}"
+    if call.allows(path, "Datastore.Allocate"):
+        return
+    match name.content:
+        case "iso" | "vztmpl":
+            call.require(path, "Datastore.AllocateSpace", "Datastore.Audit", any_of=True)
+        case _ if name.owner == vmid:
+            return
+        case "backup" if name.owner is not None:
+            call.require(path, "Datastore.AllocateSpace")
+            call.require(f"/vms/{name.owner}", "VM.Backup")
+        case "images" if name.owner is not None:
+            call.require(path, "Datastore.Audit")
+            call.require(f"/vms/{name.owner}", "VM.Config.Disk")
+        case _:
+            raise OperationError(f"missing privileges to access {volid}")
+
+
+def next_volume(world: World, storage: Storage, node: str, vmid: int) -> VolumeRef:
+    """Where a container's next volume on a storage goes."""
+    taken = [volume.ref.name for volume in world.runtime.volumes.on(node, storage.id)]
+    return VolumeRef(node, storage.id, storage.disk_name(vmid, taken))
+
+
+def allocate(world: World, storage: Storage, ref: VolumeRef, size: int, say: Log) -> None:
+    """Make a volume without a filesystem; LVM gives whole extents of 4 MiB."""
+    if storage.type is StorageType.LVM_THIN:
+        size = -(-size // (4 << 20)) * (4 << 20)
+    world.runtime.volumes.allocate(ref, size)
+    if storage.type is StorageType.LVM_THIN:
+        say(f'  Logical volume "{ref.name}" created.')
+
+
+def create_disks(
+    world: World, vmid: int, node: str, wanted: Mapping[str, Value], say: Log
+) -> tuple[dict[str, str], list[VolumeRef]]:
+    """Config texts for mount points, new volumes made where they ask for one, and those new volumes."""
+    texts: dict[str, str] = {}
+    made: list[VolumeRef] = []
+    try:
+        for point in mount_points(wanted):
+            asked = new_disk(point.volume) if point.type is MountType.VOLUME else None
+            if asked is None:
+                texts[point.key] = str(point)
+                continue
+            storage = world.storage(asked[0])
+            world.require_content(storage)
+            ref = next_volume(world, storage, node, vmid)
+            allocate(world, storage, ref, asked[1], say)
+            made.append(ref)
+            world.runtime.volumes.format(ref)
+            volume = world.runtime.volumes.get(ref)
+            blocks = asked[1] // 4096
+            say(f"Creating filesystem with {blocks} 4k blocks and {blocks // 4} inodes")
+            texts[point.key] = str(point.on(f"{ref.storage}:{ref.name}", volume.size if volume else None))
+    except Exception:
+        destroy_volumes(world, made, say)
+        raise
+    return texts, made
+
+
+def destroy_volumes(world: World, refs: list[VolumeRef], say: Log) -> None:
+    """Free volumes that a failed operation made."""
+    for ref in refs:
+        free(world, ref, say)
+
+
+def free(world: World, ref: VolumeRef, say: Log) -> None:
+    """Destroy a volume and, on LVM-thin, its snapshots; one that is mounted refuses."""
+    storage = world.storage(ref.storage)
+    if world.runtime.volumes.get(ref) is None:
+        return
+    try:
+        for snapshot in world.snapshots_of(ref):
+            world.runtime.volumes.remove(snapshot)
+        world.runtime.volumes.remove(ref)
+    except VolumeBusyError:
+        lv = f"{storage.vgname}/{ref.name}"
+        raise OperationError(
+            f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use."
+        ) from None
+    if storage.type is StorageType.LVM_THIN:
+        say(f'  Logical volume "{ref.name}" successfully removed.')
+
+
+def free_if_owned(world: World, vmid: int, node: str, volid: str, say: Log) -> None:
+    """Destroy a volume if its name says that it belongs to the container; leave others alone."""
+    if volid.startswith("/"):
+        return
+    _, ref = world.locate(volid, node)
+    if world.parse_volume(volid).owner == vmid:
+        free(world, ref, say)
+    else:
+        say(f"ignore deletion of '{volid}', CT {vmid} isn't the owner!")
+
+
+def in_use(config: CtConfig, volid: str) -> bool:
+    """Whether a config, its pending changes or a snapshot mounts a volume."""
+    sections: list[Options] = [config.options, config.pending, *config.snapshots.values()]
+    return any(point.volume == volid for section in sections for point in mount_points(section))
+
+
+def every_volume(options: Mapping[str, Value]) -> list[str]:
+    """The volume ids of a config section, unused ones last, each once."""
+    found = [point.volume for point in mount_points(options)]
+    found += [str(options[key]) for key in UNUSED_KEYS if key in options]
+    return list(dict.fromkeys(found))
+
+
+def with_true_size(world: World, point: MountPoint, node: str) -> MountPoint:
+    """A mount point with its volume's real size; as written if there is no such volume."""
+    if point.type is not MountType.VOLUME:
+        return point
+    volume = world.volume(point.volume, node)
+    if volume is None:
+        return point
+    return point.on(point.volume, volume.size)
+
+
+def renamed(ref: VolumeRef, name: str) -> VolumeRef:
+    """A place on the same storage under another name."""
+    return replace(ref, name=name)
+
+
+def parse_existing(key: str, config: CtConfig) -> MountPoint:
+    """The mount point a config has under a key; Proxmox's format error if it has none."""
+    return parse(key, config.text(key) or "")

@@ -1,0 +1,215 @@
+"""Permissions, ACLs, tokens and pools."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from .. import formats
+from ..access import Token
+from ..errors import OperationError, ParameterError, PrivilegeError
+from ..routes import Call, anybody, api
+from ..schema import Prop
+from ..status import guest_resource
+
+
+@api.method(
+    "GET",
+    "/access/permissions",
+    anybody,
+    {"path": Prop(optional=True), "userid": Prop(optional=True)},
+)
+def permissions(call: Call) -> dict[str, dict[str, int]]:
+    """Everything the caller may do, by path."""
+    who = call.text("userid") or call.user
+    if who != call.user:
+        call.require("/access", "Sys.Audit")
+    path = call.text("path")
+    if path is not None:
+        return {path: call.world.access.privileges(who, path)}
+    return call.world.access.effective(who)
+
+
+@api.method("GET", "/access/acl", anybody)
+def acl(call: Call) -> list[dict[str, Any]]:
+    """The ACL lines the caller may see."""
+    audits = call.allows("/access", "Sys.Audit")
+    found = []
+    for entry in call.world.access.acl:
+        if not audits and not call.allows(entry.path, "Permissions.Modify"):
+            continue
+        kind = "group" if entry.ugid.startswith("@") else "token" if "!" in entry.ugid else "user"
+        found.append(
+            {
+                "path": entry.path,
+                "type": kind,
+                "ugid": entry.ugid.removeprefix("@"),
+                "roleid": entry.role,
+                "propagate": int(entry.propagate),
+            }
+        )
+    return found
+
+
+@api.method("PUT", "/access/password", anybody, for_tokens=False)
+def password(call: Call) -> None:
+    """Passwords belong to tickets, which the sandbox does not have."""
+
+
+def _require_user_modify(call: Call) -> None:
+    """Raise unless the caller is the user in person or may modify users; a token is neither."""
+    if call.user == call.text("userid"):
+        return
+    if not call.allows("/access/groups", "User.Modify"):
+        raise PrivilegeError
+
+
+_TOKEN_PROPS = {
+    "userid": Prop(format=formats.userid, max_length=64),
+    "tokenid": Prop(pattern=r"[A-Za-z][A-Za-z0-9.\-_]+"),
+}
+
+
+def _token_info(token: Token) -> dict[str, Any]:
+    info: dict[str, Any] = {"privsep": int(token.privsep), "expire": token.expire}
+    if token.comment:
+        info["comment"] = token.comment
+    return info
+
+
+@api.method("GET", "/access/users/{userid}/token", _require_user_modify)
+def tokens(call: Call) -> list[dict[str, Any]]:
+    """The tokens of a user."""
+    start = f"{call.params['userid']}!"
+    return [
+        {"tokenid": name.removeprefix(start), **_token_info(token)}
+        for name, token in call.world.access.tokens.items()
+        if name.startswith(start)
+    ]
+
+
+@api.method("GET", "/access/users/{userid}/token/{tokenid}", _require_user_modify)
+def token_info(call: Call) -> dict[str, Any]:
+    """One token, without its secret."""
+    name = f"{call.params['userid']}!{call.params['tokenid']}"
+    token = call.world.access.tokens.get(name)
+    if token is None:
+        raise OperationError(f"no such token '{call.params['tokenid']}' for user '{call.params['userid']}'")
+    return _token_info(token)
+
+
+@api.method(
+    "POST",
+    "/access/users/{userid}/token/{tokenid}",
+    _require_user_modify,
+    {
+        **_TOKEN_PROPS,
+        "expire": Prop(type="integer", minimum=0, optional=True),
+        "privsep": Prop(type="boolean", optional=True),
+        "comment": Prop(optional=True),
+    },
+)
+def create_token(call: Call) -> dict[str, Any]:
+    """A new token; its secret is shown this once."""
+    owner, token_id = str(call.params["userid"]), str(call.params["tokenid"])
+    name = f"{owner}!{token_id}"
+    if owner not in call.world.access.users:
+        raise OperationError(f"no such user ('{owner}')")
+    if name in call.world.access.tokens:
+        raise ParameterError({"tokenid": "Token already exists."})
+    token = Token(
+        str(uuid.uuid4()),
+        privsep=str(call.params.get("privsep", "1")) == "1",
+        expire=int(call.params.get("expire", 0)),
+        comment=call.text("comment") or "",
+    )
+    call.world.access.tokens[name] = token
+    call.world.access_changed()
+    return {"full-tokenid": name, "value": token.secret, "info": _token_info(token)}
+
+
+def _may_see_pool(call: Call, pool: str) -> bool:
+    return call.allows(f"/pool/{pool}", "Pool.Audit")
+
+
+@api.method(
+    "GET",
+    "/pools",
+    anybody,
+    {
+        "poolid": Prop(optional=True, format=formats.poolid),
+        "type": Prop(optional=True, enum=("qemu", "lxc", "storage"), requires="poolid"),
+    },
+)
+def pools(call: Call) -> list[dict[str, Any]]:
+    """The pools the caller may see; one pool with its members when asked by name."""
+    wanted = call.text("poolid")
+    if wanted is None:
+        return [
+            {"poolid": name, "comment": pool.comment} if pool.comment else {"poolid": name}
+            for name, pool in call.world.access.pools.items()
+            if _may_see_pool(call, name)
+        ]
+    pool = call.world.access.pools.get(wanted)
+    if pool is None:
+        raise OperationError(f"pool '{wanted}' does not exist")
+    members = []
+    for vmid in sorted(pool.vmids):
+        if call.world.guests.exists(vmid) and call.text("type") in (None, "lxc"):
+            entry = guest_resource(call.world, vmid)
+            entry.pop("pool", None)
+            members.append(entry)
+    return [{"poolid": wanted, "comment": pool.comment, "members": members}]
+
+
+def _may_change_pool(call: Call) -> None:
+    call.require(f"/pool/{call.text('poolid')}", "Pool.Allocate")
+
+
+@api.method(
+    "PUT",
+    "/pools",
+    _may_change_pool,
+    {
+        "poolid": Prop(format=formats.poolid),
+        "comment": Prop(optional=True),
+        "vms": Prop(optional=True, format=formats.list_of(formats.vmid)),
+        "storage": Prop(optional=True, format=formats.list_of(formats.storage_id)),
+        "allow-move": Prop(type="boolean", optional=True),
+        "delete": Prop(type="boolean", optional=True),
+    },
+)
+def change_pool(call: Call) -> None:
+    """Change a pool's comment, or put containers and storages in or out."""
+    name = str(call.params["poolid"])
+    access = call.world.access
+    pool = access.pools.get(name)
+    if pool is None:
+        raise OperationError(f"pool '{name}' does not exist")
+    if (comment := call.text("comment")) is not None:
+        pool.comment = comment
+    for vmid in (int(entry) for entry in formats.split_list(call.text("vms") or "")):
+        if not call.allows(f"/vms/{vmid}", "VM.Allocate"):
+            call.require(f"/vms/{vmid}", "Permissions.Modify")
+        if call.flag("delete"):
+            if vmid not in pool.vmids:
+                raise OperationError(f"VM {vmid} is not a pool member")
+            pool.vmids.discard(vmid)
+        else:
+            current = access.pool_of(vmid)
+            if current == name:
+                raise OperationError(f"VM {vmid} is already a pool member")
+            if current is not None:
+                if not call.flag("allow-move"):
+                    raise OperationError(
+                        f"VM {vmid} belongs already to pool '{current}' and 'allow-move' is not set"
+                    )
+                access.pools[current].vmids.discard(vmid)
+            pool.vmids.add(vmid)
+    for storage in formats.split_list(call.text("storage") or ""):
+        call.require(f"/storage/{storage}", "Datastore.Allocate")
+        if call.flag("delete"):
+            pool.storages.discard(storage)
+        else:
+            pool.storages.add(storage)
+    call.world.access_changed()

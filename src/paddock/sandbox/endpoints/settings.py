@@ -1,0 +1,126 @@
+"""A container's config: read, changed, and what is pending."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import formats
+from ..change import update
+from ..config import CtConfig
+from ..errors import OperationError, ParameterError
+from ..options import SETTABLE
+from ..rights import require_config_rights
+from ..routes import DIGEST, Call, api, having
+from ..schema import Prop
+
+_GUEST = "/nodes/{node}/lxc/{vmid}"
+_AUDIT = having("/vms/{vmid}", "VM.Audit")
+_ANY_CONFIG = having(
+    "/vms/{vmid}",
+    "VM.Config.Disk",
+    "VM.Config.CPU",
+    "VM.Config.Memory",
+    "VM.Config.Network",
+    "VM.Config.Options",
+    any_of=True,
+)
+_KEYS = formats.list_of(formats.configid)
+
+
+@api.method(
+    "GET",
+    f"{_GUEST}/config",
+    _AUDIT,
+    {
+        "current": Prop(type="boolean", optional=True),
+        "snapshot": Prop(optional=True, format=formats.configid, max_length=40),
+    },
+)
+def read(call: Call) -> dict[str, Any]:
+    """A container's config, pending changes included unless only the current one is asked for."""
+    config = call.world.guests.load(call.vmid, call.node)
+    snapshot = call.text("snapshot")
+    shown: dict[str, Any]
+    if snapshot is not None:
+        if snapshot not in config.snapshots:
+            raise OperationError(f"snapshot '{snapshot}' does not exist")
+        return dict(config.snapshots[snapshot])
+    shown = dict(config.options)
+    if not call.flag("current"):
+        shown |= config.pending
+        for key in config.pending_delete:
+            shown.pop(key, None)
+    if config.raw_lxc:
+        shown["lxc"] = [list(pair) for pair in config.raw_lxc]
+    if not call.allows(f"/vms/{call.vmid}", "VM.Config.Options"):
+        shown.pop("env", None)
+    shown["digest"] = config.digest
+    return shown
+
+
+@api.method("GET", f"{_GUEST}/pending", _AUDIT)
+def pending(call: Call) -> list[dict[str, Any]]:
+    """Each option with its value, its pending value, and whether it will be deleted."""
+    config = call.world.guests.load(call.vmid, call.node)
+    entries = []
+    current = {**config.options, "digest": config.digest}
+    for key in [*current, *(key for key in config.pending if key not in current)]:
+        entry: dict[str, Any] = {"key": key}
+        if key in current:
+            entry["value"] = current[key]
+        if key in config.pending:
+            entry["pending"] = config.pending[key]
+        if key in config.pending_delete:
+            entry["delete"] = 1
+        entries.append(entry)
+    return entries
+
+
+@api.method(
+    "PUT",
+    f"{_GUEST}/config",
+    _ANY_CONFIG,
+    {
+        **SETTABLE,
+        "delete": Prop(optional=True, format=_KEYS),
+        "revert": Prop(optional=True, format=_KEYS),
+        "digest": DIGEST,
+    },
+)
+def change(call: Call) -> None:
+    """Change, delete or revert options."""
+    world, vmid, node = call.world, call.vmid, call.node
+    asked = {key: value for key, value in call.params.items() if key not in ("node", "vmid", "digest")}
+    if not asked:
+        raise OperationError("no options specified")
+    delete = formats.split_list(str(asked.pop("delete", "")))
+    revert = formats.split_list(str(asked.pop("revert", "")))
+    _require_known(asked, "delete", delete)
+    _require_known(asked, "revert", revert)
+    with world.guests.lock(vmid):
+        config = world.guests.load(vmid, node)
+        config.require_unlocked()
+        require_same_digest(config, call.text("digest"))
+        unprivileged = config.flag("unprivileged")
+        old = config.options
+        require_config_rights(call, vmid, None, old, {}, delete, unprivileged=unprivileged)
+        require_config_rights(call, vmid, None, old, asked, [], unprivileged=unprivileged)
+        errors = update(world, vmid, node, config, changes=asked, delete=delete, revert=revert)
+    if errors:
+        raise ParameterError(errors)
+
+
+def _require_known(asked: dict[str, Any], parameter: str, keys: list[str]) -> None:
+    for key in keys:
+        if key in asked:
+            raise ParameterError(
+                {parameter: f"you can't use '-{key}' and -{parameter} {key}' at the same time"}
+            )
+        if key not in SETTABLE:
+            raise ParameterError({parameter: f"unknown option '{key}'"})
+
+
+def require_same_digest(config: CtConfig, digest: str | None) -> None:
+    """Refuse if a client saw another config than the one there is."""
+    if digest and digest != config.digest:
+        raise OperationError("detected modified configuration - file changed by other user? Try again.")

@@ -1,0 +1,301 @@
+"""Storages: what a node has, what is in them, allocating and deleting volumes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .. import formats
+from ..disks import allocate, check_volume_access, free
+from ..errors import ApiError, OperationError, PrivilegeError
+from ..routes import Call, anybody, api, having
+from ..runtime import VolumeRef
+from ..schema import Prop
+from ..storage import Storage, StorageType
+from ..tasks import Task
+
+_STORAGE = "/nodes/{node}/storage/{storage}"
+_CONTENT = ("images", "rootdir", "vztmpl", "backup", "iso", "snippets", "import")
+_READ = ("Datastore.Audit", "Datastore.AllocateSpace")
+
+
+def _status(call: Call, storage: Storage) -> dict[str, Any]:
+    total, used = call.world.capacity(storage)
+    return {
+        "type": str(storage.type),
+        "content": ",".join(storage.content),
+        "enabled": 1,
+        "active": 1,
+        "shared": 0,
+        "total": total,
+        "used": used,
+        "avail": total - used,
+    }
+
+
+@api.method(
+    "GET",
+    "/nodes/{node}/storage",
+    anybody,
+    {
+        "storage": Prop(optional=True, format=formats.storage_id),
+        "content": Prop(optional=True, format=lambda text: None),
+        "enabled": Prop(type="boolean", optional=True),
+        "target": Prop(optional=True, format=formats.node),
+        "format": Prop(type="boolean", optional=True),
+    },
+)
+def listing(call: Call) -> list[dict[str, Any]]:
+    """The storages of a node that the caller may see."""
+    wanted = set(formats.split_list(call.text("content") or ""))
+    found = []
+    for storage in call.world.storages_of(call.node):
+        if call.text("storage") not in (None, storage.id) or (wanted and not wanted & {*storage.content}):
+            continue
+        if not call.allows(f"/storage/{storage.id}", *_READ, any_of=True):
+            continue
+        status = _status(call, storage)
+        fraction = status["used"] / status["total"]
+        found.append({"storage": storage.id, "used_fraction": fraction, **status})
+    return found
+
+
+@api.method("GET", f"{_STORAGE}/status", having("/storage/{storage}", *_READ, any_of=True))
+def status(call: Call) -> dict[str, Any]:
+    """A storage's figures."""
+    return _status(call, call.world.storage(str(call.params["storage"])))
+
+
+@api.method("GET", "/storage/{storage}", having("/storage/{storage}", "Datastore.Allocate"))
+def definition(call: Call) -> dict[str, Any]:
+    """A storage's definition."""
+    storage = call.world.storage(str(call.params["storage"]))
+    entry: dict[str, Any] = {
+        "storage": storage.id,
+        "type": str(storage.type),
+        "content": ",".join(storage.content),
+    }
+    if storage.type is StorageType.LVM_THIN:
+        entry |= {"vgname": storage.vgname, "thinpool": storage.thinpool}
+    else:
+        entry["path"] = storage.path
+    return entry
+
+
+def _volumes(call: Call, storage: Storage) -> Iterator[dict[str, Any]]:
+    world, node = call.world, call.node
+    for volume in world.runtime.volumes.on(node, storage.id):
+        try:
+            name = storage.parse(volume.ref.name)
+        except OperationError:
+            continue
+        # A volume of no container counts as a VM's image.
+        is_guest = name.owner is not None and world.guests.exists(name.owner)
+        yield {
+            "volid": f"{storage.id}:{volume.ref.name}",
+            "vmid": name.owner,
+            "format": "raw",
+            "size": volume.size,
+            "ctime": str(volume.ctime) if storage.type is StorageType.LVM_THIN else volume.ctime,
+            "content": "rootdir" if is_guest else "images",
+        }
+    for file, (size, when) in world.runtime.templates(node, storage.id).items():
+        content, _, plain = file.partition("/")
+        if content not in storage.content:
+            continue
+        entry: dict[str, Any] = {
+            "volid": f"{storage.id}:{file}",
+            "format": _file_format(content, plain),
+            "size": size,
+            "ctime": when,
+            "content": content,
+        }
+        if content == "backup":
+            owner = storage.parse(file).owner
+            entry |= {"vmid": owner, "subtype": "lxc"}
+        yield entry
+
+
+def _file_format(content: str, name: str) -> str:
+    if content == "vztmpl":
+        return {"gz": "tgz", "xz": "txz", "zst": "tzst"}.get(name.rsplit(".", 1)[-1], "tar")
+    if content == "backup":
+        return name.split(".", 1)[-1]
+    return content
+
+
+@api.method(
+    "GET",
+    f"{_STORAGE}/content",
+    having("/storage/{storage}", *_READ, any_of=True),
+    {
+        "content": Prop(optional=True, enum=_CONTENT),
+        "vmid": Prop(type="integer", optional=True, format=formats.vmid),
+    },
+)
+def content(call: Call) -> list[dict[str, Any]]:
+    """The volumes of a storage that the caller may see."""
+    storage = call.world.storage(str(call.params["storage"]))
+    wanted, owner = call.text("content"), call.text("vmid")
+    found = []
+    for entry in _volumes(call, storage):
+        if wanted is not None and entry["content"] != wanted:
+            continue
+        if owner is not None and str(entry.get("vmid")) != owner:
+            continue
+        try:
+            check_volume_access(call, -1, str(entry["volid"]), None)
+        except ApiError:
+            continue
+        found.append(entry)
+    return sorted(found, key=lambda entry: str(entry["volid"]))
+
+
+@api.method(
+    "POST",
+    f"{_STORAGE}/content",
+    having("/storage/{storage}", "Datastore.AllocateSpace"),
+    {
+        "vmid": Prop(type="integer", format=formats.vmid),
+        "filename": Prop(),
+        "size": Prop(pattern=r"\d+[MG]?"),
+        "format": Prop(optional=True, enum=("raw", "qcow2", "subvol", "vmdk"), requires="size"),
+    },
+)
+def create_volume(call: Call) -> str:
+    """Allocate a volume; it has no filesystem."""
+    world, node = call.world, call.node
+    storage = world.storage(str(call.params["storage"]))
+    vmid, name = int(call.params["vmid"]), str(call.params["filename"])
+    text = str(call.params["size"])
+    # Without a unit the size is in KiB.
+    size = (formats.parse_size(text) or 0) * (1 if text[-1] in "MG" else 1024)
+    if storage.type is StorageType.LVM_THIN:
+        if call.text("format") not in (None, "raw"):
+            raise OperationError(
+                f"unsupported format '{call.text('format')}'"
+                " at /usr/share/perl5/PVE/Storage/LvmThinPlugin.pm line 102."
+            )
+        if not name.startswith(f"vm-{vmid}-"):
+            raise OperationError(f"illegal name '{name}' - should be 'vm-{vmid}-*'")
+        ref = VolumeRef(node, storage.id, name)
+        if world.runtime.volumes.get(ref) is not None:
+            lv = f"{storage.vgname}/{name}"
+            raise OperationError(
+                f"lvcreate '{lv}' error:   Logical Volume \"{name}\" already exists"
+                f' in volume group "{storage.vgname}"'
+            )
+    else:
+        suffix = name.rsplit(".", 1)[-1] if "." in name else ""
+        wanted = call.text("format") or suffix
+        if not suffix or suffix != wanted:
+            raise OperationError(f"unable to parse volume filename '{name}'")
+        ref = VolumeRef(node, storage.id, f"{vmid}/{name}")
+        if world.runtime.volumes.get(ref) is not None:
+            raise OperationError(f"disk image '{storage.device(ref.name)}' already exists")
+    allocate(world, storage, ref, size, lambda *lines: None)
+    return f"{storage.id}:{ref.name}"
+
+
+def _place(call: Call) -> tuple[Storage, VolumeRef, str]:
+    volume = str(call.params["volume"])
+    store = str(call.params["storage"])
+    volid = volume if re.match(r"[a-zA-Z][a-zA-Z0-9\-_.]*:", volume) else f"{store}:{volume}"
+    storage, ref = call.world.locate(volid, call.node)
+    return storage, ref, volid
+
+
+@api.method("GET", f"{_STORAGE}/content/{{volume*}}", anybody)
+def volume_info(call: Call) -> dict[str, Any]:
+    """A volume's path, size and format."""
+    storage, ref, volid = _place(call)
+    check_volume_access(call, -1, volid, None)
+    name = storage.parse(ref.name)
+    if name.content == "images":
+        volume = call.world.runtime.volumes.get(ref)
+        if volume is None:
+            raise OperationError(_no_size(storage, ref))
+        return {"path": storage.device(ref.name), "size": volume.size, "used": 0, "format": "raw"}
+    found = call.world.runtime.templates(call.node, storage.id).get(ref.name)
+    if found is None:
+        raise OperationError(f"volume '{volid}' does not exist")
+    return {
+        "path": storage.device(ref.name),
+        "size": found[0],
+        "used": found[0],
+        "format": _file_format(name.content, name.file),
+    }
+
+
+def _no_size(storage: Storage, ref: VolumeRef) -> str:
+    device = storage.device(ref.name)
+    if storage.type is StorageType.LVM_THIN:
+        lv = f"{storage.vgname}/{ref.name}"
+        return f"can't get size of '{device}':   Failed to find logical volume \"{lv}\""
+    return f"volume '{storage.id}:{ref.name}' does not exist"
+
+
+@api.method(
+    "DELETE",
+    f"{_STORAGE}/content/{{volume*}}",
+    anybody,
+    {"delay": Prop(type="integer", minimum=1, maximum=30, optional=True)},
+)
+def delete_volume(call: Call) -> str:
+    """Delete a volume in a task; no config is asked whether it still names it."""
+    world = call.world
+    storage, ref, volid = _place(call)
+    name = storage.parse(ref.name)
+    if name.content == "backup" and name.owner is not None:
+        call.require(f"/storage/{storage.id}", "Datastore.AllocateSpace")
+        if not call.allows(f"/storage/{storage.id}", "Datastore.Allocate"):
+            call.require(f"/vms/{name.owner}", "VM.Backup")
+    else:
+        call.require(f"/storage/{storage.id}", "Datastore.Allocate")
+
+    def work(task: Task) -> None:
+        if name.content == "images":
+            free(world, ref, task.say)
+        else:
+            world.runtime.remove_file(ref.node, storage.id, ref.name)
+        task.say(f"Removed volume '{volid}'")
+
+    owner = f"{name.owner}@{storage.id}" if name.owner is not None else storage.id
+    return world.start_task(call.node, "imgdel", owner, call.user, work)
+
+
+def _may_download(call: Call) -> None:
+    path = f"/storage/{call.params['storage']}"
+    network = call.allows("/", "Sys.Audit", "Sys.Modify") or call.allows(
+        f"/nodes/{call.params['node']}", "Sys.AccessNetwork"
+    )
+    if not call.allows(path, "Datastore.AllocateTemplate") or not network:
+        raise PrivilegeError
+
+
+@api.method(
+    "POST",
+    f"{_STORAGE}/download-url",
+    _may_download,
+    {
+        "content": Prop(enum=("iso", "vztmpl", "import")),
+        "filename": Prop(max_length=255),
+        "url": Prop(pattern=r"https?://.*"),
+        "checksum": Prop(optional=True, requires="checksum-algorithm"),
+        "checksum-algorithm": Prop(
+            optional=True, enum=("md5", "sha1", "sha224", "sha256", "sha384", "sha512"), requires="checksum"
+        ),
+        "compression": Prop(optional=True),
+        "verify-certificates": Prop(type="boolean", optional=True),
+    },
+)
+def download(call: Call) -> str:
+    """Refuse in a task: a sandbox fetches nothing from elsewhere."""
+    url = str(call.params["url"])
+
+    def work(task: Task) -> None:
+        task.say(f"downloading {url}")
+        raise OperationError(f"download of '{url}' failed: the sandbox has no way out")
+
+    return call.world.start_task(call.node, "download", str(call.params["filename"]), call.user, work)

@@ -1,0 +1,223 @@
+"""The cluster and its nodes: version, next id, resources, status, network."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .. import formats
+from ..errors import OperationError, ParameterError
+from ..routes import Call, anybody, api, having
+from ..schema import Prop
+from ..status import guest_resource
+from ..storage import Storage
+from ..world import Node
+
+_BOOTED = time.time()
+
+
+def _version(call: Call) -> dict[str, str]:
+    release = call.world.release
+    return {"release": release.release, "version": release.version, "repoid": release.repoid}
+
+
+@api.method("GET", "/version", anybody)
+def version(call: Call) -> dict[str, str]:
+    """The release."""
+    return _version(call)
+
+
+@api.method("GET", "/nodes/{node}/version", anybody)
+def node_version(call: Call) -> dict[str, str]:
+    """The release of a node."""
+    return _version(call)
+
+
+@api.method(
+    "GET", "/cluster/nextid", anybody, {"vmid": Prop(type="integer", format=formats.vmid, optional=True)}
+)
+def next_id(call: Call) -> str:
+    """A free VMID, as text; nothing reserves it."""
+    wanted = call.text("vmid")
+    if wanted is not None:
+        if call.world.guests.exists(int(wanted)):
+            raise ParameterError({"vmid": f"VM {wanted} already exists"})
+        return wanted
+    for vmid in range(100, 1_000_000):
+        if not call.world.guests.exists(vmid):
+            return str(vmid)
+    raise OperationError("unable to get any free VMID in range [100, 1000000]")
+
+
+@api.method(
+    "GET",
+    "/cluster/resources",
+    anybody,
+    {"type": Prop(optional=True, enum=("vm", "storage", "node", "sdn", "network"))},
+)
+def resources(call: Call) -> list[dict[str, Any]]:
+    """Containers, storages and nodes the caller may see."""
+    wanted = call.text("type")
+    found: list[dict[str, Any]] = []
+    if wanted in (None, "vm"):
+        for vmid in call.world.guests.vmids():
+            if call.allows(f"/vms/{vmid}", "VM.Audit"):
+                found.append(guest_resource(call.world, vmid))
+    if wanted in (None, "node"):
+        found += [_node_resource(call, node) for node in call.world.nodes.values()]
+    if wanted in (None, "storage"):
+        for node in call.world.nodes:
+            for storage in call.world.storages_of(node):
+                if call.allows(f"/storage/{storage.id}", "Datastore.Audit"):
+                    found.append(_storage_resource(call, node, storage))
+    return found
+
+
+def _node_resource(call: Call, node: Node) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "id": f"node/{node.name}",
+        "type": "node",
+        "node": node.name,
+        "status": "online",
+        "level": "",
+        "cgroup-mode": 1,
+    }
+    if call.allows(f"/nodes/{node.name}", "Sys.Audit"):
+        entry |= {
+            "cpu": 0.01,
+            "maxcpu": node.cpus,
+            "mem": node.memory // 8,
+            "maxmem": node.memory,
+            "disk": 24 << 30,
+            "maxdisk": 252 << 30,
+            "uptime": int(time.time() - _BOOTED),
+        }
+    return entry
+
+
+def _storage_resource(call: Call, node: str, storage: Storage) -> dict[str, Any]:
+    total, used = call.world.capacity(storage)
+    return {
+        "id": f"storage/{node}/{storage.id}",
+        "type": "storage",
+        "node": node,
+        "storage": storage.id,
+        "status": "available",
+        "plugintype": str(storage.type),
+        "content": ",".join(storage.content),
+        "shared": 0,
+        "disk": used,
+        "maxdisk": total,
+    }
+
+
+@api.method("GET", "/cluster/status", having("/", "Sys.Audit"))
+def cluster_status(call: Call) -> list[dict[str, Any]]:
+    """The nodes, and the cluster if there is more than one."""
+    nodes = list(call.world.nodes.values())
+    clustered = len(nodes) > 1
+    entries: list[dict[str, Any]] = []
+    if clustered:
+        entries.append(
+            {
+                "id": "cluster",
+                "type": "cluster",
+                "name": "sandbox",
+                "nodes": len(nodes),
+                "quorate": 1,
+                "version": 1,
+            }
+        )
+    for number, node in enumerate(nodes):
+        entries.append(
+            {
+                "id": f"node/{node.name}",
+                "type": "node",
+                "name": node.name,
+                "ip": node.address,
+                "online": 1,
+                "local": int(number == 0),
+                "nodeid": number + 1 if clustered else 0,
+                "level": "",
+            }
+        )
+    return entries
+
+
+@api.method("GET", "/cluster/tasks", anybody)
+def cluster_tasks(call: Call) -> list[dict[str, Any]]:
+    """Nothing: the broadcast that fills it in a real cluster has no listener here."""
+    return []
+
+
+@api.method("GET", "/nodes", anybody)
+def nodes(call: Call) -> list[dict[str, Any]]:
+    """The nodes, with figures for who may see them."""
+    found = []
+    for node in call.world.nodes.values():
+        entry = _node_resource(call, node)
+        del entry["cgroup-mode"]
+        entry["ssl_fingerprint"] = call.world.fingerprint
+        found.append(entry)
+    return found
+
+
+@api.method("GET", "/nodes/{node}/status", having("/nodes/{node}", "Sys.Audit"))
+def node_status(call: Call) -> dict[str, Any]:
+    """A node's figures."""
+    node = call.world.nodes[call.node]
+    return {
+        "uptime": int(time.time() - _BOOTED),
+        "cpu": 0.01,
+        "wait": 0,
+        "loadavg": ["0.10", "0.10", "0.10"],
+        "pveversion": f"pve-manager/{call.world.release.version}/{call.world.release.repoid}",
+        "kversion": "Linux 6.14.11-4-pve #1 SMP PREEMPT_DYNAMIC",
+        "cpuinfo": {"cpus": node.cpus, "cores": node.cpus, "sockets": 1, "model": "sandbox"},
+        "memory": {"total": node.memory, "used": node.memory // 8, "free": node.memory - node.memory // 8},
+        "swap": {"total": 8 << 30, "used": 0, "free": 8 << 30},
+        "rootfs": {"total": 252 << 30, "used": 24 << 30, "avail": 228 << 30, "free": 228 << 30},
+    }
+
+
+@api.method(
+    "GET",
+    "/nodes/{node}/network",
+    anybody,
+    {"type": Prop(optional=True, enum=("bridge", "any_bridge", "any_local_bridge", "eth", "bond", "vlan"))},
+)
+def network(call: Call) -> list[dict[str, Any]]:
+    """The bridges the caller may attach containers to."""
+    node = call.world.nodes[call.node]
+    if call.text("type") not in (None, "bridge", "any_bridge", "any_local_bridge"):
+        return []
+    found = []
+    for number, bridge in enumerate(node.bridges):
+        if not call.allows(f"/sdn/zones/localnetwork/{bridge}", "SDN.Audit", "SDN.Use", any_of=True):
+            continue
+        found.append(
+            {
+                "iface": bridge,
+                "type": "bridge",
+                "method": "static",
+                "method6": "manual",
+                "families": ["inet"],
+                "address": node.address,
+                "netmask": str(node.prefix),
+                "cidr": f"{node.address}/{node.prefix}",
+                "gateway": node.address.rsplit(".", 1)[0] + ".254",
+                "autostart": 1,
+                "active": 1,
+                "priority": 3 + number,
+                "bridge_ports": "",
+                "bridge_stp": "off",
+                "bridge_fd": "0",
+            }
+        )
+    return found
+
+
+@api.method("GET", "/nodes/{node}/aplinfo", anybody)
+def aplinfo(call: Call) -> list[dict[str, Any]]:
+    """Nothing: the index of downloadable templates was never fetched."""
+    return []

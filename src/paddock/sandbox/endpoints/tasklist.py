@@ -1,0 +1,152 @@
+"""Tasks: lists, status, logs, and stopping them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import formats
+from ..errors import OperationError, ParameterError
+from ..routes import Call, Reply, anybody, api
+from ..schema import Prop
+from ..tasks import Task, Upid
+
+_TASK = "/nodes/{node}/tasks/{upid}"
+_COUNT = Prop(type="integer", minimum=0, optional=True)
+_PAGE = 50
+
+
+def _facts(upid: Upid) -> dict[str, Any]:
+    user, _, token = upid.user.partition("!")
+    facts: dict[str, Any] = {
+        "upid": str(upid),
+        "node": upid.node,
+        "pid": upid.pid,
+        "pstart": upid.pstart,
+        "starttime": upid.starttime,
+        "type": upid.type,
+        "id": upid.id,
+        "user": user,
+    }
+    if token:
+        facts["tokenid"] = token
+    return facts
+
+
+def _is_error(status: str | None) -> bool:
+    return status is not None and status != "OK" and not status.startswith("WARNINGS")
+
+
+@api.method(
+    "GET",
+    "/nodes/{node}/tasks",
+    anybody,
+    {
+        "start": _COUNT,
+        "limit": _COUNT,
+        "userfilter": Prop(optional=True),
+        "typefilter": Prop(optional=True),
+        "vmid": Prop(type="integer", optional=True, format=formats.vmid),
+        "errors": Prop(type="boolean", optional=True),
+        "source": Prop(optional=True, enum=("archive", "active", "all")),
+        "since": Prop(type="integer", optional=True),
+        "until": Prop(type="integer", optional=True),
+        "statusfilter": Prop(optional=True),
+    },
+)
+def listing(call: Call) -> Reply:
+    """Tasks of a node, newest first: all for auditors, their own for others."""
+    source = call.text("source") or "archive"
+    start, limit = int(call.params.get("start", 0)), int(call.params.get("limit", _PAGE))
+    audits = call.allows(f"/nodes/{call.node}", "Sys.Audit")
+    matching = [
+        task
+        for task in call.world.tasks.newest_first()
+        if task.upid.node == call.node
+        and (audits or task.upid.user == call.user)
+        and _in_source(task, source)
+        and _passes(call, task)
+    ]
+    entries = []
+    for task in matching[start : start + limit] if limit else matching[start:]:
+        entry = _facts(task.upid)
+        if task.exitstatus is not None:
+            entry |= {"endtime": task.endtime, "status": task.exitstatus}
+        entries.append(entry)
+    return Reply(entries, len(matching))
+
+
+def _in_source(task: Task, source: str) -> bool:
+    return source == "all" or (source == "active") == (task.exitstatus is None)
+
+
+def _passes(call: Call, task: Task) -> bool:
+    upid = task.upid
+    wanted = call.text("vmid")
+    since, until = call.text("since"), call.text("until")
+    statuses = formats.split_list(call.text("statusfilter") or "")
+    return (
+        wanted in (None, upid.id)
+        and call.text("typefilter") in (None, upid.type)
+        and (call.text("userfilter") or "") in upid.user
+        and (not call.flag("errors") or _is_error(task.exitstatus))
+        and (since is None or upid.starttime >= int(since))
+        and (until is None or upid.starttime <= int(until))
+        and (not statuses or _status_kind(task.exitstatus) in statuses)
+    )
+
+
+def _status_kind(status: str | None) -> str:
+    if status is None:
+        return "unknown"
+    if status == "OK":
+        return "ok"
+    return "warning" if status.startswith("WARNINGS") else "error"
+
+
+def _own_or(call: Call, privilege: str) -> Upid:
+    upid = Upid.parse(str(call.params["upid"]))
+    if upid.user != call.user:
+        call.require(f"/nodes/{call.node}", privilege)
+    return upid
+
+
+@api.method("GET", f"{_TASK}/status", anybody)
+def status(call: Call) -> dict[str, Any]:
+    """Whether a task runs, or how it ended."""
+    upid = _own_or(call, "Sys.Audit")
+    task = call.world.tasks.find(str(upid))
+    if task is None:
+        raise ParameterError({"upid": "no such task"})
+    if task.exitstatus is None:
+        return {**_facts(upid), "status": "running"}
+    return {**_facts(upid), "status": "stopped", "exitstatus": task.exitstatus}
+
+
+@api.method(
+    "GET",
+    f"{_TASK}/log",
+    anybody,
+    {"start": _COUNT, "limit": _COUNT, "download": Prop(type="boolean", optional=True)},
+)
+def log(call: Call) -> Reply:
+    """A page of a task's log."""
+    upid = _own_or(call, "Sys.Audit")
+    task = call.world.tasks.find(str(upid))
+    lines = list(task.log) if task is not None else ["unable to open file - No such file or directory"]
+    start, limit = int(call.params.get("start", 0)), int(call.params.get("limit", _PAGE))
+    page = lines[start : start + limit] if limit else lines[start:]
+    numbered = [{"n": start + number, "t": text} for number, text in enumerate(page, 1)]
+    if not lines:
+        return Reply([{"n": 1, "t": "no content"}], 1)
+    return Reply(numbered, len(lines))
+
+
+@api.method("DELETE", _TASK, anybody)
+def stop(call: Call) -> None:
+    """Ask a running task to end; an ended one is left as it is."""
+    upid = _own_or(call, "Sys.Modify")
+    task = call.world.tasks.find(str(upid))
+    if task is None:
+        raise OperationError("no such task")
+    if task.exitstatus is None:
+        task.abort()

@@ -1,0 +1,209 @@
+"""Fixtures: a cluster written down as JSON, in the form of the recordings', read and written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from .access import Access, AclEntry, Pool, Token, User
+from .errors import SandboxError
+from .privileges import BUILT_IN_ROLES
+from .storage import Storage, StorageType
+from .world import Node, Release
+
+DEFAULT_TEMPLATE: Final = "debian-12-standard_12.12-1_amd64.tar.zst"
+
+# What a deployment's token should have, and no more.
+_DEPLOYER_ROLES: Final[dict[str, list[str]]] = {
+    "PaddockGuests": [
+        "VM.Allocate",
+        "VM.Audit",
+        "VM.Backup",
+        "VM.Clone",
+        "VM.Config.CPU",
+        "VM.Config.Disk",
+        "VM.Config.Memory",
+        "VM.Config.Network",
+        "VM.Config.Options",
+        "VM.Console",
+        "VM.PowerMgmt",
+        "VM.Snapshot",
+    ],
+    "PaddockStorage": ["Datastore.AllocateSpace", "Datastore.Audit"],
+    "PaddockNetwork": ["SDN.Audit", "SDN.Use"],
+}
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """The parts of a cluster that do not come from its runtime."""
+
+    nodes: Mapping[str, Node]
+    storages: Mapping[str, Storage]
+    access: Access
+    release: Release
+    templates: tuple[str, ...]
+    state: Mapping[str, Any] | None = None
+
+
+def default_fixture(nodes: tuple[str, ...] = ("pve",)) -> dict[str, Any]:
+    """A cluster with a root token and a deployer's token, with new secrets."""
+    acl = [
+        {"path": "/vms", "ugid": "paddock@pve", "role": "PaddockGuests", "propagate": 1},
+        {"path": "/storage", "ugid": "paddock@pve", "role": "PaddockStorage", "propagate": 1},
+        {"path": "/sdn/zones/localnetwork", "ugid": "paddock@pve", "role": "PaddockNetwork", "propagate": 1},
+    ]
+    return {
+        "nodes": {name: {"cpus": os.cpu_count() or 1, "bridges": ["vmbr0"]} for name in nodes},
+        "users": {"root@pam": {"enabled": True}, "paddock@pve": {"enabled": True}},
+        "tokens": {
+            "paddock@pve!deploy": {"secret": str(uuid.uuid4()), "privsep": False},
+            "root@pam!sandbox": {"secret": str(uuid.uuid4()), "privsep": False},
+        },
+        "roles": _DEPLOYER_ROLES,
+        "acl": acl,
+        "storages": {
+            "local": {"type": "dir", "content": ["backup", "iso", "vztmpl", "snippets"]},
+            "local-lvm": {"type": "lvmthin", "content": ["rootdir", "images"]},
+        },
+        "templates": [f"local:vztmpl/{DEFAULT_TEMPLATE}"],
+    }
+
+
+def read_fixture(path: Path) -> dict[str, Any]:
+    """The JSON of a fixture file."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SandboxError(f"The fixture {path} cannot be read: {error.strerror}.") from None
+    except json.JSONDecodeError as error:
+        raise SandboxError(f"The fixture {path} is not JSON: line {error.lineno}: {error.msg}.") from None
+    if not isinstance(data, dict):
+        raise SandboxError(f"The fixture {path} is not a JSON object.")
+    return data
+
+
+def parse_fixture(data: Mapping[str, Any]) -> Fixture:
+    """The cluster a fixture describes."""
+    try:
+        return Fixture(
+            nodes={name: _node(name, entry) for name, entry in data["nodes"].items()},
+            storages={name: _storage(name, entry) for name, entry in data["storages"].items()},
+            access=_access(data),
+            release=Release(**data["version"]) if "version" in data else Release(),
+            templates=tuple(data.get("templates", ())),
+            state=data.get("state"),
+        )
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise SandboxError(f"The fixture does not describe a cluster: {error!r}.") from None
+
+
+def _node(name: str, entry: Mapping[str, Any]) -> Node:
+    return Node(name, cpus=int(entry.get("cpus", 2)), bridges=tuple(entry.get("bridges", ("vmbr0",))))
+
+
+def _storage(name: str, entry: Mapping[str, Any]) -> Storage:
+    return Storage(
+        id=name,
+        type=StorageType(entry["type"]),
+        content=tuple(entry["content"]),
+        path=entry.get("path", "/var/lib/vz"),
+        vgname=entry.get("vgname", "pve"),
+        thinpool=entry.get("thinpool", "data"),
+        nodes=frozenset(entry.get("nodes", ())),
+    )
+
+
+def _access(data: Mapping[str, Any]) -> Access:
+    access = Access()
+    for name, entry in data.get("users", {}).items():
+        access.users[name] = User(bool(entry.get("enabled", True)), int(entry.get("expire", 0)))
+    access.users.setdefault("root@pam", User())
+    for name, entry in data.get("tokens", {}).items():
+        access.tokens[name] = Token(
+            entry["secret"], bool(entry.get("privsep", True)), int(entry.get("expire", 0))
+        )
+    access.groups = {name: set(members) for name, members in data.get("groups", {}).items()}
+    for name, privileges in data.get("roles", {}).items():
+        access.roles[name] = frozenset(privileges)
+    for name, entry in data.get("pools", {}).items():
+        members = [str(member) for member in entry.get("members", ())]
+        access.pools[name] = Pool(
+            entry.get("comment", ""),
+            {int(member) for member in members if member.isdecimal()},
+            {member for member in members if not member.isdecimal()},
+        )
+    for entry in data.get("acl", ()):
+        access.acl.append(
+            AclEntry(entry["path"], entry["ugid"], entry["role"], bool(entry.get("propagate", 1)))
+        )
+    return access
+
+
+def apply_access_lines(access: Access, lines: list[str]) -> None:
+    """Replace pools and ACLs by lines of Proxmox's user.cfg."""
+    access.pools.clear()
+    access.acl.clear()
+    for line in lines:
+        kind, *fields = line.split(":")
+        match kind:
+            case "pool":
+                name, comment, vmids, storages, *_ = [*fields, "", "", ""]
+                access.pools[name] = Pool(
+                    comment,
+                    {int(vmid) for vmid in re.split(r"[,;\s]+", vmids) if vmid},
+                    {storage for storage in re.split(r"[,;\s]+", storages) if storage},
+                )
+            case "acl":
+                propagate, path, ugids, roles, *_ = fields
+                for ugid in ugids.split(","):
+                    for role in roles.split(","):
+                        access.acl.append(AclEntry(path, ugid, role, propagate == "1"))
+
+
+def access_lines(access: Access) -> list[str]:
+    """Pools and ACLs as lines of Proxmox's user.cfg, as it writes them after a change."""
+    lines = []
+    for name, pool in sorted(access.pools.items()):
+        vmids = ",".join(str(vmid) for vmid in sorted(pool.vmids))
+        lines.append(f"pool:{name}:{pool.comment}:{vmids}:{','.join(sorted(pool.storages))}:")
+    grouped: dict[tuple[str, bool, str], set[str]] = {}
+    for entry in access.acl:
+        grouped.setdefault((entry.path, entry.propagate, entry.role), set()).add(entry.ugid)
+    for (path, propagate, role), ugids in sorted(grouped.items()):
+        lines.append(f"acl:{int(propagate)}:{path}:{','.join(sorted(ugids))}:{role}:")
+    return lines
+
+
+def access_data(access: Access) -> dict[str, Any]:
+    """The accounts in the form of a fixture, to be written down."""
+    return {
+        "users": {name: {"enabled": u.enabled, "expire": u.expire} for name, u in access.users.items()},
+        "tokens": {
+            name: {"secret": t.secret, "privsep": t.privsep, "expire": t.expire}
+            for name, t in access.tokens.items()
+        },
+        "groups": {name: sorted(members) for name, members in access.groups.items()},
+        "roles": {
+            name: sorted(privileges)
+            for name, privileges in access.roles.items()
+            if name not in BUILT_IN_ROLES
+        },
+        "pools": {
+            name: {
+                "comment": pool.comment,
+                "members": [*sorted(pool.vmids), *sorted(pool.storages)],
+            }
+            for name, pool in access.pools.items()
+        },
+        "acl": [
+            {"path": e.path, "ugid": e.ugid, "role": e.role, "propagate": int(e.propagate)}
+            for e in access.acl
+        ],
+    }

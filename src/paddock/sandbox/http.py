@@ -1,0 +1,168 @@
+"""The HTTP face: requests in, Proxmox's answers out, with its reason phrases."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote
+
+import h11
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from . import endpoints
+from .errors import ApiError, CredentialsError, NoSuchMethodError, ParameterError
+from .routes import METHODS, Reply, Table, api
+from .world import World
+
+_REASON: Final = b"x-paddock-reason"
+_BODY_LIMIT: Final = 512 * 1024
+PREFIXES: Final = ("/api2/json", "/api2/extjs")
+
+assert endpoints, "importing the endpoints fills the table"  # noqa: S101
+
+
+class _ReasonConnection(h11.Connection):
+    """An HTTP connection that says the reason phrase an answer carries: ASGI has no word for it."""
+
+    def send(self, event: h11.Event) -> bytes | None:  # type: ignore[override]
+        if isinstance(event, h11.Response):
+            headers = [(name, value) for name, value in event.headers if name != _REASON]
+            reason = next((value for name, value in event.headers if name == _REASON), event.reason)
+            event = h11.Response(status_code=event.status_code, headers=headers, reason=reason)
+        return super().send(event)
+
+
+class ReasonProtocol(H11Protocol):
+    """uvicorn's HTTP/1.1 with Proxmox's reason phrases."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.conn = _ReasonConnection(h11.SERVER, self.config.h11_max_incomplete_event_size or 65536)
+
+
+def answer(status: int, reason: str, body: Mapping[str, Any] | None) -> Response:
+    """A response with a reason phrase; without a body where Proxmox sends none."""
+    content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+    response = Response(content, status_code=status, media_type="application/json;charset=UTF-8")
+    response.headers["x-paddock-reason"] = reason.encode("ascii", "replace").decode() or "OK"
+    response.headers["server"] = "pve-api-daemon/3.0"
+    response.headers["cache-control"] = "max-age=0"
+    return response
+
+
+def error_answer(error: ApiError) -> Response:
+    """The response for an error."""
+    if isinstance(error, CredentialsError):
+        return answer(error.status, error.reason, None)
+    body: dict[str, Any] = {"data": None, "message": error.message}
+    if isinstance(error, NoSuchMethodError):
+        body["message"] = error.text
+    if error.errors:
+        body["errors"] = error.errors
+    return answer(error.status, error.reason, body)
+
+
+Interceptor = Callable[[Request, Callable[[], Awaitable[Response]]], Awaitable[Response]]
+
+
+async def _no_interceptor(request: Request, go_on: Callable[[], Awaitable[Response]]) -> Response:
+    return await go_on()
+
+
+class Face:
+    """Turns HTTP requests into calls of the API's table."""
+
+    def __init__(self, world: World, table: Table = api, *, delay_401: float = 3.0) -> None:
+        self.world = world
+        self.table = table
+        self.delay_401 = delay_401
+        # Put in front of every request by whoever plays faults.
+        self.intercept: Interceptor = _no_interceptor
+
+    def app(self) -> Starlette:
+        """The ASGI application."""
+        verbs = [*METHODS, "HEAD", "PATCH", "OPTIONS"]
+        return Starlette(routes=[Route("/{path:path}", self._handle, methods=verbs)])
+
+    async def _handle(self, request: Request) -> Response:
+        return await self.intercept(request, lambda: self._respond(request))
+
+    async def _respond(self, request: Request) -> Response:
+        raw = request.scope["path"]
+        prefix = next((start for start in PREFIXES if raw.startswith(start)), None)
+        if request.method not in METHODS:
+            return answer(501, f"method '{request.method}' not available", None)
+        if prefix is None:
+            return answer(404, f"no such file '{raw}'", None)
+        path = (request.scope.get("raw_path") or raw.encode()).decode("ascii", "replace")
+        path = path.split("?", 1)[0].removeprefix(prefix) or "/"
+        try:
+            user = self.world.access.authenticate(_authorization(request))
+        except CredentialsError as error:
+            await asyncio.sleep(self.delay_401)
+            return error_answer(error)
+        try:
+            params = await _parameters(request)
+            data = await run_in_threadpool(self.table.perform, self.world, user, request.method, path, params)
+        except ApiError as error:
+            return error_answer(error)
+        if isinstance(data, Reply):
+            body = {"data": data.data}
+            if data.total is not None:
+                body["total"] = data.total
+            return answer(200, "OK", body)
+        return answer(200, "OK", {"data": data})
+
+
+def _authorization(request: Request) -> str | None:
+    value = request.headers.get("authorization")
+    return unquote(value) if value is not None else None
+
+
+async def _parameters(request: Request) -> dict[str, Any]:
+    params: dict[str, Any] = _form(request.url.query)
+    body = await request.body()
+    if request.headers.get("transfer-encoding", "").lower() == "chunked" and body:
+        raise NoSuchMethodError("chunked transfer encoding not supported")
+    if not body:
+        return params
+    if request.method in ("GET", "DELETE"):
+        raise NoSuchMethodError(f"Unexpected content for method '{request.method}'")
+    if len(body) > _BODY_LIMIT:
+        raise NoSuchMethodError("for data too large")
+    if "json" in request.headers.get("content-type", ""):
+        given = _json(body)
+    else:
+        given = _form(body.decode("utf-8", "replace"))
+    return {**params, **given}
+
+
+def _form(text: str) -> dict[str, Any]:
+    params: dict[str, Any] = {}
+    for key, value in parse_qsl(text, keep_blank_values=True):
+        # Repeated keys become one value with NULs between, as Proxmox's lists have it.
+        params[key] = f"{params[key]}\0{value}" if key in params else value
+    return params
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(body)
+    except ValueError:
+        raise ParameterError({"content": "malformed JSON string"}) from None
+    if not isinstance(data, dict):
+        raise ParameterError({"content": "not a JSON object"})
+    return {key: _as_parameter(value) for key, value in data.items() if value is not None}
+
+
+def _as_parameter(value: Any) -> Any:
+    if isinstance(value, bool):
+        return str(int(value))
+    return value if isinstance(value, (dict, list)) else str(value)

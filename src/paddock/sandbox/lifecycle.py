@@ -1,0 +1,193 @@
+"""What happens to a container as a whole: created, started, stopped, destroyed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .change import apply_pending, normalised
+from .config import CtConfig, Options
+from .disks import create_disks, destroy_volumes, every_volume, free, free_if_owned
+from .errors import AbortedError, ApiError, OperationError
+from .mountpoint import MountType, mount_points, volumes_of
+from .network import complete_network, parse_network
+from .options import FEATURES
+from .runtime import Archive, NotMountableError, Unpacked, VolumeRef
+from .schema import parse_property_string
+from .storage import Storage
+from .tasks import Task
+from .world import World
+
+
+@dataclass(frozen=True)
+class CreateOrder:
+    """A create call that passed its checks."""
+
+    vmid: int
+    node: str
+    user: str
+    mounts: Mapping[str, str]
+    options: Mapping[str, Any]
+    unprivileged: bool
+    archive: Archive
+    archive_missing: str | None = None
+    password: str | None = None
+    ssh_keys: str | None = None
+    pool: str | None = None
+    start: bool = False
+
+
+def initial_config(order: CreateOrder) -> CtConfig:
+    """The config that is there, locked, while the work goes on."""
+    options: Options = {"lock": "create"}
+    if order.unprivileged:
+        options["unprivileged"] = 1
+    return CtConfig(options=options)
+
+
+def create(world: World, order: CreateOrder, task: Task) -> None:
+    """Make a container from an archive; on failure nothing of it remains."""
+    vmid, node = order.vmid, order.node
+    made: list[VolumeRef] = []
+    try:
+        config = _configured(order)
+        texts, made = create_disks(world, vmid, node, order.mounts, task.say)
+        config.options.update(texts)
+        _require_volumes(world, node, config)
+        _require_archive(order, task)
+        task.say(f"extracting archive '{order.archive.path or order.archive.volid}'")
+        spec = world.spec(vmid, node, config)
+        unpacked = _populate(world, order, config, task)
+        config.options.setdefault("arch", unpacked.arch)
+        config.options.setdefault("ostype", unpacked.ostype)
+        task.say(f"Detected container architecture: {unpacked.arch}")
+        config.options.setdefault("hostname", f"CT{vmid}")
+        config.options.setdefault("memory", 512)
+        config.options.setdefault("swap", 512)
+        world.runtime.containers.prepare(spec, order.password, order.ssh_keys)
+        warn_about_nesting(config, unpacked, task)
+        world.guests.save(vmid, node, config)
+    except (ApiError, AbortedError) as error:
+        text = error.text if isinstance(error, ApiError) else "received interrupt"
+        destroy_volumes(world, made, task.say)
+        world.guests.remove(vmid)
+        raise OperationError(f"unable to create CT {vmid} - {text}") from None
+    except BaseException:
+        destroy_volumes(world, made, task.say)
+        world.guests.remove(vmid)
+        raise
+    if order.pool:
+        world.access.pools[order.pool].vmids.add(vmid)
+        world.access_changed()
+    if order.start:
+        # A task of its own, which nobody waits for: the create is a success even if the start fails.
+        begin_start(world, vmid, node, order.user)
+
+
+def _require_archive(order: CreateOrder, task: Task) -> None:
+    if order.archive_missing:
+        task.say(order.archive_missing)
+        raise OperationError(order.archive_missing)
+
+
+def _configured(order: CreateOrder) -> CtConfig:
+    options: Options = {}
+    if order.unprivileged:
+        options["unprivileged"] = 1
+    for key, value in order.options.items():
+        text = str(value)
+        options[key] = complete_network(text) if key.startswith("net") else normalised(key, text)
+    return CtConfig(options=options)
+
+
+def _populate(world: World, order: CreateOrder, config: CtConfig, task: Task) -> Unpacked:
+    spec = world.spec(order.vmid, order.node, config)
+    try:
+        return world.runtime.containers.populate(spec, order.archive, task)
+    except NotMountableError as error:
+        point = next(p for p in mount_points(config.options) if p.key == str(error))
+        target = f"/var/lib/lxc/{order.vmid}/rootfs/{point.path}"
+        raise OperationError(f"command 'mount /dev/dm-0 {target}' failed: exit code 32") from None
+
+
+def _require_volumes(world: World, node: str, config: CtConfig) -> None:
+    for volid in volumes_of(config.options):
+        storage, ref = world.locate(volid, node)
+        if world.runtime.volumes.get(ref) is None:
+            raise OperationError(storage.missing(ref.name))
+
+
+def warn_about_nesting(config: CtConfig, unpacked: Unpacked, task: Task) -> None:
+    """Warn as Proxmox does when a new systemd will miss the nesting feature."""
+    features = parse_property_string(config.text("features") or "", FEATURES)
+    if unpacked.systemd is not None and unpacked.systemd > 241 and features.get("nesting") != "1":
+        task.warn(f"Systemd {unpacked.systemd} detected. You may need to enable nesting.")
+
+
+def begin_start(world: World, vmid: int, node: str, user: str) -> str:
+    """Start a container in a task."""
+
+    def work(task: Task) -> None:
+        with world.guests.lock(vmid):
+            config = world.guests.load(vmid, node)
+            config.require_unlocked()
+            start(world, vmid, node, config)
+
+    return world.start_task(node, "vzstart", str(vmid), user, work)
+
+
+def start(world: World, vmid: int, node: str, config: CtConfig) -> None:
+    """Start a container whose config lock is held."""
+    if config.flag("template"):
+        raise OperationError("you can't start a CT if it's a template")
+    if config.pending or config.pending_delete:
+        apply_pending(world, vmid, node, config)
+        world.guests.save(vmid, node, config)
+    _require_volumes(world, node, config)
+    for key in sorted(key for key in config.options if key.startswith("net")):
+        bridge = parse_network(str(config.options[key])).get("bridge")
+        if bridge and not world.runtime.bridge_exists(node, bridge):
+            raise OperationError(f"bridge '{bridge}' does not exist")
+    world.runtime.containers.start(world.spec(vmid, node, config))
+
+
+def settle_stopped(world: World, vmid: int) -> None:
+    """Apply what was pending once a container has ended."""
+    node = world.guests.node_of(vmid)
+    if node is None:
+        return
+    config = world.guests.load(vmid, node)
+    if config.pending or config.pending_delete:
+        apply_pending(world, vmid, node, config)
+        world.guests.save(vmid, node, config)
+
+
+def destroy(world: World, vmid: int, node: str, config: CtConfig, task: Task, *, unreferenced: bool) -> None:
+    """Destroy a container's own volumes and its config; volumes of others stay."""
+    volumes = every_volume(config.options) + every_volume(config.pending)
+    for volid in dict.fromkeys(volumes):
+        free_if_owned(world, vmid, node, volid, task.say)
+    if unreferenced:
+        for storage in world.storages_of(node):
+            _free_unreferenced(world, storage, vmid, node, task)
+    world.access.forget_guest(vmid)
+    world.access_changed()
+    world.guests.remove(vmid)
+
+
+def _free_unreferenced(world: World, storage: Storage, vmid: int, node: str, task: Task) -> None:
+    if "rootdir" not in storage.content:
+        return
+    for volume in world.runtime.volumes.on(node, storage.id):
+        try:
+            owner = storage.parse(volume.ref.name).owner
+        except OperationError:
+            continue
+        if owner == vmid:
+            free(world, volume.ref, task.say)
+
+
+def has_bind_mounts(config: CtConfig) -> bool:
+    """Whether something of the host is mounted: then there are no snapshots."""
+    return any(point.type is not MountType.VOLUME for point in mount_points(config.options))

@@ -1,0 +1,386 @@
+"""Containers as LXC runs them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from ..config import CtConfig
+from ..errors import AbortedError, OperationError
+from ..options import FEATURES
+from ..process import attempt, spawn
+from ..runtime import Archive, GuestSpec, Interface, Mount, NotMountableError, Unpacked, Usage, VolumeRef
+from ..schema import parse_property_string
+from ..tasks import Task
+from . import guestfiles, lxcconfig
+from .guestroot import GuestRoot
+from .images import Images
+from .mounts import HELPER, mount_in_container
+from .names import FIRST_ID, ID_COUNT, Names
+
+# LXC writes id maps itself when it finds no newuidmap; with it, it would want entries in /etc/subuid.
+_WITHOUT_NEWUIDMAP: Final = {"PATH": "/nonexistent", "LANG": "C.UTF-8"}
+_POLL: Final = 0.5
+
+
+class LxcContainers:
+    """The containers of one sandbox."""
+
+    def __init__(self, names: Names, images: Images, gateway: str, stopped: Callable[[int], None]) -> None:
+        self._names = names
+        self._images = images
+        self._gateway = gateway
+        self._stopped = stopped
+        self._pids: dict[int, tuple[int, str]] = {}
+        self._keys: dict[int, Future[dict[str, bytes]]] = {}
+        self._pool = ThreadPoolExecutor(thread_name_prefix="keys")
+        self._lock = threading.RLock()
+        self._closing = threading.Event()
+        threading.Thread(target=self._watch, name="watch", daemon=True).start()
+
+    def adopt(self, spec: GuestSpec) -> bool:
+        """Take over a container that runs since before this process; return whether it does."""
+        pid = self._ask_pid(spec.vmid)
+        if pid is None:
+            return False
+        for mount in spec.mounts:
+            if isinstance(mount.source, VolumeRef):
+                self._images.adopt(mount.source, f"ct{spec.vmid}")
+        self._pids[spec.vmid] = (pid, _birth(pid))
+        return True
+
+    def running(self, vmid: int) -> bool:
+        """Whether a container's init is alive."""
+        known = self._pids.get(vmid)
+        return known is not None and _birth(known[0]) == known[1] != ""
+
+    def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+        """Unpack a template archive over a container's mounts, as its own root."""
+        holder = f"create{spec.vmid}"
+        hostname = spec.config.text("hostname") or f"CT{spec.vmid}"
+        self._keys[spec.vmid] = self._pool.submit(guestfiles.new_host_keys, hostname)
+        try:
+            root = self._mounted_root(spec, holder)
+            self._unpack(archive, root, task)
+            return Unpacked(systemd=guestfiles.systemd_version(root))
+        finally:
+            self._unmount_root(spec, holder)
+
+    def _mounted_root(self, spec: GuestSpec, holder: str) -> Path:
+        """A container's volumes mounted one into another; returns the top."""
+        root: Path | None = None
+        for mount in spec.mounts:
+            try:
+                if isinstance(mount.source, VolumeRef):
+                    source = self._images.hold(mount.source, holder)
+                else:
+                    source = mount.source
+            except NotMountableError:
+                raise NotMountableError(mount.key) from None
+            if root is None:
+                root = source
+            elif mount.path.strip("/"):
+                GuestRoot(root).make_directory(mount.path)
+                self._bind(source, root / mount.path.strip("/"))
+        if root is None:
+            raise OperationError("rootfs not set")
+        return root
+
+    def _bind(self, source: Path, target: Path) -> None:
+        ended = attempt("mount", "--bind", str(source), str(target))
+        if not ended.ok:
+            raise OperationError(f"command 'mount --bind {source} {target}' failed: exit code {ended.code}")
+
+    def _unmount_root(self, spec: GuestSpec, holder: str) -> None:
+        root = next((m.source for m in spec.mounts if m.key == "rootfs"), None)
+        if isinstance(root, VolumeRef):
+            top = self._names.mount_point(root)
+            for mount in reversed(spec.mounts):
+                if mount.key != "rootfs" and mount.path.strip("/"):
+                    attempt("umount", str(top / mount.path.strip("/")))
+        self._images.release(holder)
+
+    def _unpack(self, archive: Archive, root: Path, task: Task) -> None:
+        if archive.path is None:
+            raise OperationError(f"volume '{archive.volid}' does not exist")
+        program = (
+            *(sys.executable, "-I", "-S", str(HELPER), "mapped", str(FIRST_ID), str(ID_COUNT)),
+            *("tar", "--extract", "--file", "-", *_decompressor(archive.path), "--totals"),
+            *("--one-file-system", "--preserve-permissions", "--sparse", "--numeric-owner", "--acls"),
+            *("--xattrs", "--xattrs-include=user.*", "--xattrs-include=security.capability"),
+            *("--directory", str(root), "--skip-old-files", "--anchored", "--exclude", "./dev/*"),
+        )
+        with archive.path.open("rb") as source, tempfile.TemporaryFile() as said:
+            worker = spawn(*program, stdin=source, output=said)
+            task.cancel = worker.terminate
+            try:
+                while worker.poll() is None:
+                    if task.aborted.wait(0.02):
+                        worker.wait()
+                        raise AbortedError
+            finally:
+                task.cancel = None
+            said.seek(0)
+            lines = said.read().decode(errors="replace").splitlines()
+        task.say(*lines[-5:])
+        if worker.returncode != 0:
+            raise OperationError(f"command 'tar xpf - -C {root}' failed: exit code {worker.returncode}")
+
+    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None) -> None:
+        """Give a freshly unpacked container its keys, name, network and accounts."""
+        holder = f"create{spec.vmid}"
+        try:
+            root = GuestRoot(self._mounted_root(spec, holder))
+            guestfiles.forget_machine(root)
+            guestfiles.write_identity(root, spec.vmid, spec.config)
+            guestfiles.write_resolver(root, spec.config, self._gateway)
+            guestfiles.write_host_trust(root)
+            guestfiles.write_accounts(root, password, ssh_keys)
+            keys = self._keys.pop(spec.vmid, None)
+            if keys is not None:
+                guestfiles.write_host_keys(root, keys.result())
+        finally:
+            self._unmount_root(spec, holder)
+
+    def settle_clone(self, spec: GuestSpec) -> Unpacked:
+        """Give a clone its own machine id and name; its ssh host keys stay its source's, as on Proxmox."""
+        holder = f"clone{spec.vmid}"
+        root_mount = [mount for mount in spec.mounts if mount.key == "rootfs"]
+        only_root = GuestSpec(spec.vmid, spec.node, spec.config, root_mount)
+        try:
+            path = self._mounted_root(only_root, holder)
+            root = GuestRoot(path)
+            guestfiles.forget_machine(root)
+            guestfiles.write_identity(root, spec.vmid, spec.config)
+            return Unpacked(systemd=guestfiles.systemd_version(path))
+        finally:
+            self._unmount_root(only_root, holder)
+
+    def start(self, spec: GuestSpec) -> None:
+        """Start a container and return when its init runs."""
+        holder = f"ct{spec.vmid}"
+        name = self._names.container(spec.vmid)
+        log = self._names.lxc_path / name / "start.log"
+        try:
+            root, entries = self._hold_mounts(spec, holder)
+            inside = GuestRoot(root)
+            guestfiles.write_identity(inside, spec.vmid, spec.config)
+            guestfiles.write_resolver(inside, spec.config, self._gateway)
+            for _, mount in entries:
+                inside.make_directory(mount.path)
+            features = parse_property_string(spec.config.text("features") or "", FEATURES)
+            text = lxcconfig.render(self._names, spec, root, entries, nesting=features.get("nesting") == "1")
+            log.parent.mkdir(parents=True, exist_ok=True)
+            (log.parent / "config").write_text(text, encoding="utf-8")
+            log.unlink(missing_ok=True)
+            program = shutil.which("lxc-start") or "lxc-start"
+            ended = attempt(
+                *(program, "-P", str(self._names.lxc_path), "-n", name, "-d"),
+                *("-o", str(log), "-l", "WARN"),
+                environment=_WITHOUT_NEWUIDMAP,
+            )
+            pid = self._started_pid(spec.vmid, ended.ok)
+        except NotMountableError:
+            self._images.release(holder)
+            raise OperationError(f"startup for container '{spec.vmid}' failed") from None
+        except BaseException:
+            self._images.release(holder)
+            raise
+        with self._lock:
+            self._pids[spec.vmid] = (pid, _birth(pid))
+
+    def _started_pid(self, vmid: int, started: bool) -> int:
+        pid = self._ask_pid(vmid) if started else None
+        if pid is None:
+            raise OperationError(f"startup for container '{vmid}' failed")
+        return pid
+
+    def _hold_mounts(self, spec: GuestSpec, holder: str) -> tuple[Path, list[tuple[Path, Mount]]]:
+        root: Path | None = None
+        entries: list[tuple[Path, Mount]] = []
+        for mount in spec.mounts:
+            if isinstance(mount.source, VolumeRef):
+                source = self._images.hold(mount.source, holder)
+            elif mount.source.exists():
+                source = mount.source
+            else:
+                raise OperationError(f"startup for container '{spec.vmid}' failed")
+            if root is None:
+                root = source
+            elif mount.path.strip("/"):
+                entries.append((source, mount))
+        if root is None:
+            raise OperationError(f"startup for container '{spec.vmid}' failed")
+        return root, entries
+
+    def stop(self, vmid: int) -> None:
+        """Kill a container and unmount what was its."""
+        attempt("lxc-stop", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid), "--kill")
+        self._settle(vmid)
+
+    def shutdown(self, vmid: int, timeout: float) -> bool:
+        """Ask a container's init to power off; return whether it did in time."""
+        name = self._names.container(vmid)
+        attempt(
+            *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name, "--nokill"),
+            *("--timeout", str(int(timeout))),
+            timeout=timeout + 10,
+        )
+        if self.running(vmid):
+            return False
+        self._settle(vmid)
+        return True
+
+    def _settle(self, vmid: int) -> None:
+        """Clean up after a container that has ended, once."""
+        with self._lock:
+            if self._pids.pop(vmid, None) is None:
+                return
+            self._wait_for_monitor(vmid)
+            self._images.release(f"ct{vmid}")
+            shutil.rmtree(self._names.lxc_path / self._names.container(vmid), ignore_errors=True)
+        self._stopped(vmid)
+
+    def _wait_for_monitor(self, vmid: int) -> None:
+        """Wait for LXC's monitor, which removes the cgroups last."""
+        name = self._names.container(vmid)
+        for _ in range(100):
+            if not _cgroups(name):
+                return
+            time.sleep(0.02)
+
+    def _watch(self) -> None:
+        """Notice containers that ended or rebooted by themselves."""
+        while not self._closing.wait(_POLL):
+            for vmid in list(self._pids):
+                if self.running(vmid):
+                    continue
+                pid = self._ask_pid(vmid)
+                with self._lock:
+                    if vmid not in self._pids or self.running(vmid):
+                        continue
+                    if pid is not None:
+                        self._pids[vmid] = (pid, _birth(pid))
+                        continue
+                self._settle(vmid)
+
+    def mount_live(self, vmid: int, mount: Mount) -> None:
+        """Mount something in a running container."""
+        if isinstance(mount.source, VolumeRef):
+            try:
+                source = self._images.hold(mount.source, f"ct{vmid}")
+            except NotMountableError:
+                raise OperationError(f"unable to mount {mount.source.name}: no filesystem") from None
+        else:
+            source = mount.source
+        mount_in_container(
+            self._pids[vmid][0], source, "/" + mount.path.strip("/"), read_only=mount.read_only
+        )
+
+    def limit_live(self, vmid: int, options: Mapping[str, object]) -> None:
+        """Set a running container's memory limit."""
+        memory = options.get("memory")
+        if memory is None:
+            return
+        for directory in _cgroups(self._names.container(vmid)):
+            for name in ("memory.limit_in_bytes", "memory.max"):
+                with contextlib.suppress(OSError):
+                    if (directory / name).exists():
+                        (directory / name).write_text(str(int(str(memory)) << 20), encoding="ascii")
+
+    def usage(self, vmid: int) -> Usage:
+        """What a running container uses."""
+        pid, birth = self._pids[vmid]
+        ticks = os.sysconf("SC_CLK_TCK")
+        uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+        memory = 0
+        for directory in _cgroups(self._names.container(vmid)):
+            for name in ("memory.usage_in_bytes", "memory.current"):
+                with contextlib.suppress(OSError, ValueError):
+                    memory = memory or int((directory / name).read_text(encoding="ascii"))
+        disk, maxdisk = 0, None
+        with contextlib.suppress(OSError):
+            facts = os.statvfs(f"/proc/{pid}/root")
+            maxdisk = facts.f_blocks * facts.f_frsize
+            disk = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+        received, sent = self._traffic(vmid)
+        return Usage(
+            pid=pid,
+            uptime=int(uptime - int(birth or 0) / ticks),
+            mem=memory,
+            disk=disk,
+            maxdisk=maxdisk,
+            netin=received,
+            netout=sent,
+        )
+
+    def _traffic(self, vmid: int) -> tuple[int, int]:
+        received = sent = 0
+        for index in range(4):
+            directory = Path(f"/sys/class/net/{self._names.veth(vmid, index)}/statistics")
+            with contextlib.suppress(OSError, ValueError):
+                # What the host's end sends is what the container receives.
+                received += int((directory / "tx_bytes").read_text(encoding="ascii"))
+                sent += int((directory / "rx_bytes").read_text(encoding="ascii"))
+        return received, sent
+
+    def interfaces(self, vmid: int, config: CtConfig) -> list[Interface]:
+        """The interfaces inside a running container."""
+        ended = attempt("nsenter", "--target", str(self._pids[vmid][0]), "--net", "ip", "-json", "addr")
+        found = []
+        for entry in json.loads(ended.out or "[]"):
+            addresses = tuple(
+                (info["family"], info["local"], int(info["prefixlen"]))
+                for info in entry.get("addr_info", ())
+                if "local" in info
+            )
+            found.append(Interface(entry["ifname"], entry.get("address", ""), addresses))
+        return found
+
+    def archive(self, spec: GuestSpec, target: Path, config_text: str) -> int:
+        """Pack what a backup includes into an archive file; return its size."""
+        raise OperationError("backups are not supported on this runtime")
+
+    def close(self) -> None:
+        """Stop watching; containers go on."""
+        self._closing.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _ask_pid(self, vmid: int) -> int | None:
+        name = self._names.container(vmid)
+        if not (self._names.lxc_path / name / "config").exists():
+            return None
+        ended = attempt("lxc-info", "-P", str(self._names.lxc_path), "-n", name, "--pid", "--no-humanize")
+        text = ended.out.strip()
+        return int(text) if ended.ok and text.isdecimal() and int(text) > 0 else None
+
+
+def _birth(pid: int) -> str:
+    """When a process started, in ticks since boot: tells it from a later one with its number."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def _cgroups(name: str) -> list[Path]:
+    """A container's control groups, in either layout."""
+    top = Path("/sys/fs/cgroup")
+    return [*top.glob(f"lxc.*.{name}"), *top.glob(f"*/lxc.*.{name}")]
+
+
+def _decompressor(archive: Path) -> tuple[str, ...]:
+    kinds = {".zst": ("--zstd",), ".gz": ("--gzip",), ".xz": ("--xz",)}
+    return kinds.get(archive.suffix, ())

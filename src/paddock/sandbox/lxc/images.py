@@ -1,0 +1,266 @@
+"""Volumes as sparse ext4 images: mounted once each, however many containers name them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from ..errors import OperationError
+from ..process import attempt, run
+from ..runtime import NotMountableError, Say, Volume, VolumeBusyError, VolumeRef
+from .mounts import is_mounted, loop_devices_of, mount_image, mount_overlay, mounted_below, unmount
+from .names import FIRST_ID, Names
+
+_MAGIC_AT: Final = 1080
+_MAGIC: Final = b"\x53\xef"
+_MADE: Final = "user.paddock.made"
+_FICLONE: Final = 0x40049409
+
+
+class Images:
+    """The volumes of all storages, each an image file; a holder keeps its volumes mounted."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._holders: dict[VolumeRef, set[str]] = {}
+        self._lock = threading.RLock()
+
+    def on(self, node: str, storage: str) -> list[Volume]:
+        """The volumes of a storage, snapshots among them."""
+        root = self._names.state / "volumes" / node / storage
+        found = []
+        for image in sorted(root.rglob("*.img")):
+            name = str(image.relative_to(root)).removesuffix(".img")
+            volume = self.get(VolumeRef(node, storage, name))
+            if volume is not None:
+                found.append(volume)
+        return found
+
+    def get(self, ref: VolumeRef) -> Volume | None:
+        """The volume, if its image exists."""
+        image = self._names.image(ref)
+        try:
+            facts = image.stat()
+        except FileNotFoundError:
+            return None
+        try:
+            made = int(os.getxattr(image, _MADE))
+        except OSError:
+            made = int(facts.st_mtime)
+        return Volume(ref, facts.st_size, made, self._formatted(image))
+
+    def allocate(self, ref: VolumeRef, size: int) -> None:
+        """Make a sparse image."""
+        image = self._names.image(ref)
+        image.parent.mkdir(parents=True, exist_ok=True)
+        with image.open("xb") as file:
+            file.truncate(size)
+        self._note_time(image)
+
+    def format(self, ref: VolumeRef) -> None:
+        """Make an ext4 filesystem as Proxmox does, its top owned by the containers' root."""
+        owner = f"root_owner={FIRST_ID}:{FIRST_ID}"
+        run("mkfs.ext4", "-q", "-F", "-O", "mmp", "-E", owner, str(self._names.image(ref)))
+
+    def remove(self, ref: VolumeRef) -> None:
+        """Delete an image nobody has mounted."""
+        with self._lock:
+            if self._holders.get(ref):
+                raise VolumeBusyError(ref.name)
+            self._unmount(ref)
+            image = self._names.image(ref)
+            image.unlink(missing_ok=True)
+            _base_of(image).unlink(missing_ok=True)
+
+    def rename(self, ref: VolumeRef, name: str) -> None:
+        """Give an image another name."""
+        with self._lock:
+            if self._holders.get(ref):
+                raise VolumeBusyError(ref.name)
+            self._unmount(ref)
+            old, new = self._names.image(ref), self._names.image(replace(ref, name=name))
+            new.parent.mkdir(parents=True, exist_ok=True)
+            old.rename(new)
+            if _base_of(old).exists():
+                _base_of(old).rename(_base_of(new))
+
+    def resize(self, ref: VolumeRef, size: int, say: Say, *, online: bool) -> None:
+        """Grow an image; its filesystem too, unless only strangers have it mounted."""
+        image = self._names.image(ref)
+        with self._lock:
+            os.truncate(image, size)
+            loops = loop_devices_of(image)
+            for device in loops:
+                run("losetup", "--set-capacity", device)
+            if online and loops:
+                _say_all(say, attempt("resize2fs", loops[0]).out)
+                return
+            if loops:
+                device = f"/dev/pve/{ref.name}"
+                say(f"{device} is in use.", "e2fsck: Cannot continue, aborting.", "")
+                say(
+                    f"Failed to update the container's filesystem: command 'e2fsck -f -y {device}'"
+                    " failed: exit code 8",
+                    "",
+                )
+                return
+            _say_all(say, attempt("e2fsck", "-f", "-y", str(image)).out)
+            _say_all(say, attempt("resize2fs", str(image)).out)
+
+    def copy(self, source: VolumeRef, target: VolumeRef) -> None:
+        """Copy an image as it is now, sharing blocks where the filesystem can."""
+        old, new = self._names.image(source), self._names.image(target)
+        new.parent.mkdir(parents=True, exist_ok=True)
+        with self._quiet(source):
+            _copy_sparse(old, new)
+        if _base_of(old).exists():
+            os.link(_base_of(old), _base_of(new))
+        # A copy of a mounted image carries its multi-mount mark, and would make the next mount wait.
+        attempt("tune2fs", "-f", "-E", "clear_mmp", str(new))
+        self._note_time(new)
+
+    def link(self, base: VolumeRef, target: VolumeRef) -> None:
+        """Make an image that holds only the changes to a base; the base may be deleted afterwards."""
+        old, new = self._names.image(base), self._names.image(target)
+        if _base_of(old).exists():
+            # A base that is itself a layer would need a third; copying it is cheaper than that is rare.
+            self.copy(base, target)
+            return
+        self.allocate(target, old.stat().st_size)
+        self.format(target)
+        os.link(old, _base_of(new))
+
+    def hold(self, ref: VolumeRef, holder: str) -> Path:
+        """Mount a volume for a holder and return where it is."""
+        with self._lock:
+            point = self._names.mount_point(ref)
+            if not is_mounted(point):
+                self._mount(ref, point)
+            self._holders.setdefault(ref, set()).add(holder)
+            return point
+
+    def adopt(self, ref: VolumeRef, holder: str) -> None:
+        """Note that a holder has a volume mounted since before this process."""
+        with self._lock:
+            self._holders.setdefault(ref, set()).add(holder)
+
+    def release(self, holder: str) -> None:
+        """Let go of everything a holder held; the last one unmounts."""
+        with self._lock:
+            for ref, holders in list(self._holders.items()):
+                if holder in holders:
+                    holders.discard(holder)
+                    if not holders:
+                        del self._holders[ref]
+                        self._unmount(ref)
+
+    def unmount_unheld(self) -> None:
+        """Unmount what an earlier process left mounted for nobody."""
+        with self._lock:
+            held = {self._names.mount_point(ref) for ref in self._holders}
+            layers = any(_base_of(self._names.image(ref)).exists() for ref in self._holders)
+            for point in mounted_below(self._names.mounts):
+                if point not in held and not (layers and ".layer" in str(point)):
+                    unmount(point)
+
+    def _mount(self, ref: VolumeRef, point: Path) -> None:
+        image = self._names.image(ref)
+        if not image.exists():
+            raise OperationError(f"no such logical volume pve/{ref.name}")
+        if not self._formatted(image):
+            raise NotMountableError(ref.name)
+        base = _base_of(image)
+        if not base.exists():
+            mount_image(image, point)
+            return
+        lower = self._names.mounts / ".layer" / f"base-{base.stat().st_ino}"
+        upper = self._names.mounts / ".layer" / f"{ref.node}-{ref.storage}-{ref.name}"
+        if not is_mounted(lower):
+            mount_image(base, lower, read_only=True)
+        mount_image(image, upper)
+        for name, mode in (("up", 0o755), ("work", 0o700)):
+            layer = upper / name
+            if not layer.exists():
+                layer.mkdir(mode=mode)
+                os.chown(layer, FIRST_ID, FIRST_ID)
+        mount_overlay(lower, upper / "up", upper / "work", point)
+
+    def _unmount(self, ref: VolumeRef) -> None:
+        point = self._names.mount_point(ref)
+        if is_mounted(point):
+            unmount(point)
+        with contextlib.suppress(OSError):
+            point.rmdir()
+        upper = self._names.mounts / ".layer" / f"{ref.node}-{ref.storage}-{ref.name}"
+        if is_mounted(upper):
+            unmount(upper)
+            upper.rmdir()
+            self._unmount_idle_bases()
+
+    def _unmount_idle_bases(self) -> None:
+        needed = set()
+        for ref in self._holders:
+            base = _base_of(self._names.image(ref))
+            if base.exists():
+                needed.add(f"base-{base.stat().st_ino}")
+        for point in mounted_below(self._names.mounts / ".layer"):
+            if point.name.startswith("base-") and point.name not in needed:
+                unmount(point)
+                point.rmdir()
+
+    @contextlib.contextmanager
+    def _quiet(self, ref: VolumeRef) -> Iterator[None]:
+        """Hold a mounted volume's filesystem still."""
+        with self._lock:
+            upper = self._names.mounts / ".layer" / f"{ref.node}-{ref.storage}-{ref.name}"
+            point = upper if is_mounted(upper) else self._names.mount_point(ref)
+            frozen = is_mounted(point) and attempt("fsfreeze", "--freeze", str(point)).ok
+            try:
+                yield
+            finally:
+                if frozen:
+                    attempt("fsfreeze", "--unfreeze", str(point))
+
+    @staticmethod
+    def _formatted(image: Path) -> bool:
+        with image.open("rb") as file:
+            file.seek(_MAGIC_AT)
+            return file.read(2) == _MAGIC
+
+    @staticmethod
+    def _note_time(image: Path) -> None:
+        with contextlib.suppress(OSError):
+            os.setxattr(image, _MADE, str(int(time.time())).encode())
+
+
+def _base_of(image: Path) -> Path:
+    return image.with_name(image.name.removesuffix(".img") + ".base")
+
+
+def _say_all(say: Say, text: str) -> None:
+    say(*text.splitlines())
+
+
+def _copy_sparse(source: Path, target: Path) -> None:
+    with source.open("rb") as old, target.open("xb") as new:
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
+            return
+        size = os.fstat(old.fileno()).st_size
+        os.ftruncate(new.fileno(), size)
+        at = 0
+        while at < size:
+            try:
+                at = os.lseek(old.fileno(), at, os.SEEK_DATA)
+            except OSError:
+                break
+            until = os.lseek(old.fileno(), at, os.SEEK_HOLE)
+            while at < until:
+                at += os.copy_file_range(old.fileno(), new.fileno(), until - at, at, at)

@@ -1,0 +1,87 @@
+"""A small program of its own: runs a command under the containers' ids, or mounts inside a container.
+
+It is started by path in a fresh process, because forking and changing namespaces in a server with
+threads is asking for a deadlock. It imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
+AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
+OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, MOUNT_ATTR_RDONLY = 1, 4, 1
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def require(result: int) -> int:
+    """The result of a system call, or its error raised."""
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return result
+
+
+def run_mapped(first: int, count: int, argv: list[str]) -> int:
+    """Run a program as root of a new user namespace and return its exit code."""
+    ready_read, ready_write = os.pipe()
+    go_read, go_write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(ready_read)
+        os.close(go_write)
+        require(libc.unshare(CLONE_NEWUSER))
+        os.close(ready_write)
+        os.read(go_read, 1)
+        os.setgroups([])
+        os.setgid(0)
+        os.setuid(0)
+        os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell
+    os.close(ready_write)
+    os.read(ready_read, 1)
+    for name in ("uid_map", "gid_map"):
+        Path(f"/proc/{child}/{name}").write_text(f"0 {first} {count}\n", encoding="ascii")
+    os.write(go_write, b"x")
+    os.close(go_read)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def mount_inside(pid: int, source: str, target: str, read_only: bool) -> None:
+    """Put a mount of this namespace into a running container's."""
+    tree = require(libc.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(source), OPEN_TREE_CLONE))
+    if read_only:
+        attributes = (ctypes.c_uint64 * 4)(MOUNT_ATTR_RDONLY, 0, 0, 0)
+        require(libc.syscall(MOUNT_SETATTR, tree, b"", AT_EMPTY_PATH, attributes, 32))
+    root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY)
+    namespace = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY)
+    require(libc.setns(namespace, CLONE_NEWNS))
+    os.fchdir(root)
+    os.chroot(".")
+    Path(target).mkdir(parents=True, exist_ok=True)
+    require(libc.syscall(MOVE_MOUNT, tree, b"", AT_FDCWD, os.fsencode(target), MOVE_MOUNT_F_EMPTY_PATH))
+
+
+def main(argv: list[str]) -> int:
+    """`mapped FIRST COUNT PROGRAM…` or `mount PID SOURCE TARGET rw|ro`."""
+    match argv:
+        case ["mapped", first, count, *command]:
+            return run_mapped(int(first), int(count), command)
+        case ["mount", pid, source, target, access]:
+            try:
+                mount_inside(int(pid), source, target, access == "ro")
+            except OSError as error:
+                sys.stderr.write(f"{error.strerror}\n")
+                return 1
+            return 0
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

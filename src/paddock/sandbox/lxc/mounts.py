@@ -1,0 +1,69 @@
+"""Mounting and unmounting, always by path, so that a later process finds what an earlier one left."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from ..errors import OperationError
+from ..process import CommandError, attempt, run
+
+HELPER: Final = Path(__file__).with_name("inside.py")
+
+
+def mounted_below(directory: Path) -> list[Path]:
+    """The mount points at or below a directory, innermost first."""
+    found = []
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        point = line.split(" ")[4].encode().decode("unicode_escape")
+        if point == str(directory) or point.startswith(f"{directory}/"):
+            found.append(Path(point))
+    return found[::-1]
+
+
+def is_mounted(point: Path) -> bool:
+    """Whether something is mounted exactly there."""
+    return point in mounted_below(point)
+
+
+def mount_image(image: Path, point: Path, *, read_only: bool = False) -> None:
+    """Mount an image file through a loop device that goes away with the mount."""
+    point.mkdir(parents=True, exist_ok=True)
+    # noload: a base image is clean, and a read-only mount must not want its journal.
+    options = "loop,ro,noload" if read_only else "loop"
+    run("mount", "-t", "ext4", "-o", options, str(image), str(point))
+
+
+def mount_overlay(lower: Path, upper: Path, work: Path, point: Path) -> None:
+    """Mount a writable layer over a read-only one."""
+    point.mkdir(parents=True, exist_ok=True)
+    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    run("mount", "-t", "overlay", "-o", options, "overlay", str(point))
+
+
+def unmount(point: Path) -> None:
+    """Unmount, waiting a moment for a dying container to let go."""
+    for pause in (0.02, 0.05, 0.1, 0.2, 0.4, 0.8):
+        ended = attempt("umount", str(point))
+        if ended.ok or not is_mounted(point):
+            return
+        time.sleep(pause)
+    ended = attempt("umount", "--lazy", str(point))
+    if not ended.ok:
+        raise CommandError(ended)
+
+
+def loop_devices_of(image: Path) -> list[str]:
+    """The loop devices on an image file."""
+    listing = attempt("losetup", "--noheadings", "--output", "NAME", "--associated", str(image))
+    return listing.out.split()
+
+
+def mount_in_container(pid: int, source: Path, target: str, *, read_only: bool) -> None:
+    """Put a mount of the host into a running container's mount namespace."""
+    access = "ro" if read_only else "rw"
+    ended = attempt(sys.executable, "-I", "-S", str(HELPER), "mount", str(pid), str(source), target, access)
+    if not ended.ok:
+        raise OperationError(f"mount of {target} failed: {ended.err.strip()}")

@@ -1,0 +1,83 @@
+"""What a sandbox calls its things on the host, so that several do not meet and each finds its own."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ..errors import SandboxError
+from ..runtime import VolumeRef
+
+FIRST_ID: Final = 100_000
+ID_COUNT: Final = 65_536
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names and paths that all follow from the state directory."""
+
+    state: Path
+
+    def __post_init__(self) -> None:
+        # These characters have a meaning in mount options and LXC configs.
+        if any(character in str(self.state) for character in " ,:\\\t\n"):
+            raise SandboxError(
+                f"The state directory {self.state} has a blank, comma, colon or backslash in its name.",
+                hint="Choose another with --state.",
+            )
+
+    @property
+    def mark(self) -> str:
+        """Six hex digits that stand for the state directory."""
+        return hashlib.sha256(str(self.state).encode()).hexdigest()[:6]
+
+    @property
+    def bridge(self) -> str:
+        """The host's bridge."""
+        return f"pdk{self.mark}"
+
+    @property
+    def rule_comment(self) -> str:
+        """The comment on this sandbox's firewall rules."""
+        return f"paddock-sandbox-{self.mark}"
+
+    def container(self, vmid: int) -> str:
+        """A container's LXC name."""
+        return f"pdk{self.mark}-{vmid}"
+
+    def veth(self, vmid: int, index: int) -> str:
+        """The host's end of a container's network interface; at most 15 characters."""
+        number, short = vmid, ""
+        while number:
+            number, digit = divmod(number, 36)
+            short = _DIGITS[digit] + short
+        return f"p{self.mark}{short}{_DIGITS[index]}"
+
+    @property
+    def lxc_path(self) -> Path:
+        """The directory LXC keeps its configs in."""
+        return self.state / "lxc"
+
+    @property
+    def mounts(self) -> Path:
+        """The directory below which everything is mounted."""
+        return self.state / "mnt"
+
+    def image(self, ref: VolumeRef) -> Path:
+        """A volume's image file."""
+        return self.state / "volumes" / ref.node / ref.storage / f"{ref.name}.img"
+
+    def mount_point(self, ref: VolumeRef) -> Path:
+        """Where a volume is mounted."""
+        return self.mounts / ref.node / ref.storage / ref.name
+
+    def files(self, node: str, storage: str) -> Path:
+        """The directory of a storage's files."""
+        return self.state / "files" / node / storage
+
+    def host_root(self, node: str) -> Path:
+        """What a node shows as its own filesystem."""
+        return self.state / "host" / node

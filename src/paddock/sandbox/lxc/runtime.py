@@ -1,0 +1,62 @@
+"""The lxc runtime: images, containers and a bridge, tied to a state directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from .bridge import Bridge, choose_network
+from .containers import LxcContainers
+from .images import Images
+from .names import Names
+
+
+class LxcRuntime:
+    """Real containers behind the API."""
+
+    def __init__(self, state: Path, bridges: Mapping[str, tuple[str, ...]], subnet: str | None) -> None:
+        self.names = Names(state)
+        self._bridges = dict(bridges)
+        self._hooks: list[Callable[[int], None]] = []
+        self.bridge = Bridge(self.names, choose_network(self.names, subnet))
+        self.bridge.up()
+        self.names.lxc_path.mkdir(parents=True, exist_ok=True)
+        self.volumes = Images(self.names)
+        self.containers = LxcContainers(self.names, self.volumes, self.bridge.gateway, self._say_stopped)
+
+    def bridge_exists(self, node: str, bridge: str) -> bool:
+        """Whether the node was given a bridge of that name; all of them are one on the host."""
+        return bridge in self._bridges.get(node, ())
+
+    def host_path(self, node: str, path: str) -> Path:
+        """A node's own filesystem is a directory of the sandbox: the host's is out of reach."""
+        return self.names.host_root(node) / path.lstrip("/")
+
+    def on_stop(self, hook: Callable[[int], None]) -> None:
+        """Call a hook whenever a container has ended, by itself or not."""
+        self._hooks.append(hook)
+
+    def templates(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
+        """The files of a directory storage."""
+        root = self.names.files(node, storage)
+        return {
+            str(file.relative_to(root)): (file.stat().st_size, int(file.stat().st_mtime))
+            for file in sorted(root.rglob("*"))
+            if file.is_file()
+        }
+
+    def file(self, node: str, storage: str, name: str) -> Path | None:
+        """The path of a storage's file."""
+        return self.names.files(node, storage) / name
+
+    def remove_file(self, node: str, storage: str, name: str) -> None:
+        """Remove a storage's file, if it is there."""
+        (self.names.files(node, storage) / name).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Stop watching; containers, mounts and the network stay."""
+        self.containers.close()
+
+    def _say_stopped(self, vmid: int) -> None:
+        for hook in self._hooks:
+            hook(vmid)

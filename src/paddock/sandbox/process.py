@@ -1,0 +1,120 @@
+"""The one place where the sandbox starts programs: always a list, never a shell."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from .errors import SandboxError
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended, and what it said."""
+
+    argv: tuple[str, ...]
+    code: int
+    out: str
+    err: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it succeeded."""
+        return self.code == 0
+
+
+class CommandError(SandboxError):
+    """A program that had to succeed and did not."""
+
+    def __init__(self, ended: Ended) -> None:
+        said = (ended.err or ended.out).strip().splitlines()
+        super().__init__(f"{ended.argv[0]} failed: {said[-1] if said else f'exit code {ended.code}'}")
+        self.ended = ended
+
+
+def attempt(
+    *argv: str,
+    stdin: str | None = None,
+    timeout: float | None = 60,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Ended:
+    """Run a program and return how it ended, whatever that is."""
+    program = shutil.which(argv[0])
+    if program is None:
+        raise SandboxError(f"The program {argv[0]} is not installed.", hint=f"Install {argv[0]}.")
+    try:
+        done = subprocess.run(
+            [program, *argv[1:]],
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout,
+            env=None if environment is None else dict(environment),
+            cwd=cwd,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Ended(argv, 124, "", f"timed out after {timeout} s")
+    return Ended(argv, done.returncode, done.stdout, done.stderr)
+
+
+def run(
+    *argv: str,
+    stdin: str | None = None,
+    timeout: float | None = 60,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Run a program that has to succeed and return what it printed."""
+    ended = attempt(*argv, stdin=stdin, timeout=timeout, environment=environment)
+    if not ended.ok:
+        raise CommandError(ended)
+    return ended.out
+
+
+def spawn(
+    *argv: str,
+    stdin: IO[bytes] | None = None,
+    output: IO[bytes] | None = None,
+    before_exec: Callable[[], None] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a program and return it running; its output goes to a file, or nowhere."""
+    program = shutil.which(argv[0])
+    if program is None:
+        raise SandboxError(f"The program {argv[0]} is not installed.", hint=f"Install {argv[0]}.")
+    return subprocess.Popen(
+        [program, *argv[1:]],
+        stdin=stdin if stdin is not None else subprocess.DEVNULL,
+        stdout=output if output is not None else subprocess.DEVNULL,
+        stderr=output if output is not None else subprocess.DEVNULL,
+        preexec_fn=before_exec,
+        env=None if environment is None else dict(environment),
+    )
+
+
+def command_line(pid: int) -> str:
+    """The command line of a process, or nothing if there is none."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def end(pid: int, owner: str) -> bool:
+    """End a process if its command line carries the owner's mark; return whether it did."""
+    if owner not in command_line(pid):
+        return False
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    return True

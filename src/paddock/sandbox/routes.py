@@ -1,0 +1,205 @@
+"""The API's table of methods: paths, who may call them, what they take, and the order of checks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import unquote
+
+from . import formats
+from .errors import ApiError, NoSuchMethodError, OperationError, ParameterError, PrivilegeError
+from .schema import Prop, Properties, verify
+from .world import World
+
+METHODS: Final = ("GET", "POST", "PUT", "DELETE")
+
+NODE: Final = Prop(format=formats.node)
+VMID: Final = Prop(type="integer", format=formats.vmid)
+STORAGE: Final = Prop(format=formats.storage_id)
+DIGEST: Final = Prop(optional=True, max_length=40)
+_URI_PROPS: Final[Properties] = {"node": NODE, "vmid": VMID, "storage": STORAGE}
+
+
+@dataclass
+class Call:
+    """One request that passed authentication: who asks, and for what."""
+
+    world: World
+    user: str
+    params: dict[str, Any]
+
+    @property
+    def node(self) -> str:
+        """The node named in the path."""
+        return str(self.params["node"])
+
+    @property
+    def vmid(self) -> int:
+        """The container named in the path or the parameters."""
+        return int(self.params["vmid"])
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this is root@pam in person. A token of root@pam is not."""
+        return self.user == "root@pam"
+
+    def text(self, key: str) -> str | None:
+        """A parameter as text, or None."""
+        value = self.params.get(key)
+        return None if value is None else str(value)
+
+    def flag(self, key: str) -> bool:
+        """Whether a yes-or-no parameter says yes."""
+        return str(self.params.get(key, "0")) == "1"
+
+    def require(self, path: str, *privileges: str, any_of: bool = False) -> None:
+        """Raise unless the caller has the privileges on a path."""
+        self.world.access.require(self.user, path, privileges, any_of=any_of)
+
+    def allows(self, path: str, *privileges: str, any_of: bool = False) -> bool:
+        """Whether the caller has the privileges on a path."""
+        return self.world.access.allows(self.user, path, privileges, any_of=any_of)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Data with something beside it, as task lists have a total."""
+
+    data: Any
+    total: int | None = None
+
+
+Permission = Callable[[Call], None]
+Handler = Callable[[Call], Any]
+
+
+def anybody(call: Call) -> None:
+    """Let every authenticated caller in; the handler checks what it must."""
+
+
+def nobody(call: Call) -> None:
+    """Let nobody in but root@pam, as methods without a permission rule do."""
+    if not call.is_root:
+        raise PrivilegeError("user != root@pam")
+
+
+def having(path: str, *privileges: str, any_of: bool = False) -> Permission:
+    """A rule that asks for privileges on a path with parameters in it."""
+
+    def check(call: Call) -> None:
+        filled = re.sub(r"\{([^}]+)\}", lambda found: str(call.params.get(found[1], "")), path)
+        call.require(filled, *privileges, any_of=any_of)
+
+    return check
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method of the API."""
+
+    verb: str
+    path: str
+    check: Permission
+    properties: Properties
+    handler: Handler
+    for_tokens: bool = True
+
+    @property
+    def segments(self) -> list[str]:
+        """The path's parts."""
+        return [part for part in self.path.split("/") if part]
+
+
+class Table:
+    """Every method of the API, found by verb and path."""
+
+    def __init__(self) -> None:
+        self._methods: list[Method] = []
+        self._by_length: dict[tuple[str, int], list[Method]] = {}
+        self._open_ended: list[Method] = []
+
+    def method(
+        self,
+        verb: str,
+        path: str,
+        check: Permission,
+        properties: Properties | None = None,
+        *,
+        for_tokens: bool = True,
+    ) -> Callable[[Handler], Handler]:
+        """A decorator that puts a handler in the table; parameters in the path get their schema here."""
+
+        def register(handler: Handler) -> Handler:
+            named = re.findall(r"\{([^}*]+)\*?\}", path)
+            uri = {name: _URI_PROPS.get(name, Prop()) for name in named}
+            added = Method(verb, path, check, {**uri, **(properties or {})}, handler, for_tokens)
+            self._methods.append(added)
+            if path.endswith("*}"):
+                self._open_ended.append(added)
+            else:
+                self._by_length.setdefault((verb, len(added.segments)), []).append(added)
+            return handler
+
+        return register
+
+    def find(self, verb: str, path: str) -> tuple[Method, dict[str, str]] | None:
+        """The method for a request and what its path says."""
+        parts = [unquote(part) for part in path.split("/") if part]
+        for method in self._by_length.get((verb, len(parts)), ()):
+            found = _match(method.segments, parts)
+            if found is not None:
+                return method, found
+        for method in self._open_ended:
+            fixed = method.segments[:-1]
+            if method.verb == verb and len(parts) > len(fixed):
+                found = _match(fixed, parts[: len(fixed)])
+                if found is not None:
+                    return method, {**found, method.segments[-1][1:-2]: "/".join(parts[len(fixed) :])}
+        return None
+
+    def __iter__(self) -> Iterator[Method]:
+        return iter(self._methods)
+
+    def perform(self, world: World, user: str, verb: str, path: str, params: Mapping[str, Any]) -> Any:
+        """Carry out a request, with Proxmox's checks in Proxmox's order."""
+        found = self.find(verb, path)
+        if found is None:
+            plain = "/" + "/".join(part for part in path.split("/") if part)
+            raise NoSuchMethodError(f"Method '{verb} {plain}' not implemented")
+        method, from_path = found
+        for key, value in from_path.items():
+            if key in params and str(params[key]) != value:
+                raise ParameterError(
+                    {key: "duplicate parameter (already defined in URI) with conflicting values!"}
+                )
+        if not method.for_tokens and "!" in user:
+            raise PrivilegeError(f"URI '{path}' not available with API token, need proper ticket.\n")
+        call = Call(world, user, {**params, **from_path})
+        method.check(call)
+        node = from_path.get("node")
+        if node is not None and node not in world.nodes and node != "localhost":
+            raise OperationError(
+                f"hostname lookup '{node}' failed - failed to get address info for: {node}: "
+                "Temporary failure in name resolution"
+            )
+        if node == "localhost":
+            call.params["node"] = next(iter(world.nodes))
+        verify(call.params, method.properties)
+        return method.handler(call)
+
+
+def _match(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
+    found: dict[str, str] = {}
+    for expected, part in zip(pattern, parts, strict=True):
+        if expected.startswith("{"):
+            found[expected[1:-1]] = part
+        elif expected != part:
+            return None
+    return found
+
+
+api: Final = Table()
+
+__all__ = ["ApiError", "Call", "Method", "Reply", "Table", "anybody", "api", "having", "nobody"]

@@ -1,0 +1,73 @@
+"""`serve`: a sandbox in the foreground, from arguments to ready line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from .assembly import lxc_world, memory_world
+from .certificates import ensure_certificates
+from .fixture import read_fixture
+from .http import Face
+from .server import bind, serve
+from .storage import StorageType
+from .world import World
+
+
+def serve_foreground(
+    *,
+    state: Path,
+    runtime: str,
+    port: int,
+    nodes: tuple[str, ...] = ("pve",),
+    fixture: Path | None = None,
+    subnet: str | None = None,
+    delay_401: float = 3.0,
+) -> None:
+    """Serve a sandbox until it is asked to end."""
+    given = read_fixture(fixture) if fixture is not None else None
+    listener = bind(port)
+    gateway: str | None
+    if runtime == "memory":
+        world = memory_world(state, given, nodes)
+        gateway = None
+    else:
+        world, gateway = lxc_world(state, given, nodes, subnet)
+    certificates = ensure_certificates(state / "tls", (gateway,) if gateway else ())
+    world.fingerprint = certificates.fingerprint()
+    face = Face(world, delay_401=delay_401)
+    (state / "server.pid").write_text(f"{os.getpid()}\n", encoding="ascii")
+    try:
+        serve(
+            face,
+            certificates,
+            listener,
+            ready_line(world, listener.getsockname()[1], certificates.ca, gateway),
+        )
+    finally:
+        world.runtime.close()
+        (state / "server.pid").unlink(missing_ok=True)
+
+
+def ready_line(world: World, port: int, ca: Path, gateway: str | None) -> dict[str, Any]:
+    """What a client needs to know to use the sandbox."""
+    node = next(iter(world.nodes.values()))
+    thin = next((s.id for s in world.storages.values() if s.type is StorageType.LVM_THIN), None)
+    templates = [
+        f"{storage.id}:{name}"
+        for storage in world.storages.values()
+        for name in world.runtime.templates(node.name, storage.id)
+        if name.startswith("vztmpl/")
+    ]
+    return {
+        "url": f"https://127.0.0.1:{port}",
+        "ca": str(ca),
+        "tokens": {name: token.secret for name, token in world.access.tokens.items()},
+        "node": node.name,
+        "nodes": list(world.nodes),
+        "storage": thin,
+        "base": templates[0] if templates else None,
+        "bridge": node.bridges[0] if node.bridges else None,
+        "gateway": gateway or node.address,
+    }

@@ -1,0 +1,87 @@
+"""Serving a world: the HTTPS server, its ready line, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from .certificates import Certificates
+from .errors import SandboxError
+from .http import Face, ReasonProtocol
+
+
+def bind(port: int, host: str = "127.0.0.1") -> socket.socket:
+    """A listening socket, or one sentence about who has the port."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise SandboxError(
+            f"Port {port} cannot be used: {error.strerror}.", hint="Choose another with --port, or 0 for any."
+        ) from None
+    return listener
+
+
+def serve(face: Face, certificates: Certificates, listener: socket.socket, ready: Mapping[str, Any]) -> None:
+    """Answer requests until a signal asks to end; print the ready line once requests are answered."""
+    config = uvicorn.Config(
+        face.app(),
+        http=ReasonProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        ssl_certfile=str(certificates.chain),
+        ssl_keyfile=str(certificates.key),
+        timeout_graceful_shutdown=2,
+    )
+    asyncio.run(_serve(uvicorn.Server(config), listener, ready))
+
+
+async def _serve(server: uvicorn.Server, listener: socket.socket, ready: Mapping[str, Any]) -> None:
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(NotImplementedError, RuntimeError):
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(name, _end, server)
+    task = asyncio.create_task(_run(server, listener))
+    while not server.started and not task.done():
+        await asyncio.sleep(0.005)
+    if not task.done():
+        sys.stdout.write(json.dumps(ready) + "\n")
+        sys.stdout.flush()
+    await task
+
+
+async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
+    # Not Server.serve(): it installs its own signal handlers and raises the signal again at the end.
+    if not server.config.loaded:
+        server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    await server.startup(sockets=[listener])
+    if server.should_exit:
+        return
+    await server.main_loop()
+    await server.shutdown(sockets=[listener])
+
+
+def _end(server: uvicorn.Server) -> None:
+    server.should_exit = True
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")

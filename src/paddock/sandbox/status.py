@@ -1,0 +1,86 @@
+"""What a container looks like from outside: the figures of lists, status and resources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .config import CtConfig
+from .mountpoint import parse
+from .world import World
+
+
+def guest_status(world: World, vmid: int, node: str) -> dict[str, Any]:
+    """The figures of a container, in the form of the node's list."""
+    config = world.guests.load(vmid, node)
+    maxdisk = _root_size(config)
+    entry: dict[str, Any] = {
+        "vmid": vmid,
+        "type": "lxc",
+        "status": "stopped",
+        "name": config.text("hostname") or f"CT{vmid}",
+        "cpus": config.options.get("cores") or world.nodes[node].cpus,
+        "cpu": 0,
+        "mem": 0,
+        "maxmem": int(config.options.get("memory", 512)) << 20,
+        "swap": 0,
+        "maxswap": int(config.options.get("swap", 0)) << 20,
+        "disk": 0,
+        "maxdisk": maxdisk,
+        "diskread": 0,
+        "diskwrite": 0,
+        "netin": 0,
+        "netout": 0,
+        "uptime": 0,
+    }
+    for key in ("template", "tags", "lock"):
+        if config.options.get(key):
+            entry[key] = config.options[key]
+    if world.runtime.containers.running(vmid):
+        usage = world.runtime.containers.usage(vmid)
+        entry |= {
+            "status": "running",
+            "pid": usage.pid,
+            "uptime": usage.uptime,
+            "cpu": usage.cpu,
+            "mem": usage.mem,
+            "swap": usage.swap,
+            "disk": usage.disk,
+            "maxdisk": usage.maxdisk if usage.maxdisk is not None else maxdisk,
+            "netin": usage.netin,
+            "netout": usage.netout,
+        }
+    return entry
+
+
+def guest_resource(world: World, vmid: int) -> dict[str, Any]:
+    """The figures of a container, in the form of the cluster's list."""
+    node = world.guests.node_of(vmid) or ""
+    status = guest_status(world, vmid, node)
+    kept = (
+        *("status", "name", "uptime", "cpu", "mem", "maxmem", "disk", "maxdisk"),
+        *("diskread", "diskwrite", "netin", "netout"),
+    )
+    entry = {key: status[key] for key in kept}
+    entry |= {
+        "id": f"lxc/{vmid}",
+        "type": "lxc",
+        "vmid": vmid,
+        "node": node,
+        "template": status.get("template", 0),
+        "maxcpu": status["cpus"],
+        "memhost": 0,
+    }
+    for key in ("tags", "lock"):
+        if key in status:
+            entry[key] = status[key]
+    pool = world.access.pool_of(vmid)
+    if pool is not None:
+        entry["pool"] = pool
+    return entry
+
+
+def _root_size(config: CtConfig) -> int:
+    text = config.text("rootfs")
+    # Proxmox falls back to 4 GiB where the config does not say a size.
+    size = parse("rootfs", text).size if text else None
+    return size if size is not None else 4 << 30

@@ -1,0 +1,109 @@
+"""Storages: what they hold, how they name volumes, and who a volume belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from .errors import OperationError
+
+_LVM_NAME = re.compile(r"((vm|base)-(\d+)-\S+)\Z")
+_DIR_IMAGE = re.compile(r"(\d+)/((vm|base)-\S+)\Z")
+_DIR_FILE = re.compile(r"(vztmpl|iso|backup|snippets)/([^/]+)\Z")
+_BACKUP_OWNER = re.compile(r"vzdump-(?:lxc|qemu)-(\d+)-")
+_TEMPLATE_SUFFIX: Final = (".tar.gz", ".tar.xz", ".tar.zst", ".tar")
+_VOLUME_ID = re.compile(r"([a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]):(.+)\Z")
+
+
+class StorageType(StrEnum):
+    """The kinds of storage the sandbox has."""
+
+    DIR = "dir"
+    LVM_THIN = "lvmthin"
+
+
+@dataclass(frozen=True)
+class VolumeName:
+    """What a volume's name says: its content type, its file name and the VMID it belongs to."""
+
+    content: str
+    file: str
+    owner: int | None
+    is_base: bool = False
+
+
+@dataclass(frozen=True)
+class Storage:
+    """One storage definition of the cluster."""
+
+    id: str
+    type: StorageType
+    content: tuple[str, ...]
+    path: str = "/var/lib/vz"
+    vgname: str = "pve"
+    thinpool: str = "data"
+    nodes: frozenset[str] = field(default_factory=frozenset)
+
+    def parse(self, name: str) -> VolumeName:
+        """What a name on this storage means, or the failure Proxmox dies with."""
+        if self.type is StorageType.LVM_THIN:
+            found = _LVM_NAME.match(name)
+            if not found:
+                raise OperationError(f"unable to parse lvm volume name '{name}'")
+            return VolumeName("images", name, int(found[3]), found[2] == "base")
+        image = _DIR_IMAGE.match(name)
+        if image:
+            return VolumeName("images", image[2], int(image[1]), image[3] == "base")
+        file = _DIR_FILE.match(name)
+        if file and not (file[1] == "vztmpl" and not file[2].endswith(_TEMPLATE_SUFFIX)):
+            owner = _BACKUP_OWNER.match(file[2]) if file[1] == "backup" else None
+            return VolumeName(file[1], file[2], int(owner[1]) if owner else None)
+        raise OperationError(f"unable to parse directory volume name '{name}'")
+
+    def device(self, name: str) -> str:
+        """The path Proxmox would show for a volume."""
+        if self.type is StorageType.LVM_THIN:
+            return f"/dev/{self.vgname}/{name}"
+        parsed = self.parse(name)
+        directory = {
+            "images": f"images/{parsed.owner}",
+            "vztmpl": "template/cache",
+            "iso": "template/iso",
+            "backup": "dump",
+        }.get(parsed.content, parsed.content)
+        return f"{self.path}/{directory}/{parsed.file}"
+
+    def missing(self, name: str) -> str:
+        """The words for a volume that is not there."""
+        if self.type is StorageType.LVM_THIN:
+            return f"no such logical volume {self.vgname}/{name}"
+        return f"volume '{self.id}:{name}' does not exist"
+
+    def disk_name(self, vmid: int, taken: Iterable[str], *, base: bool = False) -> str:
+        """The name of a container's next volume: the first free number."""
+        used = set()
+        for name in taken:
+            found = re.match(rf"(?:{vmid}/)?(?:vm|base)-{vmid}-disk-(\d+)", name)
+            if found:
+                used.add(int(found[1]))
+        number = next(n for n in range(len(used) + 1) if n not in used)
+        plain = f"{'base' if base else 'vm'}-{vmid}-disk-{number}"
+        return plain if self.type is StorageType.LVM_THIN else f"{vmid}/{plain}.raw"
+
+    def base_name(self, name: str) -> str:
+        """The name a volume gets when its container becomes a template."""
+        return re.sub(r"(^|/)vm-", r"\1base-", name, count=1)
+
+
+def parse_volume_id(volid: str) -> tuple[str, str] | None:
+    """Storage and name of a volume id, or None if it is not one."""
+    found = _VOLUME_ID.match(volid)
+    return (found[1], found[2]) if found else None
+
+
+def snapshot_name(name: str, snapshot: str) -> str:
+    """The name LVM-thin gives a volume's snapshot."""
+    return f"snap_{name}_{snapshot}"

@@ -1,0 +1,182 @@
+"""Tasks: work behind a UPID, with a log, an end and an exit status."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .errors import AbortedError, ApiError, ParameterError
+
+_UPID = re.compile(
+    r"UPID:([a-zA-Z0-9](?:[a-zA-Z0-9\-]*[a-zA-Z0-9])?):([0-9A-Fa-f]{8}):([0-9A-Fa-f]{8,9}):"
+    r"([0-9A-Fa-f]{8}):([^:\s/]+):([^:\s/]*):([^:\s/]+):\Z"
+)
+
+
+@dataclass(frozen=True)
+class Upid:
+    """A task's name, with everything Proxmox packs into it."""
+
+    node: str
+    pid: int
+    pstart: int
+    starttime: int
+    type: str
+    id: str
+    user: str
+
+    def __str__(self) -> str:
+        return (
+            f"UPID:{self.node}:{self.pid:08X}:{self.pstart:08X}:{self.starttime:08X}:"
+            f"{self.type}:{self.id}:{self.user}:"
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Upid:
+        """The parts of a UPID, or the 400 that Proxmox answers."""
+        found = _UPID.match(text)
+        if not found:
+            raise ParameterError({"upid": "unable to parse worker upid"})
+        node, pid, pstart, start, type_, id_, user = found.groups()
+        return cls(node, int(pid, 16), int(pstart, 16), int(start, 16), type_, id_, user)
+
+
+@dataclass
+class Task:
+    """One task, running or ended; its log is shown while it grows."""
+
+    upid: Upid
+    log: list[str] = field(default_factory=list)
+    exitstatus: str | None = None
+    endtime: int | None = None
+    warnings: int = 0
+    aborted: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
+    cancel: Callable[[], None] | None = None
+
+    def say(self, *lines: str) -> None:
+        """Write lines to the log."""
+        self.log.extend(lines)
+
+    def warn(self, line: str) -> None:
+        """Write a warning: the task will end with `WARNINGS: N`."""
+        self.warnings += 1
+        self.log.append(f"WARN: {line}")
+
+    def check_aborted(self) -> None:
+        """Raise if somebody stopped this task."""
+        if self.aborted.is_set():
+            raise AbortedError
+
+    def abort(self) -> None:
+        """Ask the work to end."""
+        self.aborted.set()
+        if self.cancel is not None:
+            self.cancel()
+
+
+Work = Callable[[Task], None]
+Verdict = Callable[[Task], str | None]
+
+
+class Tasks:
+    """All tasks of a cluster, newest last; ended ones are kept in a file."""
+
+    def __init__(self, archive: Path | None = None) -> None:
+        self._tasks: dict[str, Task] = {}
+        self._archive = archive
+        self._lock = threading.Lock()
+        self._pids = itertools.count(1000)
+        self._boot = time.time() - 5000
+        # Lets a fault rule decide how a task ends; set by whoever plays fate.
+        self.verdict: Verdict = lambda task: None
+        self._load()
+
+    def start(self, node: str, type_: str, id_: str, user: str, work: Work) -> str:
+        """Begin the work in the background and return its UPID."""
+        task = self._new(node, type_, id_, user)
+        threading.Thread(target=self._run, args=(task, work), name=str(task.upid), daemon=True).start()
+        return str(task.upid)
+
+    def find(self, upid: str) -> Task | None:
+        """The task of that name."""
+        return self._tasks.get(upid)
+
+    def newest_first(self) -> Iterator[Task]:
+        """Every task, the latest begun first."""
+        with self._lock:
+            return iter(list(self._tasks.values())[::-1])
+
+    def wait(self, upid: str, timeout: float = 60) -> Task:
+        """The task, once it has ended."""
+        task = self._tasks[upid]
+        if not task.ended.wait(timeout):
+            raise TimeoutError(upid)
+        return task
+
+    def running(self) -> list[Task]:
+        """The tasks that have not ended."""
+        with self._lock:
+            return [task for task in self._tasks.values() if task.exitstatus is None]
+
+    def _new(self, node: str, type_: str, id_: str, user: str) -> Task:
+        now = time.time()
+        with self._lock:
+            pid = next(self._pids)
+            upid = Upid(node, pid, int((now - self._boot) * 100), int(now), type_, id_, user)
+            task = Task(upid)
+            self._tasks[str(upid)] = task
+        return task
+
+    def _run(self, task: Task, work: Work) -> None:
+        error: str | None = None
+        try:
+            work(task)
+            error = self.verdict(task)
+        except ApiError as failure:
+            error = failure.text
+        except AbortedError:
+            error = "received interrupt"
+        except Exception as failure:  # noqa: BLE001 - a worker that dies still owes its task an end
+            error = f"{type(failure).__name__}: {failure}"
+        self._end(task, error)
+
+    def _end(self, task: Task, error: str | None) -> None:
+        if error is not None:
+            task.say(f"TASK ERROR: {error}")
+            status = error
+        elif task.warnings:
+            status = f"WARNINGS: {task.warnings}"
+            task.say(f"TASK {status}")
+        else:
+            status = "OK"
+            task.say("TASK OK")
+        task.endtime = int(time.time())
+        task.exitstatus = status
+        if self._archive is not None:
+            entry = {
+                "upid": str(task.upid),
+                "exitstatus": status,
+                "endtime": task.endtime,
+                "log": task.log,
+            }
+            with self._lock, self._archive.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+        task.ended.set()
+
+    def _load(self) -> None:
+        if self._archive is None or not self._archive.exists():
+            return
+        for line in self._archive.read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            task = Task(Upid.parse(entry["upid"]), entry["log"], entry["exitstatus"], entry["endtime"])
+            task.ended.set()
+            self._tasks[entry["upid"]] = task
+        if self._tasks:
+            self._pids = itertools.count(max(task.upid.pid for task in self._tasks.values()) + 1)
