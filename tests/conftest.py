@@ -9,7 +9,6 @@ import pytest
 from paddock import secret
 
 
-
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Journals and deployed agents go below the test's folder; only the cache of downloads is shared."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live.stage import Node
 
+from live.stage import Node
 from paddock.demo import lxc_stage
 
 
