@@ -81,8 +81,7 @@ def main() -> None:
     why_not = subprocess.run([sys.executable, "-m", "paddock.sandbox", "probe"], stdout=subprocess.PIPE, text=True)
     start = time.monotonic()
     with ExitStack() as cleanup:
-        folder = Path(tempfile.mkdtemp(prefix="paddock-demo-"))
-        cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder = cleanup.enter_context(stage_folder())
         if why_not.returncode:
             print(f"{why_not.stdout.strip()}\nThe same story without containers: runtime `process` on this machine.")
             recalled = _play_here(cleanup.enter_context(process_stage(folder)), keep)
@@ -131,6 +130,17 @@ def _play_here(stage: Stage, keep: bool) -> str:
 
 
 @contextmanager
+def stage_folder() -> Iterator[Path]:
+    """A folder that is gone afterwards; containers, whose root is nobody here, can pass through it."""
+    folder = Path(tempfile.mkdtemp(prefix="paddock-demo-"))
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def lxc_stage(folder: Path) -> Iterator[Stage]:
     """A Proxmox-like node with real containers, and a stand-in model on its bridge."""
     state = folder / "sandbox"
@@ -166,7 +176,9 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     own = {name: str(folder / name.lower()) for name in ("XDG_DATA_HOME", "XDG_STATE_HOME")}
     own |= {"STANDIN_KEY": MODEL_KEY, **more}
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in own.items())
-    (folder / "environment").write_text(exports)  # the folder is its maker's alone
+    file = folder / "environment"
+    file.touch(mode=0o600)
+    file.write_text(exports)
     return {**os.environ, **own}
 
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from live.stage import Node
-from paddock.demo import lxc_stage
+from paddock.demo import lxc_stage, stage_folder
 
 
 @pytest.fixture(scope="session")
 def node() -> Iterator[Node]:
-    folder = Path(tempfile.mkdtemp(prefix="paddock-live-"))
-    try:
-        with lxc_stage(folder) as stage:
-            yield Node(stage)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with stage_folder() as folder, lxc_stage(folder) as stage:
+        yield Node(stage)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ receive() {
 # not mounted would look empty too.
 claim_state() {
     [ -z "$MOUNTED" ] || mountpoint -q "$STATE" || fail 78 "the state volume is not mounted at $STATE"
+    (umask 022 && mkdir -p "${STATE%/*}")
     mkdir -p "$STATE"
     if [ -e "$STATE/.paddock/identity" ]; then
         grep -qx "agent=$AGENT" "$STATE/.paddock/identity" ||

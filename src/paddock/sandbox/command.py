@@ -11,9 +11,7 @@ from .errors import SandboxError
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="paddock sandbox", description="A Proxmox VE node in a box, on this machine."
-    )
+    parser = argparse.ArgumentParser(prog="paddock sandbox", description="A Proxmox VE node in a box, on this machine.")
     verbs = parser.add_subparsers(dest="verb", required=True)
     serve = verbs.add_parser("serve", help="run in the foreground")
     serve.add_argument("--runtime", choices=("lxc", "memory"), default="lxc")

@@ -14,24 +14,44 @@ from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
 
 _SETTLE_SECONDS: Final = 120
+_MACHINE_TASKS: Final = frozenset({"vzcreate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot"})
 
 
 def observe(client: Client, story: Callable[[str], None]) -> ProxmoxSeen:
-    """Return what is on the node, once nothing of ours is in the middle of being created or destroyed."""
+    """Return what is on the node, once nothing of ours is in the middle of a change.
+
+    A run that was cut off leaves its last task behind. Until a create has ended, the container shows nothing but a
+    lock: no mark yet that would tell whose it is. The task tells.
+    """
     end = time.monotonic() + _SETTLE_SECONDS
+    told = ""
     while True:
-        seen = _read(client)
-        busy = [c for c in seen.containers.values() if c.mark and c.lock]
-        if not busy:
-            return seen
-        if time.monotonic() > end:
-            first = busy[0]
-            raise Refused(
-                f"{first.name} has been locked ({first.lock}) for {_SETTLE_SECONDS} s",
-                hint=f"if no task of the node works on it, run there: pct unlock {first.vmid}",
-            )
-        story(f"{busy[0].name} is locked ({busy[0].lock}); waiting for the node to finish")
-        time.sleep(1)
+        task = _own_task(client)
+        if task is None:
+            seen = _read(client)
+            locked = next((c for c in seen.containers.values() if c.mark and c.lock), None)
+            if locked is None:
+                return seen
+            if time.monotonic() > end:
+                raise Refused(
+                    f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, and no task works on it",
+                    hint=f"run on the node: pct unlock {locked.vmid}",
+                )
+            waiting = f"{locked.name} is locked ({locked.lock})"
+        else:
+            waiting = f"the node is busy with {task}"
+        if waiting != told:
+            story(f"{waiting}; waiting for it to end")
+            told = waiting
+        time.sleep(0.3)
+
+
+def _own_task(client: Client) -> str | None:
+    """A running task that this token started: a token without more rights sees no others."""
+    for task in client.get(f"/nodes/{client.node}/tasks?source=active"):
+        if task["type"] in _MACHINE_TASKS and "endtime" not in task:
+            return f"{task['type']} {task['id']}"
+    return None
 
 
 def _read(client: Client) -> ProxmoxSeen:

@@ -21,12 +21,14 @@ done
 ln -sf "$root/current/units/$LEASE" "$units/multi-user.target.wants/$LEASE"
 systemctl daemon-reload
 
+running=$(systemctl is-active $UNITS | grep -cx active || true)
 # The lease is started and never restarted: a new configuration is no reason to let go of the state.
-if ! systemctl start "$LEASE"; then
+if ! systemctl start "$LEASE" 2>/dev/null; then
     fail 75 "$(journalctl -q -u "$LEASE" -o cat -n 20 | grep '^paddock: ' | tail -n 1)"
 fi
-if [ -n "$changed" ]; then
-    systemctl restart $UNITS
-else
-    systemctl start $UNITS
+# What did not run has just been started by its lease; starting it again here waits for that.
+verb=start
+[ -z "$changed" ] || [ "$running" = 0 ] || verb=restart
+if ! systemctl $verb $UNITS 2>/dev/null; then
+    fail 1 "$(for unit in $UNITS; do journalctl -q -u "$unit" -o cat -n 10; done)"
 fi
