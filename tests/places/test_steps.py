@@ -13,7 +13,7 @@ from paddock.places import MachinePlan, MachineWant
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
 from paddock.places.proxmox.steps import NodePlanner
 from paddock.plan.step import Ref
-from paddock.spec.models import AgentSpec, ProxmoxSpec
+from paddock.spec.models import ProxmoxSpec, agent_from
 
 PLANNER = NodePlanner(
     ProxmoxSpec.model_validate(
@@ -34,7 +34,7 @@ PLANNER = NodePlanner(
 def test_plan(path: Path) -> None:
     case = read_case(path)
     agent = {"kind": "hermes", "version": "0.19.0", "place": "home", **case.get("agent", {})}
-    want = MachineWant("hermes", AgentSpec.model_validate(agent), "/var/lib/paddock/hermes")
+    want = MachineWant("hermes", agent_from(agent), "/var/lib/paddock/hermes")
     seen = _seen(case.get("seen") or {}, case.get("taken", ()))
     for verb in ("up", "down"):
         if verb in case:

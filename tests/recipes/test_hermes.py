@@ -9,9 +9,9 @@ import pytest
 from paddock.errors import BadInput
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.workload import Answer
-from paddock.spec.models import AgentSpec
+from paddock.spec.models import HermesSpec
 
-AGENT = AgentSpec.model_validate({"kind": "hermes", "version": "0.19.0", "place": "home"})
+AGENT = HermesSpec.model_validate({"kind": "hermes", "version": "0.19.0", "place": "home"})
 PROBES = Hermes().probes(AGENT, "Say ok.", "c1")
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from paddock.spec.models import AgentSpec
+
+Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -114,17 +116,17 @@ class Probes:
     prompt: Probe
 
 
-class Recipe(Protocol):
+class Recipe(Protocol[Own]):
     """A kind of agent. Pure; imports the spec only."""
 
-    def code(self, agent: AgentSpec) -> CodeTree:
+    def code(self, agent: Own) -> CodeTree:
         """The code this agent runs."""
         ...
 
-    def workload(self, agent: AgentSpec, paths: Paths, code: str) -> Workload:
+    def workload(self, agent: Own, paths: Paths, code: str) -> Workload:
         """Its processes and files, given where things are and which code tree it uses."""
         ...
 
-    def probes(self, agent: AgentSpec, prompt: str, conversation: str) -> Probes:
+    def probes(self, agent: Own, prompt: str, conversation: str) -> Probes:
         """How to see that it lives, and that it answers a prompt in a conversation of that name."""
         ...

@@ -77,9 +77,9 @@ class NodePlanner:
 
     def _pet_steps(self, want: MachineWant, pet: Container | None, ids: Iterator[int]) -> Iterator[Step]:
         if pet is None:
-            vmid = want.spec.state.pet or next(ids)
+            vmid = want.spec.state.pet.vmid or next(ids)
             params: dict[str, str | int] = {
-                "ostemplate": self.node.base,
+                "ostemplate": self.node.base.volid,
                 "hostname": _pet_name(want.agent),
                 "description": str(Mark(want.agent, Role.PET)),
                 "tags": "paddock",
@@ -102,9 +102,9 @@ class NodePlanner:
         machine = want.spec.machine
         vmid = machine.vmid or next(ids)
         params: dict[str, str | int] = {
-            "ostemplate": self.node.base,
+            "ostemplate": self.node.base.volid,
             "hostname": want.agent,
-            "description": str(Mark(want.agent, Role.CATTLE, base=_digest(self.node.base))),
+            "description": str(Mark(want.agent, Role.CATTLE, base=_digest(self.node.base.volid))),
             "tags": "paddock",
             "unprivileged": 1,
             "features": "nesting=1",
@@ -117,7 +117,7 @@ class NodePlanner:
         }
         yield Step(
             "cattle.create",
-            f"create machine {vmid} from {self.node.base.rpartition('/')[2]} with the state at {want.state_path}",
+            f"create machine {vmid} from {self.node.base.volid.rpartition('/')[2]} with the state at {want.state_path}",
             "there is no machine",
             CreateCattle(vmid, params, volume, want.state_path),
         )
@@ -125,8 +125,8 @@ class NodePlanner:
         yield _reach(vmid, "it is new")
 
     def _other_base(self, cattle: Container) -> Iterator[str]:
-        if cattle.mark and cattle.mark.base != _digest(self.node.base):
-            yield f"{cattle.name} was made from another base; `paddock cycle` makes it anew from {self.node.base}"
+        if cattle.mark and cattle.mark.base != _digest(self.node.base.volid):
+            yield f"{cattle.name} was made from another base; `paddock cycle` makes it anew from {self.node.base.volid}"
 
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """The steps to no machine; refused unless the state is seen to be the pet's."""
@@ -162,7 +162,7 @@ def _one(agent: str, role: Role, seen: ProxmoxSeen) -> Container | None:
 
 def _check_numbers(want: MachineWant, pet: Container | None, cattle: Container | None, seen: ProxmoxSeen) -> None:
     for key, asked, found in (
-        ("state.pet", want.spec.state.pet, pet),
+        ("state.pet", want.spec.state.pet.vmid, pet),
         ("machine.vmid", want.spec.machine.vmid, cattle),
     ):
         if asked is None or (found and found.vmid == asked):

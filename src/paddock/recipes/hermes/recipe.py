@@ -21,7 +21,7 @@ from paddock.recipes.workload import (
     Verdict,
     Workload,
 )
-from paddock.spec.models import AgentSpec
+from paddock.spec.models import HermesSpec
 
 API_KEY: Final = "API_SERVER_KEY"
 
@@ -40,7 +40,7 @@ _ALWAYS: Final[dict[str, Any]] = {
 class Hermes:
     """The recipe of kind ``hermes``."""
 
-    def code(self, agent: AgentSpec) -> CodeTree:
+    def code(self, agent: HermesSpec) -> CodeTree:
         locks = resources.files(__package__) / "locks"
         lock = locks / f"{agent.version}.txt"
         if not lock.is_file():
@@ -52,7 +52,7 @@ class Hermes:
             proof=("-c", "import aiohttp, hermes_cli.main"),
         )
 
-    def workload(self, agent: AgentSpec, paths: Paths, code: str) -> Workload:
+    def workload(self, agent: HermesSpec, paths: Paths, code: str) -> Workload:
         hermes_home = f"{paths.home}/.hermes"
         port = agent.connectors.api_server.port
         environment = {
@@ -86,7 +86,7 @@ class Hermes:
             generated=(API_KEY,),
         )
 
-    def probes(self, agent: AgentSpec, prompt: str, conversation: str) -> Probes:
+    def probes(self, agent: HermesSpec, prompt: str, conversation: str) -> Probes:
         url = f"http://127.0.0.1:{agent.connectors.api_server.port}"
         return Probes(health=_Health(url), prompt=_Prompt(url, prompt, conversation))
 
