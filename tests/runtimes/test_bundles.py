@@ -15,9 +15,9 @@ from paddock.runtimes.bundle import Bundle, BundleFile, secrets_digest
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.secret import Secret
-from paddock.spec.models import AgentSpec
+from paddock.spec.models import HermesSpec
 
-AGENT = AgentSpec.model_validate(
+AGENT = HermesSpec.model_validate(
     {
         "kind": "hermes",
         "version": "0.19.0",

@@ -70,6 +70,10 @@ class Place(Protocol, Generic[Seen]):
         """Let go of connections."""
         ...
 
+    def template(self, label: str, contents: str) -> TemplateWant | None:
+        """The template a machine with these contents would come from; None where machines are not made from any."""
+        ...
+
     def observe(self) -> Seen:
         """Read what is there. Changes nothing."""
         ...

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from paddock.spec.models import AgentSpec
+
+Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -125,21 +127,21 @@ class Probes:
     prompt: Probe | None
 
 
-class Recipe(Protocol):
+class Recipe(Protocol[Own]):
     """A kind of agent. Pure; imports the spec only."""
 
-    def packages(self, agent: AgentSpec) -> Sequence[str]:
+    def packages(self, agent: Own) -> Sequence[str]:
         """The Debian packages it needs beside its code."""
         ...
 
-    def code(self, agent: AgentSpec) -> CodeTree | None:
+    def code(self, agent: Own) -> CodeTree | None:
         """The code this agent runs, unless packages bring it."""
         ...
 
-    def workload(self, agent: AgentSpec, paths: Paths, tree: str) -> Workload:
+    def workload(self, agent: Own, paths: Paths, tree: str) -> Workload:
         """Its processes and files, given where things are and where its code tree is."""
         ...
 
-    def probes(self, agent: AgentSpec, prompt: str, conversation: str) -> Probes:
+    def probes(self, agent: Own, prompt: str, conversation: str) -> Probes:
         """How to see that it lives, and that it answers a prompt in a conversation of that name."""
         ...

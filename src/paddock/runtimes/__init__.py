@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Protocol
 
+from paddock.errors import BadInput
 from paddock.recipes.workload import Paths, Workload
 from paddock.runtimes.bundle import Bundle
 from paddock.spec.models import RuntimeName, UserSpec
@@ -27,8 +28,8 @@ class Runtime(Protocol):
         """The workload as files; ``mounted`` says that the state must be a mounted volume."""
         ...
 
-    def observe(self, agent: str) -> Sequence[str]:
-        """The argv that prints what of the agent is on the machine, as ``name=value`` lines."""
+    def observe(self, agent: str, packages: Sequence[str]) -> Sequence[str]:
+        """The argv that prints what of the agent and of these packages is on the machine, as ``name=value`` lines."""
         ...
 
     def apply(self, agent: str, generation: str) -> Sequence[str]:
@@ -51,6 +52,8 @@ def runtime_for(name: RuntimeName) -> Runtime:
             from paddock.runtimes.process.runtime import ForegroundProcess
 
             return ForegroundProcess()
+        case _:
+            raise BadInput(f"runtime {name} is not carried out yet")
 
 
 def script(*parts: tuple[str, str], arguments: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from paddock.errors import BadInput
-from paddock.spec.models import Spec
+from paddock.spec.models import Kind, Spec
 
 Location = Sequence[str]
 
@@ -85,6 +85,8 @@ def _plain(node: Any) -> Any:
 
 def _mistake(detail: ErrorDetails) -> tuple[tuple[str, ...], str]:
     location = tuple(str(part) for part in detail["loc"] if part != "[key]")
+    if location[:1] == ("agents",) and len(location) > 2 and location[2] in list(Kind):
+        location = location[:2] + location[3:]  # the kind that chose the model is not part of the path
     return location, _what(detail, location)
 
 

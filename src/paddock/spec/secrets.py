@@ -15,14 +15,20 @@ from paddock.secret import Secret
 
 
 class Source(BaseModel):
-    """One place a secret can come from: an environment variable, a file, or an entry of an age file."""
+    """One place a value can come from; with ``key``, one entry of what is there."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    env: str | None = None
-    file: Path | None = Field(None, strict=False)
-    age: Path | None = Field(None, strict=False, description="file encrypted with age, holding NAME=value lines")
-    key: str | None = Field(None, description="which line of the age file")
+    env: str | None = Field(None, description="name of an environment variable")
+    file: Path | None = Field(None, strict=False, description="a file that is the value")
+    dotenv: Path | None = Field(None, strict=False, description="a file of NAME=value lines; with key: NAME")
+    age: Path | None = Field(None, strict=False, description="a file encrypted with age, of NAME=value lines with key:")
+    sops: Path | None = Field(None, strict=False, description="a file encrypted with sops; key: a.b takes one entry")
+    command: list[str] | None = Field(None, min_length=1, description="a command that prints the value; no shell")
+    key: str | None = Field(None, description="which entry of a dotenv, age or sops file; without it the whole content")
+    identity: Path | None = Field(
+        None, strict=False, description="age identity to decrypt with; without it PADDOCK_AGE_KEY or your own"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -34,8 +40,13 @@ class Source(BaseModel):
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        if [self.env, self.file, self.age].count(None) != 2 or (self.age is None) != (self.key is None):
-            raise ValueError("a secret has one source: {env: NAME}, {file: PATH} or {age: PATH, key: NAME}")
+        origins = [self.env, self.file, self.dotenv, self.age, self.sops, self.command]
+        if len(origins) - origins.count(None) != 1:
+            raise ValueError("a value has one source: env, file, dotenv, age, sops or command")
+        if self.key is not None and (self.dotenv, self.age, self.sops) == (None, None, None):
+            raise ValueError("key: goes with dotenv, age or sops")
+        if self.identity is not None and self.age is None:
+            raise ValueError("identity: goes with age")
         return self
 
     def read(self, base: Path) -> Secret:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final, Self
 
-from pydantic import PlainValidator
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i?B)?", re.IGNORECASE)
@@ -43,4 +43,20 @@ class Size(int):
         return f"{int(self)}B"
 
 
-SizeField = Annotated[Size, PlainValidator(Size.parse, json_schema_input_type=str)]
+def _or_zero(value: object) -> Size:
+    return Size(0) if value == 0 and not isinstance(value, bool) else Size.parse(value)
+
+
+_SCHEMA: Final = {
+    "type": "string",
+    "pattern": r"^\s*\d+(\.\d+)?\s*[KMGTkmgt]([iI]?[bB])?\s*$",
+    "examples": ["512M", "10G"],
+}
+
+SizeField = Annotated[Size, PlainValidator(Size.parse), PlainSerializer(str, when_used="json"), WithJsonSchema(_SCHEMA)]
+SizeOrZero = Annotated[
+    Size,
+    PlainValidator(_or_zero),
+    PlainSerializer(str, when_used="json"),
+    WithJsonSchema({"anyOf": [_SCHEMA, {"const": 0}]}),
+]

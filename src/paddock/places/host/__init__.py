@@ -26,6 +26,9 @@ class HostPlace:
     def close(self) -> None:
         """Nothing is held open."""
 
+    def template(self, label: str, contents: str) -> None:
+        return None
+
     def observe(self) -> None:
         return None
 

@@ -71,15 +71,41 @@ def check_single_writer(volume: str | Ref, pet: Pet | None, cattle: Container | 
 def settings(node: ProxmoxSpec, want: MachineWant, vmid: int) -> dict[str, str | int]:
     """The keys of the configuration that the file decides, as Proxmox writes them."""
     machine = want.spec.machine
-    return {
-        "hostname": want.agent,
-        "tags": "paddock",
-        "onboot": 1,
+    found: dict[str, str | int] = {
+        "hostname": machine.hostname or want.agent,
+        "tags": ";".join(sorted({"paddock", *machine.tags})),
+        "onboot": int(machine.start_on_boot),
         "cores": machine.cores,
         "memory": machine.memory.mib,
-        "features": "nesting=1",
-        "net0": f"name=eth0,bridge={node.bridge},hwaddr={mac(want.agent, vmid)},ip=dhcp",
+        "swap": machine.swap.mib,
+        "features": ",".join(f"{feature}=1" for feature in sorted(machine.features)),
+        "net0": _network(node, want, vmid),
     }
+    if machine.dns.servers:
+        found["nameserver"] = " ".join(machine.dns.servers)
+    if machine.dns.search:
+        found["searchdomain"] = machine.dns.search
+    return {key: value for key, value in found.items() if value != ""}
+
+
+def _network(node: ProxmoxSpec, want: MachineWant, vmid: int) -> str:
+    net = want.spec.machine.net
+    words = {
+        "name": "eth0",
+        "bridge": net.bridge or node.bridge,
+        "firewall": "1" if net.firewall else None,
+        "gw": net.gateway,
+        "hwaddr": mac(want.agent, vmid),
+        "ip": net.address,
+        "mtu": net.mtu,
+        "tag": net.vlan,
+    }
+    return ",".join(f"{name}={value}" for name, value in words.items() if value is not None)
+
+
+def _notes(want: MachineWant, made_from: str) -> str:
+    mark = Mark(Role.CATTLE, want.agent, made_from)
+    return mark.written_into(want.spec.machine.description or "")
 
 
 def create_steps(
@@ -87,14 +113,14 @@ def create_steps(
 ) -> Iterator[Step]:
     """The steps to a new machine from the base archive."""
     params: dict[str, str | int] = {
-        "ostemplate": str(node.base),
-        "description": str(Mark(Role.CATTLE, want.agent, made_from)),
+        "ostemplate": node.base.volid,
+        "description": _notes(want, made_from),
         "unprivileged": 1,
-        "rootfs": f"{node.storage}:{want.spec.machine.disk.gib}",
+        "rootfs": f"{want.spec.machine.storage or node.storage}:{want.spec.machine.disk.gib}",
         "ssh-public-keys": key,
         **settings(node, want, vmid),
     }
-    title = f"create machine {vmid} from {str(node.base).rpartition('/')[2]}"
+    title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
     yield Step("cattle.create", title, "there is no machine", CreateCattle(vmid, params, volume, want.state_path))
     yield _start(vmid, "it is new")
     yield _reach(vmid, "it is new")
@@ -106,12 +132,13 @@ def clone_steps(
     """The steps to a new machine from a template."""
     clone: dict[str, str | int] = {
         "newid": vmid,
-        "hostname": want.agent,
-        "description": str(Mark(Role.CATTLE, want.agent, made_from)),
+        "hostname": want.spec.machine.hostname or want.agent,
+        "description": _notes(want, made_from),
     }
     params = settings(node, want, vmid)
     action = CloneCattle(vmid, template, clone, params, volume, want.state_path, str(want.spec.machine.disk))
-    yield Step("cattle.clone", f"clone machine {vmid} from template {template}", "there is no machine", action)
+    source = "the new template" if isinstance(template, Ref) else f"template {template}"
+    yield Step("cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action)
     yield _start(vmid, "it is new")
     yield _reach(vmid, "it is new", clone=True)
 
@@ -119,6 +146,7 @@ def clone_steps(
 def change_steps(node: ProxmoxSpec, want: MachineWant, cattle: Container, volume: str | Ref) -> Iterator[Step]:
     """The steps from the machine there is to the one the file asks for, without making it anew."""
     asked = settings(node, want, cattle.vmid)
+    asked["tags"] = ";".join(sorted({*str(asked["tags"]).split(";"), *_tags(cattle)}))  # people's own stay
     other = {key: value for key, value in asked.items() if not _same(key, cattle.config.get(key), value)}
     if other:
         shown = ", ".join(f"{key} {_shown(cattle.config.get(key))} → {value}" for key, value in other.items())
@@ -223,9 +251,11 @@ def _same(key: str, found: object, asked: str | int) -> bool:
         return False
     if key == "net0":
         return _pairs(str(asked)).items() <= _pairs(str(found)).items()
-    if key == "tags":
-        return set(str(asked).split(";")) <= set(str(found).split(";"))
     return str(found) == str(asked)
+
+
+def _tags(cattle: Container) -> list[str]:
+    return [tag for tag in str(cattle.config.get("tags", "")).split(";") if tag]
 
 
 def _pairs(text: str) -> Mapping[str, str]:

@@ -12,9 +12,7 @@ from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
 from paddock.plan.step import Ref, Step
-from paddock.spec.sizes import Size
 
-_PET_DISK: Final = Size.parse("2G")
 _FIRST_KEY: Final = "mp0"
 
 
@@ -37,15 +35,15 @@ class Pet:
 
 def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     """Return the agent's pet; refuses when it is not clear which that is."""
-    asked = want.spec.state.pet
+    asked = want.spec.state.pet.vmid
     path = path_in_pet(want.agent)
     owners = [c for c in seen.with_role(Role.PET) if c.mount_at(path)]
-    if len(owners) > 1:
+    if len(owners) > 1 and asked not in [c.vmid for c in owners]:
         numbers = ", ".join(str(c.vmid) for c in owners)
         raise Refuse(f"several pets have a volume of {want.agent}: {numbers}", "write state.pet to say which one")
     if asked is None:
         return Pet(owners[0], owners[0].mount_at(path)) if owners else None
-    if owners and owners[0].vmid != asked:
+    if owners and asked not in [c.vmid for c in owners]:
         raise Refuse(
             f"{owners[0].name} has the state of {want.agent}, the file says state.pet: {asked}",
             f"write {owners[0].vmid}, or move the state first",
@@ -79,14 +77,19 @@ def check_pet(want: MachineWant, pet: Pet) -> None:
         )
 
 
-def check_no_lost_pet(agent: str, seen: ProxmoxSeen) -> None:
-    """A pet whose mark someone removed would otherwise be replaced by one without memory."""
+def check_no_lost_pet(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen) -> None:
+    """A pet whose mark or volume someone removed would otherwise be replaced by one without memory."""
     for container in seen.containers.values():
-        if not container.has(Role.PET) and container.config.get("hostname") == _name(agent):
+        if not container.has(Role.PET) and container.config.get("hostname") == _name(want):
             raise Refuse(
-                f"{container.name} looks like the pet of {agent} but has no readable mark",
+                f"{container.name} looks like the pet of {want.agent} but has no readable mark",
                 f"write this line into its notes if it is: {Mark(Role.PET)}",
             )
+    if cattle is not None:
+        raise Refuse(
+            f"{cattle.name} is the machine of {want.agent}, but no pet has its state",
+            "a new pet would have no memory: look for the volume among the containers first",
+        )
 
 
 def pet_steps(
@@ -98,20 +101,21 @@ def pet_steps(
 
 def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: str) -> Iterator[Step]:
     size = want.spec.state.size
-    value = f"{storage}:{size.gib},mp={path_in_pet(want.agent)},backup=1"
+    backup = int(want.spec.state.backup)
+    value = f"{want.spec.state.storage or storage}:{size.gib},mp={path_in_pet(want.agent)},backup={backup}"
     if pet is None:
         params: dict[str, str | int] = {
             "ostemplate": base,
-            "hostname": _name(want.agent),
+            "hostname": _name(want),
             "description": str(Mark(Role.PET)),
             "tags": "paddock",
             "unprivileged": 1,
             "features": "nesting=1",  # it never runs; without, Proxmox warns about its systemd
             "protection": 1,
             "onboot": 0,
-            "cores": 1,
-            "memory": 256,
-            "rootfs": f"{storage}:{_PET_DISK.gib}",
+            "cores": want.spec.state.pet.cores,
+            "memory": want.spec.state.pet.memory.mib,
+            "rootfs": f"{storage}:{want.spec.state.pet.disk.gib}",
             _FIRST_KEY: value,
         }
         title = f"create pet {vmid} with a state volume of {size}"
@@ -143,5 +147,5 @@ def _free_key(container: Container) -> str:
     return next(key for key in (f"mp{n}" for n in range(256)) if key not in taken)
 
 
-def _name(agent: str) -> str:
-    return f"{agent}-pet"
+def _name(want: MachineWant) -> str:
+    return want.spec.state.pet.name or f"{want.agent}-pet"

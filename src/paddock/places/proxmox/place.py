@@ -7,7 +7,7 @@ from pathlib import Path
 
 from paddock.errors import BadInput
 from paddock.guests import Guest
-from paddock.places import Got, Machine, MachinePlan, MachineWant
+from paddock.places import Got, Machine, MachinePlan, MachineWant, TemplateWant
 from paddock.places.proxmox import observe, tls
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.client import Client
@@ -39,6 +39,9 @@ class ProxmoxPlace:
 
     def close(self) -> None:
         self._client.close()
+
+    def template(self, label: str, contents: str) -> TemplateWant | None:
+        return self._planner.template(label, contents)
 
     def observe(self) -> ProxmoxSeen:
         return observe.observe(self._client, self._storage, self._story)

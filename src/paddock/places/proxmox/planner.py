@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
-from paddock.places import MachinePlan, MachineWant
+from paddock.places import MachinePlan, MachineWant, TemplateWant
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import TEMPLATE
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.refuse import Refuse
-from paddock.places.proxmox.seen import ProxmoxSeen
+from paddock.places.proxmox.seen import Container, ProxmoxSeen
 from paddock.plan.step import CheckStateSize, Ref, Step
 from paddock.spec.models import ProxmoxSpec
+from paddock.spec.place import TemplateUse
+
+_SCHEMA: Final = "1"  # raised when the same inputs would make another template
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,13 @@ class NodePlanner:
 
     node: ProxmoxSpec
     public_key: str
+
+    def template(self, label: str, contents: str) -> TemplateWant | None:
+        """The template for machines with these contents: named by them, the base, and the key it lets in."""
+        if self.node.template is TemplateUse.NONE:
+            return None
+        inputs = "\n".join((_SCHEMA, self.node.base.volid, self.public_key, contents))
+        return TemplateWant(hashlib.sha256(inputs.encode()).hexdigest()[:12], label)
 
     def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """The steps to a running machine that has its state."""
@@ -39,12 +50,11 @@ class NodePlanner:
         if pet:
             pets.check_pet(want, pet)
         else:
-            pets.check_no_lost_pet(want.agent, seen)
+            pets.check_no_lost_pet(want, cattle, seen)
         self._check_room(want, pet, cattle is None, seen)
         ids = _free_ids(want, seen)
-        steps, volume = pets.pet_steps(
-            want, pet, want.spec.state.pet or next(ids), base=str(self.node.base), storage=self.node.storage
-        )
+        number = pet.vmid if pet else want.spec.state.pet.vmid or next(ids)
+        steps, volume = pets.pet_steps(want, pet, number, base=self.node.base.volid, storage=self.node.storage)
         machines.check_single_writer(volume, pet, cattle, seen)
         grow = pets.grow_step(want, pet)
         made_from = self.made_from(want, seen)
@@ -56,17 +66,18 @@ class NodePlanner:
                 steps.append(machines.stop_step(cattle, "the state grows only while nothing has it mounted"))
             steps += [grow] if grow else []
             steps += machines.change_steps(self.node, want, cattle, volume)
-            steps += machines.power_steps(cattle, templates.origin(cattle, seen), stopped=grow is not None)
+            stopped = grow is not None and cattle.running
+            steps += machines.power_steps(cattle, templates.origin(cattle, seen), stopped=stopped)
         if grow:
             title = f"see that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
         notes = list(machines.drift(want, cattle, made_from)) if cattle else []
-        return MachinePlan(steps, notes=notes, furnished=cattle is None and want.template is not None)
+        return MachinePlan(steps, notes=notes, furnished=_furnished(want, cattle))
 
     def made_from(self, want: MachineWant, seen: ProxmoxSeen) -> str:
         """What a machine made today would carry in its mark."""
         if want.template is None:
-            return hashlib.sha256(str(self.node.base).encode()).hexdigest()[:12]
+            return hashlib.sha256(self.node.base.volid.encode()).hexdigest()[:12]
         template = templates.newest(want.template, seen)
         epoch = template.mark.epoch if template and template.mark else None
         return templates.name_of(want.template, epoch or 1)
@@ -94,7 +105,7 @@ class NodePlanner:
             vmid,
             seen,
             epoch=epoch,
-            base=str(node.base),
+            base=node.base.volid,
             storage=node.storage,
             bridge=node.bridge,
             key=self.public_key,
@@ -113,8 +124,10 @@ class NodePlanner:
     def _check_room(self, want: MachineWant, pet: pets.Pet | None, new: bool, seen: ProxmoxSeen) -> None:
         memory, disk, state = want.spec.machine.memory, want.spec.machine.disk, want.spec.state.size
         if seen.room.memory is not None and memory > seen.room.memory:
-            raise Refuse(f"the machine wants {memory} of memory, the node has {seen.room.memory >> 20}M")
-        needed = (disk if new else 0) + (state if pet is None or pet.state is None else 0)
+            has = f"the node has {seen.room.memory >> 20}M"
+            raise Refuse(f"the machine wants {memory} of memory, {has}", "write a smaller machine.memory")
+        there = (pet.state.size or state) if pet and pet.state else 0
+        needed = (disk if new else 0) + max(state - there, 0)
         if seen.room.storage is not None and needed > seen.room.storage:
             raise Refuse(
                 f"{needed >> 30}G are needed on {self.node.storage}, {seen.room.storage >> 30}G are free",
@@ -131,6 +144,13 @@ def _owner(want: MachineWant, seen: ProxmoxSeen) -> pets.Pet | None:
     return pets.Pet(owners[0], owners[0].mount_at(path)) if owners else None
 
 
+def _furnished(want: MachineWant, cattle: Container | None) -> bool:
+    if want.template is None or cattle is None:
+        return want.template is not None
+    made_from = cattle.mark.made_from if cattle.mark else None
+    return (made_from or "").partition(".")[0] == want.template.id
+
+
 def _free_ids(want: MachineWant, seen: ProxmoxSeen) -> Iterator[int]:
-    asked = {want.spec.machine.vmid, want.spec.state.pet}
+    asked = {want.spec.machine.vmid, want.spec.state.pet.vmid}
     return (vmid for vmid in range(100, 1_000_000) if vmid not in seen.taken and vmid not in asked)

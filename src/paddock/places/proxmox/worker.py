@@ -129,10 +129,11 @@ class Worker:
 
     def _clone(self, action: CloneCattle, got: Got) -> None:
         template = self.read(int(_resolve(action.template, got)))
-        mark = Mark.from_notes(str(action.clone["description"]))
+        notes = str(action.clone["description"])
+        mark = Mark.from_notes(notes)
         if template.mark is None or template.mark.role is not Role.TEMPLATE or mark is None:
             raise Refused(f"{template.name} is not a template of Paddock")
-        marked = {"description": str(replace(mark, host_key=template.mark.host_key))}
+        marked = {"description": replace(mark, host_key=template.mark.host_key).written_into(notes)}
         with self._cloning:
             self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
         volume = _resolve(action.volume, got)

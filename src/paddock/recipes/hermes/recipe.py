@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from io import StringIO
@@ -21,7 +22,7 @@ from paddock.recipes.workload import (
     Verdict,
     Workload,
 )
-from paddock.spec.models import AgentSpec
+from paddock.spec.models import HermesSpec
 
 API_KEY: Final = "API_SERVER_KEY"
 
@@ -40,7 +41,10 @@ _ALWAYS: Final[dict[str, Any]] = {
 class Hermes:
     """The recipe of kind ``hermes``."""
 
-    def code(self, agent: AgentSpec) -> CodeTree:
+    def packages(self, agent: HermesSpec) -> Sequence[str]:
+        return tuple(agent.packages)
+
+    def code(self, agent: HermesSpec) -> CodeTree:
         locks = resources.files(__package__) / "locks"
         lock = locks / f"{agent.version}.txt"
         if not lock.is_file():
@@ -52,7 +56,7 @@ class Hermes:
             proof=("-c", "import aiohttp, hermes_cli.main"),
         )
 
-    def workload(self, agent: AgentSpec, paths: Paths, code: str) -> Workload:
+    def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
         hermes_home = f"{paths.home}/.hermes"
         port = agent.connectors.api_server.port
         environment = {
@@ -68,7 +72,7 @@ class Hermes:
         }
         gateway = Process(
             name="gateway",
-            argv=(f"{code}/bin/python", "-m", "hermes_cli.main", "gateway", "run", "--external-supervisor"),
+            argv=(f"{tree}/bin/python", "-m", "hermes_cli.main", "gateway", "run", "--external-supervisor"),
             environment=environment,
             directory=paths.home,
             stop_seconds=_DRAIN_SECONDS + 15,
@@ -86,7 +90,7 @@ class Hermes:
             generated=(API_KEY,),
         )
 
-    def probes(self, agent: AgentSpec, prompt: str, conversation: str) -> Probes:
+    def probes(self, agent: HermesSpec, prompt: str, conversation: str) -> Probes:
         url = f"http://127.0.0.1:{agent.connectors.api_server.port}"
         return Probes(health=_Health(url), prompt=_Prompt(url, prompt, conversation))
 
@@ -96,7 +100,6 @@ class _Health:
     """The API server is up. Says nothing about the model behind it."""
 
     url: str
-    name: str = "health"
 
     @property
     def request(self) -> Request:
@@ -114,7 +117,6 @@ class _Prompt:
     url: str
     text: str
     conversation: str
-    name: str = "prompt"
 
     @property
     def request(self) -> Request:

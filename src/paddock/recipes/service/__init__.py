@@ -18,42 +18,34 @@ from paddock.recipes.workload import (
     Verdict,
     Workload,
 )
-from paddock.spec.models import AgentSpec, ServiceSpec
+from paddock.spec.models import ServiceSpec
 
 
 class Service:
     """The recipe of kind ``service``."""
 
-    def packages(self, agent: AgentSpec) -> Sequence[str]:
+    def packages(self, agent: ServiceSpec) -> Sequence[str]:
         return tuple(agent.packages)
 
-    def code(self, agent: AgentSpec) -> CodeTree | None:
+    def code(self, agent: ServiceSpec) -> CodeTree | None:
         return None
 
-    def workload(self, agent: AgentSpec, paths: Paths, tree: str) -> Workload:
+    def workload(self, agent: ServiceSpec, paths: Paths, tree: str) -> Workload:
         main = Process(
             name="main",
-            argv=(*_own(agent).command, *agent.service.args),
+            argv=(*agent.command, *agent.service.args),
             environment={"HOME": paths.home, **agent.environment},
             directory=paths.home,
             stop_seconds=30,
         )
         return Workload(processes=(main,), files=(), directories=(), generated=())
 
-    def probes(self, agent: AgentSpec, prompt: str, conversation: str) -> Probes:
-        return Probes(_health(_own(agent)), prompt=None)
-
-
-def _own(agent: AgentSpec) -> ServiceSpec:
-    if not isinstance(agent, ServiceSpec):
-        raise TypeError(f"not a service: {agent.kind}")
-    return agent
+    def probes(self, agent: ServiceSpec, prompt: str, conversation: str) -> Probes:
+        return Probes(_health(agent), prompt=None)
 
 
 def _health(agent: ServiceSpec) -> Probe | Command | OpenPort | None:
     health = agent.health
-    if health is None:
-        return None
     if health.command:
         return Command(tuple(health.command))
     if health.port:
