@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -84,10 +84,9 @@ def spawn(
     *argv: str,
     stdin: IO[bytes] | None = None,
     output: IO[bytes] | None = None,
-    before_exec: Callable[[], None] | None = None,
-    environment: Mapping[str, str] | None = None,
+    errors: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program and return it running; its output goes to a file, or nowhere."""
+    """Start a program and return it running; what it says goes to files, or nowhere."""
     program = shutil.which(argv[0])
     if program is None:
         raise SandboxError(f"The program {argv[0]} is not installed.", hint=f"Install {argv[0]}.")
@@ -95,9 +94,7 @@ def spawn(
         [program, *argv[1:]],
         stdin=stdin if stdin is not None else subprocess.DEVNULL,
         stdout=output if output is not None else subprocess.DEVNULL,
-        stderr=output if output is not None else subprocess.DEVNULL,
-        preexec_fn=before_exec,
-        env=None if environment is None else dict(environment),
+        stderr=errors or output or subprocess.DEVNULL,
     )
 
 

@@ -188,8 +188,8 @@ class Containers(Protocol):
         """The interfaces inside a running container."""
         ...
 
-    def archive(self, spec: GuestSpec, target: Path, config_text: str) -> int:
-        """Pack what a backup includes into an archive file; return its size."""
+    def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
+        """Pack a container's mounts and its config into an archive file; return its size."""
         ...
 
 
@@ -224,6 +224,14 @@ class Runtime(Protocol):
 
     def file(self, node: str, storage: str, name: str) -> Path | None:
         """The path of a storage's file, if there are real files."""
+        ...
+
+    def keep_backup(self, node: str, storage: str, name: str, size: int, config_text: str) -> None:
+        """Note a finished backup, where there are no real files to find it by."""
+        ...
+
+    def archived_config(self, node: str, storage: str, name: str) -> str | None:
+        """The config text inside a backup."""
         ...
 
     def remove_file(self, node: str, storage: str, name: str) -> None:

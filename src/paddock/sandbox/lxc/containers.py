@@ -6,8 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,17 +14,17 @@ from pathlib import Path
 from typing import Final
 
 from ..config import CtConfig
-from ..errors import AbortedError, OperationError
+from ..errors import OperationError
 from ..options import FEATURES
-from ..process import attempt, spawn
+from ..process import attempt
 from ..runtime import Archive, GuestSpec, Interface, Mount, NotMountableError, Unpacked, Usage, VolumeRef
 from ..schema import parse_property_string
 from ..tasks import Task
-from . import guestfiles, lxcconfig
+from . import guestfiles, lxcconfig, packing
 from .guestroot import GuestRoot
 from .images import Images
-from .mounts import HELPER, mount_in_container
-from .names import FIRST_ID, ID_COUNT, Names
+from .mounts import mount_in_container, mounted_below, unmount
+from .names import Names
 
 # LXC writes id maps itself when it finds no newuidmap; with it, it would want entries in /etc/subuid.
 _WITHOUT_NEWUIDMAP: Final = {"PATH": "/nonexistent", "LANG": "C.UTF-8"}
@@ -71,7 +69,7 @@ class LxcContainers:
         self._keys[spec.vmid] = self._pool.submit(guestfiles.new_host_keys, hostname)
         try:
             root = self._mounted_root(spec, holder)
-            self._unpack(archive, root, task)
+            packing.unpack(archive, root, task)
             return Unpacked(systemd=guestfiles.systemd_version(root))
         finally:
             self._unmount_root(spec, holder)
@@ -109,32 +107,6 @@ class LxcContainers:
                 if mount.key != "rootfs" and mount.path.strip("/"):
                     attempt("umount", str(top / mount.path.strip("/")))
         self._images.release(holder)
-
-    def _unpack(self, archive: Archive, root: Path, task: Task) -> None:
-        if archive.path is None:
-            raise OperationError(f"volume '{archive.volid}' does not exist")
-        program = (
-            *(sys.executable, "-I", "-S", str(HELPER), "mapped", str(FIRST_ID), str(ID_COUNT)),
-            *("tar", "--extract", "--file", "-", *_decompressor(archive.path), "--totals"),
-            *("--one-file-system", "--preserve-permissions", "--sparse", "--numeric-owner", "--acls"),
-            *("--xattrs", "--xattrs-include=user.*", "--xattrs-include=security.capability"),
-            *("--directory", str(root), "--skip-old-files", "--anchored", "--exclude", "./dev/*"),
-        )
-        with archive.path.open("rb") as source, tempfile.TemporaryFile() as said:
-            worker = spawn(*program, stdin=source, output=said)
-            task.cancel = worker.terminate
-            try:
-                while worker.poll() is None:
-                    if task.aborted.wait(0.02):
-                        worker.wait()
-                        raise AbortedError
-            finally:
-                task.cancel = None
-            said.seek(0)
-            lines = said.read().decode(errors="replace").splitlines()
-        task.say(*lines[-5:])
-        if worker.returncode != 0:
-            raise OperationError(f"command 'tar xpf - -C {root}' failed: exit code {worker.returncode}")
 
     def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None) -> None:
         """Give a freshly unpacked container its keys, name, network and accounts."""
@@ -347,9 +319,27 @@ class LxcContainers:
             found.append(Interface(entry["ifname"], entry.get("address", ""), addresses))
         return found
 
-    def archive(self, spec: GuestSpec, target: Path, config_text: str) -> int:
-        """Pack what a backup includes into an archive file; return its size."""
-        raise OperationError("backups are not supported on this runtime")
+    def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
+        """Pack a container's mounts and its config into an archive file; return its size."""
+        if target is None:
+            raise OperationError("there is no place for the archive")
+        holder = f"backup{spec.vmid}"
+        stage = self._names.mounts / ".backup" / str(spec.vmid)
+        stage.mkdir(parents=True, exist_ok=True)
+        try:
+            for mount in spec.mounts:
+                if isinstance(mount.source, VolumeRef):
+                    source = self._images.hold(mount.source, holder)
+                    self._bind(source, stage if mount.key == "rootfs" else stage / mount.path.strip("/"))
+                    if mount.key == "rootfs":
+                        # Else what is mounted below would show up in a running container.
+                        attempt("mount", "--make-private", str(stage))
+            return packing.pack(stage, target, config_text)
+        finally:
+            for point in mounted_below(stage):
+                unmount(point)
+            stage.rmdir()
+            self._images.release(holder)
 
     def close(self) -> None:
         """Stop watching; containers go on."""
@@ -379,8 +369,3 @@ def _cgroups(name: str) -> list[Path]:
     """A container's control groups, in either layout."""
     top = Path("/sys/fs/cgroup")
     return [*top.glob(f"lxc.*.{name}"), *top.glob(f"*/lxc.*.{name}")]
-
-
-def _decompressor(archive: Path) -> tuple[str, ...]:
-    kinds = {".zst": ("--zstd",), ".gz": ("--gzip",), ".xz": ("--xz",)}
-    return kinds.get(archive.suffix, ())
