@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -18,13 +19,15 @@ def clean(state: Path) -> None:
     if not state.exists():
         return
     _end_server(state)
-    if os.geteuid() == 0 and (state / "lxc").exists():
+    if os.geteuid() == 0 and (state / "run" / "subnet").exists():
         names = Names(state)
         _stop_containers(names)
-        for point in mounted_below(state):
+        for point in (*mounted_below(names.run), *mounted_below(state)):
             unmount(point)
         bridge.down(names)
         _remove_links(names)
+        shutil.rmtree(names.lxc_path, ignore_errors=True)
+        _remove_empty(names.run)
     shutil.rmtree(state)
 
 
@@ -49,6 +52,15 @@ def _stop_containers(names: Names) -> None:
         if not [*top.glob(f"*/lxc.*.{prefix}*"), *top.glob(f"lxc.*.{prefix}*")]:
             return
         time.sleep(0.05)
+
+
+def _remove_empty(directory: Path) -> None:
+    """Remove mount points; never a file, for that would be one of a volume still mounted."""
+    for path in sorted(directory.rglob("*"), reverse=True):
+        path.rmdir()
+    for path in (directory, directory.parent):
+        with contextlib.suppress(OSError):
+            path.rmdir()
 
 
 def _remove_links(names: Names) -> None:

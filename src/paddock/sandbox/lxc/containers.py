@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -40,6 +40,7 @@ class LxcContainers:
         self._gateway = gateway
         self._stopped = stopped
         self._pids: dict[int, tuple[int, str]] = {}
+        self._ending: set[int] = set()
         self._keys: dict[int, Future[dict[str, bytes]]] = {}
         self._pool = ThreadPoolExecutor(thread_name_prefix="keys")
         self._lock = threading.RLock()
@@ -58,7 +59,10 @@ class LxcContainers:
         return True
 
     def running(self, vmid: int) -> bool:
-        """Whether a container's init is alive."""
+        """Whether a container runs; one that ended by itself is cleaned up after on the way."""
+        return self._alive(vmid) or (vmid in self._pids and self._revive_or_settle(vmid))
+
+    def _alive(self, vmid: int) -> bool:
         known = self._pids.get(vmid)
         return known is not None and _birth(known[0]) == known[1] != ""
 
@@ -163,10 +167,10 @@ class LxcContainers:
             )
             pid = self._started_pid(spec.vmid, ended.ok)
         except NotMountableError:
-            self._images.release(holder)
+            self._release(spec.vmid)
             raise OperationError(f"startup for container '{spec.vmid}' failed") from None
         except BaseException:
-            self._images.release(holder)
+            self._release(spec.vmid)
             raise
         with self._lock:
             self._pids[spec.vmid] = (pid, _birth(pid))
@@ -184,7 +188,9 @@ class LxcContainers:
             if isinstance(mount.source, VolumeRef):
                 source = self._images.hold(mount.source, holder)
             elif mount.source.exists():
-                source = mount.source
+                source = self._bind_point(spec.vmid, mount.key)
+                source.mkdir(parents=True, exist_ok=True)
+                self._bind(mount.source, source)
             else:
                 raise OperationError(f"startup for container '{spec.vmid}' failed")
             if root is None:
@@ -195,23 +201,45 @@ class LxcContainers:
             raise OperationError(f"startup for container '{spec.vmid}' failed")
         return root, entries
 
+    def _bind_point(self, vmid: int, key: str) -> Path:
+        """Where something of the host is mounted first: LXC mounts from paths its containers can reach."""
+        return self._names.mounts / ".bind" / f"{vmid}-{key}"
+
+    def _release(self, vmid: int) -> None:
+        for point in mounted_below(self._names.mounts / ".bind"):
+            if point.name.startswith(f"{vmid}-"):
+                unmount(point)
+                point.rmdir()
+        self._images.release(f"ct{vmid}")
+
     def stop(self, vmid: int) -> None:
         """Kill a container and unmount what was its."""
-        attempt("lxc-stop", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid), "--kill")
-        self._settle(vmid)
+        with self._ending_it(vmid):
+            attempt("lxc-stop", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid), "--kill")
+            self._settle(vmid)
 
     def shutdown(self, vmid: int, timeout: float) -> bool:
         """Ask a container's init to power off; return whether it did in time."""
         name = self._names.container(vmid)
-        attempt(
-            *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name, "--nokill"),
-            *("--timeout", str(int(timeout))),
-            timeout=timeout + 10,
-        )
-        if self.running(vmid):
-            return False
-        self._settle(vmid)
-        return True
+        with self._ending_it(vmid):
+            attempt(
+                *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name, "--nokill"),
+                *("--timeout", str(int(timeout))),
+                timeout=timeout + 10,
+            )
+            if self._alive(vmid):
+                return False
+            self._settle(vmid)
+            return True
+
+    @contextlib.contextmanager
+    def _ending_it(self, vmid: int) -> Iterator[None]:
+        """Keep others from cleaning up after a container that this thread is about to end."""
+        self._ending.add(vmid)
+        try:
+            yield
+        finally:
+            self._ending.discard(vmid)
 
     def _settle(self, vmid: int) -> None:
         """Clean up after a container that has ended, once."""
@@ -219,7 +247,7 @@ class LxcContainers:
             if self._pids.pop(vmid, None) is None:
                 return
             self._wait_for_monitor(vmid)
-            self._images.release(f"ct{vmid}")
+            self._release(vmid)
             shutil.rmtree(self._names.lxc_path / self._names.container(vmid), ignore_errors=True)
         self._stopped(vmid)
 
@@ -235,16 +263,19 @@ class LxcContainers:
         """Notice containers that ended or rebooted by themselves."""
         while not self._closing.wait(_POLL):
             for vmid in list(self._pids):
-                if self.running(vmid):
-                    continue
-                pid = self._ask_pid(vmid)
-                with self._lock:
-                    if vmid not in self._pids or self.running(vmid):
-                        continue
-                    if pid is not None:
-                        self._pids[vmid] = (pid, _birth(pid))
-                        continue
-                self._settle(vmid)
+                self.running(vmid)
+
+    def _revive_or_settle(self, vmid: int) -> bool:
+        """Find a rebooted container's new init, or clean up after one that is gone."""
+        with self._lock:
+            if vmid not in self._pids or vmid in self._ending:
+                return False
+            pid = self._ask_pid(vmid)
+            if pid is not None:
+                self._pids[vmid] = (pid, _birth(pid))
+                return True
+        self._settle(vmid)
+        return False
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
         """Mount something in a running container."""

@@ -167,7 +167,8 @@ class Images:
             held = {self._names.mount_point(ref) for ref in self._holders}
             layers = any(_base_of(self._names.image(ref)).exists() for ref in self._holders)
             for point in mounted_below(self._names.mounts):
-                if point not in held and not (layers and ".layer" in str(point)):
+                kept = ".bind" in point.parts or (layers and ".layer" in point.parts)
+                if point not in held and not kept:
                     unmount(point)
 
     def _mount(self, ref: VolumeRef, point: Path) -> None:

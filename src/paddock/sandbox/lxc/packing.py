@@ -59,7 +59,7 @@ def pack(root: Path, target: Path, config_text: str) -> int:
         config.write_text(config_text, encoding="utf-8")
         temporary = target.with_name(f".{target.name}")
         program = _mapped(
-            *("tar", "--create", "--file", "/dev/stdout", *_compression(target), *_ATTRIBUTES),
+            *("tar", "--create", "--file", "-", *_compression(target), *_ATTRIBUTES),
             *("--exclude=./lost+found", "--exclude=./*/lost+found"),
             *("--directory", directory, _CONFIG, "--directory", str(root), "."),
         )
@@ -68,8 +68,8 @@ def pack(root: Path, target: Path, config_text: str) -> int:
             code = worker.wait()
         if code != 0:
             temporary.unlink()
-            last = _lines(said)[-1:] or [f"exit code {code}"]
-            raise OperationError(f"command 'tar cpf -' failed: {last[0]}")
+            first = _lines(said)[:1] or [f"exit code {code}"]
+            raise OperationError(f"command 'tar cpf -' failed: {first[0]}")
         temporary.rename(target)
     return target.stat().st_size
 
