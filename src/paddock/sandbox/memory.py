@@ -6,7 +6,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -258,6 +258,13 @@ class MemoryContainers:
 
     def limit_live(self, vmid: int, options: Mapping[str, object]) -> None:
         """Nothing: there is nothing to limit."""
+
+    def execute(self, vmid: int, argv: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
+        """Nothing runs here, so everything succeeds in silence."""
+        return 0, "", ""
+
+    def push(self, spec: GuestSpec, path: str, content: bytes, mode: int) -> None:
+        """Nothing: there are no files."""
 
     def usage(self, vmid: int) -> Usage:
         """Plausible numbers."""

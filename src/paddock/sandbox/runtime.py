@@ -180,6 +180,14 @@ class Containers(Protocol):
         """Give a running container other limits."""
         ...
 
+    def execute(self, vmid: int, argv: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
+        """Run a program as root in a running container: its exit code and what it said."""
+        ...
+
+    def push(self, spec: GuestSpec, path: str, content: bytes, mode: int) -> None:
+        """Write a file into a container."""
+        ...
+
     def usage(self, vmid: int) -> Usage:
         """What a running container uses."""
         ...

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
@@ -16,11 +14,11 @@ from typing import Final
 from ..config import CtConfig
 from ..errors import OperationError
 from ..options import FEATURES
-from ..process import attempt
+from ..process import attempt, birth
 from ..runtime import Archive, GuestSpec, Interface, Mount, NotMountableError, Unpacked, Usage, VolumeRef
 from ..schema import parse_property_string
 from ..tasks import Task
-from . import guestfiles, lxcconfig, packing
+from . import figures, guestfiles, lxcconfig, packing
 from .guestroot import GuestRoot
 from .images import Images
 from .mounts import mount_in_container, mounted_below, unmount
@@ -29,6 +27,7 @@ from .names import Names
 # LXC writes id maps itself when it finds no newuidmap; with it, it would want entries in /etc/subuid.
 _WITHOUT_NEWUIDMAP: Final = {"PATH": "/nonexistent", "LANG": "C.UTF-8"}
 _POLL: Final = 0.5
+_GUEST_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class LxcContainers:
@@ -55,7 +54,7 @@ class LxcContainers:
         for mount in spec.mounts:
             if isinstance(mount.source, VolumeRef):
                 self._images.adopt(mount.source, f"ct{spec.vmid}")
-        self._pids[spec.vmid] = (pid, _birth(pid))
+        self._pids[spec.vmid] = (pid, birth(pid))
         return True
 
     def running(self, vmid: int) -> bool:
@@ -64,7 +63,7 @@ class LxcContainers:
 
     def _alive(self, vmid: int) -> bool:
         known = self._pids.get(vmid)
-        return known is not None and _birth(known[0]) == known[1] != ""
+        return known is not None and birth(known[0]) == known[1] != ""
 
     def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
         """Unpack a template archive over a container's mounts, as its own root."""
@@ -131,8 +130,7 @@ class LxcContainers:
     def settle_clone(self, spec: GuestSpec) -> Unpacked:
         """Give a clone its own machine id and name; its ssh host keys stay its source's, as on Proxmox."""
         holder = f"clone{spec.vmid}"
-        root_mount = [mount for mount in spec.mounts if mount.key == "rootfs"]
-        only_root = GuestSpec(spec.vmid, spec.node, spec.config, root_mount)
+        only_root = _only_root(spec)
         try:
             path = self._mounted_root(only_root, holder)
             root = GuestRoot(path)
@@ -173,7 +171,7 @@ class LxcContainers:
             self._release(spec.vmid)
             raise
         with self._lock:
-            self._pids[spec.vmid] = (pid, _birth(pid))
+            self._pids[spec.vmid] = (pid, birth(pid))
 
     def _started_pid(self, vmid: int, started: bool) -> int:
         pid = self._ask_pid(vmid) if started else None
@@ -255,7 +253,7 @@ class LxcContainers:
         """Wait for LXC's monitor, which removes the cgroups last."""
         name = self._names.container(vmid)
         for _ in range(100):
-            if not _cgroups(name):
+            if not figures.control_groups(name):
                 return
             time.sleep(0.02)
 
@@ -272,7 +270,7 @@ class LxcContainers:
                 return False
             pid = self._ask_pid(vmid)
             if pid is not None:
-                self._pids[vmid] = (pid, _birth(pid))
+                self._pids[vmid] = (pid, birth(pid))
                 return True
         self._settle(vmid)
         return False
@@ -295,60 +293,39 @@ class LxcContainers:
         memory = options.get("memory")
         if memory is None:
             return
-        for directory in _cgroups(self._names.container(vmid)):
+        for directory in figures.control_groups(self._names.container(vmid)):
             for name in ("memory.limit_in_bytes", "memory.max"):
                 with contextlib.suppress(OSError):
                     if (directory / name).exists():
                         (directory / name).write_text(str(int(str(memory)) << 20), encoding="ascii")
 
+    def execute(self, vmid: int, argv: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
+        """Run a program as root in a running container: its exit code and what it said."""
+        name = self._names.container(vmid)
+        ended = attempt(
+            *("lxc-attach", "-P", str(self._names.lxc_path), "-n", name, "--clear-env"),
+            *("--set-var", f"PATH={_GUEST_PATH}", "--", *argv),
+            stdin=stdin,
+            timeout=600,
+        )
+        return ended.code, ended.out, ended.err
+
+    def push(self, spec: GuestSpec, path: str, content: bytes, mode: int) -> None:
+        """Write a file into a container."""
+        holder = f"push{spec.vmid}"
+        try:
+            GuestRoot(self._mounted_root(_only_root(spec), holder)).write(path, content, mode)
+        finally:
+            self._images.release(holder)
+
     def usage(self, vmid: int) -> Usage:
         """What a running container uses."""
         pid, birth = self._pids[vmid]
-        ticks = os.sysconf("SC_CLK_TCK")
-        uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
-        memory = 0
-        for directory in _cgroups(self._names.container(vmid)):
-            for name in ("memory.usage_in_bytes", "memory.current"):
-                with contextlib.suppress(OSError, ValueError):
-                    memory = memory or int((directory / name).read_text(encoding="ascii"))
-        disk, maxdisk = 0, None
-        with contextlib.suppress(OSError):
-            facts = os.statvfs(f"/proc/{pid}/root")
-            maxdisk = facts.f_blocks * facts.f_frsize
-            disk = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
-        received, sent = self._traffic(vmid)
-        return Usage(
-            pid=pid,
-            uptime=int(uptime - int(birth or 0) / ticks),
-            mem=memory,
-            disk=disk,
-            maxdisk=maxdisk,
-            netin=received,
-            netout=sent,
-        )
-
-    def _traffic(self, vmid: int) -> tuple[int, int]:
-        received = sent = 0
-        for index in range(4):
-            directory = Path(f"/sys/class/net/{self._names.veth(vmid, index)}/statistics")
-            with contextlib.suppress(OSError, ValueError):
-                # What the host's end sends is what the container receives.
-                received += int((directory / "tx_bytes").read_text(encoding="ascii"))
-                sent += int((directory / "rx_bytes").read_text(encoding="ascii"))
-        return received, sent
+        return figures.usage(self._names, vmid, pid, birth)
 
     def interfaces(self, vmid: int, config: CtConfig) -> list[Interface]:
         """The interfaces inside a running container."""
-        ended = attempt("nsenter", "--target", str(self._pids[vmid][0]), "--net", "ip", "-json", "addr")
-        found = []
-        for entry in json.loads(ended.out or "[]"):
-            addresses = tuple(
-                (info["family"], info["local"], int(info["prefixlen"]))
-                for info in entry.get("addr_info", ())
-                if "local" in info
-            )
-            found.append(Interface(entry["ifname"], entry.get("address", ""), addresses))
-        return found
+        return figures.interfaces(self._pids[vmid][0])
 
     def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
         """Pack a container's mounts and its config into an archive file; return its size."""
@@ -386,17 +363,7 @@ class LxcContainers:
         return int(text) if ended.ok and text.isdecimal() and int(text) > 0 else None
 
 
-def _birth(pid: int) -> str:
-    """When a process started, in ticks since boot: tells it from a later one with its number."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    fields = stat.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
-
-
-def _cgroups(name: str) -> list[Path]:
-    """A container's control groups, in either layout."""
-    top = Path("/sys/fs/cgroup")
-    return [*top.glob(f"lxc.*.{name}"), *top.glob(f"*/lxc.*.{name}")]
+def _only_root(spec: GuestSpec) -> GuestSpec:
+    """The same container without its other mount points."""
+    mounts = [mount for mount in spec.mounts if mount.key == "rootfs"]
+    return GuestSpec(spec.vmid, spec.node, spec.config, mounts)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, Final
 
-from ..errors import AbortedError, OperationError
+from ..errors import OperationError
 from ..process import attempt, spawn
 from ..runtime import Archive
 from ..tasks import Task
@@ -41,7 +41,7 @@ def unpack(archive: Archive, root: Path, task: Task) -> None:
             while worker.poll() is None:
                 if task.aborted.wait(0.02):
                     worker.wait()
-                    raise AbortedError
+                    task.check_aborted()
         finally:
             task.cancel = None
         task.say(*_lines(said)[-5:])
