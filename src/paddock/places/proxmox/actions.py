@@ -64,7 +64,6 @@ class CloneCattle(Action):
     params: Params
     volume: str | Ref
     mount: str
-    disk: str | None  # size the root disk is grown to
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from paddock.places import MachinePlan, MachineWant, TemplateWant
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
-from paddock.places.proxmox.actions import TEMPLATE
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
@@ -67,7 +66,7 @@ class NodePlanner:
             steps += [grow] if grow else []
             steps += machines.change_steps(self.node, want, cattle, volume)
             stopped = grow is not None and cattle.running
-            steps += machines.power_steps(cattle, templates.origin(cattle, seen), stopped=stopped)
+            steps += machines.power_steps(want, cattle, templates.origin(cattle, seen), stopped=stopped)
         if grow:
             title = f"see that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
@@ -92,8 +91,7 @@ class NodePlanner:
         template = templates.newest(want.template, seen)
         if template is None:
             yield from self.build(want, seen, next(ids), epoch=1)
-        number = template.vmid if template else TEMPLATE
-        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, number)
+        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template)
 
     def build(self, want: MachineWant, seen: ProxmoxSeen, vmid: int, *, epoch: int) -> list[Step]:
         """The steps to a new template."""

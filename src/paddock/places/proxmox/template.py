@@ -13,7 +13,7 @@ from paddock.places.proxmox.seen import Container, ProxmoxSeen
 from paddock.plan.step import Furnish, Risk, Step
 from paddock.spec.sizes import Size
 
-_DISK: Final = Size.parse("4G")
+DISK: Final = Size.parse("4G")
 _STOP_SECONDS: Final = 60
 
 
@@ -64,7 +64,7 @@ def _build(
         "features": "nesting=1",
         "cores": 2,
         "memory": 2048,
-        "rootfs": f"{storage}:{_DISK.gib}",
+        "rootfs": f"{storage}:{DISK.gib}",
         "net0": f"name=eth0,bridge={bridge},hwaddr={mac(template.id, vmid)},ip=dhcp",
         "ssh-public-keys": key,
     }

@@ -39,7 +39,7 @@ from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import NotRunning, Running
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.reach import Reacher
-from paddock.places.proxmox.seen import Container, Mount
+from paddock.places.proxmox.seen import Container
 from paddock.plan.step import Action, Ref
 
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
@@ -137,13 +137,8 @@ class Worker:
         with self._cloning:
             self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
         volume = _resolve(action.volume, got)
-        clone = self.read(action.vmid)
-        self._put(clone, {**action.params, MOUNT_KEY: f"{volume},mp={action.mount}"})
+        self._put(self.read(action.vmid), {**action.params, MOUNT_KEY: f"{volume},mp={action.mount}"})
         self._expect_mount(action.vmid, volume, action.mount)
-        wanted = Mount.from_config("rootfs", f"x,size={action.disk}").size
-        root = clone.mount("rootfs")
-        if root and root.size and wanted and wanted > root.size:
-            self._task("PUT", f"{self._path}/{action.vmid}/resize", {"disk": "rootfs", "size": str(wanted)})
 
     def _expect_mount(self, vmid: int, volume: str, path: str) -> None:
         mount = self.read(vmid).mount(MOUNT_KEY)
