@@ -38,7 +38,22 @@ def _options(
 
 def main() -> None:
     """Run the command line; what a person can cause ends in a sentence and an exit code, not in a traceback."""
-    from paddock.cli import ask, check, cycle, down, plan, run, sandbox, status, timings, up  # noqa: F401
+    from paddock.cli import (  # noqa: F401
+        ask,
+        check,
+        cycle,
+        doctor,
+        down,
+        enter,
+        forget,
+        plan,
+        run,
+        sandbox,
+        status,
+        template,
+        timings,
+        up,
+    )
 
     try:
         app()

@@ -43,6 +43,11 @@ class CheckStateSize(Action):
 
 
 @dataclass(frozen=True)
+class DeleteState(Action):
+    """Delete the state directory of a machine that stays."""
+
+
+@dataclass(frozen=True)
 class Step:
     """One change."""
 

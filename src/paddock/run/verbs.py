@@ -35,6 +35,19 @@ def down(agent: Deployment) -> str:
     return f"{agent.name}: {'was down' if plan.empty else 'down'}; its state stays ({seen.machine.state})"
 
 
+def plan_forget(agent: Deployment) -> tuple[Observation, Plan]:
+    """What forgetting an agent would delete, for a person to agree to."""
+    seen = agent.observe()
+    return seen, agent.plan_forget(seen)
+
+
+def forget(agent: Deployment, plan: Plan, seen: Observation) -> str:
+    """Delete an agent's state as agreed; returns what to tell about it."""
+    with local_lock(agent.name):
+        agent.carry_out(plan, seen)
+    return f"{agent.name}: {'there was nothing to forget' if plan.empty else 'forgotten'}"
+
+
 def cycle(agent: Deployment) -> str:
     """Make an agent's machine anew; returns what to tell about it."""
     down(agent)

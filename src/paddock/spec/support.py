@@ -15,10 +15,8 @@ Location = tuple[str, ...]
 NOT_YET: Final = frozenset(
     {
         "proxmox.base.url",
-        "proxmox.ssh.jump",
         "proxmox.ssh.root",
         "proxmox.ssh.people",
-        "host.jump",
         "host.scope",
         "machine.node",
         "machine.features",

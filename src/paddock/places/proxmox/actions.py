@@ -45,6 +45,22 @@ class GrowVolume(Action):
 
 
 @dataclass(frozen=True)
+class DeleteVolume(Action):
+    """Free a pet's volume, and what is on it."""
+
+    vmid: int
+    key: str
+    volume: str
+
+
+@dataclass(frozen=True)
+class DestroyPet(Action):
+    """Delete a pet that has no volume any more."""
+
+    vmid: int
+
+
+@dataclass(frozen=True)
 class CreateCattle(Action):
     """Create the machine from the base archive, with the state volume in the same call."""
 

@@ -43,6 +43,13 @@ def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
     return herd[0] if herd else None
 
 
+def check_gone(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """Refuse while the agent has a machine."""
+    cattle = find_cattle(want, seen)
+    if cattle is not None:
+        raise Refuse(f"{cattle.name} is still there", "run `paddock down` first")
+
+
 def check_number(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen) -> None:
     """Refuse a number that is someone else's, or not this machine's."""
     asked = want.spec.machine.vmid

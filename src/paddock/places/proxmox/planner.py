@@ -119,6 +119,23 @@ class NodePlanner:
         except Refuse as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 
+    def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        """The steps to no state."""
+        try:
+            machines.check_gone(want, seen)
+            pet = _owner(want, seen)
+            return MachinePlan(list(pets.forget_steps(want, pet, seen)) if pet else ())
+        except Refuse as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+
+    def rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
+        """The steps to the template, if it is missing or wanted anew."""
+        newest = templates.newest(want.template, seen) if want.template else None
+        if want.template is None or (newest and not anew):
+            return MachinePlan()
+        epoch = (newest.mark.epoch or 0) + 1 if newest and newest.mark else 1
+        return MachinePlan(self.build(want, seen, next(_free_ids(want, seen)), epoch=epoch))
+
     def _check_room(self, want: MachineWant, pet: pets.Pet | None, new: bool, seen: ProxmoxSeen) -> None:
         memory, disk, state = want.spec.machine.memory, want.spec.machine.disk, want.spec.state.size
         if seen.room.memory is not None and memory > seen.room.memory:

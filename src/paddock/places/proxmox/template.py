@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final
 
-from paddock.places import TemplateWant
+from paddock.places import TemplateInfo, TemplateWant
 from paddock.places.proxmox.actions import CreateBuilder, Destroy, Reach, Seal, Shutdown, Start
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
@@ -78,6 +78,24 @@ def _build(
     yield Step(
         "template.seal", f"turn builder {vmid} into template {template.id}", "machines are cloned from it", Seal(vmid)
     )
+
+
+def listed(seen: ProxmoxSeen) -> list[TemplateInfo]:
+    """Return all templates, oldest first, with the machines made from them."""
+    may_go = {template.vmid for template in prunable(seen)}
+    return [
+        TemplateInfo(
+            vmid=template.vmid,
+            label=template.mark.label or "-",
+            template=template.mark.template or "-",
+            epoch=template.mark.epoch or 0,
+            made=template.mark.made or "-",
+            machines=[c.vmid for c in seen.with_role(Role.CATTLE) if origin(c, seen) is template],
+            prunable=template.vmid in may_go,
+        )
+        for template in sorted(_of(seen), key=_made)
+        if template.mark
+    ]
 
 
 def prunable(seen: ProxmoxSeen) -> list[Container]:

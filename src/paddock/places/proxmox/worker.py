@@ -24,7 +24,9 @@ from paddock.places.proxmox.actions import (
     CreateBuilder,
     CreateCattle,
     CreatePet,
+    DeleteVolume,
     Destroy,
+    DestroyPet,
     Detach,
     GrowDisk,
     GrowVolume,
@@ -90,6 +92,10 @@ class Worker:
                 self._detach(vmid)
             case Destroy(vmid):
                 self.destroy(vmid)
+            case DeleteVolume(vmid, key, volume):
+                self._delete_volume(vmid, key, volume)
+            case DestroyPet(vmid):
+                self._destroy_pet(vmid)
             case Seal(vmid):
                 return self._seal(vmid, got)
             case _:
@@ -197,6 +203,30 @@ class Worker:
         if not container.is_template:
             # Whoever else read the same configuration now has a stale digest, or reads who is at it.
             self._put(container, {"description": Claim.new(_me(), now).written_into(container.notes)})
+        self._task("DELETE", f"{self._path}/{vmid}")
+
+    def _delete_volume(self, vmid: int, key: str, volume: str) -> None:
+        """Free a volume: out of the configuration first, then from the unused entry that this leaves."""
+        pet = self.read(vmid)
+        mount = pet.mount(key)
+        if not pet.has(Role.PET) or mount is None or mount.volume != volume or mount.owner != vmid:
+            raise Refused(f"{pet.name} does not have {volume} at {key} as it did")
+        self._put(pet, {"protection": 0})
+        try:
+            self._put(self.read(vmid), {"delete": key})
+            loose = next(
+                (m.key for m in self.read(vmid).mounts if m.key.startswith("unused") and m.volume == volume), None
+            )
+            if loose:
+                self._put(self.read(vmid), {"delete": loose})
+        finally:
+            self._put(self.read(vmid), {"protection": 1})
+
+    def _destroy_pet(self, vmid: int) -> None:
+        pet = self.read(vmid)
+        if not pet.has(Role.PET) or any(mount.key != "rootfs" for mount in pet.mounts):
+            raise Refused(f"{pet.name} is not an empty pet")
+        self._put(pet, {"protection": 0})
         self._task("DELETE", f"{self._path}/{vmid}")
 
     def _seal(self, vmid: int, got: Got) -> Got:
