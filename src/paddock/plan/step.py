@@ -56,6 +56,7 @@ class Step:
     reason: str
     action: Action
     risk: Risk = Risk.SAFE
+    alone: bool = False  # makes something that another agent's run may be about to make too
 
 
 @dataclass(frozen=True)

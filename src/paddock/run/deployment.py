@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -158,8 +158,11 @@ class Deployment:
 
     # Doing
 
-    def carry_out(self, plan: Plan, seen: Observation) -> None:
-        """Perform the steps of a plan in order; a plan with a refusal in it is not begun."""
+    def carry_out(self, plan: Plan, seen: Observation, shared_done: Callable[[], None] = lambda: None) -> None:
+        """Perform the steps of a plan in order; a plan with a refusal in it is not begun.
+
+        ``shared_done`` is called as soon as no step is left that had better be done alone in the place.
+        """
         for note in plan.notes:
             self.story.say(note)
         if plan.refusals:
@@ -167,7 +170,10 @@ class Deployment:
             reasons = "\n".join(refusal.reason for refusal in plan.refusals)
             raise Refused(f"{self.name}: {reasons}", hint="\n".join(hints) or None)
         got: dict[str, str] = {}
-        for step in plan.steps:
+        last_alone = max((at for at, step in enumerate(plan.steps) if step.alone), default=-1)
+        for at, step in enumerate(plan.steps):
+            if at > last_alone:
+                shared_done()
             with self.story.step(step.id, step.title):
                 got.update(self._perform(step.action, seen, got))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from paddock.errors import BadInput
 from paddock.run.deployment import Deployment
+from paddock.run.lock import alone_in
 
 
 def build(agents: Sequence[Deployment], *, anew: bool) -> Iterator[str]:
@@ -15,9 +16,10 @@ def build(agents: Sequence[Deployment], *, anew: bool) -> Iterator[str]:
         if agent.machine_want.template is None:
             yield f"{agent.name}: its machine is not made from a template"
             continue
-        seen = agent.observe()
-        plan = agent.plan_template(seen, anew=anew)
-        agent.carry_out(plan, seen)
+        with alone_in(agent.spec.place):
+            seen = agent.observe()
+            plan = agent.plan_template(seen, anew=anew)
+            agent.carry_out(plan, seen)
         yield f"{agent.name}: template {agent.machine_want.template.id} {'was there' if plan.empty else 'is built'}"
 
 

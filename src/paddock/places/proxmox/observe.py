@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from paddock.errors import Refused
@@ -63,7 +65,8 @@ def _read(client: Client, storage: str) -> ProxmoxSeen:
         found = list(pool.map(lambda row: _container(client, row), listed))
     containers = {container.vmid: container for container in found if container}
     numbers = frozenset(int(row["vmid"]) for row in taken.result())
-    return ProxmoxSeen(containers, numbers | containers.keys(), room.result())
+    now = datetime.now(UTC)
+    return ProxmoxSeen(containers, numbers | containers.keys(), room.result(), socket.gethostname(), now)
 
 
 def _room(client: Client, storage: str) -> Room:

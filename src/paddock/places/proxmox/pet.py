@@ -127,11 +127,11 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: st
             _FIRST_KEY: value,
         }
         title = f"create pet {vmid} with a state volume of {size}"
-        yield Step("pet.create", title, "the agent has no state yet", CreatePet(vmid, params))
+        yield Step("pet.create", title, "the agent has no state yet", CreatePet(vmid, params), alone=True)
     elif pet.state is None:
         key = _free_key(pet.container)
         title = f"give pet {pet.vmid} a state volume of {size}"
-        yield Step("pet.volume", title, f"it has none for {want.agent}", AddVolume(pet.vmid, key, value))
+        yield Step("pet.volume", title, f"it has none for {want.agent}", AddVolume(pet.vmid, key, value), alone=True)
     elif not pet.container.flag("protection"):
         action = Configure(pet.vmid, {"protection": 1})
         yield Step("pet.protect", f"protect pet {pet.vmid}", "its protection is off", action)

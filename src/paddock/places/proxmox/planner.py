@@ -64,8 +64,9 @@ class NodePlanner:
             if grow and cattle.running:
                 steps.append(machines.stop_step(cattle, "the state grows only while nothing has it mounted"))
             steps += [grow] if grow else []
-            steps += machines.change_steps(self.node, want, cattle, volume)
             stopped = grow is not None and cattle.running
+            running = cattle.running and not stopped
+            steps += machines.change_steps(self.node, want, cattle, volume, running=running)
             steps += machines.power_steps(want, cattle, templates.origin(cattle, seen), stopped=stopped)
         if grow:
             title = f"see that the state's filesystem has {want.spec.state.size}"
@@ -130,6 +131,12 @@ class NodePlanner:
 
     def rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
         """The steps to the template, if it is missing or wanted anew."""
+        try:
+            return self._rebuild(want, seen, anew=anew)
+        except Refuse as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+
+    def _rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
         newest = templates.newest(want.template, seen) if want.template else None
         if want.template is None or (newest and not anew):
             return MachinePlan()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from paddock.errors import PaddockError, Refused
@@ -36,7 +34,7 @@ from paddock.places.proxmox.actions import (
     Shutdown,
     Start,
 )
-from paddock.places.proxmox.claim import Claim
+from paddock.places.proxmox.claim import Claim, without_claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import NotRunning, Running
 from paddock.places.proxmox.mark import Mark, Role
@@ -44,6 +42,8 @@ from paddock.places.proxmox.reach import Reacher
 from paddock.places.proxmox.seen import Container
 from paddock.plan.step import Action, Ref
 
+_DELETING: Final = timedelta(minutes=5)
+_BUILDING: Final = timedelta(minutes=30)
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
 
 
@@ -55,8 +55,6 @@ class Worker:
         self._reacher = reacher
         self._story = story
         self._path = f"/nodes/{client.node}/lxc"
-        # Proxmox locks a template while it is cloned; a second clone would fail, not wait.
-        self._cloning = threading.Lock()
 
     def perform(self, action: Action, got: Got) -> Got:
         """Carry out one action and return what later steps may refer to."""
@@ -75,7 +73,8 @@ class Worker:
             case CloneCattle():
                 self._clone(action, got)
             case CreateBuilder(vmid, params):
-                self._create(vmid, params)
+                claimed = _claim(_BUILDING).written_into(str(params["description"]))
+                self._create(vmid, {**params, "description": claimed})
             case Configure(vmid, params):
                 self._put(self.read(vmid), params)
             case GrowDisk(vmid, size):
@@ -140,8 +139,7 @@ class Worker:
         if template.mark is None or template.mark.role is not Role.TEMPLATE or mark is None:
             raise Refused(f"{template.name} is not a template of Paddock")
         marked = {"description": replace(mark, host_key=template.mark.host_key).written_into(notes)}
-        with self._cloning:
-            self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
+        self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
         volume = _resolve(action.volume, got)
         self._put(self.read(action.vmid), {**action.params, MOUNT_KEY: f"{volume},mp={action.mount}"})
         self._expect_mount(action.vmid, volume, action.mount)
@@ -196,13 +194,11 @@ class Worker:
         more = [mount.key for mount in container.mounts if mount.key != "rootfs"]
         if more:
             raise Refused(f"{container.name} still names volumes: {', '.join(more)}")
-        now = datetime.now(UTC)
         other = Claim.from_notes(container.notes)
-        if other and other.bars(_me(), now):
-            raise Refused(f"{other.who} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
-        if not container.is_template:
-            # Whoever else read the same configuration now has a stale digest, or reads who is at it.
-            self._put(container, {"description": Claim.new(_me(), now).written_into(container.notes)})
+        if other and other.bars(socket.gethostname(), datetime.now(UTC)):
+            raise Refused(f"{other.host} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
+        # Whoever else read the same configuration now has a stale digest, or reads who is at it.
+        self._put(container, {"description": _claim(_DELETING).written_into(container.notes)})
         self._task("DELETE", f"{self._path}/{vmid}")
 
     def _delete_volume(self, vmid: int, key: str, volume: str) -> None:
@@ -236,7 +232,7 @@ class Worker:
             raise Refused(f"{container.name} is not a builder of Paddock")
         made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         marked = replace(container.mark, role=Role.TEMPLATE, host_key=got[HOST_KEY.name], made=made)
-        self._put(container, {"description": marked.written_into(container.notes)})
+        self._put(container, {"description": without_claim(marked.written_into(container.notes))})
         self._client.send("POST", f"{self._path}/{vmid}/template")
         self._await_template(vmid)
         return {TEMPLATE.name: str(vmid)}
@@ -254,5 +250,5 @@ def _resolve(value: str | int | Ref, got: Got) -> str:
     return got[value.name] if isinstance(value, Ref) else str(value)
 
 
-def _me() -> str:
-    return f"{socket.gethostname()}/{os.getpid()}"
+def _claim(lasts: timedelta) -> Claim:
+    return Claim.new(socket.gethostname(), datetime.now(UTC), lasts)
