@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from live.stage import Node, faults, wait_for
+from live.stage import Node, cut_off, faults, wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client
 from paddock.run import verbs
