@@ -29,7 +29,6 @@ NOT_YET: Final = frozenset(
         "working_directory",
         "environment_files",
         "documents",
-        "service",
         "expose",
         "verify.timeout",
         "package",
