@@ -137,7 +137,8 @@ class Face:
             return error_answer(error)
         if isinstance(data, Reply):
             body = {"data": data.data}
-            if data.total is not None:
+            # Perl takes a total of zero for none.
+            if data.total:
                 body["total"] = data.total
             return answer(200, "OK", body)
         return answer(200, "OK", {"data": data})

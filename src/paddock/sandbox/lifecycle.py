@@ -59,7 +59,8 @@ def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create"
             free_all(world, vmid, node, order.replaces, task)
         _require_volumes(world, node, config)
         _require_archive(order, task)
-        task.say(f"extracting archive '{order.archive.path or order.archive.volid}'")
+        store, _, name = order.archive.volid.partition(":")
+        task.say(f"extracting archive '{world.storage(store).device(name)}'")
         spec = world.spec(vmid, node, config)
         unpacked = _populate(world, order, config, task)
         config.options.setdefault("arch", unpacked.arch)
@@ -69,7 +70,7 @@ def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create"
         config.options.setdefault("memory", 512)
         config.options.setdefault("swap", 512)
         if verb == "create":
-            world.runtime.containers.prepare(spec, order.password, order.ssh_keys)
+            world.runtime.containers.prepare(spec, order.password, order.ssh_keys, task.say)
             warn_about_nesting(config, unpacked, task)
         world.guests.save(vmid, node, config)
     except (ApiError, AbortedError) as error:
