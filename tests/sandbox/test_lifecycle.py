@@ -129,3 +129,12 @@ def test_everything_survives_a_restart(api: Api) -> None:
     assert {str(task.upid) for task in again.world.tasks.newest_first()} == {
         str(task.upid) for task in api.world.tasks.newest_first()
     }
+
+
+def test_the_clusters_list_lags_behind(api: Api) -> None:
+    api.create(100)
+    (fresh,) = api.data("GET", "/cluster/resources", type="vm")
+    assert fresh == {"id": "lxc/100", "type": "lxc", "vmid": 100, "node": "pve", "status": "unknown"}
+    api.world.statistics.gather()
+    (known,) = api.data("GET", "/cluster/resources", type="vm")
+    assert (known["status"], known["name"]) == ("stopped", "CT100")

@@ -19,6 +19,7 @@ from .lxc import LxcRuntime
 from .memory import MemoryRuntime
 from .probe import unable_to_run
 from .runtime import Runtime, Volume, VolumeRef
+from .status import Statistics
 from .tasks import Tasks
 from .world import World
 
@@ -63,6 +64,7 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> World:
         _write(file, {**data, **access_data(world.access)})
 
     world.access_changed = remember_access
+    world.statistics = Statistics(world)
     runtime.on_stop(lambda vmid: settle_stopped(world, vmid))
     return world
 
@@ -82,6 +84,7 @@ def memory_world(
                 runtime.add_file(node, storage, name, _TEMPLATE_SIZE)
         if fixture.state is not None:
             load_state(world, runtime, fixture.state)
+    world.statistics.gather()
     return world
 
 
@@ -108,6 +111,7 @@ def lxc_world(
         node = world.guests.node_of(vmid) or ""
         runtime.containers.adopt(world.spec(vmid, node, world.guests.load(vmid, node)))
     runtime.volumes.unmount_unheld()
+    world.statistics.gather()
     return world, gateway
 
 
@@ -133,6 +137,7 @@ def load_state(world: World, runtime: MemoryRuntime, state: Mapping[str, Any]) -
         config = world.guests.load(int(vmid), node)
         runtime.containers.mark_running(int(vmid), tuple(world.spec(int(vmid), node, config).mounts))
     runtime.save()
+    world.statistics.gather()
 
 
 def _load_volumes(world: World, runtime: MemoryRuntime, node: str, state: Mapping[str, Any]) -> None:

@@ -10,7 +10,6 @@ from ..access import Token
 from ..errors import OperationError, ParameterError, PrivilegeError
 from ..routes import Call, anybody, api
 from ..schema import Prop
-from ..status import guest_resource
 
 
 @api.method(
@@ -156,7 +155,7 @@ def pools(call: Call) -> list[dict[str, Any]]:
     members = []
     for vmid in sorted(pool.vmids):
         if call.world.guests.exists(vmid) and call.text("type") in (None, "lxc"):
-            entry = guest_resource(call.world, vmid)
+            entry = call.world.statistics.of(vmid)
             entry.pop("pool", None)
             members.append(entry)
     return [{"poolid": wanted, "comment": pool.comment, "members": members}]

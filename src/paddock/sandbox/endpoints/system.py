@@ -9,7 +9,6 @@ from .. import formats
 from ..errors import OperationError, ParameterError
 from ..routes import Call, anybody, api, having
 from ..schema import Prop
-from ..status import guest_resource
 from ..storage import Storage
 from ..world import Node
 
@@ -62,7 +61,7 @@ def resources(call: Call) -> list[dict[str, Any]]:
     if wanted in (None, "vm"):
         for vmid in call.world.guests.vmids():
             if call.allows(f"/vms/{vmid}", "VM.Audit"):
-                found.append(guest_resource(call.world, vmid))
+                found.append(call.world.statistics.of(vmid))
     if wanted in (None, "node"):
         found += [_node_resource(call, node) for node in call.world.nodes.values()]
     if wanted in (None, "storage"):
