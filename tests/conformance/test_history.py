@@ -34,7 +34,7 @@ class Chain:
         begin = next(number for number, case in enumerate(self.cases) if case["id"] == FIRST)
         end = next(number for number, case in enumerate(self.cases) if case["id"] == LAST)
         self.cases = self.cases[begin : end + 1]
-        self.replay = Replay(directory, fixture, self.states[self.cases[0]["before"]])
+        self.replay = Replay.of(directory, fixture, self.states[self.cases[0]["before"]])
         self.upids: dict[str, str] = {}
         self.unpacking, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()

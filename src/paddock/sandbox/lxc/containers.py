@@ -220,13 +220,17 @@ class LxcContainers:
         """Ask a container's init to power off; return whether it did in time."""
         name = self._names.container(vmid)
         with self._ending_it(vmid):
-            attempt(
-                *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name, "--nokill"),
-                *("--timeout", str(int(timeout))),
-                timeout=timeout + 10,
-            )
-            if self._alive(vmid):
-                return False
+            until = time.monotonic() + timeout
+            while self._alive(vmid):
+                # Asked again and again: an init that is just starting does not hear the first time.
+                left = until - time.monotonic()
+                if left <= 0:
+                    return False
+                patience = str(max(1, int(min(2, left))))
+                attempt(
+                    *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name),
+                    *("--nokill", "--timeout", patience),
+                )
             self._settle(vmid)
             return True
 
