@@ -40,11 +40,9 @@ class CreateOrder:
 
 
 def initial_config(order: CreateOrder) -> CtConfig:
-    """The config that is there, locked, while the work goes on."""
-    options: Options = {"lock": "create"}
-    if order.unprivileged:
-        options["unprivileged"] = 1
-    return CtConfig(options=options)
+    """The config that is there while the work goes on: a lock, and what was there before."""
+    options: Options = dict(order.replaces.options) if order.replaces is not None else {}
+    return CtConfig(options={**options, "lock": "create"})
 
 
 def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create") -> None:
