@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import pytest
 
-from paddock.sandbox.assembly import load_state
 from paddock.sandbox.memory import MemoryRuntime
+from paddock.sandbox.recorded import load_into_memory
 from paddock.sandbox.runtime import Archive, GuestSpec, Unpacked
 from paddock.sandbox.tasks import Task
 
@@ -93,7 +93,7 @@ class Chain:
             runtime.containers.stop(vmid)
         for volume in runtime.volumes.everything():
             runtime.volumes.remove(volume.ref)
-        load_state(world, runtime, self.states[state])
+        load_into_memory(world, runtime, self.states[state])
 
     def _renamed(self, request: dict[str, Json]) -> dict[str, Json]:
         path = request["path"]

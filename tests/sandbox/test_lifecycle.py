@@ -120,7 +120,8 @@ def test_two_nodes_have_storages_of_their_own(tmp_path: Path) -> None:
 
 
 def test_everything_survives_a_restart(api: Api) -> None:
-    api.create(100, mp0="local-lvm:1,mp=/data", start=1)
+    api.create(100, mp0="local-lvm:1,mp=/data")
+    api.task("POST", "/nodes/pve/lxc/100/status/start")
     again = Api(api.directory)
     assert again.data("GET", "/nodes/pve/lxc/100/status/current")["status"] == "running"
     assert config(again, 100) == config(api, 100)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .access import ROOT
 from .change import apply_pending, normalised
 from .config import CtConfig, Options
 from .disks import create_disks, destroy_volumes, every_volume, free, free_if_owned
@@ -149,6 +150,15 @@ def begin_start(world: World, vmid: int, node: str, user: str) -> str:
             start(world, vmid, node, config)
 
     return world.start_task(node, "vzstart", str(vmid), user, work)
+
+
+def start_on_boot(world: World) -> None:
+    """Start, each in a task, the containers that a booting node starts."""
+    for vmid in world.guests.vmids():
+        node = world.guests.node_of(vmid) or ""
+        config = world.guests.load(vmid, node)
+        if config.flag("onboot") and not config.flag("template"):
+            begin_start(world, vmid, node, ROOT)
 
 
 def start(world: World, vmid: int, node: str, config: CtConfig) -> None:

@@ -71,6 +71,13 @@ class Box:
         }
         return self.task("POST", "/nodes/pve/lxc", **params)
 
+    def root(self, *argv: str) -> str:
+        """What a command at the node's console prints."""
+        command = [sys.executable, "-m", "paddock.sandbox", "root", "--state", str(self.state), "--", *argv]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done
+        return done.stdout
+
     def address(self, vmid: int) -> str:
         """A container's IPv4 address, once it has one."""
 
@@ -112,11 +119,11 @@ def wait_for(question: Callable[[], Json], seconds: float) -> Json:
     raise TimeoutError(question)
 
 
-def serve(state: Path) -> tuple[subprocess.Popen[str], dict[str, Json]]:
+def serve(state: Path, *options: str) -> tuple[subprocess.Popen[str], dict[str, Json]]:
     """Start a server on a state directory and return it with its ready line."""
     argv = [
         *(sys.executable, "-m", "paddock.sandbox", "serve", "--runtime", "lxc", "--state", str(state)),
-        *("--port", "0", "--delay-401", "0"),
+        *("--port", "0", "--delay-401", "0", *options),
     ]
     server = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
@@ -131,13 +138,13 @@ def clean(state: Path) -> None:
 
 
 @contextlib.contextmanager
-def running_box(directory: Path) -> Iterator[Box]:
+def running_box(directory: Path, *options: str) -> Iterator[Box]:
     """A sandbox for as long as the block lasts."""
     state, key = directory / "box", directory / "key"
     if not key.exists():
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     try:
-        server, ready = serve(state)
+        server, ready = serve(state, *options)
         name, secret = next(iter(ready["tokens"].items()))
         client = httpx.Client(
             base_url=f"{ready['url']}/api2/json",
