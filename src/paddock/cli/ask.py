@@ -1,0 +1,27 @@
+"""``paddock ask``: say something to an agent."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from paddock.cli import app
+from paddock.cli.options import DEFAULT_FILE, File
+
+
+@app.command()
+def ask(
+    agent: Annotated[str, typer.Argument(help="The agent's name in the file.")],
+    prompt: Annotated[str, typer.Argument(help="What to say.")],
+    file: File = DEFAULT_FILE,
+) -> None:
+    """Put a prompt to a running agent and print its answer; each call is a conversation of its own."""
+    from paddock.cli.session import looking
+    from paddock.errors import PaddockError
+
+    with looking(file, [agent]) as agents:
+        answer = agents[0].ask(prompt, agents[0].observe())
+    if not answer.ok:
+        raise PaddockError(f"{agent} did not answer: {answer.evidence}")
+    print(answer.evidence)

@@ -1,0 +1,17 @@
+"""``paddock down``: take machines away, keep what agents know."""
+
+from __future__ import annotations
+
+from paddock.cli import app
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only
+
+
+@app.command()
+def down(file: File = DEFAULT_FILE, only: Only = None, jobs: Jobs = 4) -> None:
+    """Take agents down: their machines go, their state stays."""
+    from paddock.cli.session import changing
+    from paddock.run import verbs
+    from paddock.run.parallel import each
+
+    with changing("down", file, only, jobs) as agents:
+        print("\n".join(each(agents, jobs, verbs.down)))

@@ -1,0 +1,38 @@
+"""``paddock plan``: what would `up` change?"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from paddock.cli import app
+from paddock.cli.options import DEFAULT_FILE, File, Json, Only
+from paddock.errors import Exit
+
+
+@app.command()
+def plan(
+    file: File = DEFAULT_FILE,
+    only: Only = None,
+    as_json: Json = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 when something would change.")] = False,
+) -> None:
+    """Show what `up` would change, and change nothing."""
+    from paddock.cli.session import looking
+    from paddock.plan.show import as_data, as_text
+    from paddock.run.journal import past_runs
+    from paddock.run.usual import usual_seconds
+
+    with looking(file, only) as agents:
+        plans = [agent.plan_up(agent.observe()) for agent in agents]
+    usual = usual_seconds(past_runs(20))
+    if as_json:
+        print(json.dumps([as_data(each, usual) for each in plans], indent=2))
+    else:
+        print("\n".join(as_text(each, usual) for each in plans))
+    if any(each.refusals for each in plans):
+        raise typer.Exit(Exit.NEEDS_PERSON)
+    if exit_code and any(not each.empty for each in plans):
+        raise typer.Exit(Exit.CHANGES_PENDING)

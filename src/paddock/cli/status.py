@@ -1,0 +1,19 @@
+"""``paddock status``: how is everything?"""
+
+from __future__ import annotations
+
+import json
+
+from paddock.cli import app
+from paddock.cli.options import DEFAULT_FILE, File, Json, Only
+
+
+@app.command()
+def status(file: File = DEFAULT_FILE, only: Only = None, as_json: Json = False) -> None:
+    """Show every agent: its machine, its state, its health."""
+    from paddock.cli.session import looking
+    from paddock.run.status import Status, table
+
+    with looking(file, only) as agents:
+        rows = [Status.of(agent) for agent in agents]
+    print(json.dumps([row.as_data() for row in rows], indent=2) if as_json else table(rows))

@@ -1,0 +1,17 @@
+"""``paddock up``: make it so."""
+
+from __future__ import annotations
+
+from paddock.cli import app
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only
+
+
+@app.command()
+def up(file: File = DEFAULT_FILE, only: Only = None, jobs: Jobs = 4) -> None:
+    """Bring agents up: create what is missing, change what differs, and see that each answers."""
+    from paddock.cli.session import changing
+    from paddock.run import verbs
+    from paddock.run.parallel import each
+
+    with changing("up", file, only, jobs) as agents:
+        print("\n".join(each(agents, jobs, verbs.up)))

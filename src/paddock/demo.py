@@ -1,0 +1,250 @@
+"""``./demo``: a real agent learns something, loses its machine, gets a new one, and still knows it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+FACT: Final = "the gate code is 7421"
+QUESTION: Final = "What is the gate code?"
+MODEL_KEY: Final = "sk-demo-of-the-stand-in-model"
+VERSION: Final = "0.19.0"
+
+_AGENT: Final = """\
+agents:
+  hermes:
+    kind: hermes
+    version: {version}
+    place: {place}
+    runtime: {runtime}
+    settings:
+      model: {{provider: custom:standin, default: stand-in, context_length: 131072}}
+      model_catalog: {{enabled: false}}
+      providers:
+        standin: {{base_url: {model}, key_env: STANDIN_KEY, default_model: stand-in, discover_models: false}}
+    secrets: {{STANDIN_KEY: {{env: STANDIN_KEY}}}}
+    connectors: {{api_server: {{port: {port}}}}}
+"""
+_NODE: Final = """\
+places:
+  box:
+    proxmox:
+      url: {url}
+      node: {node}
+      token: {{env: PVE_TOKEN}}
+      ca: {ca}
+      storage: {storage}
+      base: {base}
+      bridge: {bridge}
+      ssh: {{key: id_ed25519}}
+"""
+_HERE: Final = "places:\n  here: {host: {}}\n"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where the story plays: a folder with a paddock.yaml, and the environment of its commands."""
+
+    folder: Path
+    environment: Mapping[str, str]
+
+    def paddock(self, *words: str) -> str:
+        """Run a command as a person would, show it, and return what it printed."""
+        print(f"\n$ paddock {' '.join(_shown(word) for word in words)}", flush=True)
+        command = [sys.executable, "-m", "paddock", *words]
+        done = subprocess.run(command, cwd=self.folder, env=dict(self.environment), stdout=subprocess.PIPE, text=True)
+        print(done.stdout, end="", flush=True)
+        if done.returncode:
+            raise SystemExit(f"paddock {words[0]} ended with code {done.returncode}")
+        return done.stdout
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./demo", description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="leave everything running and say how to use and end it")
+    keep = parser.parse_args().keep
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    why_not = subprocess.run([sys.executable, "-m", "paddock.sandbox", "probe"], stdout=subprocess.PIPE, text=True)
+    start = time.monotonic()
+    with ExitStack() as cleanup:
+        folder = cleanup.enter_context(stage_folder())
+        if why_not.returncode:
+            print(f"{why_not.stdout.strip()}\nThe same story without containers: runtime `process` on this machine.")
+            recalled = _play_here(cleanup.enter_context(process_stage(folder)), keep)
+        else:
+            recalled = _play(cleanup.enter_context(lxc_stage(folder)))
+        if FACT not in recalled:
+            raise SystemExit("the agent has forgotten: the demo failed")
+        print(f"\nThe agent still knows it. {time.monotonic() - start:.0f} s in all.")
+        if keep:
+            _tell_how_to_go_on(folder)
+            os._exit(0)  # without the clean-up that leaving the block would do
+
+
+def _tell_how_to_go_on(folder: Path) -> None:
+    python = sys.executable
+    print(f"""
+Left running. To go on:
+  cd {folder} && . ./environment && {python} -m paddock status
+To end it:
+  kill $(cat {folder}/pids); {python} -m paddock.sandbox clean --state {folder}/sandbox; rm -r {folder}""")
+    sys.stdout.flush()
+
+
+def _play(stage: Stage) -> str:
+    """The story with a machine that is destroyed and created again."""
+    stage.paddock("up")
+    stage.paddock("ask", "hermes", f"Remember: {FACT}")
+    stage.paddock("down")
+    stage.paddock("up")
+    recalled = stage.paddock("ask", "hermes", QUESTION)
+    stage.paddock("status")
+    stage.paddock("timings")
+    return recalled
+
+
+def _play_here(stage: Stage, keep: bool) -> str:
+    """The story with processes: they and their code go and come again."""
+    with running_agent(stage):
+        stage.paddock("ask", "hermes", f"Remember: {FACT}")
+    stage.paddock("down")
+    with running_agent(stage, keep):
+        recalled = stage.paddock("ask", "hermes", QUESTION)
+        stage.paddock("status")
+    stage.paddock("timings")
+    return recalled
+
+
+@contextmanager
+def stage_folder() -> Iterator[Path]:
+    """A folder that is gone afterwards; containers, whose root is nobody here, can pass through it."""
+    folder = Path(tempfile.mkdtemp(prefix="paddock-demo-"))
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def lxc_stage(folder: Path) -> Iterator[Stage]:
+    """A Proxmox-like node with real containers, and a stand-in model on its bridge."""
+    state = folder / "sandbox"
+    clean = [sys.executable, "-m", "paddock.sandbox", "clean", "--state", str(state)]
+    with ExitStack() as cleanup:
+        cleanup.callback(subprocess.run, clean, check=True)
+        serve = ("paddock.sandbox", "serve", "--runtime", "lxc", "--state", str(state), "--port", "0")
+        node = cleanup.enter_context(server(folder, *serve))
+        model = cleanup.enter_context(model_server(folder, node["gateway"]))
+        key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "paddock", "-f", str(folder / "id_ed25519")]
+        subprocess.run(key, check=True)
+        write_file(folder, _NODE.format(**node), place="box", runtime="systemd", model=model["url"], port=8642)
+        token = next(iter(node["tokens"].items()))
+        yield Stage(folder, environment(folder, PVE_TOKEN="=".join(token)))
+
+
+@contextmanager
+def process_stage(folder: Path) -> Iterator[Stage]:
+    """This machine as it is, and a stand-in model on loopback."""
+    with model_server(folder, "127.0.0.1") as model:
+        write_file(folder, _HERE, place="here", runtime="process", model=model["url"], port=free_port())
+        yield Stage(folder, environment(folder))
+
+
+def write_file(folder: Path, places: str, **values: Any) -> None:
+    text = places + _AGENT.format(version=VERSION, **values)
+    (folder / "paddock.yaml").write_text(text)
+    print(f"\n{folder}/paddock.yaml:\n" + "".join(f"  {line}\n" for line in text.splitlines()), end="")
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    """A home of the demo's own for what Paddock writes; the cache is the person's, so that a second time is quick."""
+    own = {name: str(folder / name.lower()) for name in ("XDG_DATA_HOME", "XDG_STATE_HOME")}
+    own |= {"STANDIN_KEY": MODEL_KEY, **more}
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in own.items())
+    file = folder / "environment"
+    file.touch(mode=0o600)
+    file.write_text(exports)
+    return {**os.environ, **own}
+
+
+@contextmanager
+def running_agent(stage: Stage, keep: bool = False) -> Iterator[None]:
+    """`paddock run` in the background until the agent is healthy, and until the block ends."""
+    print("\n$ paddock run hermes &", flush=True)
+    command = [sys.executable, "-m", "paddock", "run", "hermes"]
+    process = subprocess.Popen(command, cwd=stage.folder, env=dict(stage.environment))
+    remember(stage.folder, process)
+    try:
+        _wait_until_healthy(stage, process)
+        yield
+    finally:
+        if not keep:
+            process.terminate()
+            process.wait()
+
+
+def _wait_until_healthy(stage: Stage, process: subprocess.Popen[bytes]) -> None:
+    status = [sys.executable, "-m", "paddock", "status", "--json"]
+    end = time.monotonic() + 300
+    while time.monotonic() < end and process.poll() is None:
+        done = subprocess.run(status, cwd=stage.folder, env=dict(stage.environment), stdout=subprocess.PIPE)
+        if done.returncode == 0 and json.loads(done.stdout)[0]["health"] == "ok":
+            return
+        time.sleep(0.3)
+    raise SystemExit("the agent did not become healthy")
+
+
+def model_server(folder: Path, host: str) -> Any:
+    """The stand-in model: it answers only from the text of the request it gets."""
+    return server(folder, "paddock.sandbox.model", "--host", host, "--port", "0", "--key", MODEL_KEY)
+
+
+@contextmanager
+def server(folder: Path, *words: str) -> Iterator[dict[str, Any]]:
+    """A module that serves until the block ends; yields the JSON line it prints when it is ready."""
+    process = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True)
+    remember(folder, process)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{words[0]} did not start")
+        yield json.loads(line)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def remember(folder: Path, process: subprocess.Popen[Any]) -> None:
+    """Keep the pid for whoever ends what ``--keep`` left."""
+    with (folder / "pids").open("a") as pids:
+        pids.write(f"{process.pid}\n")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _shown(word: str) -> str:
+    return f'"{word}"' if " " in word else word
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Channels to a machine: this one, or one over ssh. The guest gate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from paddock.errors import PaddockError
+from paddock.process import CommandFailed, Result
+
+
+class Unreachable(PaddockError):
+    """The machine does not answer, or not as the machine it should be."""
+
+
+class Guest(Protocol):
+    """Runs programs on a machine. Secrets go in through stdin, never through argv."""
+
+    @property
+    def name(self) -> str:
+        """What people call the machine."""
+        ...
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
+        """Run a program to its end, whatever its exit code."""
+        ...
+
+    def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
+        """Run a program with the person's own input and output; returns its exit code."""
+        ...
+
+    def forward(self, local: int, port: int) -> int:
+        """Make a port of the machine's loopback a local one, until the person ends it."""
+        ...
+
+
+def expect(guest: Guest, what: str, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> str:
+    """Run a program that must succeed and return what it printed."""
+    result = guest.run(argv, stdin=stdin, deadline=deadline)
+    if not result.ok:
+        raise CommandFailed(f"{what} on {guest.name}", result)
+    return result.out

@@ -1,0 +1,156 @@
+"""Where machines are. A place knows machines and volumes, and nothing of what runs in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from paddock.guests import Guest
+from paddock.plan.step import Action, Refusal, Step
+from paddock.spec.models import AgentSpec, PlaceSpec
+
+Seen = TypeVar("Seen")
+Got = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class TemplateWant:
+    """A machine with packages and code in it already, named by what goes into it."""
+
+    id: str
+    label: str
+
+
+@dataclass(frozen=True)
+class TemplateInfo:
+    """A template as people see it."""
+
+    vmid: int
+    label: str
+    template: str
+    epoch: int
+    made: str
+    machines: Sequence[int]  # made from it
+    prunable: bool
+
+
+@dataclass(frozen=True)
+class MachineWant:
+    """The machine and the state an agent needs, in words every place understands."""
+
+    agent: str
+    spec: AgentSpec
+    state_path: str  # where the runtime wants the state
+    template: TemplateWant | None = None  # what the machine should come with, where the place can do that
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What can be said of an agent's machine at a glance."""
+
+    name: str
+    status: str  # running, stopped, absent
+    address: str | None
+    state: str  # where the state is, in the place's words
+    uptime: int = 0  # seconds
+    made_from: str = "-"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that was examined."""
+
+    subject: str
+    ok: bool
+    evidence: str
+
+
+@dataclass(frozen=True)
+class MachinePlan:
+    """A place's part of a plan."""
+
+    steps: Sequence[Step] = ()
+    refusals: Sequence[Refusal] = ()
+    notes: Sequence[str] = ()
+    furnished: bool = False  # the machine will be new and come with what the wanted template holds
+
+
+class Place(Protocol, Generic[Seen]):
+    """Machines and volumes somewhere."""
+
+    @property
+    def mounts_state(self) -> bool:
+        """Whether the state is a volume that must be mounted before anything may write to it."""
+        ...
+
+    @property
+    def keeps_machine(self) -> bool:
+        """Whether the machine was there before Paddock and stays when the agent goes."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+    def template(self, label: str, contents: str) -> TemplateWant | None:
+        """The template a machine with these contents would come from; None where machines are not made from any."""
+        ...
+
+    def observe(self) -> Seen:
+        """Read what is there. Changes nothing."""
+        ...
+
+    def up(self, want: MachineWant, seen: Seen) -> MachinePlan:
+        """The steps to a running machine with its state in place. Pure."""
+        ...
+
+    def down(self, want: MachineWant, seen: Seen) -> MachinePlan:
+        """The steps to no machine, with the state kept. Pure."""
+        ...
+
+    def forget(self, want: MachineWant, seen: Seen) -> MachinePlan:
+        """The steps to no state; refused while a machine could use it. Pure."""
+        ...
+
+    def rebuild(self, want: MachineWant, seen: Seen, *, anew: bool) -> MachinePlan:
+        """The steps to the template the machine would come from, if it is missing or wanted anew. Pure."""
+        ...
+
+    def templates(self, seen: Seen) -> Sequence[TemplateInfo]:
+        """The templates that were seen."""
+        ...
+
+    def remove_template(self, info: TemplateInfo) -> None:
+        """Delete a template."""
+        ...
+
+    def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
+        """Whether the place can do what these machines need; and what a person can run about it."""
+        ...
+
+    def machine(self, want: MachineWant, seen: Seen) -> Machine:
+        """The machine as it was seen."""
+        ...
+
+    def perform(self, action: Action, got: Got) -> Got:
+        """Carry out a step's action; returns what later steps may refer to."""
+        ...
+
+    def guest(self, want: MachineWant, seen: Seen, got: Got) -> Guest | None:
+        """The channel to the machine as it was seen, or as a run has brought it up since."""
+        ...
+
+
+def place_for(name: str, spec: PlaceSpec, folder: Path, story: Callable[[str], None]) -> Place[Any]:
+    """Return the place a file describes; ``story`` hears what is worth telling on the way."""
+    if spec.proxmox is not None:
+        from paddock.places.proxmox.place import ProxmoxPlace
+
+        return ProxmoxPlace(spec.proxmox, folder, story)
+    if spec.host is not None:
+        from paddock.places.host import HostPlace
+
+        return HostPlace(name, spec.host, folder)
+    raise AssertionError("the validator lets no place without a kind pass")

@@ -1,0 +1,1 @@
+"""A Proxmox VE node, worked with an API token alone."""

@@ -1,0 +1,130 @@
+"""The HTTP gate to Proxmox: authentication, retries of reads, tasks, and errors as types."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import httpx
+
+from paddock.errors import PaddockError
+from paddock.places.proxmox.errors import AnswerLost, api_error
+from paddock.secret import Secret, mask
+
+_READ_TRIES: Final = 4
+# pveproxy's own ways to say that the daemon behind it did not answer; the work may go on behind it.
+_NOT_NOW: Final = frozenset({502, 503, 504, 595, 596})
+
+Params = Mapping[str, str | int]
+
+
+class TaskFailed(PaddockError):
+    """A task of the node ended badly; carries the end of its log."""
+
+
+@dataclass(frozen=True)
+class TaskEnd:
+    """A task that did its work; warnings are worth showing."""
+
+    warnings: tuple[str, ...] = ()
+
+
+class Client:
+    """One node's API. Reads are tried again; writes are sent once, and a lost answer is an error of its own."""
+
+    def __init__(self, url: str, node: str, token: Secret, trust: ssl.SSLContext) -> None:
+        self._http = httpx.Client(
+            base_url=f"{url.rstrip('/')}/api2/json",
+            headers={"Authorization": f"PVEAPIToken={token.reveal()}"},
+            verify=trust,
+            timeout=httpx.Timeout(60, connect=10),
+            trust_env=False,  # a node is on the person's own network; a proxy would see the token
+        )
+        self._url = url
+        self.node = node
+
+    def close(self) -> None:
+        self._http.close()
+
+    def get(self, path: str, params: Params | None = None) -> Any:
+        """Read a path; tried again while the node cannot answer."""
+        for attempt in range(_READ_TRIES):
+            last = attempt == _READ_TRIES - 1
+            try:
+                response = self._http.get(path, params=params)
+            except httpx.TransportError as error:
+                if last or _is_certificate(error):
+                    raise self._unreachable(error) from None
+            else:
+                if response.status_code not in _NOT_NOW or last:
+                    return self._data("GET", path, response)
+            time.sleep(0.2 * 2**attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+    def send(self, method: str, path: str, params: Params | None = None) -> Any:
+        """Make a writing call, once: what became of a lost answer is for the next observation to see."""
+        what = f"{method} {path}"
+        try:
+            # Proxmox refuses a body on DELETE, where parameters belong into the query.
+            where = "params" if method == "DELETE" else "data"
+            response = self._http.request(method, path, **{where: dict(params) if params else None})  # type: ignore[arg-type]
+        except httpx.ConnectError as error:
+            raise self._unreachable(error) from None
+        except httpx.TransportError as error:
+            raise AnswerLost(f"no answer came back to {what}: {error}") from None
+        if response.status_code in _NOT_NOW:
+            raise AnswerLost(f"Proxmox answered {response.status_code} to {what}: {response.reason_phrase}")
+        return self._data(method, path, response)
+
+    def task(self, method: str, path: str, params: Params | None = None, *, deadline: float = 600) -> TaskEnd:
+        """Make a call that answers with a task and wait until the task has ended well."""
+        return self.wait(str(self.send(method, path, params)), deadline)
+
+    def wait(self, upid: str, deadline: float) -> TaskEnd:
+        """Wait for a task; one that failed is an error with the end of its log."""
+        task = f"/nodes/{self.node}/tasks/{quote(upid, safe=':@!')}"
+        name = upid.split(":")[5]
+        end = time.monotonic() + deadline
+        pause = 0.05
+        while (status := self.get(f"{task}/status"))["status"] != "stopped":
+            if time.monotonic() > end:
+                raise TaskFailed(
+                    f"the task {name} still runs after {deadline:.0f} s",
+                    hint="it goes on without Paddock; run the same command again to continue from where it is",
+                )
+            time.sleep(pause)
+            pause = min(pause * 1.5, 1.0)
+        outcome = str(status["exitstatus"])
+        if outcome == "OK":
+            return TaskEnd()
+        log = [str(line["t"]) for line in self.get(f"{task}/log", {"limit": 0})]
+        if outcome.startswith("WARNINGS"):
+            return TaskEnd(tuple(line for line in log if line.startswith("WARN")))
+        tail = "\n".join(f"  {line}" for line in log[-8:])
+        raise TaskFailed(mask(f"the task {name} failed: {outcome}\n{tail}"))
+
+    def _data(self, method: str, path: str, response: httpx.Response) -> Any:
+        if response.status_code == 200:
+            return response.json()["data"]
+        try:
+            body = response.json()
+        except ValueError:
+            body = {}
+        reason = mask(str(body.get("message") or response.reason_phrase))
+        raise api_error(f"{method} {path}", response.status_code, reason, body.get("errors") or {})
+
+    def _unreachable(self, error: httpx.TransportError) -> PaddockError:
+        if _is_certificate(error):
+            return PaddockError(
+                f"the certificate of {self._url} is not trusted: {error}",
+                hint="name the node's CA in the file: ca: ./pve-root-ca.pem (/etc/pve/pve-root-ca.pem on the node)",
+            )
+        return PaddockError(f"{self._url} does not answer: {error}", hint="is the node up, and the url right?")
+
+
+def _is_certificate(error: httpx.TransportError) -> bool:
+    return "CERTIFICATE_VERIFY_FAILED" in str(error)

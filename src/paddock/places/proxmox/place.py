@@ -1,0 +1,117 @@
+"""The place ``proxmox``: one node, reached with a token; the state is a volume of the pet, the machine is cattle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from paddock.errors import BadInput
+from paddock.guests import Guest
+from paddock.places import Finding, Got, Machine, MachinePlan, MachineWant, TemplateInfo, TemplateWant
+from paddock.places.proxmox import access, observe, tls
+from paddock.places.proxmox import template as templates
+from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
+from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.mark import Role
+from paddock.places.proxmox.pet import find_pet, path_in_pet
+from paddock.places.proxmox.planner import NodePlanner
+from paddock.places.proxmox.reach import Reacher
+from paddock.places.proxmox.seen import ProxmoxSeen
+from paddock.places.proxmox.worker import Worker
+from paddock.plan.step import Action
+from paddock.spec.models import ProxmoxSpec
+
+
+class ProxmoxPlace:
+    """Observes a node, plans for it and performs the steps."""
+
+    mounts_state = True
+    keeps_machine = False
+
+    def __init__(self, spec: ProxmoxSpec, folder: Path, story: Callable[[str], None]) -> None:
+        key = folder / spec.ssh.key.expanduser()
+        ca = folder / spec.ca.expanduser() if spec.ca else None
+        self._planner = NodePlanner(spec, _public_key(key))
+        token = spec.token.read(folder)
+        self._token_id = token.reveal().partition("=")[0]  # the name of a token is no secret
+        self._spec = spec
+        self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
+        self._reacher = Reacher(self._client, key, spec.ssh.jump)
+        self._worker = Worker(self._client, self._reacher, story)
+        self._storage = spec.storage
+        self._story = story
+
+    def close(self) -> None:
+        self._client.close()
+
+    def template(self, label: str, contents: str) -> TemplateWant | None:
+        return self._planner.template(label, contents)
+
+    def observe(self) -> ProxmoxSeen:
+        return observe.observe(self._client, self._storage, self._story)
+
+    def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        return self._planner.up(want, seen)
+
+    def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        return self._planner.down(want, seen)
+
+    def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        return self._planner.forget(want, seen)
+
+    def rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
+        return self._planner.rebuild(want, seen, anew=anew)
+
+    def templates(self, seen: ProxmoxSeen) -> Sequence[TemplateInfo]:
+        return templates.listed(seen)
+
+    def remove_template(self, info: TemplateInfo) -> None:
+        self._worker.destroy(info.vmid)
+
+    def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
+        version = self._client.get("/version")["version"]
+        seen = self.observe()
+        pets = [pet.vmid for want in wants if (pet := find_pet(want, seen))]
+        pets += [want.spec.state.pet.vmid for want in wants if want.spec.state.pet.vmid]
+        storages = [s for want in wants for s in (want.spec.machine.storage, want.spec.state.storage) if s]
+        bridges = [want.spec.machine.net.bridge for want in wants if want.spec.machine.net.bridge]
+        wanted = access.grants(self._spec, pets, storages, bridges)
+        paths = dict.fromkeys(grant.path for grant in wanted)
+        held = {path: self._client.get("/access/permissions", {"path": path}).get(path, {}) for path in paths}
+        lacks = list(access.missing(wanted, held))
+        findings = [Finding("reached", True, f"{self._spec.url} runs Proxmox VE {version}")]
+        for grant in wanted:
+            without = [privilege for other, privilege in lacks if other == grant]
+            evidence = f"lacks {', '.join(without)}" if without else "all there"
+            findings.append(Finding(f"{grant.work} on {grant.path}", not without, evidence))
+        works = dict.fromkeys(grant.work for grant, _ in lacks)
+        remedies = [line for work in works for line in (f"# {work}", *access.commands(work, wanted, self._token_id))]
+        return findings, ["as root on the node:", *remedies] if remedies else []
+
+    def machine(self, want: MachineWant, seen: ProxmoxSeen) -> Machine:
+        path = path_in_pet(want.agent)
+        states = [mount for pet in seen.with_role(Role.PET) if (mount := pet.mount_at(path))]
+        state = states[0].volume if states else "none"
+        cattle = next(iter(seen.cattle_of(want.agent)), None)
+        if cattle is None:
+            return Machine(want.agent, "absent", None, state)
+        made_from = cattle.mark.made_from if cattle.mark and cattle.mark.made_from else "-"
+        return Machine(str(cattle.vmid), cattle.status, cattle.address, state, cattle.uptime, made_from)
+
+    def guest(self, want: MachineWant, seen: ProxmoxSeen, got: Got) -> Guest | None:
+        cattle = next(iter(seen.cattle_of(want.agent)), None)
+        address = got.get(ADDRESS.name) or (cattle.address if cattle else None)
+        on_record = cattle.mark.host_keys if cattle and cattle.mark else ()
+        keys = (got[HOST_KEY.name],) if HOST_KEY.name in got else on_record
+        return self._reacher.guest(want.agent, address, keys) if address and keys else None
+
+    def perform(self, action: Action, got: Got) -> Got:
+        return self._worker.perform(action, got)
+
+
+def _public_key(private: Path) -> str:
+    public = private.with_name(private.name + ".pub")
+    try:
+        return public.read_text().strip()
+    except OSError:
+        raise BadInput(f"there is no public key {public}", hint=f"ssh-keygen -t ed25519 -f {private}") from None

@@ -1,0 +1,139 @@
+"""What a node shows: its containers, their volumes and marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Final
+
+from paddock.places.proxmox.mark import Mark, Role
+from paddock.spec.sizes import Size
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+_VOLUME_KEY: Final = re.compile(r"rootfs|mp\d+|unused\d+")
+_OWNER: Final = re.compile(r"[^:]+:(?:.*/)?(?:vm|base|subvol|basevol)-(\d+)-")
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A volume as a container's configuration names it."""
+
+    key: str  # rootfs, mp0, unused0
+    volume: str
+    path: str | None
+    size: Size | None
+
+    @classmethod
+    def from_config(cls, key: str, text: str) -> Mount:
+        """Read ``local-lvm:vm-999-disk-1,mp=/path,size=8G``."""
+        words = text.split(",")
+        options = dict(word.split("=", 1) for word in words if "=" in word)
+        size = options.get("size")
+        return cls(
+            key=key,
+            volume=options.get("volume") or words[0],
+            path=options.get("mp"),
+            size=Size.parse(size) if size else None,
+        )
+
+    @property
+    def owner(self) -> int | None:
+        """The container a volume belongs to: Proxmox goes by its name. None for bind mounts and devices."""
+        match = _OWNER.match(self.volume)
+        return int(match[1]) if match else None
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container of the node."""
+
+    vmid: int
+    status: str
+    config: Mapping[str, Any]
+    address: str | None = None
+    pending: frozenset[str] = frozenset()  # keys whose new value waits for a restart
+    uptime: int = 0
+
+    @cached_property
+    def mark(self) -> Mark | None:
+        return Mark.from_notes(self.notes)
+
+    @property
+    def notes(self) -> str:
+        return str(self.config.get("description", ""))
+
+    @property
+    def running(self) -> bool:
+        return self.status == "running"
+
+    @property
+    def lock(self) -> str | None:
+        lock = self.config.get("lock")
+        return str(lock) if lock else None
+
+    @property
+    def name(self) -> str:
+        return f"container {self.vmid} ({self.config.get('hostname', '?')})"
+
+    @property
+    def mounts(self) -> Iterator[Mount]:
+        for key, value in sorted(self.config.items()):
+            if _VOLUME_KEY.fullmatch(key):
+                yield Mount.from_config(key, str(value))
+
+    @property
+    def is_template(self) -> bool:
+        return self.flag("template")
+
+    def has(self, role: Role) -> bool:
+        """Whether it carries a mark of that role."""
+        return self.mark is not None and self.mark.role is role
+
+    def mount_at(self, path: str) -> Mount | None:
+        """The volume of its own that is mounted there."""
+        return next((m for m in self.mounts if m.path == path and m.owner == self.vmid), None)
+
+    def mount(self, key: str) -> Mount | None:
+        """The volume at a key."""
+        return next((m for m in self.mounts if m.key == key), None)
+
+    def flag(self, key: str) -> bool:
+        return int(self.config.get(key, 0)) == 1
+
+    def number(self, key: str) -> int | None:
+        value = self.config.get(key)
+        return None if value is None else int(value)
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much there is; None where the token may not know."""
+
+    memory: int | None = None  # bytes of the node
+    storage: int | None = None  # bytes free on the storage
+
+
+@dataclass(frozen=True)
+class ProxmoxSeen:
+    """The node at one moment."""
+
+    containers: Mapping[int, Container]
+    taken: frozenset[int]  # every vmid of the cluster, containers of other nodes and virtual machines too
+    room: Room = Room()
+    host: str = ""  # who looked
+    now: datetime = _LONG_AGO  # and when
+
+    def with_role(self, role: Role) -> list[Container]:
+        """The containers that carry a mark of that role."""
+        return [c for c in self.containers.values() if c.has(role)]
+
+    def cattle_of(self, agent: str) -> list[Container]:
+        """The machines that carry this agent's mark."""
+        return [c for c in self.with_role(Role.CATTLE) if c.mark and c.mark.agent == agent]
+
+    def users_of(self, volume: str) -> list[Container]:
+        """Every container whose configuration names the volume."""
+        return [c for c in self.containers.values() if any(mount.volume == volume for mount in c.mounts)]

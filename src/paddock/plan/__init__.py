@@ -1,0 +1,1 @@
+"""What would change: steps, and the pure functions that find them."""

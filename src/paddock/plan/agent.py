@@ -1,0 +1,128 @@
+"""What to do inside a machine: pure functions from the agent that is wanted and what is there to steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from paddock.plan.step import Action, Risk, Step
+
+
+@dataclass(frozen=True)
+class AgentWant:
+    """The agent as the file has it, by the names of its parts."""
+
+    tree: str | None
+    generation: str
+    secrets: str  # digest
+    foreground: bool  # nothing keeps it running but a person
+    packages: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class AgentSeen:
+    """The agent's part of a machine, as the runtime's observe script prints it."""
+
+    packages: frozenset[str] = frozenset()
+    trees: frozenset[str] = frozenset()
+    generation: str = ""
+    secrets: str = ""
+    state_of: str | None = None
+    holder: str | None = None
+    room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
+    units: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_lines(cls, text: str) -> Self:
+        """Read ``name=value`` lines."""
+        pairs = [(name, value) for name, _, value in (line.partition("=") for line in text.splitlines())]
+        values = dict(pairs)
+        return cls(
+            packages=frozenset(value for name, value in pairs if name == "package"),
+            trees=frozenset(value for name, value in pairs if name == "tree"),
+            generation=values.get("generation", ""),
+            secrets=values.get("secrets", ""),
+            state_of=values.get("state.agent"),
+            holder=values.get("holder"),
+            room=_two_numbers(values.get("room", "")),
+            units={name.removeprefix("unit."): value for name, value in pairs if name.startswith("unit.")},
+        )
+
+    @property
+    def installed(self) -> bool:
+        return bool(self.generation or self.units)
+
+    @property
+    def active(self) -> bool:
+        return bool(self.units) and all(state == "active" for state in self.units.values())
+
+
+def _two_numbers(text: str) -> tuple[int, int] | None:
+    words = text.split()
+    return (int(words[0]), int(words[1])) if len(words) == 2 and all(word.isdigit() for word in words) else None
+
+
+@dataclass(frozen=True)
+class InstallPackages(Action):
+    packages: Sequence[str]
+
+
+@dataclass(frozen=True)
+class InstallCode(Action):
+    tree: str
+
+
+@dataclass(frozen=True)
+class ApplyBundle(Action):
+    generation: str
+
+
+@dataclass(frozen=True)
+class AwaitAnswer(Action):
+    """Wait until the agent is healthy and has answered a prompt."""
+
+
+@dataclass(frozen=True)
+class RemoveAgent(Action):
+    """Take code and configuration away; the state stays."""
+
+
+def up(agent: str, want: AgentWant, seen: AgentSeen) -> Iterator[Step]:
+    """The steps to an agent that runs and answers."""
+    missing = sorted(want.packages - seen.packages)
+    if missing:
+        title = f"install packages: {', '.join(missing)}"
+        yield Step("packages.install", title, "they are not there", InstallPackages(missing))
+    if want.tree is not None and want.tree not in seen.trees:
+        yield Step("code.install", f"install the code of {agent}", "it is not there", InstallCode(want.tree))
+    reason = _why_apply(want, seen)
+    if reason is None:
+        return
+    risk = Risk.RESTARTS if seen.active else Risk.SAFE
+    yield Step("agent.configure", f"configure {agent}", reason, ApplyBundle(want.generation), risk)
+    if not want.foreground:
+        yield answer(agent, "it was changed")
+
+
+def answer(agent: str, reason: str) -> Step:
+    """The step that ends when the agent has answered a prompt."""
+    return Step("agent.answer", f"wait for an answer of {agent}", reason, AwaitAnswer())
+
+
+def _why_apply(want: AgentWant, seen: AgentSeen) -> str | None:
+    if not seen.generation:
+        return "it has no configuration yet"
+    if seen.generation != want.generation:
+        return "its configuration changed"
+    if seen.secrets != want.secrets:
+        return "its secrets changed"
+    if not want.foreground and not seen.active:
+        return "it does not run"
+    return None
+
+
+def down(agent: str, seen: AgentSeen) -> Iterator[Step]:
+    """The steps to a machine without the agent, with its state kept."""
+    if seen.installed:
+        yield Step("agent.remove", f"remove {agent} from the machine", "its state stays", RemoveAgent(), Risk.RECREATES)

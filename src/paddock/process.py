@@ -1,0 +1,77 @@
+"""The subprocess gate: the only place that starts a process and waits for it."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from paddock.errors import PaddockError
+from paddock.secret import mask
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished process said."""
+
+    argv: tuple[str, ...]
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+
+class ProgramMissing(PaddockError):
+    """A program Paddock needs is not installed."""
+
+
+class DeadlinePassed(PaddockError):
+    """A process took longer than it may."""
+
+
+class CommandFailed(PaddockError):
+    """A process ended with a code other than 0."""
+
+    def __init__(self, what: str, result: Result) -> None:
+        last = "\n".join((result.err.strip() or result.out.strip()).splitlines()[-12:])
+        super().__init__(f"{what} failed with code {result.code}" + (f":\n{last}" if last else ""))
+        self.result = result
+
+
+def attach(argv: Sequence[str]) -> int:
+    """Run a program on the person's own terminal, until it ends; returns its exit code."""
+    try:
+        return subprocess.run(list(argv), check=False).returncode
+    except FileNotFoundError:
+        raise ProgramMissing(f"the program {argv[0]} is not installed") from None
+    except KeyboardInterrupt:
+        return 130
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    stdin: bytes = b"",
+    deadline: float = 60.0,
+    env: Mapping[str, str] | None = None,
+) -> Result:
+    """Run a program to its end and return what it said, with secrets masked."""
+    start = time.monotonic()
+    try:
+        done = subprocess.run(list(argv), input=stdin, capture_output=True, timeout=deadline, env=env, check=False)
+    except FileNotFoundError:
+        raise ProgramMissing(f"the program {argv[0]} is not installed") from None
+    except subprocess.TimeoutExpired:
+        raise DeadlinePassed(f"{argv[0]} did not end within {deadline:.0f} s") from None
+    return Result(
+        argv=tuple(argv),
+        code=done.returncode,
+        out=mask(done.stdout.decode(errors="replace")),
+        err=mask(done.stderr.decode(errors="replace")),
+        seconds=time.monotonic() - start,
+    )

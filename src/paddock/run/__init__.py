@@ -1,0 +1,1 @@
+"""Carrying a plan out: the wiring of the rooms, the journal, progress and timings."""

@@ -1,0 +1,279 @@
+"""One agent of a file with all its rooms wired together: observed, planned and carried out."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from paddock.errors import BadInput, PaddockError, Refused
+from paddock.guests import Guest, Unreachable, expect
+from paddock.places import Got, Machine, MachineWant, Place, place_for
+from paddock.plan import agent as inside
+from paddock.plan.agent import (
+    AgentSeen,
+    AgentWant,
+    ApplyBundle,
+    AwaitAnswer,
+    InstallCode,
+    InstallPackages,
+    RemoveAgent,
+)
+from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
+from paddock.recipes import recipe_for
+from paddock.recipes.workload import Paths, Probes, Verdict
+from paddock.run.ask import ask, healthy
+from paddock.run.furnish import Furniture, install_packages
+from paddock.run.story import Story
+from paddock.runtimes import codetree, runtime_for, script
+from paddock.runtimes.bundle import Bundle, secrets_digest
+from paddock.secret import Secret
+from paddock.spec.load import Loaded
+from paddock.spec.secrets import resolve
+
+_HEALTH_SECONDS: Final = 90
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What was seen of one agent, outside and inside its machine."""
+
+    place: Any
+    machine: Machine
+    agent: AgentSeen | None  # None when nothing inside could be read
+    problem: str | None = None
+
+
+class Deployment:
+    """One agent in its place."""
+
+    def __init__(self, name: str, loaded: Loaded, place: Place[Any], story: Story) -> None:
+        self.name = name
+        self.spec = loaded.spec.agents[name]
+        self.place = place
+        self.runtime = runtime_for(self.spec.runtime)
+        self.story = story.of(name)
+        self._recipe = recipe_for(self.spec.kind)
+        self._folder = loaded.folder
+
+    @property
+    def paths(self) -> Paths:
+        return self.runtime.paths(self.name)
+
+    @cached_property
+    def furniture(self) -> Furniture:
+        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec))
+
+    @cached_property
+    def machine_want(self) -> MachineWant:
+        template = self.place.template(str(self.spec.kind), self.furniture.id)
+        return MachineWant(self.name, self.spec, self.paths.state, template)
+
+    @cached_property
+    def bundle(self) -> Bundle:
+        tree = self.furniture.tree
+        workload = self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree.id}" if tree else "")
+        return self.runtime.bundle(self.name, self.spec.user, workload, mounted=self.place.mounts_state)
+
+    @cached_property
+    def secrets(self) -> dict[str, Secret]:
+        return resolve(self.spec.secrets, self._folder)
+
+    @property
+    def want(self) -> AgentWant:
+        return AgentWant(
+            tree=self.furniture.tree.id if self.furniture.tree else None,
+            generation=self.bundle.id,
+            secrets=secrets_digest(self.secrets),
+            foreground=self.runtime.foreground,
+            packages=frozenset(self.furniture.packages),
+        )
+
+    # Looking
+
+    def observe(self) -> Observation:
+        """Read the place, and the inside of the machine where it can be reached."""
+        seen = self.place.observe()
+        machine = self.place.machine(self.machine_want, seen)
+        guest = self.place.guest(self.machine_want, seen, {})
+        if guest is None:
+            return Observation(seen, machine, None)
+        try:
+            return Observation(seen, machine, self._look_inside(guest))
+        except Unreachable as error:
+            if self.place.keeps_machine:
+                raise
+            return Observation(seen, machine, None, error.message)
+
+    def _look_inside(self, guest: Guest) -> AgentSeen:
+        argv = self.runtime.observe(self.name, self.furniture.packages)
+        return AgentSeen.from_lines(expect(guest, "looking at the agent", argv))
+
+    # Planning
+
+    def plan_up(self, seen: Observation) -> Plan:
+        """What it takes to have the agent answer."""
+        machine = self.place.up(self.machine_want, seen.place)
+        steps = list(machine.steps)
+        if not machine.refusals:
+            steps += inside.up(self.name, self.want, self._inside(seen, furnished=machine.furnished))
+        problem = [f"what is inside the machine could not be read: {seen.problem}"] if seen.problem else []
+        return Plan(self.name, steps, machine.refusals, [*machine.notes, *problem])
+
+    def _inside(self, seen: Observation, *, furnished: bool) -> AgentSeen:
+        if seen.agent is not None:
+            return seen.agent
+        if furnished and self.want.tree:
+            return AgentSeen(packages=self.want.packages, trees=frozenset({self.want.tree}))
+        return AgentSeen(packages=self.want.packages) if furnished else AgentSeen()
+
+    def plan_down(self, seen: Observation) -> Plan:
+        """What it takes to have no machine, or no agent on a machine that stays."""
+        if self.place.keeps_machine:
+            return Plan(self.name, list(inside.down(self.name, seen.agent or AgentSeen())))
+        machine = self.place.down(self.machine_want, seen.place)
+        return Plan(self.name, machine.steps, machine.refusals, machine.notes)
+
+    def plan_forget(self, seen: Observation) -> Plan:
+        """What it takes to delete the agent's state; refused while anything of it is there."""
+        if seen.agent and seen.agent.installed:
+            return Plan(self.name, refusals=[Refusal(f"{self.name} is still installed", "run `paddock down` first")])
+        if self.place.keeps_machine and (seen.agent is None or seen.agent.state_of is None):
+            return Plan(self.name)
+        machine = self.place.forget(self.machine_want, seen.place)
+        return Plan(self.name, machine.steps, machine.refusals, machine.notes)
+
+    def plan_template(self, seen: Observation, *, anew: bool) -> Plan:
+        """What it takes to have the template of the agent's machine."""
+        machine = self.place.rebuild(self.machine_want, seen.place, anew=anew)
+        return Plan(self.name, machine.steps, machine.refusals, machine.notes)
+
+    def plan_answer(self) -> Plan:
+        """Wait for an agent that should be working."""
+        return Plan(self.name, [inside.answer(self.name, "it is not healthy")])
+
+    # Doing
+
+    def carry_out(self, plan: Plan, seen: Observation, shared_done: Callable[[], None] = lambda: None) -> None:
+        """Perform the steps of a plan in order; a plan with a refusal in it is not begun.
+
+        ``shared_done`` is called as soon as no step is left that had better be done alone in the place.
+        """
+        for note in plan.notes:
+            self.story.say(note)
+        if plan.refusals:
+            hints = [refusal.hint for refusal in plan.refusals if refusal.hint]
+            reasons = "\n".join(refusal.reason for refusal in plan.refusals)
+            raise Refused(f"{self.name}: {reasons}", hint="\n".join(hints) or None)
+        got: dict[str, str] = {}
+        last_alone = max((at for at, step in enumerate(plan.steps) if step.alone), default=-1)
+        for at, step in enumerate(plan.steps):
+            if at > last_alone:
+                shared_done()
+            with self.story.step(step.id, step.title):
+                got.update(self._perform(step.action, seen, got))
+
+    def _perform(self, action: Action, seen: Observation, got: Got) -> Got:
+        match action:
+            case Furnish():
+                manifest = self.furniture.put_into(self.guest(seen, got), self.paths.code)
+                self.story.journal("manifest", lines=manifest.splitlines())
+            case InstallPackages(packages):
+                install_packages(self.guest(seen, got), packages)
+            case InstallCode():
+                if self.furniture.tree:
+                    codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code)
+            case ApplyBundle(generation):
+                archive = self.bundle.archive(self.secrets)
+                argv = self.runtime.apply(self.name, generation)
+                expect(self.guest(seen, got), f"configuring {self.name}", argv, stdin=archive, deadline=180)
+            case AwaitAnswer():
+                self._await_answer(self.guest(seen, got))
+            case CheckStateSize(size):
+                self._check_state_size(self.guest(seen, got), size)
+            case DeleteState():
+                self._delete_state(self.guest(seen, got))
+            case RemoveAgent():
+                argv = self.runtime.remove(self.name)
+                expect(self.guest(seen, got), f"removing {self.name}", argv, deadline=180)
+            case _:
+                return self.place.perform(action, got)
+        return {}
+
+    def guest(self, seen: Observation, got: Got) -> Guest:
+        """The channel to the agent's machine; an error where there is none."""
+        guest = self.place.guest(self.machine_want, seen.place, got)
+        if guest is None:
+            raise PaddockError(
+                f"the machine of {self.name} cannot be reached: it is {seen.machine.status}", hint="run `paddock up`"
+            )
+        return guest
+
+    def _await_answer(self, guest: Guest) -> None:
+        probes = self._probes(self.spec.verify.prompt)
+        end = time.monotonic() + _HEALTH_SECONDS
+        pause = 0.1
+        while not (health := healthy(guest, self.paths, self.spec.user.name, probes.health)).ok:
+            failed = [unit for unit, state in self._look_inside(guest).units.items() if state == "failed"]
+            if failed or time.monotonic() > end:
+                what = f"{', '.join(failed)} failed" if failed else health.evidence
+                raise PaddockError(
+                    f"{self.name} did not become healthy: {what}",
+                    hint=f"`paddock logs {self.name}` tells more",
+                )
+            time.sleep(pause)
+            pause = min(pause * 1.5, 1.0)
+        if probes.prompt and not (answer := ask(guest, self.paths, probes.prompt)).ok:
+            raise PaddockError(f"{self.name} runs but does not answer a prompt: {answer.evidence}")
+
+    def _check_state_size(self, guest: Guest, size: int) -> None:
+        found = int(expect(guest, "measuring the state", ["df", "-B1", "--output=size", self.paths.state]).split()[-1])
+        # A filesystem takes some of its volume for itself.
+        if found < size * 0.9:
+            raise PaddockError(
+                f"the state volume was grown to {size >> 20}M, its filesystem has only {found >> 20}M",
+                hint="run on the node, with the machine stopped: e2fsck -f and resize2fs on the volume",
+            )
+
+    def _delete_state(self, guest: Guest) -> None:
+        argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.name])
+        expect(guest, f"deleting the state of {self.name}", argv, deadline=300)
+
+    def _probes(self, prompt: str) -> Probes:
+        return self._recipe.probes(self.spec, prompt, conversation=f"paddock-{uuid.uuid4()}")
+
+    def ask(self, prompt: str, seen: Observation) -> Verdict:
+        """Put a prompt to the running agent."""
+        probe = self._probes(prompt).prompt
+        if probe is None:
+            raise BadInput(f"{self.name} is a {self.spec.kind}, which takes no prompts")
+        return ask(self.guest(seen, {}), self.paths, probe)
+
+    def health(self, seen: Observation) -> Verdict | None:
+        """Whether the agent is healthy; None where nothing runs that could be asked."""
+        if seen.agent is None or not seen.agent.active:
+            return None
+        return healthy(self.guest(seen, {}), self.paths, self.spec.user.name, self._probes("").health)
+
+
+@contextmanager
+def deployments(loaded: Loaded, only: list[str], story: Story) -> Iterator[list[Deployment]]:
+    """The agents of a file, or the named ones, each in its place; places are shared and closed at the end."""
+    unknown = sorted(set(only) - loaded.spec.agents.keys())
+    if unknown:
+        raise BadInput(f"there is no agent {', '.join(unknown)} in {loaded.path.name}")
+    chosen = {name: agent for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)}
+    places: dict[str, Place[Any]] = {}
+    try:
+        for agent in chosen.values():
+            if agent.place not in places:
+                spec = loaded.spec.places[agent.place]
+                places[agent.place] = place_for(agent.place, spec, loaded.folder, story.say)
+        yield [Deployment(name, loaded, places[agent.place], story) for name, agent in chosen.items()]
+    finally:
+        for place in places.values():
+            place.close()

@@ -1,0 +1,103 @@
+"""The journal: one JSON line per event of a run. It narrates; nothing is ever resumed from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from paddock.secret import mask
+
+
+def folder() -> Path:
+    """Where journals are kept, one file per run."""
+    state = os.environ.get("XDG_STATE_HOME")
+    return (Path(state) if state else Path.home() / ".local/state") / "paddock/runs"
+
+
+class Journal:
+    """Writes the events of one run, each at once, so that a killed run has told all it did."""
+
+    def __init__(self, verb: str) -> None:
+        now = datetime.now(UTC)
+        self.path = folder() / f"{now:%Y%m%dT%H%M%S.%f}-{verb}.jsonl"
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._file = self.path.open("x", encoding="utf-8")
+        self._writing = threading.Lock()  # agents proceed in parallel
+        self.write("run", verb=verb, pid=os.getpid())
+
+    def write(self, event: str, **fields: Any) -> None:
+        record = {"at": round(time.time(), 3), "event": event, **fields}
+        with self._writing:
+            self._file.write(mask(json.dumps(record, ensure_ascii=False)) + "\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass(frozen=True)
+class PastStep:
+    """A step that ended well."""
+
+    agent: str
+    id: str
+    seconds: float
+    begins: float = 0.0  # seconds after the run
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """A run as its journal tells it."""
+
+    verb: str
+    started: datetime
+    outcome: str  # done, failed, or cut off
+    steps: tuple[PastStep, ...]
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self | None:
+        """Return the run a journal tells of; None when its first line was not finished."""
+        events = list(_events(path))
+        if not events or events[0].get("event") != "run":
+            return None
+        start = events[0]["at"]
+        steps = tuple(
+            PastStep(e["agent"], e["id"], e["seconds"], e["at"] - start - e["seconds"])
+            for e in events
+            if e["event"] == "done"
+        )
+        ends = [e["outcome"] for e in events if e["event"] == "end"]
+        started = datetime.fromtimestamp(start, UTC)
+        return cls(events[0]["verb"], started, ends[-1] if ends else "cut off", steps)
+
+    @property
+    def seconds(self) -> float:
+        """From its beginning to the end of its last step."""
+        return max((step.begins + step.seconds for step in self.steps), default=0.0)
+
+
+def past_runs(limit: int) -> list[PastRun]:
+    """Return the newest runs that changed something, oldest first."""
+    runs: list[PastRun] = []
+    for path in sorted(folder().glob("*.jsonl"), reverse=True):
+        run = PastRun.from_file(path)
+        if run and run.steps:
+            runs.append(run)
+        if len(runs) == limit:
+            break
+    return runs[::-1]
+
+
+def _events(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return  # the run was cut off in the middle of this line

@@ -1,0 +1,100 @@
+"""The story of a run, told on stderr: what is done, how long it took, and where it was when it failed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from paddock.run.journal import Journal
+from paddock.secret import mask
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Story:
+    """Narrates, times and journals; animated on a terminal, plain lines elsewhere."""
+
+    def __init__(self, journal: Journal | None = None, *, parallel: bool = False) -> None:
+        self._journal = journal
+        self._parallel = parallel
+        self._console = _console() if sys.stderr.isatty() else None
+        self._start = time.monotonic()
+
+    def of(self, agent: str) -> AgentStory:
+        """The part of the story that is about one agent."""
+        return AgentStory(self, agent, f"{agent}: " if self._parallel else "")
+
+    def say(self, text: str) -> None:
+        """Tell something that is about no agent."""
+        self.print(text, "dim")
+
+    @contextmanager
+    def run(self) -> Iterator[None]:
+        """A whole run, so that the journal knows how it ended."""
+        try:
+            yield
+        except BaseException:
+            self.write("end", outcome="failed")
+            raise
+        self.write("end", outcome="done", seconds=round(time.monotonic() - self._start, 3))
+
+    def spinner(self, title: str) -> AbstractContextManager[object]:
+        """An animation while a step runs, or its first line where there is no terminal for one alone."""
+        if self._console and not self._parallel:
+            return self._console.status(mask(title))
+        self.print(f"… {title}")
+        return nullcontext()
+
+    def write(self, event: str, **fields: object) -> None:
+        if self._journal:
+            self._journal.write(event, **fields)
+
+    def print(self, text: str, style: str = "") -> None:
+        if self._console:
+            self._console.print("  " + mask(text), style=style, markup=False, highlight=False)
+        else:
+            print("  " + mask(text), file=sys.stderr, flush=True)
+
+
+class AgentStory:
+    """What happens to one agent."""
+
+    def __init__(self, story: Story, agent: str, prefix: str) -> None:
+        self._story = story
+        self._agent = agent
+        self._prefix = prefix
+
+    def say(self, text: str) -> None:
+        """Tell something that is not a step."""
+        self._story.print(f"{self._prefix}{text}", "dim")
+
+    def journal(self, event: str, **fields: object) -> None:
+        """Write something down that is not told."""
+        self._story.write(event, agent=self._agent, **fields)
+
+    @contextmanager
+    def step(self, step_id: str, title: str) -> Iterator[None]:
+        """Do one step: told when it begins, timed when it ends, and named when it fails."""
+        start = time.monotonic()
+        self.journal("begin", id=step_id, title=title)
+        told = f"{self._prefix}{title}"
+        try:
+            with self._story.spinner(told):
+                yield
+        except BaseException as error:
+            self.journal("failed", id=step_id, error=str(error) or type(error).__name__)
+            self._story.print(f"✗ {told}", "red")
+            raise
+        seconds = time.monotonic() - start
+        self.journal("done", id=step_id, seconds=round(seconds, 3))
+        self._story.print(f"✓ {told}  {seconds:.1f} s", "green")
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True)

@@ -1,0 +1,58 @@
+"""What configures a machine: files named by their content. Secrets travel beside it, never in it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from paddock.runtimes import envfile
+from paddock.secret import Secret
+
+
+@dataclass(frozen=True)
+class BundleFile:
+    content: str
+    executable: bool = False
+
+    @property
+    def mode(self) -> int:
+        return 0o755 if self.executable else 0o644
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Files by their path below the generation's folder."""
+
+    files: Mapping[str, BundleFile]
+
+    @property
+    def id(self) -> str:
+        """Names the bundle by what is in it."""
+        digest = hashlib.sha256()
+        for path, file in sorted(self.files.items()):
+            digest.update(f"{path}\0{file.mode:o}\0{len(file.content)}\0{file.content}\0".encode())
+        return digest.hexdigest()[:12]
+
+    def archive(self, secrets: Mapping[str, Secret]) -> bytes:
+        """The bundle below ``generation/`` and the secrets as ``secrets.env``, as a tar."""
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as tar:
+            for path, file in sorted(self.files.items()):
+                _add(tar, f"generation/{path}", file.content, file.mode)
+            _add(tar, "secrets.env", envfile.dump(secrets), 0o600)
+        return buffer.getvalue()
+
+
+def secrets_digest(secrets: Mapping[str, Secret]) -> str:
+    """What ``sha256sum`` says of the secrets on the machine; compared in memory, written nowhere."""
+    return hashlib.sha256(envfile.dump(secrets).encode()).hexdigest()
+
+
+def _add(tar: tarfile.TarFile, name: str, content: str, mode: int) -> None:
+    data = content.encode()
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(data), mode
+    tar.addfile(entry, io.BytesIO(data))

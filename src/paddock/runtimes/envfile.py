@@ -1,0 +1,33 @@
+"""Environment files as systemd reads them: ``NAME="value"``, one a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from paddock.secret import Secret
+
+_SPECIAL: Final = re.compile(r'([\\"`$])')
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+def quote(value: str) -> str:
+    """Return the value in double quotes, with what systemd and a shell treat specially escaped."""
+    return '"' + _SPECIAL.sub(r"\\\1", value) + '"'
+
+
+def dump(values: Mapping[str, Secret]) -> str:
+    """Return the text of an environment file."""
+    return "".join(f"{name}={quote(value.reveal())}\n" for name, value in sorted(values.items()))
+
+
+def parse(text: str) -> dict[str, Secret]:
+    """Return the values of a text that ``dump`` made, or of plain ``NAME=value`` lines."""
+    values: dict[str, Secret] = {}
+    for line in text.splitlines():
+        name, _, value = line.partition("=")
+        if value[:1] == '"':
+            value = _ESCAPED.sub(r"\1", value[1:-1])
+        values[name] = Secret(value)
+    return values

@@ -1,0 +1,1 @@
+"""Children of ``paddock run`` in the foreground: for machines without systemd or root."""

@@ -1,0 +1,8 @@
+# apply.sh ROOT ID: puts the bundle from stdin in force. What runs keeps running until `paddock run` starts anew.
+root=$1 id=$2
+receive
+claim_state
+for folder in $DIRECTORIES; do
+    mkdir -p "$HOME_DIR/$folder"
+done
+put_in_force

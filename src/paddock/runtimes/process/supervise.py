@@ -1,0 +1,151 @@
+"""``paddock run``: holds the lease and keeps an agent's processes alive until it is told to stop."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from paddock.errors import PaddockError
+from paddock.recipes.workload import Paths, Process
+from paddock.runtimes import envfile
+from paddock.runtimes.process.runtime import processes
+from paddock.secret import Secret
+
+_RESTART_SECONDS: Final = 5.0
+
+
+class _Fatal(Exception):
+    """A process ended in a way that a restart does not mend."""
+
+
+class LeaseHeld(PaddockError):
+    """Another process may be writing to this state."""
+
+
+@contextmanager
+def lease(state: Path) -> Iterator[int]:
+    """Hold the kernel's lock on the state; yields its file descriptor."""
+    with (state / ".paddock/lease").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = (state / ".paddock/holder").read_text().strip()
+            raise LeaseHeld(f"the state in {state} is held by {holder}", hint="end that one first") from None
+        since = datetime.now(UTC).strftime("%FT%TZ")
+        (state / ".paddock/holder").write_text(f"process {os.getpid()} on {os.uname().nodename} since {since}\n")
+        yield lock.fileno()
+
+
+@dataclass
+class _Child:
+    process: Process
+    running: subprocess.Popen[bytes] | None = None
+    start_at: float = 0.0  # when to start it next
+
+
+def supervise(paths: Paths, log: Path, story: Callable[[str], None]) -> None:
+    """Run the agent until SIGINT or SIGTERM, restarting what ends; returns when all of it has ended."""
+    etc = Path(paths.etc)
+    stop = _StopSignal()
+    with lease(Path(paths.state)) as descriptor, log.open("ab") as output, stop.listening():
+        story(f"Ctrl-C ends the agent; its log is {log}")
+        environment = _environment(etc)
+        children = [_Child(process) for process in processes(etc)]
+        try:
+            while not stop.asked:
+                for child in children:
+                    _tend(child, environment, output.fileno(), descriptor, story)
+                time.sleep(0.1)
+        except _Fatal as fatal:
+            last = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+            raise PaddockError(f"{fatal}; the end of its log:\n{last}", hint=f"the whole log is {log}") from None
+        finally:
+            _end(children, story)
+
+
+class _StopSignal:
+    asked = False
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _ask(self, _number: int, _frame: object) -> None:
+        self.asked = True
+
+
+def _environment(etc: Path) -> dict[str, Secret]:
+    files = (etc.parent / "secrets.env", etc.parent / "generated.env")
+    return {name: value for file in files for name, value in envfile.parse(file.read_text()).items()}
+
+
+def _tend(
+    child: _Child,
+    secrets: Mapping[str, Secret],
+    output: int,
+    lease_descriptor: int,
+    story: Callable[[str], None],
+) -> None:
+    process = child.process
+    if child.running is None:
+        if time.monotonic() >= child.start_at:
+            child.running = _start(process, secrets, output, lease_descriptor)
+            story(f"{process.name} runs as process {child.running.pid}")
+        return
+    code = child.running.poll()
+    if code is None:
+        return
+    child.running = None
+    if code in process.fatal_exits:
+        raise _Fatal(f"{process.name} ended with code {code}, which no restart would mend")
+    story(f"{process.name} ended with code {code}; it starts again in {_RESTART_SECONDS:.0f} s")
+    child.start_at = time.monotonic() + _RESTART_SECONDS
+
+
+def _start(
+    process: Process, secrets: Mapping[str, Secret], output: int, lease_descriptor: int
+) -> subprocess.Popen[bytes]:
+    environment = {
+        **{name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "TZ", "TMPDIR")},
+        **process.environment,
+        **{name: value.reveal() for name, value in secrets.items()},
+    }
+    return subprocess.Popen(
+        # When `paddock run` dies, however it dies, the kernel asks its children to end. Until they have, their copy of
+        # the descriptor keeps the lease held, so that no second writer starts beside them.
+        ["setpriv", "--pdeathsig", "TERM", *process.argv],
+        cwd=process.directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=(lease_descriptor,),
+        umask=0o077,
+    )
+
+
+def _end(children: list[_Child], story: Callable[[str], None]) -> None:
+    running = [(child.process, child.running) for child in children if child.running is not None]
+    for _, popen in running:
+        popen.terminate()
+    for process, popen in running:
+        try:
+            popen.wait(process.stop_seconds)
+        except subprocess.TimeoutExpired:
+            story(f"{process.name} did not end within {process.stop_seconds} s and is killed")
+            popen.kill()
+            popen.wait()

@@ -1,0 +1,70 @@
+# Shared by the runtimes' apply scripts: takes a tar of generation/ and secrets.env from stdin, below $root.
+# Every step can be cut off at any point and done again.
+set -eu
+umask 077
+
+fail() {
+    echo "$2" >&2
+    exit "$1"
+}
+
+receive() {
+    (umask 022 && mkdir -p "$root")
+    rm -rf "$root/incoming"
+    mkdir "$root/incoming"
+    tar -xf - -C "$root/incoming"
+    find "$root/incoming/generation" -type d -exec chmod 755 {} +
+    . "$root/incoming/generation/bundle.env"
+}
+
+# The state says whose it is. Only an empty one is claimed, and only where it really is the state: a volume that is
+# not mounted would look empty too.
+claim_state() {
+    [ -z "$MOUNTED" ] || mountpoint -q "$STATE" || fail 78 "the state volume is not mounted at $STATE"
+    (umask 022 && mkdir -p "${STATE%/*}")
+    mkdir -p "$STATE"
+    if [ -e "$STATE/.paddock/identity" ]; then
+        grep -qx "agent=$AGENT" "$STATE/.paddock/identity" ||
+            fail 78 "$STATE is the state of another agent ($(grep agent= "$STATE/.paddock/identity"))"
+        return 0
+    fi
+    for found in "$STATE"/* "$STATE"/.[!.]*; do
+        case "$found" in
+            */lost+found | */.paddock) ;;
+            *) [ ! -e "$found" ] || fail 78 "$STATE holds files but no mark of Paddock; it is left alone" ;;
+        esac
+    done
+    mkdir -p "$STATE/.paddock"
+    printf 'agent=%s\nid=%s\n' "$AGENT" "$(cat /proc/sys/kernel/random/uuid)" >"$STATE/.paddock/identity.new"
+    sync "$STATE/.paddock/identity.new"
+    mv "$STATE/.paddock/identity.new" "$STATE/.paddock/identity"
+}
+
+# Sets changed=yes when the secrets or the generation in force are not the ones that came.
+put_in_force() {
+    changed=
+    touch "$root/generated.env"
+    for name in $GENERATED; do
+        grep -q "^$name=" "$root/generated.env" ||
+            echo "$name=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >>"$root/generated.env"
+    done
+    chmod 400 "$root/incoming/secrets.env"
+    cmp -s "$root/incoming/secrets.env" "$root/secrets.env" || changed=yes
+    mv "$root/incoming/secrets.env" "$root/secrets.env"
+    [ -d "$root/$id" ] || mv "$root/incoming/generation" "$root/$id"
+    rm -rf "$root/incoming"
+    before=$(readlink "$root/current" || true)
+    if [ "$before" != "$id" ]; then
+        changed=yes
+        [ -z "$before" ] || ln -sfn "$before" "$root/previous"
+        ln -sfn "$id" "$root/current.new"
+        mv -T "$root/current.new" "$root/current"
+    fi
+    for old in "$root"/*/bundle.env; do
+        old=${old%/bundle.env}
+        case "${old##*/}" in
+            "$id" | current | previous | "$(readlink "$root/previous" || true)") ;;
+            *) rm -rf "$old" ;;
+        esac
+    done
+}

@@ -1,0 +1,1 @@
+"""systemd supervises: units, users and directories as its own declarative files."""

@@ -1,0 +1,277 @@
+"""A stand-in for a language model, behind an OpenAI-compatible API.
+
+It shows whether an agent's memory survived, so it has none of its own: every answer follows from the text of
+the one request it answers. Told `Remember: X`, it calls the agent's `memory` tool with X. Asked about a
+subject, it quotes the memory section that the agent put into the system prompt, and nothing else: neither the
+question nor the rest of the conversation can make it look as if something had been remembered.
+
+    python -m paddock.sandbox.model --host 127.0.0.1 --port 0 --key sk-stand-in
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import hmac
+import json
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+MODEL: Final = "stand-in"
+UNKNOWN: Final = "I do not know."
+LARGEST_REQUEST: Final = 32 * 1024 * 1024
+
+# Hermes fences each memory block: a line of ═, a title, a line of ═, then entries with a lone § between them
+# (hermes-agent 0.19.0, tools/memory_tool.py, MemoryStore._render_block). The next part follows a blank line.
+_SECTION: Final = re.compile(
+    r"^═{8,}\n(?:MEMORY|USER PROFILE)\b.*\n═{8,}\n(.*?)(?=\n[ \t]*\n|\n═{8,}|\Z)", re.MULTILINE | re.DOTALL
+)
+_REMEMBER: Final = re.compile(r"^\s*(?:please,?\s+)?remember(?:\s*:\s*|\s+that\s+)(\S.*)$", re.I | re.M)
+_QUESTION: Final = re.compile(
+    r"^\s*(?:what(?:'s|\s+is|\s+are|\s+was|\s+were)|who(?:'s|\s+is)|where(?:'s|\s+is)|when(?:'s|\s+is)"
+    r"|(?:what\s+)?do\s+you\s+(?:remember|know)(?:\s+about)?)\s+(\S.*?)\s*\?",
+    re.I | re.M,
+)
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n(?:\s*§\s*\n)?")
+_WORD: Final = re.compile(r"\w+")
+_FILLERS: Final = frozenset(
+    _WORD.findall("a about an for from her his in its me my of on our that the their this those to with your")
+)
+
+_INSTRUCTING: Final = ("system", "developer")
+
+Json = dict[str, Any]
+
+
+def answer(request: Mapping[str, Any]) -> Json:
+    """The `chat.completion` for a request: the same request always gets the same answer."""
+    digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+    message, finish = _reply(request, call_id=f"call_{digest[:24]}")
+    asked = sum(len(_text(m.get("content"))) for m in _messages(request)) // 4
+    said = len(json.dumps(message)) // 4
+    return {
+        "id": f"chatcmpl-{digest[:24]}",
+        "object": "chat.completion",
+        "created": 0,
+        "model": str(request.get("model") or MODEL),
+        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
+        "usage": {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said},
+    }
+
+
+def chunks(completion: Json, *, usage: bool) -> Iterator[Json]:
+    """The same completion as the chunks of a stream, closed by its usage where the client asked for it."""
+    choice = completion["choices"][0]
+    delta = {key: value for key, value in choice["message"].items() if value is not None}
+    if calls := delta.get("tool_calls"):
+        delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls)]
+    head = {key: completion[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    yield head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    yield head | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+    if usage:
+        yield head | {"choices": [], "usage": completion["usage"]}
+
+
+def _reply(request: Mapping[str, Any], *, call_id: str) -> tuple[Json, str]:
+    messages = _messages(request)
+    last = max((i for i, m in enumerate(messages) if m.get("role") == "user"), default=-1)
+    prompt = _text(messages[last].get("content")).strip() if last >= 0 else ""
+    if fact := _REMEMBER.search(prompt):
+        content = fact[1].strip()
+        result = _memory_result(messages[last + 1 :])
+        if result is not None:
+            return _said(_confirmation(content, result))
+        if "memory" not in _tools_offered(request):
+            return _said("I cannot remember that: no memory tool was offered.")
+        arguments = {"action": "add", "target": "memory", "content": content}
+        call = {"name": "memory", "arguments": json.dumps(arguments, ensure_ascii=False)}
+        calls = [{"id": call_id, "type": "function", "function": call}]
+        return {"role": "assistant", "content": None, "tool_calls": calls}, "tool_calls"
+    if question := _QUESTION.search(prompt):
+        return _said(_recall(question[1], messages) or UNKNOWN)
+    return _said(f"ok: {prompt}")
+
+
+def _said(text: str) -> tuple[Json, str]:
+    return {"role": "assistant", "content": text}, "stop"
+
+
+def _recall(subject: str, messages: Sequence[Json]) -> str | None:
+    """The newest remembered sentence that has every word of the subject."""
+    wanted = _words(subject) - _FILLERS
+    system = "\n\n".join(_text(m.get("content")) for m in messages if m.get("role") in _INSTRUCTING)
+    sentences = [s.strip() for section in _SECTION.findall(system) for s in _SENTENCE.split(section)]
+    return next((s for s in reversed(sentences) if wanted and wanted <= _words(s)), None)
+
+
+def _confirmation(content: str, result: str) -> str:
+    try:
+        told = json.loads(result)
+    except ValueError:
+        told = None
+    match told:
+        case {"success": True, "staged": True}:
+            return f"It is not stored yet, it waits for approval: {content}"
+        case {"success": True}:
+            return f"I will remember: {content}"
+        case {"error": str(error)}:
+            return f"I could not remember that: {error}"
+        case _:
+            return f"I could not remember that: {result}"
+
+
+def _memory_result(since: Sequence[Json]) -> str | None:
+    """What the memory tool said last in these messages, or None where it has not been called."""
+    called = {
+        call.get("id")
+        for message in since
+        for call in message.get("tool_calls") or ()
+        if call.get("function", {}).get("name") == "memory"
+    }
+    results = [m for m in since if m.get("role") == "tool" and m.get("tool_call_id") in called]
+    return _text(results[-1].get("content")) if results else None
+
+
+def _tools_offered(request: Mapping[str, Any]) -> set[str]:
+    return {str(tool.get("function", {}).get("name")) for tool in request.get("tools") or ()}
+
+
+def _messages(request: Mapping[str, Any]) -> Sequence[Json]:
+    return [message for message in request.get("messages") or () if isinstance(message, dict)]
+
+
+def _text(content: object) -> str:
+    """A message's text: a plain string, or the text parts of a list."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part)
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.lower()))
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes: without this each answer waits 40 ms
+    server: _Server
+
+    def do_GET(self) -> None:
+        if self._refused():
+            return
+        models = [{"id": MODEL, "object": "model", "created": 0, "owned_by": "paddock"}]
+        if self.path.partition("?")[0] == "/v1/models":
+            self._send(200, {"object": "list", "data": models})
+        else:
+            self._send_error(404, f"Unknown path {self.path}.", "not_found")
+
+    def do_POST(self) -> None:
+        # The body is read before anything is refused: what is left of it would be taken for the next request.
+        size = self.headers.get("Content-Length", "")
+        if not size.isdecimal() or int(size) > LARGEST_REQUEST:
+            self.close_connection = True
+            self._send_error(400, "A Content-Length within reason is required.", "bad_request")
+            return
+        body = self.rfile.read(int(size))
+        if self._refused():
+            return
+        if self.path != "/v1/chat/completions":
+            self._send_error(404, f"Unknown path {self.path}.", "not_found")
+            return
+        try:
+            request = json.loads(body)
+        except ValueError:
+            request = None
+        if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
+            self._send_error(400, "The body must be a JSON object with a list of messages.", "bad_request")
+            return
+        completion = answer(request) | {"created": int(time.time())}
+        if request.get("stream"):
+            options = request.get("stream_options") or {}
+            self._stream(chunks(completion, usage=bool(options.get("include_usage"))))
+        else:
+            self._send(200, completion)
+
+    def _refused(self) -> bool:
+        key = self.server.key
+        sent = self.headers.get("Authorization", "")
+        if key is None or hmac.compare_digest(sent.encode(), f"Bearer {key}".encode()):
+            return False
+        self._send_error(401, "Incorrect API key provided.", "invalid_api_key")
+        return True
+
+    def _send(self, status: int, body: Json) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _send_error(self, status: int, message: str, code: str) -> None:
+        error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
+        self._send(status, {"error": error})
+
+    def _stream(self, parts: Iterator[Json]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for part in parts:
+            self.wfile.write(b"data: " + json.dumps(part).encode() + b"\n\n")
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Nothing: prompts and who asked them are nobody's business."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], key: str | None) -> None:
+        self.key = key
+        super().__init__(address, _Handler)
+
+
+@contextlib.contextmanager
+def serve(host: str = "127.0.0.1", port: int = 0, key: str | None = None) -> Iterator[str]:
+    """Serve in the background while the context is open; gives the base URL, which ends in `/v1`."""
+    with _Server((host, port), key) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://{host}:{server.server_address[1]}/v1"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m paddock.sandbox.model", description="A stand-in model.")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any free one)")
+    parser.add_argument("--key", help="the bearer key a client must send (default: none is asked for)")
+    args = parser.parse_args(argv)
+    # Blocked before the server's threads exist: they inherit it, and sigwait below is the one receiver.
+    signals = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        with serve(args.host, args.port, args.key) as url:
+            print(json.dumps({"url": url}), flush=True)
+            signal.sigwait(signals)
+    except OSError as error:
+        print(f"cannot listen on {args.host}:{args.port}: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The file: its models, how it is loaded, its sizes and its secrets."""

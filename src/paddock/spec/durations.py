@@ -1,0 +1,49 @@
+"""Durations as people write them: ``500ms``, ``5s``, ``2m``, ``1h``."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, Self
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.ASCII)
+_LONGEST: Final = 366 * 86400.0
+
+
+class Duration(float):
+    """A number of seconds that is written and shown with a unit."""
+
+    @classmethod
+    def parse(cls, text: object) -> Self:
+        """Return the duration a text like ``5s`` means."""
+        if isinstance(text, cls):
+            return text
+        match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None
+        if match is None:
+            raise ValueError("a duration needs a number and a unit, like 500ms, 5s, 2m or 1h")
+        duration = cls(float(match[1]) * _UNITS[match[2]])
+        if not 0 < duration <= _LONGEST:
+            raise ValueError("a duration must be longer than 0 and at most 366d")
+        return duration
+
+    @property
+    def seconds(self) -> float:
+        return float(self)
+
+    def __str__(self) -> str:
+        for unit in ("d", "h", "m", "s"):
+            if self >= _UNITS[unit] and self % _UNITS[unit] == 0:
+                return f"{self / _UNITS[unit]:g}{unit}"
+        return f"{round(self * 1000, 3):g}ms"
+
+    __repr__ = __str__
+
+
+DurationField = Annotated[
+    Duration,
+    PlainValidator(Duration.parse),
+    PlainSerializer(str, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*(ms|s|m|h|d)\s*$", "examples": ["5s", "2m"]}),
+]

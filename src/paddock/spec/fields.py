@@ -1,0 +1,94 @@
+"""What the parts of the file are made of: the closed model, and the values several parts share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+
+class Model(BaseModel):
+    """A part of the file: frozen, and closed to unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+
+
+# What a pattern means, for messages: nobody should have to read a regular expression.
+PATTERNS: Final[dict[str, str]] = {}
+
+
+def worded(pattern: str, words: str) -> str:
+    """Return the pattern, and remember how to say it."""
+    PATTERNS[pattern] = words
+    return pattern
+
+
+def shorthand(key: str, *forms: type, example: str) -> BeforeValidator:
+    """A part that may also be written as one value of these forms, which stands for ``{key: value}``."""
+
+    def expand(value: Any) -> Any:
+        if isinstance(value, dict | BaseModel):
+            return value
+        # True is an int to Python, and not a number to anyone else.
+        if isinstance(value, forms) and (bool in forms or not isinstance(value, bool)):
+            return {key: value}
+        raise ValueError(f"write it like {example}")
+
+    return BeforeValidator(expand, json_schema_input_type=Any)
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or ".." in path.split("/"):
+        raise ValueError("must be an absolute path without ..")
+    return path.rstrip("/") or "/"
+
+
+def _below(path: str) -> str:
+    parts = path.split("/")
+    if path.startswith("/") or not path.strip() or any(part in {"", ".", ".."} for part in parts):
+        raise ValueError("must be a relative path that stays below its folder")
+    return path
+
+
+Name = Annotated[
+    str,
+    Field(
+        pattern=worded(
+            r"^[a-z][a-z0-9-]{0,30}$", "a name: lower case letters, digits and -, beginning with a letter, at most 31"
+        )
+    ),
+]
+Hostname = Annotated[
+    str,
+    Field(
+        pattern=worded(
+            r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$",
+            "a host name: letters, digits, - and dots",
+        )
+    ),
+]
+Tag = Annotated[
+    str,
+    Field(
+        pattern=worded(r"^[a-z0-9_][a-z0-9_+.-]*$", "a tag as Proxmox takes it: lower case letters, digits, _ + . -")
+    ),
+]
+Package = Annotated[
+    str,
+    Field(pattern=worded(r"^[a-z0-9][a-z0-9+.-]+$", "the name of a Debian package: lower case letters, digits, + . -")),
+]
+Version = Annotated[
+    str,
+    Field(pattern=worded(r"^\d+(\.\d+)*$", "a version: numbers with dots, like 0.19.0 (quote it if it has one dot)")),
+]
+Url = Annotated[
+    str, Field(pattern=worded(r"^https?://[^/\s@]+(/\S*)?$", "a URL without a password: http://host:port/path"))
+]
+VmId = Annotated[int, Field(ge=100, le=999_999_999)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+VolumeId = Annotated[str, Field(pattern=worded(r"^[A-Za-z][A-Za-z0-9_.-]*:\S+$", "a volume of Proxmox: storage:name"))]
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+RelativePath = Annotated[str, AfterValidator(_below)]
+LocalPath = Annotated[Path, Field(strict=False, description="a path on this machine")]
+Argv = Annotated[list[str], Field(min_length=1)]

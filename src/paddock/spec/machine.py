@@ -1,0 +1,199 @@
+"""What differs between shapes: the machine, the state, what is mounted, and the container."""
+
+from __future__ import annotations
+
+import ipaddress
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from paddock.spec.fields import (
+    AbsolutePath,
+    Hostname,
+    LocalPath,
+    Model,
+    Tag,
+    VmId,
+    VolumeId,
+    shorthand,
+    worded,
+)
+from paddock.spec.sizes import Size, SizeField, SizeOrZero
+
+
+class Feature(StrEnum):
+    NESTING = "nesting"
+    KEYCTL = "keyctl"
+    FUSE = "fuse"
+    MKNOD = "mknod"
+    FORCE_RW_SYS = "force_rw_sys"
+
+
+class NetSpec(Model):
+    """The machine's network card."""
+
+    address: str = Field("dhcp", description="dhcp, or an address with its prefix: 192.168.1.105/24")
+    gateway: str | None = Field(None, description="goes with an address")
+    bridge: str | None = Field(None, description="bridge or SDN vnet, instead of the place's")
+    vlan: int | None = Field(None, ge=1, le=4094, description="VLAN tag")
+    mtu: int | None = Field(None, ge=576, le=65535, description="without it the bridge's")
+    firewall: bool = Field(False, description="whether Proxmox' firewall filters this card")
+
+    @field_validator("address")
+    @classmethod
+    def _dhcp_or_interface(cls, value: str) -> str:
+        if value == "dhcp":
+            return value
+        try:
+            interface = ipaddress.ip_interface(value)
+        except ValueError:
+            raise ValueError("must be dhcp, or an address with its prefix, like 192.168.1.105/24") from None
+        network = interface.network
+        if "/" not in value or (interface.ip == network.network_address and network.num_addresses > 2):
+            raise ValueError("must be dhcp, or an address of a machine with its prefix, like 192.168.1.105/24")
+        return value
+
+    @field_validator("gateway")
+    @classmethod
+    def _ip(cls, value: str | None) -> str | None:
+        return value if value is None else ip_address(value)
+
+    @model_validator(mode="after")
+    def _gateway_is_near(self) -> Self:
+        if self.gateway is None:
+            return self
+        if self.address == "dhcp":
+            raise ValueError("a gateway goes with an address; DHCP brings its own")
+        if ipaddress.ip_address(self.gateway) not in ipaddress.ip_interface(self.address).network:
+            raise ValueError("the gateway is not in the network of the address")
+        return self
+
+
+def ip_address(value: str) -> str:
+    """Return the text if it is an IP address."""
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is not an IP address") from None
+    return value
+
+
+class DnsSpec(Model):
+    """Who resolves names on the machine; without it the node's resolvers do."""
+
+    servers: list[str] = Field(default_factory=list, description="addresses of name servers")
+    search: Hostname | None = Field(None, description="domain that short names are looked up in")
+
+    @field_validator("servers")
+    @classmethod
+    def _ips(cls, value: list[str]) -> list[str]:
+        return [ip_address(each) for each in value]
+
+
+class MachineSpec(Model):
+    """The machine the agent runs in; Paddock destroys and recreates it freely."""
+
+    vmid: VmId | None = Field(None, description="its number; without it the first free one")
+    hostname: Hostname | None = Field(None, description="without it the agent's name")
+    description: str | None = Field(None, description="text for the machine's notes, above Paddock's mark")
+    cores: int = Field(2, ge=1, le=8192, description="processor cores")
+    memory: SizeField = Field(Size.parse("2G"), description="memory")
+    swap: SizeOrZero = Field(Size.parse("512M"), description="swap; 0 for none")
+    disk: SizeField = Field(Size.parse("8G"), description="root disk; grows, never shrinks")
+    node: Hostname | None = Field(None, description="node of the cluster, instead of the place's")
+    storage: str | None = Field(None, description="storage of the root disk, instead of the place's")
+    net: Annotated[
+        NetSpec, shorthand("address", str, example="dhcp, 192.168.1.105/24 or {address: 192.168.1.105/24, gateway: …}")
+    ] = Field(NetSpec(), description="dhcp, an address with prefix, or a mapping")
+    dns: Annotated[DnsSpec, shorthand("servers", list, example="[1.1.1.1] or {servers: [1.1.1.1], search: lan}")] = (
+        Field(DnsSpec(), description="list of name servers, or a mapping")
+    )
+    features: list[Annotated[Feature, Field(strict=False)]] = Field(
+        default_factory=lambda: [Feature.NESTING],
+        description="what the container may do; a token can set nesting alone, the rest is a step for root",
+    )
+    start_on_boot: bool = Field(True, description="whether it starts with the node")
+    tags: list[Tag] = Field(default_factory=list, description="tags beside Paddock's own")
+
+
+class PetSpec(Model):
+    """The container that owns the state volume: protected, stopped, never destroyed."""
+
+    vmid: VmId | None = Field(None, description="its number; without it the first free one; may be shared by agents")
+    name: Hostname | None = Field(None, description="host name; without it the agent's name with -pet")
+    cores: int = Field(1, ge=1, le=8192, description="it never runs, but Proxmox wants a number")
+    memory: SizeField = Field(Size.parse("256M"), description="the same")
+    disk: SizeField = Field(Size.parse("2G"), description="its root disk; the base must fit")
+
+
+class StateSpec(Model):
+    """What the agent has learned: a volume owned by the pet, or a directory of a host."""
+
+    size: SizeField = Field(Size.parse("8G"), description="size of the volume; grows, never shrinks")
+    path: AbsolutePath | None = Field(
+        None, description="where it is on the machine; without it /var/lib/paddock/ and the agent's name"
+    )
+    backup: bool = Field(True, description="whether Proxmox' own backups of the pet include the volume")
+    storage: str | None = Field(None, description="storage of the volume, instead of the place's")
+    volume: VolumeId | None = Field(None, description="a volume the pet has already; without it Paddock's own")
+    pet: Annotated[PetSpec, shorthand("vmid", int, example="999 or {vmid: 999, name: pet-storage}")] = Field(
+        PetSpec(), description="vmid of the container that owns the volume, or a mapping"
+    )
+
+
+class MountSpec(Model):
+    """A directory of the host that the agent sees too."""
+
+    host: AbsolutePath = Field(description="directory on the node or host; it is never deleted")
+    path: AbsolutePath = Field(description="where the agent sees it")
+    read_only: bool = Field(False, description="whether the agent may only read it")
+
+    @field_validator("host", "path")
+    @classmethod
+    def _not_the_root(cls, value: str) -> str:
+        if value == "/":
+            raise ValueError("/ itself cannot be mounted")
+        return value
+
+
+Volume = Annotated[
+    str,
+    Field(
+        pattern=worded(
+            r"^[^:\s][^:]*:/[^:]*(:(ro|rw))?$",
+            "a volume: /on/the/machine:/in/the/container, and :ro if it is read-only",
+        )
+    ),
+]
+
+
+def _whole_number_too(value: Any) -> Any:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class ContainerSpec(Model):
+    """The container an engine (docker, podman) runs the agent in."""
+
+    image: str | None = Field(
+        None,
+        pattern=worded(r"^[a-z0-9][^\s@]*(@sha256:[0-9a-f]{64})?$", "an image: name:tag, or name@sha256:digest"),
+        description="name:tag or name@sha256:…; without it what the kind of agent brings",
+    )
+    archive: LocalPath | None = Field(None, description="image archive (docker save) instead of a registry")
+    volumes: list[Volume] = Field(default_factory=list, description="more volumes: machine:container or …:ro")
+    options: list[str] = Field(default_factory=list, description="more options of `docker create`, like --gpus, all")
+    shm_size: SizeField = Field(Size.parse("1G"), description="shared memory; browsers want 1G")
+    memory: SizeField | None = Field(None, description="limit; without it the machine's")
+    cpus: Annotated[float, BeforeValidator(_whole_number_too)] | None = Field(
+        None, gt=0, description="limit, like 2 or 1.5; without it the machine's"
+    )
+    data: SizeField | None = Field(None, description="a volume of its own for the engine's images, for overlay2 in LXC")
+    install: bool = Field(False, description="whether Paddock installs the engine from the distribution's packages")
+    sudo: bool = Field(False, description="whether the agent may become root inside the container")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if self.image is not None and self.archive is not None:
+            raise ValueError("image and archive are two origins of one image; keep one")
+        return self

@@ -1,0 +1,93 @@
+"""What the file can say and the other rooms do not carry out yet: told, never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from paddock.spec.models import Kind, RuntimeName, Spec
+
+Location = tuple[str, ...]
+
+# Keys of places and agents, with dots; a key stands for all below it. A room that learns one takes it out here.
+NOT_YET: Final = frozenset(
+    {
+        "proxmox.base.url",
+        "proxmox.ssh.root",
+        "proxmox.ssh.people",
+        "host.scope",
+        "machine.node",
+        "machine.features",
+        "state.path",
+        "state.volume",
+        "mounts",
+        "container",
+        "user.group",
+        "user.gid",
+        "user.create",
+        "working_directory",
+        "environment_files",
+        "documents",
+        "service",
+        "expose",
+        "verify.timeout",
+        "package",
+        "extras",
+        "config_file",
+        "connectors.api_server.cors_origins",
+        "connectors.api_server.model_name",
+        "connectors.telegram",
+        "connectors.discord",
+        "connectors.slack",
+        "gateway",
+        "mcp_servers",
+        "auth",
+        "dashboard",
+        "managed",
+        "browser",
+        "cli_on_path",
+    }
+)
+KINDS_NOT_YET: Final = frozenset({Kind.LITELLM})
+RUNTIMES_NOT_YET: Final = frozenset({RuntimeName.DOCKER, RuntimeName.PODMAN})
+
+
+def unsupported(spec: Spec) -> list[tuple[Location, str]]:
+    """Where in the file something is asked for that is not carried out yet, and the sentence that says so."""
+    found: list[tuple[Location, str]] = []
+    for name, place in spec.places.items():
+        found += [(("places", name, *path), _sentence(path)) for path in _not_yet(place)]
+    for name, agent in spec.agents.items():
+        at = ("agents", name)
+        if agent.kind in KINDS_NOT_YET:
+            found.append(((*at, "kind"), f"kind {agent.kind} is not carried out yet"))
+        if agent.runtime in RUNTIMES_NOT_YET:
+            found.append(((*at, "runtime"), f"runtime {agent.runtime} is not carried out yet"))
+        found += [((*at, *path), _sentence(path)) for path in _not_yet(agent)]
+    return found
+
+
+def _sentence(path: Location) -> str:
+    return f"{'.'.join(path)} is not carried out yet"
+
+
+def _not_yet(model: BaseModel) -> Iterator[Location]:
+    for path in _changed(model):
+        for length in range(1, len(path) + 1):
+            if ".".join(path[:length]) in NOT_YET:
+                yield path[:length]
+                break
+
+
+def _changed(model: BaseModel, above: Location = ()) -> Iterator[Location]:
+    """The keys that do not have their default value; of a part of the file, the keys in it."""
+    for name, field in type(model).model_fields.items():
+        value: Any = getattr(model, name)
+        default = field.get_default(call_default_factory=True) if not field.is_required() else None
+        if value == default:
+            continue
+        path = (*above, field.alias or name)
+        below = list(_changed(value, path)) if isinstance(value, BaseModel) else []
+        yield from below or [path]

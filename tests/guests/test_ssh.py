@@ -1,0 +1,65 @@
+"""What is asked of ssh, seen by a stand-in on PATH; the real one is driven by the live tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paddock.guests import Unreachable
+from paddock.guests.ssh import SshGuest
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIfake"
+
+
+@pytest.fixture
+def fake_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An ssh that writes down how it was called and does what SSH_DOES says."""
+    program = tmp_path / "bin/ssh"
+    program.parent.mkdir()
+    program.write_text(
+        "#!/bin/sh\n"
+        f'printf "%s\\n" "$@" > {tmp_path}/argv\n'
+        f'for word; do case $word in UserKnownHostsFile=*) cp "${{word#*=}}" {tmp_path}/known ;; esac; done\n'
+        'eval "$SSH_DOES"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("SSH_DOES", "cat")
+    return tmp_path
+
+
+def test_a_known_host_key_is_insisted_on_whatever_the_address(fake_ssh: Path) -> None:
+    guest = SshGuest("hermes", "192.0.2.7", key=Path("/k"), host_keys=(KEY, KEY + "2"))
+    result = guest.run(["sh", "-c", "echo 'a b'"], stdin=b"hello")
+    words = (fake_ssh / "argv").read_text().splitlines()
+    assert result.out == "hello"
+    assert {
+        "StrictHostKeyChecking=yes",
+        "HostKeyAlias=hermes",
+        "HostKeyAlgorithms=ssh-ed25519",
+        "BatchMode=yes",
+    } <= set(words)
+    assert (fake_ssh / "known").read_text() == f"hermes {KEY}\nhermes {KEY}2\n"
+    assert words[-1] == """sh -c 'echo '"'"'a b'"'"''"""
+    assert words[-3:-1] == ["192.0.2.7", "--"]
+
+
+def test_without_a_key_known_hosts_decides(fake_ssh: Path) -> None:
+    SshGuest("box", "192.0.2.7", user="admin", port=2222).run(["true"])
+    words = (fake_ssh / "argv").read_text().splitlines()
+    assert "StrictHostKeyChecking=yes" in words
+    assert not any(word.startswith("UserKnownHostsFile") for word in words)
+    assert words[words.index("-p") + 1] == "2222"
+    assert words[words.index("-l") + 1] == "admin"
+
+
+def test_what_ssh_itself_says_is_told(fake_ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_DOES", "echo 'Connection refused' >&2; exit 255")
+    with pytest.raises(Unreachable, match=r"box cannot be reached over ssh at 192\.0\.2\.7: Connection refused"):
+        SshGuest("box", "192.0.2.7").run(["true"])
+
+
+def test_a_failure_of_the_program_is_a_result(fake_ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_DOES", "exit 3")
+    assert SshGuest("box", "192.0.2.7").run(["false"]).code == 3

@@ -1,0 +1,23 @@
+"""A node in a box with real containers, and a stand-in model on its bridge, shared by the live tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from live.stage import Node
+from paddock.demo import lxc_stage, stage_folder
+
+
+@pytest.fixture(scope="session")
+def node() -> Iterator[Node]:
+    with stage_folder() as folder, lxc_stage(folder) as stage:
+        yield Node(stage)
+
+
+@pytest.fixture
+def agent(node: Node) -> Node:
+    """The node with hermes up on it."""
+    node.paddock("up")
+    return node

@@ -1,0 +1,103 @@
+"""What live tests use: a node as a person sees it, with the means to look behind the scenes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from paddock.demo import Stage
+from paddock.process import run
+
+
+@dataclass(frozen=True)
+class Node:
+    """The stage of a story, with the means to look behind the scenes."""
+
+    stage: Stage
+
+    def paddock(self, *words: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run a command as a person would; it must succeed, or must not."""
+        command = [sys.executable, "-m", "paddock", *words]
+        done = subprocess.run(
+            command,
+            cwd=self.stage.folder,
+            env=dict(self.stage.environment),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert (done.returncode != 0) is fails, done.stdout + done.stderr
+        return done
+
+    def ask(self, prompt: str) -> str:
+        return self.paddock("ask", "hermes", prompt).stdout.strip()
+
+    def status(self) -> dict[str, Any]:
+        return dict(json.loads(self.paddock("status", "--json").stdout)[0])
+
+    def shell(self, address: str, script: str) -> str:
+        """Run a script as root in a container, as a person with the key would."""
+        options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+        result = run(["ssh", *options, "-i", str(self.stage.folder / "id_ed25519"), f"root@{address}", script])
+        assert result.ok, result.err
+        return result.out
+
+    def machine(self, script: str) -> str:
+        """Run a script as root in the agent's machine."""
+        return self.shell(self.status()["address"], script)
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start a command in the background, silent."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "paddock", *words],
+            cwd=self.stage.folder,
+            env=dict(self.stage.environment),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    @property
+    def journals(self) -> Path:
+        return Path(self.stage.environment["XDG_STATE_HOME"]) / "paddock/runs"
+
+    def file(self) -> dict[str, Any]:
+        return dict(YAML(typ="safe").load(self.stage.folder / "paddock.yaml"))
+
+    def write(self, name: str, tree: dict[str, Any]) -> Path:
+        path = self.stage.folder / name
+        YAML(typ="safe").dump(tree, path)
+        return path
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def cut_off(node: Node, step: str, *words: str) -> None:
+    """Start a command and kill it, without any warning, as soon as it has begun a step."""
+    known = set(node.journals.glob("*"))
+    running = node.start(*words)
+    wait_for(lambda: any(_begun(path, step) for path in set(node.journals.glob("*")) - known), seconds=120)
+    running.kill()
+    assert running.wait() == -9, "it ended before it could be killed"
+
+
+def _begun(journal: Path, step: str) -> bool:
+    events = [json.loads(line) for line in journal.read_text().splitlines() if line.endswith("}")]
+    return any(event["event"] == "begin" and event["id"] == step for event in events)
+
+
+faults = pytest.mark.skipif("PADDOCK_FAULTS" not in os.environ, reason="a slow proof; ./test --faults runs it")

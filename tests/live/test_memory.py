@@ -1,0 +1,152 @@
+"""The promise itself: what an agent has learned survives its machine, and nothing else could have told."""
+
+from __future__ import annotations
+
+import pytest
+
+from live.stage import Node, faults, wait_for
+from paddock.demo import FACT, QUESTION
+from paddock.places.proxmox.client import Client
+from paddock.run import verbs
+from paddock.run.deployment import deployments
+from paddock.run.story import Story
+from paddock.spec.load import load
+
+pytestmark = pytest.mark.live
+
+RUNNING = "systemctl show -p MainPID,NRestarts,ExecMainStartTimestamp 'paddock-hermes-*'"
+
+
+def test_the_memory_survives_its_machine(agent: Node) -> None:
+    assert agent.ask(QUESTION) == "I do not know."
+    assert FACT in agent.ask(f"Remember: {FACT}")
+    agent.paddock("down")
+    assert agent.status()["status"] == "absent"
+    agent.paddock("up")
+    assert agent.ask(QUESTION) == FACT
+
+
+def test_a_second_up_writes_nothing_and_restarts_nothing(agent: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = agent.machine(RUNNING)
+    writes: list[str] = []
+    monkeypatch.setattr(Client, "send", lambda self, method, path, params=None: writes.append(f"{method} {path}"))
+    for name, value in agent.stage.environment.items():
+        monkeypatch.setenv(name, value)
+    with deployments(load(agent.stage.folder / "paddock.yaml"), [], Story()) as found:
+        assert verbs.up(found[0]) == "hermes: nothing to do, and healthy"
+    assert writes == []
+    assert agent.machine(RUNNING) == before
+
+
+def test_plan_after_up_is_empty(agent: Node) -> None:
+    assert agent.paddock("plan", "--exit-code").stdout == "hermes: nothing to do\n"
+
+
+def test_a_change_of_settings_restarts_the_agent_and_keeps_the_lease(agent: Node) -> None:
+    agent.ask(f"Remember: {FACT}")
+    before = dict.fromkeys(("gateway", "lease"), "")
+    for unit in before:
+        before[unit] = agent.machine(f"systemctl show -p MainPID --value paddock-hermes-{unit}")
+    tree = agent.file()
+    tree["agents"]["hermes"]["environment"] = {"GREETING": 'say "100%" for $5 \\o/'}
+    path = str(agent.write("changed.yaml", tree))
+    assert "(its configuration changed)" in agent.paddock("plan", "-f", path).stdout
+    agent.paddock("up", "-f", path)
+    pid = agent.machine("systemctl show -p MainPID --value paddock-hermes-gateway")
+    assert pid != before["gateway"]
+    assert agent.machine("systemctl show -p MainPID --value paddock-hermes-lease") == before["lease"]
+    environment = agent.machine(f"tr '\\0' '\\n' < /proc/{pid.strip()}/environ")
+    assert 'GREETING=say "100%" for $5 \\o/\n' in environment
+    assert agent.ask(QUESTION) == FACT
+
+
+def test_the_secret_is_where_it_belongs_and_nowhere_else(agent: Node) -> None:
+    key = agent.stage.environment["STANDIN_KEY"]
+    found = agent.machine(f"grep -rlF {key} /etc /opt/paddock /var/lib/paddock /run /var/log 2>/dev/null || true")
+    assert found.split() == ["/etc/paddock/hermes/secrets.env"]
+    assert agent.machine("stat -c '%a %U' /etc/paddock/hermes/secrets.env").strip() == "400 root"
+    for journal in agent.journals.glob("*"):
+        assert key not in journal.read_text()
+    assert key not in agent.machine("journalctl -q; systemctl show 'paddock-*'")
+
+
+def test_the_agent_can_neither_change_its_code_nor_its_lock(agent: Node) -> None:
+    tries = (
+        "touch /opt/paddock/hermes/x",
+        "touch /etc/paddock/hermes/current/hermes/config.yaml",
+        "rm /var/lib/paddock/hermes/.paddock/lease",
+        "mv /var/lib/paddock/hermes/.paddock /var/lib/paddock/hermes/away",
+        "cat /etc/paddock/hermes/secrets.env",
+    )
+    for attempt in tries:
+        said = agent.machine(
+            f"setpriv --reuid hermes --regid hermes --clear-groups {attempt} 2>&1 && echo DONE || true"
+        )
+        assert "Permission denied" in said or "Operation not permitted" in said, (attempt, said)
+
+
+def test_nothing_listens_beyond_loopback_but_ssh(agent: Node) -> None:
+    listening = agent.machine("ss -Hltn | awk '{print $4}'").split()
+    assert {each for each in listening if not each.startswith(("127.", "[::1]"))} <= {"0.0.0.0:22", "[::]:22", "*:22"}
+
+
+def test_the_unit_is_hardened(agent: Node) -> None:
+    last = agent.machine("systemd-analyze security --no-pager paddock-hermes-gateway.service").strip().splitlines()[-1]
+    assert float(last.rpartition(": ")[2].split()[0]) <= 2.5
+
+
+def test_a_killed_gateway_comes_back(agent: Node) -> None:
+    agent.machine("systemctl kill -s KILL paddock-hermes-gateway")
+    wait_for(lambda: agent.status()["health"] == "ok")
+
+
+def test_with_the_state_emptied_the_recall_fails(agent: Node) -> None:
+    agent.ask(f"Remember: {FACT}")
+    agent.machine(
+        "systemctl stop paddock-hermes-gateway && rm -r /var/lib/paddock/hermes/home/.hermes/memories/* && "
+        "systemctl start paddock-hermes-gateway"
+    )
+    wait_for(lambda: agent.status()["health"] == "ok")
+    assert agent.ask(QUESTION) == "I do not know."
+
+
+def test_a_model_that_refuses_the_key_is_a_clear_failure(agent: Node) -> None:
+    environment = {**agent.stage.environment, "STANDIN_KEY": "sk-the-wrong-one"}
+    wrong = Node(type(agent.stage)(agent.stage.folder, environment))
+    failure = wrong.paddock("up", fails=True).stderr
+    assert "does not answer a prompt" in failure
+    assert "401" in failure
+    assert "sk-the-wrong-one" not in failure
+    agent.paddock("up")
+    assert agent.ask("Say ok.") == "ok: Say ok."
+
+
+@pytest.mark.parametrize("step", ["cattle.clone", "cattle.start", "cattle.reach", "agent.configure", "agent.answer"])
+def test_killed_at_any_step_the_next_up_goes_on(agent: Node, step: str) -> None:
+    agent.ask(f"Remember: {FACT}")
+    agent.paddock("down")
+    cut_off(agent, step, "up")
+    agent.paddock("up")
+    assert agent.ask(QUESTION) == FACT
+    assert agent.paddock("plan").stdout == "hermes: nothing to do\n"
+
+
+@faults
+@pytest.mark.parametrize("step", ["cattle.stop", "cattle.detach", "cattle.destroy"])
+@pytest.mark.parametrize("then", ["up", "down"])
+def test_killed_in_down_either_way_goes_on(agent: Node, step: str, then: str) -> None:
+    agent.ask(f"Remember: {FACT}")
+    cut_off(agent, step, "down")
+    agent.paddock(then)
+    agent.paddock("up")
+    assert agent.ask(QUESTION) == FACT
+
+
+def test_killed_while_the_pet_is_made(node: Node) -> None:
+    tree = node.file()
+    tree["agents"] = {"second": tree["agents"]["hermes"]}
+    path = str(node.write("second.yaml", tree))
+    cut_off(node, "pet.create", "up", "-f", path)
+    node.paddock("up", "-f", path)
+    assert node.paddock("plan", "-f", path).stdout == "second: nothing to do\n"
+    node.paddock("down", "-f", path)

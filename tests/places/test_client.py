@@ -1,0 +1,167 @@
+"""The HTTP gate against a node that misbehaves in every way the facts tell of."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from paddock.errors import PaddockError
+from paddock.places.proxmox.client import Client, TaskFailed
+from paddock.places.proxmox.errors import (
+    AnswerLost,
+    ApiError,
+    BadParameters,
+    Exists,
+    Forbidden,
+    Locked,
+    Modified,
+    NoContainer,
+    NotRunning,
+    Protected,
+    Running,
+    Unauthorized,
+    api_error,
+)
+from paddock.secret import Secret
+
+UPID = "UPID:pve:0000011D:0008FA94:6AF915BD:vzcreate:105:ops@pve!auto:"
+
+
+def node(monkeypatch: pytest.MonkeyPatch, handler: Callable[[httpx.Request], httpx.Response]) -> Client:
+    """A client whose other end is a function."""
+    monkeypatch.setattr("paddock.places.proxmox.client.time.sleep", lambda _: None)
+    client = Client("https://node:8006", "pve", Secret("ops@pve!auto=canary-9"), ssl.create_default_context())
+    client._http._transport = httpx.MockTransport(handler)
+    return client
+
+
+def answers(*responses: httpx.Response | Exception) -> Callable[[httpx.Request], httpx.Response]:
+    """A node that gives these answers one after another."""
+    left = list(responses)
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        assert request.headers["Authorization"] == "PVEAPIToken=ops@pve!auto=canary-9"
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return handle
+
+
+def data(value: object) -> httpx.Response:
+    return httpx.Response(200, json={"data": value})
+
+
+def test_a_read_is_tried_again_while_the_node_cannot_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = httpx.ReadTimeout("slow")
+    client = node(monkeypatch, answers(lost, httpx.Response(596), httpx.Response(503), data("102")))
+    assert client.get("/cluster/nextid") == "102"
+
+
+def test_a_write_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for lost in (httpx.Response(596), httpx.Response(503), httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("cut")):
+        client = node(monkeypatch, answers(lost))
+        with pytest.raises(AnswerLost):
+            client.send("PUT", "/nodes/pve/lxc/105/config", {"cores": 2})
+
+
+def test_a_write_that_never_left_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = node(monkeypatch, answers(httpx.ConnectError("refused")))
+    with pytest.raises(PaddockError, match="does not answer") as caught:
+        client.send("POST", "/nodes/pve/lxc")
+    assert not isinstance(caught.value, AnswerLost)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (401, "Authentication failed!", Unauthorized),
+        (403, "Permission check failed (/vms/105, VM.Allocate)\n", Forbidden),
+        (400, "Parameter verification failed.\n", BadParameters),
+        (500, "Configuration file 'nodes/pve/lxc/105.conf' does not exist\n", NoContainer),
+        (500, "CT 105 already exists on node 'pve'\n", Exists),
+        (500, "detected modified configuration - file changed by other user? Try again.\n", Modified),
+        (500, "CT is locked (backup)\n", Locked),
+        (500, "can't lock file '/run/lock/lxc/pve-config-105.lock' - got timeout\n", Locked),
+        (500, "can't remove CT 999 - protection mode enabled\n", Protected),
+        (500, "CT 105 already running\n", Running),
+        (500, "CT 105 not running\n", NotRunning),
+        (500, "VM 105 not running\n", NotRunning),
+        (500, "something else\n", ApiError),
+    ],
+)
+def test_errors_are_told_apart_by_what_proxmox_says(status: int, message: str, kind: type[ApiError]) -> None:
+    assert type(api_error("GET /x", status, message, {})) is kind
+
+
+def test_errors_carry_what_proxmox_said_of_each_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {
+        "data": None,
+        "message": "Parameter verification failed.\n",
+        "errors": {"memory": "value must have a minimum value of 16"},
+    }
+    client = node(monkeypatch, answers(httpx.Response(400, json=body)))
+    with pytest.raises(ApiError) as caught:
+        client.send("POST", "/nodes/pve/lxc", {"memory": 1})
+    assert caught.value.errors == body["errors"]
+    assert "memory: value must have a minimum value of 16" in caught.value.message
+
+
+def test_a_missing_container_is_recognised_by_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"data": None, "message": "Configuration file 'nodes/pve/lxc/105.conf' does not exist\n"}
+    client = node(monkeypatch, answers(httpx.Response(500, json=body)))
+    with pytest.raises(NoContainer):
+        client.get("/nodes/pve/lxc/105/config")
+
+
+def test_a_refused_token_has_an_empty_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = node(monkeypatch, answers(httpx.Response(401)))
+    with pytest.raises(Unauthorized) as caught:
+        client.get("/version")
+    assert "check the token" in str(caught.value.hint)
+
+
+def test_a_delete_has_no_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(request: httpx.Request) -> httpx.Response:
+        assert request.content == b""
+        return data(None)
+
+    assert node(monkeypatch, handle).send("DELETE", "/nodes/pve/lxc/105") is None
+
+
+def test_a_task_that_ends_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = [data(UPID), data({"status": "running"}), data({"status": "stopped", "exitstatus": "OK"})]
+    assert node(monkeypatch, answers(*states)).task("POST", "/nodes/pve/lxc").warnings == ()
+
+
+def test_warnings_are_success_and_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = [{"n": 1, "t": "unpacking"}, {"n": 2, "t": "WARN: Systemd 252 detected. You may need to enable nesting."}]
+    states = [data(UPID), data({"status": "stopped", "exitstatus": "WARNINGS: 1"}), data(log)]
+    end = node(monkeypatch, answers(*states)).task("POST", "/nodes/pve/lxc")
+    assert end.warnings == ("WARN: Systemd 252 detected. You may need to enable nesting.",)
+
+
+def test_a_failed_task_tells_why_and_shows_the_end_of_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = [{"n": n, "t": f"line {n}"} for n in range(1, 20)]
+    states = [data(UPID), data({"status": "stopped", "exitstatus": "unable to create CT 105 - no space"}), data(log)]
+    with pytest.raises(TaskFailed) as caught:
+        node(monkeypatch, answers(*states)).task("POST", "/nodes/pve/lxc")
+    assert "unable to create CT 105 - no space" in caught.value.message
+    assert caught.value.message.endswith("line 19")
+
+
+def test_a_node_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = node(monkeypatch, answers(*[httpx.ConnectError("refused")] * 4))
+    with pytest.raises(PaddockError, match="https://node:8006 does not answer"):
+        client.get("/version")
+
+
+def test_an_untrusted_certificate_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = node(monkeypatch, answers(httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed")))
+    with pytest.raises(PaddockError, match="is not trusted") as caught:
+        client.get("/version")
+    assert "pve-root-ca.pem" in str(caught.value.hint)

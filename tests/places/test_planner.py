@@ -1,0 +1,78 @@
+"""Plans for a Proxmox node, as data: what was asked and seen in, steps out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cases import agrees, golden, read_case
+from paddock.places import MachinePlan, MachineWant, TemplateWant
+from paddock.places.proxmox.planner import NodePlanner
+from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
+from paddock.plan.step import Ref
+from paddock.spec.models import ProxmoxSpec, agent_from
+from paddock.spec.sizes import Size
+
+NODE = {
+    "url": "https://node:8006",
+    "node": "pve",
+    "token": {"env": "T"},
+    "storage": "local-lvm",
+    "base": "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst",
+    "ssh": {"key": "id"},
+}
+PLANNER = NodePlanner(ProxmoxSpec.model_validate(NODE), public_key="ssh-ed25519 AAAApublic paddock")
+
+
+@pytest.mark.parametrize("path", golden("plan/proxmox"))
+def test_plan(path: Path) -> None:
+    case = read_case(path)
+    agent = {"kind": "hermes", "version": "0.19.0", "place": "home", **case.get("agent", {})}
+    template = TemplateWant(case["template"], "hermes") if "template" in case else None
+    want = MachineWant("hermes", agent_from(agent), "/var/lib/paddock/hermes", template)
+    seen = _seen(case)
+    for verb in ("up", "down"):
+        if verb in case:
+            found = _as_data(PLANNER.up(want, seen) if verb == "up" else PLANNER.down(want, seen))
+            assert agrees(path, case, verb, found), found
+
+
+def _seen(case: dict[str, Any]) -> ProxmoxSeen:
+    containers = {
+        vmid: Container(
+            vmid,
+            entry.get("status", "stopped"),
+            entry["config"],
+            entry.get("address"),
+            frozenset(entry.get("pending", ())),
+        )
+        for vmid, entry in (case.get("seen") or {}).items()
+    }
+    room = {name: Size.parse(size) for name, size in case.get("room", {}).items()}
+    return ProxmoxSeen(containers, frozenset(containers) | frozenset(case.get("taken", ())), Room(**room))
+
+
+def _as_data(plan: MachinePlan) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "steps": [
+            {
+                "id": step.id,
+                "title": step.title,
+                "reason": step.reason,
+                "risk": step.risk.value,
+                type(step.action).__name__: {name: _plain(value) for name, value in vars(step.action).items()},
+            }
+            for step in plan.steps
+        ],
+        "refusals": [asdict(refusal) for refusal in plan.refusals],
+        "notes": list(plan.notes),
+        "furnished": plan.furnished,
+    }
+    return {key: value for key, value in data.items() if value}
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Ref | Size) else dict(value) if isinstance(value, dict) else value

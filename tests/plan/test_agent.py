@@ -1,0 +1,25 @@
+"""Plans for the inside of a machine, as data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cases import agrees, golden, read_case
+from paddock.plan import agent
+from paddock.plan.agent import AgentSeen, AgentWant
+
+
+@pytest.mark.parametrize("path", golden("plan/agent"))
+def test_plan(path: Path) -> None:
+    case = read_case(path)
+    want, seen = AgentWant(**case["want"]), AgentSeen.from_lines(case["seen"])
+    up = [f"{step.id} {step.risk}: {step.reason}" for step in agent.up("hermes", want, seen)]
+    down = [f"{step.id} {step.risk}: {step.reason}" for step in agent.down("hermes", seen)]
+    assert agrees(path, case, "up", up), up
+    assert agrees(path, case, "down", down), down
+
+
+def test_what_cannot_be_read_is_nothing() -> None:
+    assert AgentSeen.from_lines("") == AgentSeen()

@@ -1,0 +1,92 @@
+"""How Hermes' answers are judged; the bodies are the ones it really gave."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from paddock.errors import BadInput
+from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.workload import Answer, Probe
+from paddock.spec.models import HermesSpec
+
+AGENT = HermesSpec.model_validate({"kind": "hermes", "version": "0.19.0", "place": "home"})
+PROBES = Hermes().probes(AGENT, "Say ok.", "c1")
+HEALTH, PROMPT = cast(Probe, PROBES.health), cast(Probe, PROBES.prompt)
+
+
+def completion(content: str, finish: str, **more: Any) -> dict[str, Any]:
+    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": finish}
+    return {"id": "chatcmpl-1", "object": "chat.completion", "model": "hermes-agent", "choices": [choice], **more}
+
+
+FAILED = {"completed": False, "partial": False, "failed": True, "error": "HTTP 401", "error_code": "agent_error"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "ok", "evidence"),
+    [
+        (Answer(200, completion("ok: Say ok.", "stop")), True, "ok: Say ok."),
+        (
+            Answer(200, completion("HTTP 401: Incorrect API key provided.", "error", hermes=FAILED)),
+            False,
+            "HTTP 401: Inc",
+        ),
+        (Answer(200, completion("half an answ", "length")), False, "half an answ"),
+        (Answer(200, completion("  ", "stop")), False, "  "),
+        (Answer(500, {"error": {"message": "Unknown provider"}}), False, "the API answered 500: {'error'"),
+        (Answer(502, "Bad Gateway"), False, "the API answered 502: Bad Gateway"),
+        (Answer(200, {"choices": []}), False, "the API answered 200"),
+    ],
+)
+def test_a_prompt_is_answered_only_if_the_model_answered(answer: Answer, ok: bool, evidence: str) -> None:
+    verdict = PROMPT.judge(answer)
+    assert verdict.ok is ok
+    assert verdict.evidence.startswith(evidence)
+
+
+@pytest.mark.parametrize(
+    ("answer", "ok"),
+    [
+        (Answer(200, {"status": "ok", "platform": "hermes-agent", "version": "0.19.0"}), True),
+        (Answer(404, {"error": "not found"}), False),
+        (Answer(200, "<html>something else listens here</html>"), False),
+    ],
+)
+def test_health_is_hermes_own_answer(answer: Answer, ok: bool) -> None:
+    assert HEALTH.judge(answer).ok is ok
+
+
+def test_each_conversation_has_its_own_session() -> None:
+    assert PROMPT.request.headers == {"X-Hermes-Session-Id": "c1"}
+
+
+def test_a_version_without_a_lock_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"no lock for hermes-agent 9\.9") as caught:
+        Hermes().code(AGENT.model_copy(update={"version": "9.9"}))
+    assert caught.value.hint == "supported: 0.19.0"
+
+
+def test_every_package_of_the_lock_has_a_hash() -> None:
+    lock = Hermes().code(AGENT).lock
+    entries = [block for block in lock.split("\n\n") if block.strip()] or [lock]
+    pins = [line for line in lock.splitlines() if "==" in line and not line.lstrip().startswith("#")]
+    assert len(pins) > 50
+    assert all(line.rstrip().endswith("\\") for line in pins)
+    assert "sha256:" in entries[0]
+
+
+def test_settings_are_merged_and_the_file_wins() -> None:
+    agent = AGENT.model_copy(update={"settings": {"security": {"tirith_enabled": True}, "x": 1}})
+    workload = Hermes().workload(agent, _paths(), "/code")
+    config = next(file.content for file in workload.files if file.path == "hermes/config.yaml")
+    assert "tirith_enabled: true" in config
+    assert "allow_lazy_installs: false" in config
+    assert "x: 1" in config
+
+
+def _paths() -> Any:
+    from paddock.runtimes.systemd.runtime import Systemd
+
+    return Systemd().paths("hermes")

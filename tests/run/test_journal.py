@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from xml.etree import ElementTree
+
+import pytest
+
+from paddock.run.journal import Journal, PastRun, PastStep, folder, past_runs
+from paddock.run.story import Story
+from paddock.run.timeline import svg
+from paddock.run.timings import table
+from paddock.run.usual import usual_seconds
+from paddock.secret import MASK, Secret
+
+
+def test_a_run_is_told_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
+    journal = Journal("up")
+    story = Story(journal)
+    with story.run(), story.of("hermes").step("cattle.create", "create machine 105"):
+        pass
+    events = [json.loads(line) for line in journal.path.read_text().splitlines()]
+    assert [event["event"] for event in events] == ["run", "begin", "done", "end"]
+    run = PastRun.from_file(journal.path)
+    assert run is not None
+    assert (run.verb, run.outcome, [step.id for step in run.steps]) == ("up", "done", ["cattle.create"])
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "✓ create machine 105" in told.err
+
+
+def test_a_failed_step_is_named_and_masked(capsys: pytest.CaptureFixture[str]) -> None:
+    Secret("canary-value-10")
+    journal = Journal("up")
+    story = Story(journal)
+    with pytest.raises(ValueError, match="boom"), story.run(), story.of("hermes").step("x", "do it"):
+        raise ValueError("boom canary-value-10")
+    text = journal.path.read_text()
+    assert "canary-value-10" not in text
+    assert MASK in text
+    assert "✗ do it" in capsys.readouterr().err
+
+
+def test_a_run_that_was_cut_off_in_the_middle_of_a_line() -> None:
+    journal = Journal("up")
+    with Story(journal).of("hermes").step("x", "do it"):
+        pass
+    journal.close()
+    with journal.path.open("a") as file:
+        file.write('{"at": 1, "event": "beg')
+    run = PastRun.from_file(journal.path)
+    assert run is not None
+    assert run.outcome == "cut off"
+
+
+def test_timings_put_runs_side_by_side() -> None:
+    assert table([]) == "no run has changed anything yet"
+    for verb, phases in (("up", ["pet.create", "cattle.create"]), ("down", []), ("cycle", ["cattle.create"])):
+        story = Story(Journal(verb))
+        with story.run():
+            for phase in phases:
+                with story.of("hermes").step(phase, phase):
+                    pass
+    lines = table(past_runs(5)).splitlines()
+    assert lines[0].split()[:3] == ["agent", "phase", "up"]
+    assert [line.split()[1] for line in lines[1:3]] == ["pet.create", "cattle.create"]
+    assert len(lines[2].split()) == 4
+    assert lines[-1].split() == ["done", "done"]
+
+
+def test_journals_are_the_persons_own() -> None:
+    Journal("up")
+    assert folder().stat().st_mode & 0o077 == 0
+
+
+def test_usual_durations_are_medians() -> None:
+    def run(*seconds: float) -> PastRun:
+        return PastRun("up", datetime.now(UTC), "done", tuple(PastStep("a", "x", each) for each in seconds))
+
+    assert usual_seconds([run(1.0, 9.0), run(2.0)]) == {"x": 2.0}
+
+
+def test_a_timeline_is_a_picture_of_every_step() -> None:
+    steps = (PastStep("hermes", "cattle.clone", 0.3, 0.1), PastStep("hermes", "agent.answer", 2.0, 0.5))
+    picture = svg([PastRun("up", datetime.now(UTC), "done", steps)])
+    root = ElementTree.fromstring(picture)
+    bars = [node for node in root.iter() if node.tag.endswith("rect")][1:]
+    assert len(bars) == 2
+    assert float(bars[0].attrib["x"]) < float(bars[1].attrib["x"])
+    assert float(bars[0].attrib["width"]) < float(bars[1].attrib["width"])

@@ -1,0 +1,84 @@
+"""Whole bundles as people would read them on the machine, kept as files to review."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+
+import pytest
+
+from cases import DATA
+from paddock.recipes.hermes.recipe import Hermes
+from paddock.runtimes import Runtime
+from paddock.runtimes.bundle import Bundle, BundleFile, secrets_digest
+from paddock.runtimes.process.runtime import ForegroundProcess
+from paddock.runtimes.systemd.runtime import Systemd
+from paddock.secret import Secret
+from paddock.spec.models import HermesSpec
+
+AGENT = HermesSpec.model_validate(
+    {
+        "kind": "hermes",
+        "version": "0.19.0",
+        "place": "home",
+        "settings": {
+            "model": {"provider": "custom:litellm", "default": "gpt-5-mini"},
+            "providers": {"litellm": {"base_url": "http://192.0.2.22:4000/v1", "key_env": "LITELLM_API_KEY"}},
+            "security": {"tirith_enabled": True},
+        },
+        "environment": {"TZ": "Europe/Rome", "GREETING": 'say "100%" for $5 \\o/'},
+        "secrets": {"LITELLM_API_KEY": {"env": "LITELLM_API_KEY"}},
+    }
+)
+
+
+def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
+    code = f"{runtime.paths('hermes').code}/0123456789ab"
+    workload = Hermes().workload(AGENT, runtime.paths("hermes"), code)
+    return runtime.bundle("hermes", AGENT.user, workload, mounted=mounted)
+
+
+@pytest.mark.parametrize(
+    ("name", "runtime", "mounted"),
+    [
+        ("systemd-volume", Systemd(), True),
+        ("systemd-directory", Systemd(), False),
+        ("process", ForegroundProcess(), False),
+    ],
+)
+def test_bundle(name: str, runtime: Runtime, mounted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/home/someone/.local/share")
+    files = bundle_of(runtime, mounted=mounted).files
+    found = "".join(f"==> {path} {file.mode:o}\n{file.content}" for path, file in sorted(files.items()))
+    golden = DATA / "bundles" / f"{name}.txt"
+    if os.environ.get("PADDOCK_GOLDEN") == "write":
+        golden.write_text(found)
+    assert found == golden.read_text()
+
+
+def test_the_id_is_the_content() -> None:
+    one = Bundle({"a": BundleFile("x"), "b": BundleFile("y")})
+    same = Bundle({"b": BundleFile("y"), "a": BundleFile("x")})
+    others = [
+        Bundle({"a": BundleFile("x")}),
+        Bundle({"a": BundleFile("x"), "b": BundleFile("z")}),
+        Bundle({"a": BundleFile("x"), "b": BundleFile("y", executable=True)}),
+        Bundle({"a": BundleFile("x"), "c": BundleFile("y")}),
+    ]
+    assert one.id == same.id
+    assert one.id not in {other.id for other in others}
+
+
+def test_secrets_are_beside_the_bundle_and_not_in_it() -> None:
+    secrets = {"LITELLM_API_KEY": Secret("canary-value-11")}
+    bundle = bundle_of(Systemd(), mounted=True)
+    assert not any("canary" in file.content for file in bundle.files.values())
+    with tarfile.open(fileobj=io.BytesIO(bundle.archive(secrets))) as tar:
+        holders = [m.name for m in tar.getmembers() if b"canary" in (tar.extractfile(m) or io.BytesIO()).read()]
+        assert holders == ["secrets.env"]
+        assert tar.getmember("secrets.env").mode == 0o600
+
+
+def test_the_digest_tells_secrets_apart() -> None:
+    assert secrets_digest({"A": Secret("1")}) != secrets_digest({"A": Secret("2")})

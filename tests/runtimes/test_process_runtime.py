@@ -1,0 +1,188 @@
+"""The process runtime for real, with a toy workload: applied, observed, supervised, removed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from paddock.guests import expect
+from paddock.guests.local import LocalGuest
+from paddock.plan.agent import AgentSeen
+from paddock.process import CommandFailed
+from paddock.recipes.workload import File, Process, Workload
+from paddock.runtimes.bundle import Bundle
+from paddock.runtimes.process.runtime import ForegroundProcess
+from paddock.secret import Secret
+from paddock.spec.models import UserSpec
+
+RUNTIME = ForegroundProcess()
+GUEST = LocalGuest()
+
+
+def toy(script: str = "sleep 60", fatal: tuple[int, ...] = ()) -> Bundle:
+    home = RUNTIME.paths("toy").home
+    process = Process("main", ("sh", "-c", script), {"HOME": home}, home, stop_seconds=5, fatal_exits=fatal)
+    workload = Workload((process,), (File("note", "hello\n"),), ("work",), ("TOKEN",))
+    return RUNTIME.bundle("toy", UserSpec(name="toy"), workload, mounted=False)
+
+
+def apply(bundle: Bundle, **secrets: str) -> None:
+    archive = bundle.archive({name: Secret(value) for name, value in secrets.items()})
+    expect(GUEST, "applying", RUNTIME.apply("toy", bundle.id), stdin=archive)
+
+
+def observe() -> AgentSeen:
+    return AgentSeen.from_lines(expect(GUEST, "observing", RUNTIME.observe("toy", ())))
+
+
+@contextmanager
+def supervised(log: Path) -> Iterator[subprocess.Popen[str]]:
+    """`paddock run` without the deployment around it."""
+    program = (
+        "from pathlib import Path\n"
+        "from paddock.runtimes.process.runtime import ForegroundProcess\n"
+        "from paddock.runtimes.process.supervise import supervise\n"
+        f"supervise(ForegroundProcess().paths('toy'), Path({str(log)!r}), print)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def test_nothing_is_there_before() -> None:
+    assert observe() == AgentSeen()
+
+
+def test_applied_twice_it_is_the_same() -> None:
+    bundle = toy()
+    apply(bundle, KEY="canary")
+    first = observe()
+    apply(bundle, KEY="canary")
+    assert observe() == first
+    assert (first.generation, first.state_of) == (bundle.id, "toy")
+    etc = Path(RUNTIME.paths("toy").etc)
+    assert (etc / "note").read_text() == "hello\n"
+    assert (etc.parent / "secrets.env").stat().st_mode & 0o777 == 0o400
+    assert (Path(RUNTIME.paths("toy").home) / "work").is_dir()
+
+
+def test_a_generated_secret_is_made_once() -> None:
+    apply(toy())
+    file = Path(RUNTIME.paths("toy").etc).parent / "generated.env"
+    before = file.read_text()
+    apply(toy("sleep 61"))
+    assert file.read_text() == before
+    assert before.startswith("TOKEN=")
+    assert len(before.strip()) == len("TOKEN=") + 64
+
+
+def test_only_the_current_and_the_previous_generation_are_kept() -> None:
+    bundles = [toy(f"sleep {n}") for n in (60, 61, 62)]
+    for bundle in bundles:
+        apply(bundle)
+    root = Path(RUNTIME.paths("toy").etc).parent
+    assert not (root / bundles[0].id).exists()
+    assert (root / "current").readlink().name == bundles[2].id
+    assert (root / "previous").readlink().name == bundles[1].id
+
+
+def test_a_state_of_another_agent_is_left_alone() -> None:
+    identity = Path(RUNTIME.paths("toy").state) / ".paddock/identity"
+    identity.parent.mkdir(parents=True)
+    identity.write_text("agent=other\nid=1\n")
+    with pytest.raises(CommandFailed, match="state of another agent"):
+        apply(toy())
+    assert identity.read_text() == "agent=other\nid=1\n"
+
+
+def test_files_without_a_mark_are_left_alone() -> None:
+    state = Path(RUNTIME.paths("toy").state)
+    state.mkdir(parents=True)
+    (state / "diary").write_text("dear")
+    with pytest.raises(CommandFailed, match="holds files but no mark"):
+        apply(toy())
+    assert [path.name for path in state.iterdir()] == ["diary"]
+
+
+def test_a_claim_that_was_cut_off_is_finished() -> None:
+    (Path(RUNTIME.paths("toy").state) / ".paddock").mkdir(parents=True)
+    apply(toy())
+    assert observe().state_of == "toy"
+
+
+def test_remove_leaves_the_state() -> None:
+    apply(toy())
+    paths = RUNTIME.paths("toy")
+    (Path(paths.home) / "work/fact").write_text("7421")
+    expect(GUEST, "removing", RUNTIME.remove("toy"))
+    assert not observe().installed
+    assert (Path(paths.home) / "work/fact").read_text() == "7421"
+
+
+def test_it_runs_with_its_secrets_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    apply(toy('echo "$KEY/${#TOKEN}/$(cat "$HOME/../../etc/current/note")"; exec sleep 60'), KEY="canary-12")
+    with supervised(tmp_path / "log") as child:
+        wait_for(
+            lambda: "canary-12/64/hello" in (tmp_path / "log").read_text() if (tmp_path / "log").exists() else False
+        )
+        assert observe().active
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(10) == 0
+    assert not observe().active
+
+
+def test_what_ends_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply(toy("echo started; exit 3"))
+    with supervised(tmp_path / "log"):
+        wait_for(lambda: (tmp_path / "log").exists() and (tmp_path / "log").read_text().count("started") == 2)
+
+
+def test_a_fatal_end_is_not_repeated(tmp_path: Path) -> None:
+    apply(toy("echo the setting is wrong; exit 78", fatal=(78,)))
+    with supervised(tmp_path / "log") as child:
+        _, err = child.communicate(timeout=10)
+    assert "main ended with code 78" in err
+    assert "the setting is wrong" in err
+
+
+def test_a_second_one_is_told_who_holds_the_lease(tmp_path: Path) -> None:
+    apply(toy())
+    with supervised(tmp_path / "log") as first:
+        wait_for(lambda: observe().active)
+        with supervised(tmp_path / "log2") as second:
+            _, err = second.communicate(timeout=10)
+        assert f"is held by process {first.pid} on" in err
+        with pytest.raises(CommandFailed, match="the agent is running"):
+            expect(GUEST, "removing", RUNTIME.remove("toy"))
+
+
+def test_killed_without_warning_it_takes_its_children_along_and_frees_the_lease(tmp_path: Path) -> None:
+    apply(toy("echo $$; exec sleep 60"))
+    log = tmp_path / "log"
+    with supervised(log) as child:
+        wait_for(lambda: log.exists() and log.read_text().strip().isdigit())
+        grandchild = int(log.read_text())
+        child.kill()
+        wait_for(lambda: not Path(f"/proc/{grandchild}").exists() or _is_zombie(grandchild))
+        wait_for(lambda: not observe().active)
+
+
+def _is_zombie(pid: int) -> bool:
+    return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()

@@ -1,0 +1,213 @@
+"""The stand-in model: what it answers follows from the request alone."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from paddock.sandbox.model import UNKNOWN, answer, chunks, serve
+
+Json = dict[str, Any]
+
+FENCE = "═" * 46
+MEMORY_TOOL: Json = {"type": "function", "function": {"name": "memory", "parameters": {"type": "object"}}}
+STORED: Json = {"success": True, "done": True, "target": "memory", "message": "Entry added."}
+
+
+def memory(*entries: str) -> str:
+    """A system prompt as Hermes 0.19.0 writes it, with these entries in its memory section."""
+    title = "MEMORY (your personal notes) [1% — 43/2,200 chars]"
+    section = f"{FENCE}\n{title}\n{FENCE}\n" + "\n§\n".join(entries) + "\n\n" if entries else ""
+    return f"You are Hermes Agent. Save facts using the memory tool.\n\n{section}Conversation started: Sunday"
+
+
+def request(prompt: str, *then: Json, system: str = "", before: tuple[Json, ...] = ()) -> Json:
+    messages = [{"role": "system", "content": system or memory()}, *before, {"role": "user", "content": prompt}]
+    return {"model": "m", "messages": [*messages, *then], "tools": [MEMORY_TOOL]}
+
+
+def text(asked: Json) -> str:
+    choice = answer(asked)["choices"][0]
+    assert choice["finish_reason"] == "stop"
+    said = choice["message"]["content"]
+    assert isinstance(said, str)
+    return said
+
+
+def tool_turn(result: Json | str) -> tuple[Json, Json]:
+    """A memory call and the agent's answer to it, as they come back in the next request."""
+    function = {"name": "memory", "arguments": '{"action":"add"}'}
+    call = {"role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "function": function}]}
+    content = result if isinstance(result, str) else json.dumps(result)
+    return call, {"role": "tool", "name": "memory", "tool_call_id": "call_1", "content": content}
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "Remember: the gate code is 7421",
+        "remember that the gate code is 7421",
+        "Please remember that the gate code is 7421",
+        "Hello.\nRemember: the gate code is 7421",
+    ],
+)
+def test_calls_the_memory_tool_when_told_to_remember(prompt: str) -> None:
+    choice = answer(request(prompt))["choices"][0]
+    (call,) = choice["message"]["tool_calls"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert call["type"] == "function"
+    assert call["function"]["name"] == "memory"
+    wanted = {"action": "add", "target": "memory", "content": "the gate code is 7421"}
+    assert json.loads(call["function"]["arguments"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (STORED, "I will remember: the gate code is 7421"),
+        ({"success": False, "error": "Memory is full."}, "I could not remember that: Memory is full."),
+        ("Permission denied", "I could not remember that: Permission denied"),
+        (STORED | {"staged": True}, "It is not stored yet, it waits for approval: the gate code is 7421"),
+    ],
+)
+def test_confirms_only_what_the_tool_confirmed(result: Json | str, said: str) -> None:
+    assert text(request("Remember: the gate code is 7421", *tool_turn(result))) == said
+
+
+def test_an_earlier_tool_result_does_not_confirm_a_later_fact() -> None:
+    before = ({"role": "user", "content": "Remember: the sky is blue"}, *tool_turn(STORED))
+    asked = request("Remember: the gate code is 7421", before=before)
+    assert answer(asked)["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_says_so_where_no_memory_tool_is_offered() -> None:
+    asked = request("Remember: the gate code is 7421") | {"tools": []}
+    assert text(asked) == "I cannot remember that: no memory tool was offered."
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("What is the gate code?", "the gate code is 7421"),
+        ("What's the code of the gate?", "the gate code is 7421"),
+        ("What do you remember about the gate code?", "the gate code is 7421"),
+        ("Do you remember the gate code?", "the gate code is 7421"),
+        ("Who is Ada?", "Ada feeds the horses."),
+        ("What is the barn code?", UNKNOWN),
+        ("What is 7422?", UNKNOWN),
+        ("What is the?", UNKNOWN),
+    ],
+)
+def test_quotes_the_memory_section(question: str, said: str) -> None:
+    system = memory("Ada feeds the horses. Ben mends fences.", "the gate code is 7421")
+    assert text(request(question, system=system)) == said
+
+
+def test_the_newest_memory_wins() -> None:
+    system = memory("the gate code is 1111", "the gate code is 7421")
+    assert text(request("What is the gate code?", system=system)) == "the gate code is 7421"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        request("What is the gate code?"),
+        request("The gate code is 7421. What is the gate code?"),
+        request("What is the gate code 7421?"),
+        request("What is the gate code?", system=memory() + "\nThe gate code is 7421."),
+        request("What is the gate code?", system=memory("the sky is blue") + "\nThe gate code is 7421."),
+        request("What is the gate code?", before=({"role": "user", "content": f"{memory('gate code 7421')}"},)),
+        request("What is the gate code?", before=({"role": "assistant", "content": "The gate code is 7421"},)),
+    ],
+)
+def test_nothing_but_the_memory_section_can_recall(asked: Json) -> None:
+    assert "7421" not in text(asked).replace(asked["messages"][-1]["content"], "")
+
+
+def test_echoes_any_other_prompt() -> None:
+    assert text(request("Say ok.")) == "ok: Say ok."
+    assert text({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]}) == "ok: Hi"
+    assert text({"messages": []}) == "ok: "
+
+
+def test_keeps_nothing_between_requests() -> None:
+    question = request("What is the gate code?")
+    first = answer(question)
+    answer(request("Remember: the gate code is 7421", *tool_turn(STORED)))
+    answer(request("What is the gate code?", system=memory("the gate code is 7421")))
+    assert answer(question) == first
+
+
+def test_streams_what_it_would_have_sent() -> None:
+    completion = answer(request("Remember: the gate code is 7421"))
+    first, last, usage = chunks(completion, usage=True)
+    (call,) = completion["choices"][0]["message"]["tool_calls"]
+    assert first["choices"][0]["delta"] == {"role": "assistant", "tool_calls": [{"index": 0, **call}]}
+    assert last["choices"][0]["finish_reason"] == "tool_calls"
+    assert usage["choices"] == []
+    assert usage["usage"] == completion["usage"]
+    assert len(list(chunks(completion, usage=False))) == 2
+
+
+def fetch(url: str, body: Json | None = None, key: str = "sk-test") -> tuple[int, str]:
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=10) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_over_http() -> None:
+    with serve(key="sk-test") as url:
+        status, body = fetch(f"{url}/models")
+        assert status == 200
+        assert [model["id"] for model in json.loads(body)["data"]] == ["stand-in"]
+
+        status, body = fetch(f"{url}/chat/completions", request("Say ok."))
+        assert status == 200
+        assert json.loads(body)["choices"][0]["message"] == {"role": "assistant", "content": "ok: Say ok."}
+
+        status, body = fetch(f"{url}/chat/completions", request("Say ok.") | {"stream": True})
+        events = body.strip().split("\n\n")
+        assert status == 200
+        assert events[-1] == "data: [DONE]"
+        assert json.loads(events[0].removeprefix("data: "))["choices"][0]["delta"]["content"] == "ok: Say ok."
+
+        for path, asked in (("models", None), ("chat/completions", request("Say ok."))):
+            status, body = fetch(f"{url}/{path}", asked, key="sk-wrong")
+            assert status == 401
+            assert json.loads(body)["error"]["code"] == "invalid_api_key"
+
+        assert fetch(f"{url}/chat/completions", {"messages": "no"})[0] == 400
+        assert fetch(f"{url}/nothing")[0] == 404
+
+
+def test_as_a_program() -> None:
+    command = [sys.executable, "-m", "paddock.sandbox.model", "--port", "0", "--key", "sk-test"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = json.loads(process.stdout.readline())["url"]
+            assert fetch(f"{url}/models")[0] == 200
+        finally:
+            process.terminate()
+        assert process.wait(10) == 0
+
+
+def test_says_which_port_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "paddock.sandbox.model", "--port", port]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in done.stderr

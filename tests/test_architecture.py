@@ -1,0 +1,95 @@
+"""Who may know whom: read from the imports and the names, so that it stays true."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import paddock
+from paddock.spec.models import Kind
+
+SOURCE = Path(paddock.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+# A room may import itself, these rooms, and the modules at the top that belong to everyone.
+EVERYONES = {"errors", "secret", "process", "__version__"}
+ALLOWED = {
+    "spec": set[str](),
+    "recipes": {"spec"},
+    "guests": set[str](),
+    "plan": set[str](),
+    "places": {"spec", "plan", "guests"},
+    "runtimes": {"spec", "recipes", "guests"},
+    "run": {"spec", "plan", "places", "runtimes", "recipes", "guests"},
+    "cli": {"spec", "plan", "run", "runtimes", "sandbox"},
+}
+
+
+def imported_rooms(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.ImportFrom(module=str(module), names=aliases):
+                names.add(module)
+                names.update(f"{module}.{alias.name}" for alias in aliases if module == "paddock")
+            case ast.Import(names=aliases):
+                names.update(alias.name for alias in aliases)
+    return {name.split(".")[1] for name in names if name.startswith("paddock.")}
+
+
+def in_room(room: str) -> list[Path]:
+    return [path for path in MODULES if path.relative_to(SOURCE).parts[0] == room]
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_rooms_import_only_what_they_may_know(room: str) -> None:
+    for path in in_room(room):
+        assert imported_rooms(path) <= ALLOWED[room] | {room} | EVERYONES, path
+
+
+def test_the_sandbox_knows_nothing_of_the_rest() -> None:
+    assert in_room("sandbox")
+    for path in in_room("sandbox"):
+        assert imported_rooms(path) <= {"sandbox"}, path
+
+
+def test_no_recipe_speaks_of_places_or_runtimes() -> None:
+    words = re.compile(r"proxmox|lxc|\bvmid\b|systemd|docker|podman|\bssh\b", re.IGNORECASE)
+    for path in in_room("recipes"):
+        assert not words.search(_code(path)), path
+
+
+def test_no_place_guest_or_plan_speaks_of_kinds_of_agents() -> None:
+    # "service" is also a word of systemd, of ssh and of everyone.
+    words = re.compile("|".join(set(Kind) - {Kind.SERVICE}) + r"|\.kind\b", re.IGNORECASE)
+    for room in ("places", "guests", "plan"):
+        for path in in_room(room):
+            assert not words.search(_code(path)), path
+
+
+def test_processes_start_in_the_gates_alone() -> None:
+    starters = {
+        str(path.relative_to(SOURCE))
+        for path in MODULES
+        if re.search(r"\bimport subprocess\b|\bos\.(system|exec|spawn|popen)", path.read_text())
+        and path.relative_to(SOURCE).parts[0] != "sandbox"
+    }
+    # The supervisor's children outlive a call, and the demo plays the person at the keyboard.
+    assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py"}
+
+
+def test_http_goes_through_one_gate() -> None:
+    users = {str(path.relative_to(SOURCE)) for path in MODULES if re.search(r"\bhttpx\b", path.read_text())}
+    assert users == {"places/proxmox/client.py"}
+
+
+def _code(path: Path) -> str:
+    """The module without comments and docstrings."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body[0] = ast.Pass()
+    return ast.unparse(tree)
