@@ -102,9 +102,7 @@ def unpacking(archive: Path, directory: Path) -> float:
     target = directory / "unpacked"
     target.mkdir()
     began = time.perf_counter()
-    subprocess.run(
-        ["tar", "--extract", "--file", archive, "--directory", target, "--numeric-owner"], check=True
-    )
+    subprocess.run(["tar", "--extract", "--file", archive, "--directory", target, "--numeric-owner"], check=True)
     took = time.perf_counter() - began
     subprocess.run(["rm", "-rf", target], check=True)
     return took

@@ -14,12 +14,11 @@ from urllib.parse import urlencode
 
 import httpx
 
+from conformance.recordings import masked, masked_text, renumbered
 from paddock.sandbox.assembly import memory_world
 from paddock.sandbox.fixture import access_lines
 from paddock.sandbox.http import Face
 from paddock.sandbox.world import World
-
-from .recordings import masked, masked_text, renumbered
 
 Json = Any
 
@@ -61,9 +60,7 @@ class Replay:
         body: Json = answer.json() if answer.content else ""
         return answer.status_code, answer.headers["x-paddock-reason"], body
 
-    async def _send(
-        self, method: str, path: str, headers: dict[str, str], content: bytes | None
-    ) -> httpx.Response:
+    async def _send(self, method: str, path: str, headers: dict[str, str], content: bytes | None) -> httpx.Response:
         transport = httpx.ASGITransport(app=self._app)
         async with httpx.AsyncClient(transport=transport, base_url="https://sandbox") as client:
             return await client.request(method, f"https://sandbox{path}", headers=headers, content=content)

@@ -12,13 +12,12 @@ from urllib.parse import quote
 
 import pytest
 
+from conformance.recordings import load, masked
+from conformance.replay import Replay
 from paddock.sandbox.memory import MemoryRuntime
 from paddock.sandbox.recorded import load_into_memory
 from paddock.sandbox.runtime import Archive, GuestSpec, Unpacked
 from paddock.sandbox.tasks import Task
-
-from .recordings import load, masked
-from .replay import Replay
 
 Json = Any
 FIRST, LAST = "r245", "r345"

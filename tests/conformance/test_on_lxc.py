@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from conformance.recordings import load
+from conformance.replay import Replay, case_differences
 from paddock.sandbox import unable_to_run
 from paddock.sandbox.assembly import lxc_world
 from paddock.sandbox.clean import clean
@@ -18,9 +20,6 @@ from paddock.sandbox.fixture import apply_access_lines
 from paddock.sandbox.lxc import LxcRuntime
 from paddock.sandbox.mountpoint import MountType, mount_points
 from paddock.sandbox.runtime import VolumeRef
-
-from .recordings import load
-from .replay import Replay, case_differences
 
 Json = Any
 GOLDEN = VolumeRef("pve", "golden", "base-9000-disk-0")

@@ -10,11 +10,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-from inprocess import TEMPLATE, Api
 
 from paddock.sandbox.disks import every_volume
 from paddock.sandbox.http import INTERNAL
 from paddock.sandbox.routes import api as table
+from sandbox.inprocess import TEMPLATE, Api
 
 VMIDS = st.integers(100, 104)
 KEYS = st.sampled_from(["mp0", "mp1", "unused0", "unused1", "rootfs"])
@@ -85,9 +85,7 @@ class AnyOrder(RuleBasedStateMachine):
         where = {"target-vmid": to, "target-volume": slot}
         self.ask("POST", f"/nodes/pve/lxc/{vmid}/move_volume", volume=key, **where)
 
-    @rule(
-        vmid=VMIDS, verb=st.sampled_from(["take", "roll back", "delete"]), name=st.sampled_from(["aa", "bb"])
-    )
+    @rule(vmid=VMIDS, verb=st.sampled_from(["take", "roll back", "delete"]), name=st.sampled_from(["aa", "bb"]))
     def snapshot(self, vmid: int, verb: str, name: str) -> None:
         path = f"/nodes/pve/lxc/{vmid}/snapshot"
         if verb == "take":
@@ -115,9 +113,7 @@ class AnyOrder(RuleBasedStateMachine):
         world = self.api.world
         files = {int(file.stem) for file in (self.api.directory / "pve/nodes/pve/lxc").glob("*.conf")}
         assert files == set(world.guests.vmids())
-        assert all(
-            world.guests.exists(vmid) for vmid in range(100, 105) if world.runtime.containers.running(vmid)
-        )
+        assert all(world.guests.exists(vmid) for vmid in range(100, 105) if world.runtime.containers.running(vmid))
 
     @invariant()
     def no_task_runs_forever_or_speaks_python(self) -> None:
@@ -139,9 +135,7 @@ TestAnyOrder.settings = settings(
 
 
 ANY_TEXT = st.one_of(
-    st.sampled_from(
-        ["", "0", "1", "100", "local-lvm:1", "local-lvm:1,mp=/x", "/srv/x,mp=/y", "a=b", "-1", "x" * 50]
-    ),
+    st.sampled_from(["", "0", "1", "100", "local-lvm:1", "local-lvm:1,mp=/x", "/srv/x,mp=/y", "a=b", "-1", "x" * 50]),
     st.text(st.characters(blacklist_categories=["Cs"]), max_size=20),
 )
 METHODS = sorted({(method.verb, method.path) for method in table})
@@ -159,9 +153,7 @@ def test_no_parameters_make_the_api_answer_in_python(data: st.DataObject, tmp_pa
     values = {"node": "pve", "vmid": "100", "storage": "local-lvm", "snapname": "aa", "userid": "root@pam"}
     filled = re.sub(r"\{(\w+)\*?\}", lambda part: values.get(part[1], "x"), path)
     params = {key: value for key, value in params.items() if f"{{{key}" not in path}
-    answer = api.ask(
-        verb, filled, data.draw(st.sampled_from(["root@pam!sandbox", "paddock@pve!deploy"])), **params
-    )
+    answer = api.ask(verb, filled, data.draw(st.sampled_from(["root@pam!sandbox", "paddock@pve!deploy"])), **params)
     assert answer.headers["x-paddock-reason"] != INTERNAL, (verb, filled, params)
     for task in api.world.tasks.newest_first():
         assert task.ended.wait(10)

@@ -6,10 +6,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from inprocess import TEMPLATE, Api
 
 from paddock.sandbox.runtime import Archive, GuestSpec, Unpacked
 from paddock.sandbox.tasks import Task
+from sandbox.inprocess import TEMPLATE, Api
 
 
 @pytest.fixture
@@ -85,9 +85,7 @@ def test_template_clone_and_backup(api: Api) -> None:
     assert clone["net0"] != config(api, 900)["net0"]
     assert api.task("POST", "/nodes/pve/vzdump", vmid="105", storage="local").exitstatus == "OK"
     (backup,) = api.data("GET", "/nodes/pve/storage/local/content", content="backup")
-    restored = api.task(
-        "POST", "/nodes/pve/lxc", vmid=106, ostemplate=backup["volid"], restore=1, storage="local-lvm"
-    )
+    restored = api.task("POST", "/nodes/pve/lxc", vmid=106, ostemplate=backup["volid"], restore=1, storage="local-lvm")
     assert (restored.upid.type, restored.exitstatus) == ("vzrestore", "OK")
     assert config(api, 106)["hostname"] == "c"
 
@@ -109,9 +107,7 @@ def test_two_nodes_have_storages_of_their_own(tmp_path: Path) -> None:
     api.create(100, node="pve1")
     api.create(101, node="pve2")
     assert [entry["vmid"] for entry in api.data("GET", "/nodes/pve1/lxc")] == [100]
-    assert api.reason("GET", "/nodes/pve1/lxc/101/config").startswith(
-        "Configuration file 'nodes/pve1/lxc/101"
-    )
+    assert api.reason("GET", "/nodes/pve1/lxc/101/config").startswith("Configuration file 'nodes/pve1/lxc/101")
     assert [entry["volid"] for entry in api.data("GET", "/nodes/pve2/storage/local-lvm/content")] == [
         "local-lvm:vm-101-disk-0"
     ]

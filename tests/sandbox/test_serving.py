@@ -87,9 +87,7 @@ def test_a_cut_connection_is_cut(ready: Ready) -> None:
     trust = ssl.create_default_context(cafile=ready["ca"])
     with httpx.Client(verify=trust) as web:
         rule = {"kind": "reset", "path": "/version"}
-        web.post(
-            f"{ready['control']['url']}/faults", json=rule, headers={KEY_HEADER: ready["control"]["key"]}
-        )
+        web.post(f"{ready['control']['url']}/faults", json=rule, headers={KEY_HEADER: ready["control"]["key"]})
     with client(ready) as api:
         with pytest.raises(httpx.TransportError):
             api.get("/version")

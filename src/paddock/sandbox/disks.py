@@ -132,9 +132,7 @@ def free(world: World, ref: VolumeRef, say: Log) -> None:
         world.runtime.volumes.remove(ref)
     except VolumeBusyError:
         lv = f"{storage.vgname}/{ref.name}"
-        raise OperationError(
-            f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use."
-        ) from None
+        raise OperationError(f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use.") from None
     if storage.type is StorageType.LVM_THIN:
         say(f'  Logical volume "{ref.name}" successfully removed.')
 

@@ -102,8 +102,7 @@ class MemoryRuntime:
             return
         data = {
             "volumes": [
-                [v.ref.node, v.ref.storage, v.ref.name, v.size, v.ctime, v.formatted]
-                for v in self.volumes.everything()
+                [v.ref.node, v.ref.storage, v.ref.name, v.size, v.ctime, v.formatted] for v in self.volumes.everything()
             ],
             "running": self.containers.running_vmids(),
             "files": [[*key, files] for key, files in self._files.items()],
@@ -191,9 +190,7 @@ class MemoryVolumes:
 class MemoryContainers:
     """Containers that are states."""
 
-    def __init__(
-        self, volumes: MemoryVolumes, stopped: Callable[[int], None], changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, volumes: MemoryVolumes, stopped: Callable[[int], None], changed: Callable[[], None]) -> None:
         self._volumes = volumes
         self._stopped = stopped
         self._changed = changed

@@ -32,9 +32,7 @@ def bind(port: int, host: str = "127.0.0.1") -> socket.socket:
     return listener
 
 
-def serve(
-    face: Face, certificates: Certificates, listener: socket.socket, announce: Callable[[], None]
-) -> None:
+def serve(face: Face, certificates: Certificates, listener: socket.socket, announce: Callable[[], None]) -> None:
     """Answer requests until a signal asks to end; announce it once requests are answered."""
     config = uvicorn.Config(
         face.app(),

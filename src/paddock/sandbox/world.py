@@ -103,9 +103,7 @@ class World:
         """The snapshots LVM-thin keeps of a volume."""
         start = snapshot_name(ref.name, "")
         return [
-            volume.ref
-            for volume in self.runtime.volumes.on(ref.node, ref.storage)
-            if volume.ref.name.startswith(start)
+            volume.ref for volume in self.runtime.volumes.on(ref.node, ref.storage) if volume.ref.name.startswith(start)
         ]
 
     def spec(self, vmid: int, node: str, config: CtConfig) -> GuestSpec:
@@ -132,9 +130,7 @@ class World:
     def capacity(self, storage: Storage) -> tuple[int, int]:
         """Total and used bytes of a storage, as pretended."""
         total = 340 << 30 if storage.type is StorageType.LVM_THIN else 252 << 30
-        used = sum(
-            volume.size // 10 for node in self.nodes for volume in self.runtime.volumes.on(node, storage.id)
-        )
+        used = sum(volume.size // 10 for node in self.nodes for volume in self.runtime.volumes.on(node, storage.id))
         return total, total if storage.id in self.full else min(used, total)
 
     def require_space(self, storage: Storage, name: str) -> None:

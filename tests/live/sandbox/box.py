@@ -33,9 +33,7 @@ class Box:
     def call(self, verb: str, path: str, **params: Json) -> Json:
         """The data of a call that succeeds."""
         in_query = verb in ("GET", "DELETE")
-        answer = self.client.request(
-            verb, path, params=params if in_query else None, data=None if in_query else params
-        )
+        answer = self.client.request(verb, path, params=params if in_query else None, data=None if in_query else params)
         assert answer.status_code == 200, (verb, path, answer.status_code, answer.reason_phrase)
         return answer.json()["data"]
 
@@ -164,9 +162,7 @@ def host_things() -> dict[str, set[str]]:
     """What a sandbox could leave on the host: mounts, loop devices, links, cgroups, rules, processes."""
     run = subprocess.run
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    loops = run(
-        ["losetup", "--list", "--noheadings", "--output", "BACK-FILE"], capture_output=True, text=True
-    )
+    loops = run(["losetup", "--list", "--noheadings", "--output", "BACK-FILE"], capture_output=True, text=True)
     rules = "".join(
         run(["iptables", "-w", "-t", table, "-S"], capture_output=True, text=True, check=True).stdout
         for table in ("nat", "filter")
@@ -197,7 +193,6 @@ def left_behind(before: dict[str, set[str]], state: Path) -> dict[str, set[str]]
     now = host_things()
     marks = (str(state), Names(state).mark)
     extra = {
-        kind: {thing for thing in now[kind] - before[kind] if any(mark in thing for mark in marks)}
-        for kind in now
+        kind: {thing for thing in now[kind] - before[kind] if any(mark in thing for mark in marks)} for kind in now
     }
     return {kind: things for kind, things in extra.items() if things}

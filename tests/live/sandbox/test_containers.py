@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from box import Box, host_things, left_behind, running_box, serve, wait_for
 
+from live.sandbox.box import Box, host_things, left_behind, running_box, serve, wait_for
 from paddock.sandbox import unable_to_run
 
 pytestmark = [
@@ -193,9 +193,7 @@ def test_a_recorded_state_becomes_real(tmp_path: Path) -> None:
     recordings = Path(__file__).parents[2] / "data" / "recordings"
     fixture = json.loads((recordings / "fixture.json").read_text(encoding="utf-8"))
     states = json.loads((recordings / "states.json").read_text(encoding="utf-8"))
-    case = next(
-        state for state in states.values() if state["running"] == ["105"] and "999" in state["config"]
-    )
+    case = next(state for state in states.values() if state["running"] == ["105"] and "999" in state["config"])
     (tmp_path / "fixture.json").write_text(json.dumps({**fixture, "state": case}), encoding="utf-8")
     with running_box(tmp_path, "--fixture", str(tmp_path / "fixture.json")) as box:
         listed = {entry["vmid"]: entry["status"] for entry in box.call("GET", "/nodes/pve/lxc")}

@@ -288,9 +288,7 @@ class LxcContainers:
                 raise OperationError(f"unable to mount {mount.source.name}: no filesystem") from None
         else:
             source = mount.source
-        mount_in_container(
-            self._pids[vmid][0], source, "/" + mount.path.strip("/"), read_only=mount.read_only
-        )
+        mount_in_container(self._pids[vmid][0], source, "/" + mount.path.strip("/"), read_only=mount.read_only)
 
     def limit_live(self, vmid: int, options: Mapping[str, object]) -> None:
         """Set a running container's memory limit."""

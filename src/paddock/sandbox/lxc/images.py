@@ -106,8 +106,7 @@ class Images:
                 device = f"/dev/pve/{ref.name}"
                 say(f"{device} is in use.", "e2fsck: Cannot continue, aborting.", "")
                 say(
-                    f"Failed to update the container's filesystem: command 'e2fsck -f -y {device}'"
-                    " failed: exit code 8",
+                    f"Failed to update the container's filesystem: command 'e2fsck -f -y {device}' failed: exit code 8",
                     "",
                 )
                 return
