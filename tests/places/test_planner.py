@@ -53,7 +53,12 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
         for vmid, entry in (case.get("seen") or {}).items()
     }
     room = {name: Size.parse(size) for name, size in case.get("room", {}).items()}
-    return ProxmoxSeen(containers, frozenset(containers) | frozenset(case.get("taken", ())), Room(**room), case.get("base_missing", False))
+    return ProxmoxSeen(
+        containers,
+        frozenset(containers) | frozenset(case.get("taken", ())),
+        Room(**room),
+        case.get("base_missing", False),
+    )
 
 
 def _as_data(plan: MachinePlan) -> dict[str, Any]:
