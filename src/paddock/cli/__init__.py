@@ -63,9 +63,10 @@ def main() -> None:
     except PaddockError as error:
         _tell(error)
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("\nstopped; run the same command again to go on from here", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == 130:  # what typer makes of Ctrl-C
+            print("\nstopped; run the same command again to go on from here", file=sys.stderr)
+        raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(Exit.FAILED)
