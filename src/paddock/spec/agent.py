@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
-from paddock.spec.durations import Duration, DurationField
+from paddock.spec.durations import Duration
 from paddock.spec.fields import (
     Argv,
     LocalPath,
@@ -67,7 +67,7 @@ class SupervisionSpec(Model):
     """How the agent's processes are kept running."""
 
     restart: Restart = Field(Restart.ALWAYS, strict=False, description="always, on-failure or no")
-    restart_delay: DurationField = Field(Duration.parse("5s"), description="pause before a restart")
+    restart_delay: Duration = Field(Duration.parse("5s"), description="pause before a restart")
     args: list[str] = Field(default_factory=list, description="more arguments for the agent's main program")
 
 

@@ -19,7 +19,7 @@ from paddock.spec.fields import (
     shorthand,
     worded,
 )
-from paddock.spec.sizes import Size, SizeField, SizeOrZero
+from paddock.spec.sizes import Size, SizeOrZero
 
 
 class Feature(StrEnum):
@@ -98,9 +98,9 @@ class MachineSpec(Model):
     hostname: Hostname | None = Field(None, description="without it the agent's name")
     description: str | None = Field(None, description="text for the machine's notes, above Paddock's mark")
     cores: int = Field(2, ge=1, le=8192, description="processor cores")
-    memory: SizeField = Field(Size.parse("2G"), description="memory")
+    memory: Size = Field(Size.parse("2G"), description="memory")
     swap: SizeOrZero = Field(Size.parse("512M"), description="swap; 0 for none")
-    disk: SizeField = Field(Size.parse("8G"), description="root disk; grows, never shrinks")
+    disk: Size = Field(Size.parse("8G"), description="root disk; grows, never shrinks")
     node: Hostname | None = Field(None, description="node of the cluster, instead of the place's")
     storage: str | None = Field(None, description="storage of the root disk, instead of the place's")
     net: Annotated[
@@ -123,14 +123,14 @@ class PetSpec(Model):
     vmid: VmId | None = Field(None, description="its number; without it the first free one; may be shared by agents")
     name: Hostname | None = Field(None, description="host name; without it the agent's name with -pet")
     cores: int = Field(1, ge=1, le=8192, description="it never runs, but Proxmox wants a number")
-    memory: SizeField = Field(Size.parse("256M"), description="the same")
-    disk: SizeField = Field(Size.parse("2G"), description="its root disk; the base must fit")
+    memory: Size = Field(Size.parse("256M"), description="the same")
+    disk: Size = Field(Size.parse("2G"), description="its root disk; the base must fit")
 
 
 class StateSpec(Model):
     """What the agent has learned: a volume owned by the pet, or a directory of a host."""
 
-    size: SizeField = Field(Size.parse("8G"), description="size of the volume; grows, never shrinks")
+    size: Size = Field(Size.parse("8G"), description="size of the volume; grows, never shrinks")
     path: AbsolutePath | None = Field(
         None, description="where it is on the machine; without it /var/lib/paddock/ and the agent's name"
     )
@@ -183,12 +183,12 @@ class ContainerSpec(Model):
     archive: LocalPath | None = Field(None, description="image archive (docker save) instead of a registry")
     volumes: list[Volume] = Field(default_factory=list, description="more volumes: machine:container or …:ro")
     options: list[str] = Field(default_factory=list, description="more options of `docker create`, like --gpus, all")
-    shm_size: SizeField = Field(Size.parse("1G"), description="shared memory; browsers want 1G")
-    memory: SizeField | None = Field(None, description="limit; without it the machine's")
+    shm_size: Size = Field(Size.parse("1G"), description="shared memory; browsers want 1G")
+    memory: Size | None = Field(None, description="limit; without it the machine's")
     cpus: Annotated[float, BeforeValidator(_whole_number_too)] | None = Field(
         None, gt=0, description="limit, like 2 or 1.5; without it the machine's"
     )
-    data: SizeField | None = Field(None, description="a volume of its own for the engine's images, for overlay2 in LXC")
+    data: Size | None = Field(None, description="a volume of its own for the engine's images, for overlay2 in LXC")
     install: bool = Field(False, description="whether Paddock installs the engine from the distribution's packages")
     sudo: bool = Field(False, description="whether the agent may become root inside the container")
 
