@@ -47,7 +47,6 @@ NOT_YET: Final = frozenset(
         "user.create",
         "packages",
         "working_directory",
-        "environment_files",
         "documents",
         "service",
         "expose",
