@@ -36,3 +36,7 @@ class Refused(PaddockError):
     """Doing this could lose state or touch something that is not ours."""
 
     exit_code = Exit.NEEDS_PERSON
+
+
+class WorldChanged(PaddockError):
+    """What was planned for is no longer what is there, or it is not known whether it is: look and plan again."""

@@ -30,7 +30,7 @@ def fake_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_known_host_key_is_insisted_on_whatever_the_address(fake_ssh: Path) -> None:
-    guest = SshGuest("hermes", "192.0.2.7", key=Path("/k"), host_key=KEY)
+    guest = SshGuest("hermes", "192.0.2.7", key=Path("/k"), host_keys=(KEY, KEY + "2"))
     result = guest.run(["sh", "-c", "echo 'a b'"], stdin=b"hello")
     words = (fake_ssh / "argv").read_text().splitlines()
     assert result.out == "hello"
@@ -40,7 +40,7 @@ def test_a_known_host_key_is_insisted_on_whatever_the_address(fake_ssh: Path) ->
         "HostKeyAlgorithms=ssh-ed25519",
         "BatchMode=yes",
     } <= set(words)
-    assert (fake_ssh / "known").read_text() == f"hermes {KEY}\n"
+    assert (fake_ssh / "known").read_text() == f"hermes {KEY}\nhermes {KEY}2\n"
     assert words[-1] == """sh -c 'echo '"'"'a b'"'"''"""
     assert words[-3:-1] == ["192.0.2.7", "--"]
 

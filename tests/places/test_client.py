@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 
 import httpx
 import pytest
 
 from paddock.errors import PaddockError
-from paddock.places.proxmox.client import ApiError, Client, TaskFailed
+from paddock.places.proxmox.client import Client, TaskFailed
+from paddock.places.proxmox.errors import (
+    AnswerLost,
+    ApiError,
+    BadParameters,
+    Exists,
+    Forbidden,
+    Locked,
+    Modified,
+    NoContainer,
+    NotRunning,
+    Protected,
+    Running,
+    Unauthorized,
+    api_error,
+)
 from paddock.secret import Secret
 
 UPID = "UPID:pve:0000011D:0008FA94:6AF915BD:vzcreate:105:ops@pve!auto:"
@@ -17,7 +33,7 @@ UPID = "UPID:pve:0000011D:0008FA94:6AF915BD:vzcreate:105:ops@pve!auto:"
 def node(monkeypatch: pytest.MonkeyPatch, handler: Callable[[httpx.Request], httpx.Response]) -> Client:
     """A client whose other end is a function."""
     monkeypatch.setattr("paddock.places.proxmox.client.time.sleep", lambda _: None)
-    client = Client("https://node:8006", "pve", Secret("ops@pve!auto=canary-9"), None)
+    client = Client("https://node:8006", "pve", Secret("ops@pve!auto=canary-9"), ssl.create_default_context())
     client._http._transport = httpx.MockTransport(handler)
     return client
 
@@ -47,10 +63,39 @@ def test_a_read_is_tried_again_while_the_node_cannot_answer(monkeypatch: pytest.
 
 
 def test_a_write_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = node(monkeypatch, answers(httpx.Response(596)))
-    with pytest.raises(ApiError) as caught:
-        client.send("PUT", "/nodes/pve/lxc/105/config", {"cores": 2})
-    assert caught.value.status == 596
+    for lost in (httpx.Response(596), httpx.Response(503), httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("cut")):
+        client = node(monkeypatch, answers(lost))
+        with pytest.raises(AnswerLost):
+            client.send("PUT", "/nodes/pve/lxc/105/config", {"cores": 2})
+
+
+def test_a_write_that_never_left_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = node(monkeypatch, answers(httpx.ConnectError("refused")))
+    with pytest.raises(PaddockError, match="does not answer") as caught:
+        client.send("POST", "/nodes/pve/lxc")
+    assert not isinstance(caught.value, AnswerLost)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (401, "Authentication failed!", Unauthorized),
+        (403, "Permission check failed (/vms/105, VM.Allocate)\n", Forbidden),
+        (400, "Parameter verification failed.\n", BadParameters),
+        (500, "Configuration file 'nodes/pve/lxc/105.conf' does not exist\n", NoContainer),
+        (500, "CT 105 already exists on node 'pve'\n", Exists),
+        (500, "detected modified configuration - file changed by other user? Try again.\n", Modified),
+        (500, "CT is locked (backup)\n", Locked),
+        (500, "can't lock file '/run/lock/lxc/pve-config-105.lock' - got timeout\n", Locked),
+        (500, "can't remove CT 999 - protection mode enabled\n", Protected),
+        (500, "CT 105 already running\n", Running),
+        (500, "CT 105 not running\n", NotRunning),
+        (500, "VM 105 not running\n", NotRunning),
+        (500, "something else\n", ApiError),
+    ],
+)
+def test_errors_are_told_apart_by_what_proxmox_says(status: int, message: str, kind: type[ApiError]) -> None:
+    assert type(api_error("GET /x", status, message, {})) is kind
 
 
 def test_errors_carry_what_proxmox_said_of_each_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,16 +114,15 @@ def test_errors_carry_what_proxmox_said_of_each_parameter(monkeypatch: pytest.Mo
 def test_a_missing_container_is_recognised_by_its_message(monkeypatch: pytest.MonkeyPatch) -> None:
     body = {"data": None, "message": "Configuration file 'nodes/pve/lxc/105.conf' does not exist\n"}
     client = node(monkeypatch, answers(httpx.Response(500, json=body)))
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(NoContainer):
         client.get("/nodes/pve/lxc/105/config")
-    assert caught.value.container_missing
 
 
 def test_a_refused_token_has_an_empty_body(monkeypatch: pytest.MonkeyPatch) -> None:
     client = node(monkeypatch, answers(httpx.Response(401)))
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(Unauthorized) as caught:
         client.get("/version")
-    assert caught.value.hint == "check the token: user@realm!name=uuid"
+    assert "check the token" in str(caught.value.hint)
 
 
 def test_a_delete_has_no_body(monkeypatch: pytest.MonkeyPatch) -> None:

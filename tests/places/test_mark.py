@@ -9,9 +9,11 @@ from paddock.places.proxmox.mark import Mark, Role
 WORD = st.from_regex(r"[A-Za-z0-9+/=-]{1,40}", fullmatch=True)
 MARKS = st.builds(
     Mark,
-    agent=st.from_regex(r"[a-z][a-z0-9-]{0,30}", fullmatch=True),
     role=st.sampled_from(Role),
-    base=st.none() | WORD,
+    agent=st.none() | st.from_regex(r"[a-z][a-z0-9-]{0,30}", fullmatch=True),
+    made_from=st.none() | WORD,
+    template=st.none() | WORD,
+    epoch=st.none() | st.integers(1, 99),
     host_key=st.none() | WORD,
 )
 
@@ -38,11 +40,20 @@ def test_whatever_is_no_mark_is_none(notes: str) -> None:
     [
         "paddock: v=2 agent=a role=pet",
         "paddock: agent=a role=pet",
-        "paddock: v=1 role=pet",
         "paddock: v=1 agent=a role=horse",
         "paddock: v=1 agent=a role=pet agent=b",
+        "paddock: v=1 role=template epoch=soon",
         "paddock: v=1 agent=a role=pet\npaddock: v=1 agent=a role=cattle",
     ],
 )
 def test_a_broken_or_doubled_mark_is_none(line: str) -> None:
     assert Mark.from_notes(line) is None
+
+
+def test_two_keys_are_on_record_while_they_are_exchanged() -> None:
+    assert Mark(Role.CATTLE, host_key="AAAAold,AAAAnew").host_keys == ("AAAAold", "AAAAnew")
+    assert Mark(Role.CATTLE).host_keys == ()
+
+
+def test_words_of_a_later_paddock_do_not_hide_the_mark() -> None:
+    assert Mark.from_notes("paddock: v=1 role=pet colour=green") == Mark(Role.PET)

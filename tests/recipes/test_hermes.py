@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from paddock.errors import BadInput
 from paddock.recipes.hermes.recipe import Hermes
-from paddock.recipes.workload import Answer
+from paddock.recipes.workload import Answer, Probe
 from paddock.spec.models import HermesSpec
 
 AGENT = HermesSpec.model_validate({"kind": "hermes", "version": "0.19.0", "place": "home"})
 PROBES = Hermes().probes(AGENT, "Say ok.", "c1")
+HEALTH, PROMPT = cast(Probe, PROBES.health), cast(Probe, PROBES.prompt)
 
 
 def completion(content: str, finish: str, **more: Any) -> dict[str, Any]:
@@ -40,7 +41,7 @@ FAILED = {"completed": False, "partial": False, "failed": True, "error": "HTTP 4
     ],
 )
 def test_a_prompt_is_answered_only_if_the_model_answered(answer: Answer, ok: bool, evidence: str) -> None:
-    verdict = PROBES.prompt.judge(answer)
+    verdict = PROMPT.judge(answer)
     assert verdict.ok is ok
     assert verdict.evidence.startswith(evidence)
 
@@ -54,11 +55,11 @@ def test_a_prompt_is_answered_only_if_the_model_answered(answer: Answer, ok: boo
     ],
 )
 def test_health_is_hermes_own_answer(answer: Answer, ok: bool) -> None:
-    assert PROBES.health.judge(answer).ok is ok
+    assert HEALTH.judge(answer).ok is ok
 
 
 def test_each_conversation_has_its_own_session() -> None:
-    assert PROBES.prompt.request.headers == {"X-Hermes-Session-Id": "c1"}
+    assert PROMPT.request.headers == {"X-Hermes-Session-Id": "c1"}
 
 
 def test_a_version_without_a_lock_is_refused() -> None:

@@ -13,7 +13,7 @@ from paddock.secret import MASK, Secret
 def test_a_run_is_told_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
     journal = Journal("up")
     story = Story(journal)
-    with story.run(), story.step("hermes", "cattle.create", "create machine 105"):
+    with story.run(), story.of("hermes").step("cattle.create", "create machine 105"):
         pass
     events = [json.loads(line) for line in journal.path.read_text().splitlines()]
     assert [event["event"] for event in events] == ["run", "begin", "done", "end"]
@@ -29,7 +29,7 @@ def test_a_failed_step_is_named_and_masked(capsys: pytest.CaptureFixture[str]) -
     Secret("canary-value-10")
     journal = Journal("up")
     story = Story(journal)
-    with pytest.raises(ValueError, match="boom"), story.run(), story.step("hermes", "x", "do it"):
+    with pytest.raises(ValueError, match="boom"), story.run(), story.of("hermes").step("x", "do it"):
         raise ValueError("boom canary-value-10")
     text = journal.path.read_text()
     assert "canary-value-10" not in text
@@ -39,7 +39,7 @@ def test_a_failed_step_is_named_and_masked(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_run_that_was_cut_off_in_the_middle_of_a_line() -> None:
     journal = Journal("up")
-    with Story(journal).step("hermes", "x", "do it"):
+    with Story(journal).of("hermes").step("x", "do it"):
         pass
     journal.close()
     with journal.path.open("a") as file:
@@ -55,7 +55,7 @@ def test_timings_put_runs_side_by_side() -> None:
         story = Story(Journal(verb))
         with story.run():
             for phase in phases:
-                with story.step("hermes", phase, phase):
+                with story.of("hermes").step(phase, phase):
                     pass
     lines = table(past_runs(5)).splitlines()
     assert lines[0].split()[:3] == ["agent", "phase", "up"]

@@ -39,7 +39,7 @@ def apply(bundle: Bundle, **secrets: str) -> None:
 
 
 def observe() -> AgentSeen:
-    return AgentSeen.from_lines(expect(GUEST, "observing", RUNTIME.observe("toy")))
+    return AgentSeen.from_lines(expect(GUEST, "observing", RUNTIME.observe("toy", ())))
 
 
 @contextmanager

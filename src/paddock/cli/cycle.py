@@ -14,5 +14,4 @@ def cycle(file: File = DEFAULT_FILE, only: Only = None) -> None:
 
     with changing("cycle", file, only) as agents:
         for agent in agents:
-            verbs.down(agent)
-            print(verbs.up(agent))
+            print(verbs.cycle(agent))

@@ -33,7 +33,7 @@ class SshGuest:
     user: str = "root"
     port: int = 22
     key: Path | None = None
-    host_key: str | None = None
+    host_keys: tuple[str, ...] = ()
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
         with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
@@ -51,17 +51,17 @@ class SshGuest:
         return result
 
     def _trust(self, folder: Path) -> list[str]:
-        if self.host_key is None:
+        if not self.host_keys:
             return ["StrictHostKeyChecking=yes"]
         # HostKeyAlias: the key belongs to the machine, whatever address it has today.
         known = folder / "known_hosts"
-        known.write_text(f"{self.name} {self.host_key}\n")
+        known.write_text("".join(f"{self.name} {key}\n" for key in self.host_keys))
         return [
             "StrictHostKeyChecking=yes",
             f"HostKeyAlias={self.name}",
             f"UserKnownHostsFile={known}",
             "GlobalKnownHostsFile=/dev/null",
-            f"HostKeyAlgorithms={self.host_key.split()[0]}",
+            f"HostKeyAlgorithms={','.join(dict.fromkeys(key.split()[0] for key in self.host_keys))}",
         ]
 
 

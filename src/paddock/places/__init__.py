@@ -16,12 +16,21 @@ Got = Mapping[str, str]
 
 
 @dataclass(frozen=True)
+class TemplateWant:
+    """A machine with packages and code in it already, named by what goes into it."""
+
+    id: str
+    label: str
+
+
+@dataclass(frozen=True)
 class MachineWant:
-    """The machine an agent needs, in a place's own words."""
+    """The machine and the state an agent needs, in words every place understands."""
 
     agent: str
     spec: AgentSpec
     state_path: str  # where the runtime wants the state
+    template: TemplateWant | None = None  # what the machine should come with, where the place can do that
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,7 @@ class MachinePlan:
     steps: Sequence[Step] = ()
     refusals: Sequence[Refusal] = ()
     notes: Sequence[str] = ()
+    furnished: bool = False  # the machine will be new and come with what the wanted template holds
 
 
 class Place(Protocol, Generic[Seen]):
@@ -58,6 +68,10 @@ class Place(Protocol, Generic[Seen]):
 
     def close(self) -> None:
         """Let go of connections."""
+        ...
+
+    def template(self, label: str, contents: str) -> TemplateWant | None:
+        """The template a machine with these contents would come from; None where machines are not made from any."""
         ...
 
     def observe(self) -> Seen:

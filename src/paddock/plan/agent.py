@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -13,16 +13,18 @@ from paddock.plan.step import Action, Risk, Step
 class AgentWant:
     """The agent as the file has it, by the names of its parts."""
 
-    tree: str
+    tree: str | None
     generation: str
     secrets: str  # digest
     foreground: bool  # nothing keeps it running but a person
+    packages: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class AgentSeen:
     """The agent's part of a machine, as the runtime's observe script prints it."""
 
+    packages: frozenset[str] = frozenset()
     trees: frozenset[str] = frozenset()
     generation: str = ""
     secrets: str = ""
@@ -36,6 +38,7 @@ class AgentSeen:
         pairs = [(name, value) for name, _, value in (line.partition("=") for line in text.splitlines())]
         values = dict(pairs)
         return cls(
+            packages=frozenset(value for name, value in pairs if name == "package"),
             trees=frozenset(value for name, value in pairs if name == "tree"),
             generation=values.get("generation", ""),
             secrets=values.get("secrets", ""),
@@ -46,11 +49,16 @@ class AgentSeen:
 
     @property
     def installed(self) -> bool:
-        return bool(self.generation or self.trees or self.units)
+        return bool(self.generation or self.units)
 
     @property
     def active(self) -> bool:
         return bool(self.units) and all(state == "active" for state in self.units.values())
+
+
+@dataclass(frozen=True)
+class InstallPackages(Action):
+    packages: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,11 @@ class RemoveAgent(Action):
 
 def up(agent: str, want: AgentWant, seen: AgentSeen) -> Iterator[Step]:
     """The steps to an agent that runs and answers."""
-    if want.tree not in seen.trees:
+    missing = sorted(want.packages - seen.packages)
+    if missing:
+        title = f"install packages: {', '.join(missing)}"
+        yield Step("packages.install", title, "they are not there", InstallPackages(missing))
+    if want.tree is not None and want.tree not in seen.trees:
         yield Step("code.install", f"install the code of {agent}", "it is not there", InstallCode(want.tree))
     reason = _why_apply(want, seen)
     if reason is None:

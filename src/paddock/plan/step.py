@@ -13,6 +13,7 @@ class Risk(StrEnum):
     SAFE = "safe"
     RESTARTS = "restarts"
     RECREATES = "recreates"
+    PERSON = "needs a person"
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,18 @@ class Ref:
 
 class Action:
     """The data of a step, complete enough to perform it; each room has its own."""
+
+
+@dataclass(frozen=True)
+class Furnish(Action):
+    """Put into a machine what a template should hold. Places ask for it; what it is they do not know."""
+
+
+@dataclass(frozen=True)
+class CheckStateSize(Action):
+    """See that the state's filesystem is as large as its volume."""
+
+    size: int
 
 
 @dataclass(frozen=True)

@@ -16,5 +16,9 @@ def recipe_for(kind: Kind) -> Recipe[Any]:
             from paddock.recipes.hermes.recipe import Hermes
 
             return Hermes()
+        case Kind.SERVICE:
+            from paddock.recipes.service import Service
+
+            return Service()
         case _:
             raise BadInput(f"kind {kind} is not carried out yet")

@@ -97,10 +97,7 @@ class Verdict:
 
 
 class Probe(Protocol):
-    """A question whose answer shows whether the agent works."""
-
-    @property
-    def name(self) -> str: ...
+    """A request whose answer shows whether the agent works."""
 
     @property
     def request(self) -> Request: ...
@@ -109,22 +106,40 @@ class Probe(Protocol):
 
 
 @dataclass(frozen=True)
-class Probes:
-    """The questions a recipe offers."""
+class Command:
+    """A program run on the machine as the agent's user; it must end with 0."""
 
-    health: Probe
-    prompt: Probe
+    argv: Sequence[str]
+
+
+@dataclass(frozen=True)
+class OpenPort:
+    """A port on the machine's loopback that must accept connections."""
+
+    port: int
+
+
+@dataclass(frozen=True)
+class Probes:
+    """The questions a recipe offers; without health, to run is to be healthy."""
+
+    health: Probe | Command | OpenPort | None
+    prompt: Probe | None
 
 
 class Recipe(Protocol[Own]):
     """A kind of agent. Pure; imports the spec only."""
 
-    def code(self, agent: Own) -> CodeTree:
-        """The code this agent runs."""
+    def packages(self, agent: Own) -> Sequence[str]:
+        """The Debian packages it needs beside its code."""
         ...
 
-    def workload(self, agent: Own, paths: Paths, code: str) -> Workload:
-        """Its processes and files, given where things are and which code tree it uses."""
+    def code(self, agent: Own) -> CodeTree | None:
+        """The code this agent runs, unless packages bring it."""
+        ...
+
+    def workload(self, agent: Own, paths: Paths, tree: str) -> Workload:
+        """Its processes and files, given where things are and where its code tree is."""
         ...
 
     def probes(self, agent: Own, prompt: str, conversation: str) -> Probes:

@@ -14,11 +14,20 @@ from paddock.errors import BadInput, PaddockError, Refused
 from paddock.guests import Guest, Unreachable, expect
 from paddock.places import Got, Machine, MachineWant, Place, place_for
 from paddock.plan import agent as inside
-from paddock.plan.agent import AgentSeen, AgentWant, ApplyBundle, AwaitAnswer, InstallCode, RemoveAgent
-from paddock.plan.step import Action, Plan
+from paddock.plan.agent import (
+    AgentSeen,
+    AgentWant,
+    ApplyBundle,
+    AwaitAnswer,
+    InstallCode,
+    InstallPackages,
+    RemoveAgent,
+)
+from paddock.plan.step import Action, CheckStateSize, Furnish, Plan
 from paddock.recipes import recipe_for
-from paddock.recipes.workload import CodeTree, Paths, Probes, Verdict
-from paddock.run.ask import ask
+from paddock.recipes.workload import Paths, Probes, Verdict
+from paddock.run.ask import ask, healthy
+from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
 from paddock.runtimes import codetree, runtime_for
 from paddock.runtimes.bundle import Bundle, secrets_digest
@@ -47,25 +56,27 @@ class Deployment:
         self.spec = loaded.spec.agents[name]
         self.place = place
         self.runtime = runtime_for(self.spec.runtime)
+        self.story = story.of(name)
         self._recipe = recipe_for(self.spec.kind)
         self._folder = loaded.folder
-        self._story = story
 
     @property
     def paths(self) -> Paths:
         return self.runtime.paths(self.name)
 
-    @property
-    def machine_want(self) -> MachineWant:
-        return MachineWant(self.name, self.spec, self.paths.state)
+    @cached_property
+    def furniture(self) -> Furniture:
+        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec))
 
     @cached_property
-    def code(self) -> CodeTree:
-        return self._recipe.code(self.spec)
+    def machine_want(self) -> MachineWant:
+        template = self.place.template(str(self.spec.kind), self.furniture.id)
+        return MachineWant(self.name, self.spec, self.paths.state, template)
 
     @cached_property
     def bundle(self) -> Bundle:
-        workload = self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{self.code.id}")
+        tree = self.furniture.tree
+        workload = self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree.id}" if tree else "")
         return self.runtime.bundle(self.name, self.spec.user, workload, mounted=self.place.mounts_state)
 
     @cached_property
@@ -75,10 +86,11 @@ class Deployment:
     @property
     def want(self) -> AgentWant:
         return AgentWant(
-            tree=self.code.id,
+            tree=self.furniture.tree.id if self.furniture.tree else None,
             generation=self.bundle.id,
             secrets=secrets_digest(self.secrets),
             foreground=self.runtime.foreground,
+            packages=frozenset(self.furniture.packages),
         )
 
     # Looking
@@ -98,7 +110,8 @@ class Deployment:
             return Observation(seen, machine, None, error.message)
 
     def _look_inside(self, guest: Guest) -> AgentSeen:
-        return AgentSeen.from_lines(expect(guest, "looking at the agent", self.runtime.observe(self.name)))
+        argv = self.runtime.observe(self.name, self.furniture.packages)
+        return AgentSeen.from_lines(expect(guest, "looking at the agent", argv))
 
     # Planning
 
@@ -107,9 +120,16 @@ class Deployment:
         machine = self.place.up(self.machine_want, seen.place)
         steps = list(machine.steps)
         if not machine.refusals:
-            steps += inside.up(self.name, self.want, seen.agent or AgentSeen())
+            steps += inside.up(self.name, self.want, self._inside(seen, furnished=machine.furnished))
         problem = [f"what is inside the machine could not be read: {seen.problem}"] if seen.problem else []
         return Plan(self.name, steps, machine.refusals, [*machine.notes, *problem])
+
+    def _inside(self, seen: Observation, *, furnished: bool) -> AgentSeen:
+        if seen.agent is not None:
+            return seen.agent
+        if furnished and self.want.tree:
+            return AgentSeen(packages=self.want.packages, trees=frozenset({self.want.tree}))
+        return AgentSeen(packages=self.want.packages) if furnished else AgentSeen()
 
     def plan_down(self, seen: Observation) -> Plan:
         """What it takes to have no machine, or no agent on a machine that stays."""
@@ -127,34 +147,43 @@ class Deployment:
     def carry_out(self, plan: Plan, seen: Observation) -> None:
         """Perform the steps of a plan in order; a plan with a refusal in it is not begun."""
         for note in plan.notes:
-            self._story.say(note)
+            self.story.say(note)
         if plan.refusals:
             hints = [refusal.hint for refusal in plan.refusals if refusal.hint]
             reasons = "\n".join(refusal.reason for refusal in plan.refusals)
             raise Refused(f"{self.name}: {reasons}", hint="\n".join(hints) or None)
         got: dict[str, str] = {}
         for step in plan.steps:
-            with self._story.step(self.name, step.id, step.title):
+            with self.story.step(step.id, step.title):
                 got.update(self._perform(step.action, seen, got))
 
     def _perform(self, action: Action, seen: Observation, got: Got) -> Got:
         match action:
+            case Furnish():
+                manifest = self.furniture.put_into(self.guest(seen, got), self.paths.code)
+                self.story.journal("manifest", lines=manifest.splitlines())
+            case InstallPackages(packages):
+                install_packages(self.guest(seen, got), packages)
             case InstallCode():
-                codetree.install(self._guest(seen, got), self.code, self.paths.code)
+                if self.furniture.tree:
+                    codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code)
             case ApplyBundle(generation):
                 archive = self.bundle.archive(self.secrets)
                 argv = self.runtime.apply(self.name, generation)
-                expect(self._guest(seen, got), f"configuring {self.name}", argv, stdin=archive, deadline=180)
+                expect(self.guest(seen, got), f"configuring {self.name}", argv, stdin=archive, deadline=180)
             case AwaitAnswer():
-                self._await_answer(self._guest(seen, got))
+                self._await_answer(self.guest(seen, got))
+            case CheckStateSize(size):
+                self._check_state_size(self.guest(seen, got), size)
             case RemoveAgent():
                 argv = self.runtime.remove(self.name)
-                expect(self._guest(seen, got), f"removing {self.name}", argv, deadline=180)
+                expect(self.guest(seen, got), f"removing {self.name}", argv, deadline=180)
             case _:
                 return self.place.perform(action, got)
         return {}
 
-    def _guest(self, seen: Observation, got: Got) -> Guest:
+    def guest(self, seen: Observation, got: Got) -> Guest:
+        """The channel to the agent's machine; an error where there is none."""
         guest = self.place.guest(self.machine_want, seen.place, got)
         if guest is None:
             raise PaddockError(
@@ -166,32 +195,43 @@ class Deployment:
         probes = self._probes(self.spec.verify.prompt)
         end = time.monotonic() + _HEALTH_SECONDS
         pause = 0.1
-        while not (health := ask(guest, self.paths, probes.health)).ok:
+        while not (health := healthy(guest, self.paths, self.spec.user.name, probes.health)).ok:
             failed = [unit for unit, state in self._look_inside(guest).units.items() if state == "failed"]
             if failed or time.monotonic() > end:
                 what = f"{', '.join(failed)} failed" if failed else health.evidence
                 raise PaddockError(
                     f"{self.name} did not become healthy: {what}",
-                    hint=f"on its machine, `journalctl -u 'paddock-{self.name}-*'` tells more",
+                    hint=f"`paddock logs {self.name}` tells more",
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
-        answer = ask(guest, self.paths, probes.prompt)
-        if not answer.ok:
+        if probes.prompt and not (answer := ask(guest, self.paths, probes.prompt)).ok:
             raise PaddockError(f"{self.name} runs but does not answer a prompt: {answer.evidence}")
+
+    def _check_state_size(self, guest: Guest, size: int) -> None:
+        found = int(expect(guest, "measuring the state", ["df", "-B1", "--output=size", self.paths.state]).split()[-1])
+        # A filesystem takes some of its volume for itself.
+        if found < size * 0.9:
+            raise PaddockError(
+                f"the state volume was grown to {size >> 20}M, its filesystem has only {found >> 20}M",
+                hint="run on the node, with the machine stopped: e2fsck -f and resize2fs on the volume",
+            )
 
     def _probes(self, prompt: str) -> Probes:
         return self._recipe.probes(self.spec, prompt, conversation=f"paddock-{uuid.uuid4()}")
 
     def ask(self, prompt: str, seen: Observation) -> Verdict:
         """Put a prompt to the running agent."""
-        return ask(self._guest(seen, {}), self.paths, self._probes(prompt).prompt)
+        probe = self._probes(prompt).prompt
+        if probe is None:
+            raise BadInput(f"{self.name} is a {self.spec.kind}, which takes no prompts")
+        return ask(self.guest(seen, {}), self.paths, probe)
 
     def health(self, seen: Observation) -> Verdict | None:
         """Whether the agent is healthy; None where nothing runs that could be asked."""
         if seen.agent is None or not seen.agent.active:
             return None
-        return ask(self._guest(seen, {}), self.paths, self._probes("").health)
+        return healthy(self.guest(seen, {}), self.paths, self.spec.user.name, self._probes("").health)
 
 
 @contextmanager
@@ -200,7 +240,7 @@ def deployments(loaded: Loaded, only: list[str], story: Story) -> Iterator[list[
     unknown = sorted(set(only) - loaded.spec.agents.keys())
     if unknown:
         raise BadInput(f"there is no agent {', '.join(unknown)} in {loaded.path.name}")
-    chosen = {name: agent for name, agent in loaded.spec.agents.items() if not only or name in only}
+    chosen = {name: agent for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)}
     places: dict[str, Place[Any]] = {}
     try:
         for agent in chosen.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,12 +29,14 @@ class Journal:
         self.path = folder() / f"{now:%Y%m%dT%H%M%S.%f}-{verb}.jsonl"
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._file = self.path.open("x", encoding="utf-8")
+        self._writing = threading.Lock()  # agents proceed in parallel
         self.write("run", verb=verb, pid=os.getpid())
 
     def write(self, event: str, **fields: Any) -> None:
         record = {"at": round(time.time(), 3), "event": event, **fields}
-        self._file.write(mask(json.dumps(record, ensure_ascii=False)) + "\n")
-        self._file.flush()
+        with self._writing:
+            self._file.write(mask(json.dumps(record, ensure_ascii=False)) + "\n")
+            self._file.flush()
 
     def close(self) -> None:
         self._file.close()

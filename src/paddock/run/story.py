@@ -18,32 +18,19 @@ if TYPE_CHECKING:
 class Story:
     """Narrates, times and journals; animated on a terminal, plain lines elsewhere."""
 
-    def __init__(self, journal: Journal | None = None) -> None:
+    def __init__(self, journal: Journal | None = None, *, parallel: bool = False) -> None:
         self._journal = journal
+        self._parallel = parallel
         self._console = _console() if sys.stderr.isatty() else None
         self._start = time.monotonic()
 
-    def say(self, text: str) -> None:
-        """Tell something that is not a step."""
-        self._print(f"  {text}", "dim")
+    def of(self, agent: str) -> AgentStory:
+        """The part of the story that is about one agent."""
+        return AgentStory(self, agent, f"{agent}: " if self._parallel else "")
 
-    @contextmanager
-    def step(self, agent: str, step_id: str, title: str) -> Iterator[None]:
-        """Do one step: told when it begins, timed when it ends, and named when it fails."""
-        start = time.monotonic()
-        self._write("begin", agent=agent, id=step_id, title=title)
-        if self._console is None:
-            self._print(f"  … {title}")
-        try:
-            with self._spinner(title):
-                yield
-        except BaseException as error:
-            self._write("failed", agent=agent, id=step_id, error=str(error) or type(error).__name__)
-            self._print(f"  ✗ {title}", "red")
-            raise
-        seconds = time.monotonic() - start
-        self._write("done", agent=agent, id=step_id, seconds=round(seconds, 3))
-        self._print(f"  ✓ {title}  {seconds:.1f} s", "green")
+    def say(self, text: str) -> None:
+        """Tell something that is about no agent."""
+        self.print(text, "dim")
 
     @contextmanager
     def run(self) -> Iterator[None]:
@@ -51,22 +38,60 @@ class Story:
         try:
             yield
         except BaseException:
-            self._write("end", outcome="failed")
+            self.write("end", outcome="failed")
             raise
-        self._write("end", outcome="done", seconds=round(time.monotonic() - self._start, 3))
+        self.write("end", outcome="done", seconds=round(time.monotonic() - self._start, 3))
 
-    def _spinner(self, title: str) -> AbstractContextManager[object]:
-        return self._console.status(title) if self._console else nullcontext()
+    def spinner(self, title: str) -> AbstractContextManager[object]:
+        """An animation while a step runs, or its first line where there is no terminal for one alone."""
+        if self._console and not self._parallel:
+            return self._console.status(mask(title))
+        self.print(f"… {title}")
+        return nullcontext()
 
-    def _write(self, event: str, **fields: object) -> None:
+    def write(self, event: str, **fields: object) -> None:
         if self._journal:
             self._journal.write(event, **fields)
 
-    def _print(self, text: str, style: str = "") -> None:
+    def print(self, text: str, style: str = "") -> None:
         if self._console:
-            self._console.print(mask(text), style=style, markup=False, highlight=False)
+            self._console.print("  " + mask(text), style=style, markup=False, highlight=False)
         else:
-            print(mask(text), file=sys.stderr, flush=True)
+            print("  " + mask(text), file=sys.stderr, flush=True)
+
+
+class AgentStory:
+    """What happens to one agent."""
+
+    def __init__(self, story: Story, agent: str, prefix: str) -> None:
+        self._story = story
+        self._agent = agent
+        self._prefix = prefix
+
+    def say(self, text: str) -> None:
+        """Tell something that is not a step."""
+        self._story.print(f"{self._prefix}{text}", "dim")
+
+    def journal(self, event: str, **fields: object) -> None:
+        """Write something down that is not told."""
+        self._story.write(event, agent=self._agent, **fields)
+
+    @contextmanager
+    def step(self, step_id: str, title: str) -> Iterator[None]:
+        """Do one step: told when it begins, timed when it ends, and named when it fails."""
+        start = time.monotonic()
+        self.journal("begin", id=step_id, title=title)
+        told = f"{self._prefix}{title}"
+        try:
+            with self._story.spinner(told):
+                yield
+        except BaseException as error:
+            self.journal("failed", id=step_id, error=str(error) or type(error).__name__)
+            self._story.print(f"✗ {told}", "red")
+            raise
+        seconds = time.monotonic() - start
+        self.journal("done", id=step_id, seconds=round(seconds, 3))
+        self._story.print(f"✓ {told}  {seconds:.1f} s", "green")
 
 
 def _console() -> Console:

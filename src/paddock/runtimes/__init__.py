@@ -28,8 +28,8 @@ class Runtime(Protocol):
         """The workload as files; ``mounted`` says that the state must be a mounted volume."""
         ...
 
-    def observe(self, agent: str) -> Sequence[str]:
-        """The argv that prints what of the agent is on the machine, as ``name=value`` lines."""
+    def observe(self, agent: str, packages: Sequence[str]) -> Sequence[str]:
+        """The argv that prints what of the agent and of these packages is on the machine, as ``name=value`` lines."""
         ...
 
     def apply(self, agent: str, generation: str) -> Sequence[str]:

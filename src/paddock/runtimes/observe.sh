@@ -1,6 +1,8 @@
-# Shared by the runtimes' observe scripts, as observe.sh ROOT CODE STATE AGENT: prints what is there, as name=value
-# lines. Changes nothing.
+# Shared by the runtimes' observe scripts, as observe.sh ROOT CODE STATE AGENT PACKAGE...: prints what is there, as
+# name=value lines. Changes nothing.
 root=$1 code=$2 state=$3 agent=$4
+shift 4
+[ $# = 0 ] || dpkg-query -W -f 'package=${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$//p'
 echo "generation=$(readlink "$root/current")"
 for tree in "$code"/*/manifest; do
     [ ! -e "$tree" ] || { tree=${tree%/manifest} && echo "tree=${tree##*/}"; }

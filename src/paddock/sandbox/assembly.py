@@ -25,7 +25,9 @@ from .world import World
 _TEMPLATE_SIZE = 75_636_531
 
 
-def remembered_fixture(state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...]) -> tuple[Fixture, bool]:
+def remembered_fixture(
+    state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...]
+) -> tuple[Fixture, bool]:
     """The fixture of a state directory, and whether it is new there."""
     file = state / "cluster.json"
     if file.exists():
@@ -65,7 +67,9 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> World:
     return world
 
 
-def memory_world(state: Path, given: Mapping[str, Any] | None = None, nodes: tuple[str, ...] = ("pve",)) -> World:
+def memory_world(
+    state: Path, given: Mapping[str, Any] | None = None, nodes: tuple[str, ...] = ("pve",)
+) -> World:
     """A world without machines."""
     fixture, is_new = remembered_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}

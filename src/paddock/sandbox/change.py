@@ -55,11 +55,15 @@ def update(
         errors = _hotplug(world, vmid, node, config, touched)
     else:
         errors = apply_pending(world, vmid, node, config, touched)
-    world.guests.save(vmid, node, config)
+    # One failed change is enough for nothing to be written.
+    if not errors:
+        world.guests.save(vmid, node, config)
     return errors
 
 
-def apply_pending(world: World, vmid: int, node: str, config: CtConfig, only: set[str] | None = None) -> dict[str, str]:
+def apply_pending(
+    world: World, vmid: int, node: str, config: CtConfig, only: set[str] | None = None
+) -> dict[str, str]:
     """Let pending changes take effect on a container that does not run."""
     errors: dict[str, str] = {}
     for key in sorted(config.pending_delete):
@@ -194,8 +198,6 @@ def _hotplug(world: World, vmid: int, node: str, config: CtConfig, touched: set[
             continue
         except ApiError as error:
             errors[key] = f"unable to hotplug {key}: {error.message}"
-            # A failed hotplug leaves nothing behind, not even a pending entry.
-            config.pending.pop(key, None)
     limits = {key: config.options[key] for key in (*_LIMITS, "cores") if key in config.options}
     if touched & {*_LIMITS, "cores"}:
         world.runtime.containers.limit_live(vmid, limits)

@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
 from pathlib import Path
 
+from .errors import SandboxError
 from .lxc import bridge
 from .lxc.mounts import mounted_below, unmount
 from .lxc.names import Names
-from .process import attempt, end
+from .process import attempt, end_noted, is_alive
 
 
 def clean(state: Path) -> None:
     """Stop and remove all containers, mounts and networks of a state directory, then the directory."""
-    if not state.exists():
-        return
+    if state.exists():
+        let_go(state)
+        shutil.rmtree(state)
+
+
+def let_go(state: Path) -> None:
+    """End a sandbox's server, containers, mounts and network; its volumes and configs stay."""
     _end_server(state)
-    if os.geteuid() == 0 and (state / "lxc").exists():
+    if os.geteuid() == 0 and (state / "run" / "subnet").exists():
         names = Names(state)
         _stop_containers(names)
-        for point in mounted_below(state):
+        for point in (*mounted_below(names.run), *mounted_below(state)):
             unmount(point)
         bridge.down(names)
         _remove_links(names)
-    shutil.rmtree(state)
+        shutil.rmtree(names.lxc_path, ignore_errors=True)
+        _remove_empty(names.run)
 
 
 def _end_server(state: Path) -> None:
     note = state / "server.pid"
-    if not note.exists():
-        return
-    text = note.read_text(encoding="ascii").strip()
-    if text.isdecimal() and end(int(text), str(state)):
-        for _ in range(100):
-            if not Path(f"/proc/{text}").exists():
-                return
-            time.sleep(0.05)
+    end_noted(note)
+    for _ in range(200):
+        if not is_alive(note):
+            return
+        time.sleep(0.05)
+    raise SandboxError(f"The server on {state} does not end.")
 
 
 def _stop_containers(names: Names) -> None:
@@ -49,6 +55,15 @@ def _stop_containers(names: Names) -> None:
         if not [*top.glob(f"*/lxc.*.{prefix}*"), *top.glob(f"lxc.*.{prefix}*")]:
             return
         time.sleep(0.05)
+
+
+def _remove_empty(directory: Path) -> None:
+    """Remove mount points; never a file, for that would be one of a volume still mounted."""
+    for path in sorted(directory.rglob("*"), reverse=True):
+        path.rmdir()
+    for path in (directory, directory.parent):
+        with contextlib.suppress(OSError):
+            path.rmdir()
 
 
 def _remove_links(names: Names) -> None:

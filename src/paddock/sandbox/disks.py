@@ -54,13 +54,16 @@ def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) 
 
 
 def next_volume(world: World, storage: Storage, node: str, vmid: int) -> VolumeRef:
-    """Where a container's next volume on a storage goes."""
+    """Where a container's next volume on a storage goes, if there is space for one."""
     taken = [volume.ref.name for volume in world.runtime.volumes.on(node, storage.id)]
-    return VolumeRef(node, storage.id, storage.disk_name(vmid, taken))
+    name = storage.disk_name(vmid, taken)
+    world.require_space(storage, name)
+    return VolumeRef(node, storage.id, name)
 
 
 def allocate(world: World, storage: Storage, ref: VolumeRef, size: int, say: Log) -> None:
     """Make a volume without a filesystem; LVM gives whole extents of 4 MiB."""
+    world.require_space(storage, ref.name)
     if storage.type is StorageType.LVM_THIN:
         size = -(-size // (4 << 20)) * (4 << 20)
     world.runtime.volumes.allocate(ref, size)
@@ -113,7 +116,9 @@ def free(world: World, ref: VolumeRef, say: Log) -> None:
         world.runtime.volumes.remove(ref)
     except VolumeBusyError:
         lv = f"{storage.vgname}/{ref.name}"
-        raise OperationError(f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use.") from None
+        raise OperationError(
+            f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use."
+        ) from None
     if storage.type is StorageType.LVM_THIN:
         say(f'  Logical volume "{ref.name}" successfully removed.')
 

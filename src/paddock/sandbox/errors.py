@@ -64,6 +64,10 @@ class AbortedError(Exception):
     """Raised inside a task's work when somebody stopped the task."""
 
 
+class NodeCrashError(BaseException):
+    """Raised inside a task's work when its node goes down: nothing gets tidied up."""
+
+
 class SandboxError(Exception):
     """A sentence for the person at the terminal, and what to do about it."""
 

@@ -22,6 +22,8 @@ from .routes import METHODS, Reply, Table, api
 from .world import World
 
 _REASON: Final = b"x-paddock-reason"
+# A response with this header is not sent: its connection is cut instead.
+ABORT: Final = "x-paddock-abort"
 _BODY_LIMIT: Final = 512 * 1024
 PREFIXES: Final = ("/api2/json", "/api2/extjs")
 
@@ -31,8 +33,12 @@ assert endpoints, "importing the endpoints fills the table"  # noqa: S101
 class _ReasonConnection(h11.Connection):
     """An HTTP connection that says the reason phrase an answer carries: ASGI has no word for it."""
 
+    cut: Callable[[], None]
+
     def send(self, event: h11.Event) -> bytes | None:  # type: ignore[override]
         if isinstance(event, h11.Response):
+            if any(name == ABORT.encode() for name, _ in event.headers):
+                self.cut()
             headers = [(name, value) for name, value in event.headers if name != _REASON]
             reason = next((value for name, value in event.headers if name == _REASON), event.reason)
             event = h11.Response(status_code=event.status_code, headers=headers, reason=reason)
@@ -44,7 +50,12 @@ class ReasonProtocol(H11Protocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.conn = _ReasonConnection(h11.SERVER, self.config.h11_max_incomplete_event_size or 65536)
+        connection = _ReasonConnection(h11.SERVER, self.config.h11_max_incomplete_event_size or 65536)
+        connection.cut = self._cut
+        self.conn = connection
+
+    def _cut(self) -> None:
+        self.transport.abort()
 
 
 def answer(status: int, reason: str, body: Mapping[str, Any] | None) -> Response:
@@ -72,6 +83,13 @@ def error_answer(error: ApiError) -> Response:
 Interceptor = Callable[[Request, Callable[[], Awaitable[Response]]], Awaitable[Response]]
 
 
+Controller = Callable[[Request], Awaitable[Response]]
+
+
+async def _no_control(request: Request) -> Response:
+    return answer(404, "no such file", None)
+
+
 async def _no_interceptor(request: Request, go_on: Callable[[], Awaitable[Response]]) -> Response:
     return await go_on()
 
@@ -85,6 +103,8 @@ class Face:
         self.delay_401 = delay_401
         # Put in front of every request by whoever plays faults.
         self.intercept: Interceptor = _no_interceptor
+        # Answers what comes to /control/, for whoever has the sandbox's own key.
+        self.control: Controller = _no_control
 
     def app(self) -> Starlette:
         """The ASGI application."""
@@ -92,6 +112,8 @@ class Face:
         return Starlette(routes=[Route("/{path:path}", self._handle, methods=verbs)])
 
     async def _handle(self, request: Request) -> Response:
+        if request.scope["path"].startswith("/control/"):
+            return await self.control(request)
         return await self.intercept(request, lambda: self._respond(request))
 
     async def _respond(self, request: Request) -> Response:

@@ -36,6 +36,7 @@ class CreateOrder:
     ssh_keys: str | None = None
     pool: str | None = None
     start: bool = False
+    replaces: CtConfig | None = None
 
 
 def initial_config(order: CreateOrder) -> CtConfig:
@@ -46,7 +47,7 @@ def initial_config(order: CreateOrder) -> CtConfig:
     return CtConfig(options=options)
 
 
-def create(world: World, order: CreateOrder, task: Task) -> None:
+def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create") -> None:
     """Make a container from an archive; on failure nothing of it remains."""
     vmid, node = order.vmid, order.node
     made: list[VolumeRef] = []
@@ -54,6 +55,8 @@ def create(world: World, order: CreateOrder, task: Task) -> None:
         config = _configured(order)
         texts, made = create_disks(world, vmid, node, order.mounts, task.say)
         config.options.update(texts)
+        if order.replaces is not None:
+            free_all(world, vmid, node, order.replaces, task)
         _require_volumes(world, node, config)
         _require_archive(order, task)
         task.say(f"extracting archive '{order.archive.path or order.archive.volid}'")
@@ -65,15 +68,16 @@ def create(world: World, order: CreateOrder, task: Task) -> None:
         config.options.setdefault("hostname", f"CT{vmid}")
         config.options.setdefault("memory", 512)
         config.options.setdefault("swap", 512)
-        world.runtime.containers.prepare(spec, order.password, order.ssh_keys)
-        warn_about_nesting(config, unpacked, task)
+        if verb == "create":
+            world.runtime.containers.prepare(spec, order.password, order.ssh_keys)
+            warn_about_nesting(config, unpacked, task)
         world.guests.save(vmid, node, config)
     except (ApiError, AbortedError) as error:
-        text = error.text if isinstance(error, ApiError) else "received interrupt"
+        text = error.text if isinstance(error, ApiError) else _interrupted(vmid)
         destroy_volumes(world, made, task.say)
         world.guests.remove(vmid)
-        raise OperationError(f"unable to create CT {vmid} - {text}") from None
-    except BaseException:
+        raise OperationError(f"unable to {verb} CT {vmid} - {text}") from None
+    except Exception:
         destroy_volumes(world, made, task.say)
         world.guests.remove(vmid)
         raise
@@ -83,6 +87,17 @@ def create(world: World, order: CreateOrder, task: Task) -> None:
     if order.start:
         # A task of its own, which nobody waits for: the create is a success even if the start fails.
         begin_start(world, vmid, node, order.user)
+
+
+def _interrupted(vmid: int) -> str:
+    """What Proxmox says of an unpacking that somebody stopped: its whole command line."""
+    command = (
+        "lxc-usernsexec -m u:0:100000:65536 -m g:0:100000:65536 -- tar xpf - --zstd --totals"
+        " --one-file-system -p --sparse --numeric-owner --acls --xattrs '--xattrs-include=user.*'"
+        " '--xattrs-include=security.capability' '--warning=no-file-ignored' '--warning=no-xattr-write'"
+        f" -C /var/lib/lxc/{vmid}/rootfs --skip-old-files --anchored --exclude './dev/*'"
+    )
+    return f"command '{command}' failed: received interrupt"
 
 
 def _require_archive(order: CreateOrder, task: Task) -> None:
@@ -165,15 +180,20 @@ def settle_stopped(world: World, vmid: int) -> None:
 
 def destroy(world: World, vmid: int, node: str, config: CtConfig, task: Task, *, unreferenced: bool) -> None:
     """Destroy a container's own volumes and its config; volumes of others stay."""
-    volumes = every_volume(config.options) + every_volume(config.pending)
-    for volid in dict.fromkeys(volumes):
-        free_if_owned(world, vmid, node, volid, task.say)
+    free_all(world, vmid, node, config, task)
     if unreferenced:
         for storage in world.storages_of(node):
             _free_unreferenced(world, storage, vmid, node, task)
     world.access.forget_guest(vmid)
     world.access_changed()
     world.guests.remove(vmid)
+
+
+def free_all(world: World, vmid: int, node: str, config: CtConfig, task: Task) -> None:
+    """Free the volumes of a config that its container owns."""
+    volumes = every_volume(config.options) + every_volume(config.pending)
+    for volid in dict.fromkeys(volumes):
+        free_if_owned(world, vmid, node, volid, task.say)
 
 
 def _free_unreferenced(world: World, storage: Storage, vmid: int, node: str, task: Task) -> None:

@@ -6,7 +6,7 @@ import itertools
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +37,7 @@ class MemoryRuntime:
         self._file = state / "memory.json" if state else None
         self._bridges = dict(bridges)
         self._files: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
+        self._archived: dict[str, str] = {}
         self._stopped: list[Callable[[int], None]] = []
         self.volumes = MemoryVolumes(self.busy, self.save)
         self.containers = MemoryContainers(self.volumes, self._say_stopped, self.save)
@@ -62,6 +63,15 @@ class MemoryRuntime:
         """Put a file of some size on a directory storage."""
         self._files.setdefault((node, storage), {})[name] = (size, int(time.time()))
         self.save()
+
+    def keep_backup(self, node: str, storage: str, name: str, size: int, config_text: str) -> None:
+        """Note a backup and the config in it."""
+        self._archived[f"{node}/{storage}/{name}"] = config_text
+        self.add_file(node, storage, name, size)
+
+    def archived_config(self, node: str, storage: str, name: str) -> str | None:
+        """The config text inside a backup."""
+        return self._archived.get(f"{node}/{storage}/{name}")
 
     def remove_file(self, node: str, storage: str, name: str) -> None:
         """Remove a file, if it is there."""
@@ -90,10 +100,12 @@ class MemoryRuntime:
             return
         data = {
             "volumes": [
-                [v.ref.node, v.ref.storage, v.ref.name, v.size, v.ctime, v.formatted] for v in self.volumes.everything()
+                [v.ref.node, v.ref.storage, v.ref.name, v.size, v.ctime, v.formatted]
+                for v in self.volumes.everything()
             ],
             "running": self.containers.running_vmids(),
             "files": [[*key, files] for key, files in self._files.items()],
+            "archived": self._archived,
         }
         temporary = self._file.with_suffix(".new")
         temporary.write_text(json.dumps(data), encoding="utf-8")
@@ -107,6 +119,7 @@ class MemoryRuntime:
             self.volumes.put(Volume(VolumeRef(node, storage, name), size, ctime, formatted))
         for node, storage, files in data["files"]:
             self._files[node, storage] = {name: (size, when) for name, (size, when) in files.items()}
+        self._archived = data["archived"]
         for vmid in data["running"]:
             self.containers.mark_running(vmid, ())
 
@@ -176,7 +189,9 @@ class MemoryVolumes:
 class MemoryContainers:
     """Containers that are states."""
 
-    def __init__(self, volumes: MemoryVolumes, stopped: Callable[[int], None], changed: Callable[[], None]) -> None:
+    def __init__(
+        self, volumes: MemoryVolumes, stopped: Callable[[int], None], changed: Callable[[], None]
+    ) -> None:
         self._volumes = volumes
         self._stopped = stopped
         self._changed = changed
@@ -244,6 +259,13 @@ class MemoryContainers:
     def limit_live(self, vmid: int, options: Mapping[str, object]) -> None:
         """Nothing: there is nothing to limit."""
 
+    def execute(self, vmid: int, argv: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
+        """Nothing runs here, so everything succeeds in silence."""
+        return 0, "", ""
+
+    def push(self, spec: GuestSpec, path: str, content: bytes, mode: int) -> None:
+        """Nothing: there are no files."""
+
     def usage(self, vmid: int) -> Usage:
         """Plausible numbers."""
         pid, since, mounts = self._running[vmid]
@@ -262,6 +284,6 @@ class MemoryContainers:
             found.append(Interface(network["name"], network.get("hwaddr", "").lower()))
         return found
 
-    def archive(self, spec: GuestSpec, target: Path, config_text: str) -> int:
+    def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
         """A size: there is nothing to pack."""
         return 100 << 20

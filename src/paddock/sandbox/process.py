@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -84,10 +84,10 @@ def spawn(
     *argv: str,
     stdin: IO[bytes] | None = None,
     output: IO[bytes] | None = None,
-    before_exec: Callable[[], None] | None = None,
-    environment: Mapping[str, str] | None = None,
+    errors: IO[bytes] | None = None,
+    detached: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start a program and return it running; its output goes to a file, or nowhere."""
+    """Start a program and return it running; what it says goes to files, or nowhere."""
     program = shutil.which(argv[0])
     if program is None:
         raise SandboxError(f"The program {argv[0]} is not installed.", hint=f"Install {argv[0]}.")
@@ -95,10 +95,44 @@ def spawn(
         [program, *argv[1:]],
         stdin=stdin if stdin is not None else subprocess.DEVNULL,
         stdout=output if output is not None else subprocess.DEVNULL,
-        stderr=output if output is not None else subprocess.DEVNULL,
-        preexec_fn=before_exec,
-        env=None if environment is None else dict(environment),
+        stderr=errors or output or subprocess.DEVNULL,
+        start_new_session=detached,
     )
+
+
+def birth(pid: int) -> str:
+    """When a process started, in ticks since boot: tells it from a later one with its number."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    fields = stat.rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def note_own_pid(file: Path) -> None:
+    """Write down this process so that another can find it, and it alone."""
+    file.write_text(f"{os.getpid()} {birth(os.getpid())}\n", encoding="ascii")
+
+
+def is_alive(file: Path) -> bool:
+    """Whether the process written down in a file still lives."""
+    return _noted(file) is not None
+
+
+def end_noted(file: Path) -> None:
+    """Ask the process written down in a file to end, if it lives."""
+    pid = _noted(file)
+    if pid is not None:
+        os.kill(pid, signal.SIGTERM)
+
+
+def _noted(file: Path) -> int | None:
+    try:
+        pid, started = file.read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return None
+    return int(pid) if pid.isdecimal() and birth(int(pid)) == started else None
 
 
 def command_line(pid: int) -> str:

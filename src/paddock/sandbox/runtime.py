@@ -180,6 +180,14 @@ class Containers(Protocol):
         """Give a running container other limits."""
         ...
 
+    def execute(self, vmid: int, argv: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
+        """Run a program as root in a running container: its exit code and what it said."""
+        ...
+
+    def push(self, spec: GuestSpec, path: str, content: bytes, mode: int) -> None:
+        """Write a file into a container."""
+        ...
+
     def usage(self, vmid: int) -> Usage:
         """What a running container uses."""
         ...
@@ -188,8 +196,8 @@ class Containers(Protocol):
         """The interfaces inside a running container."""
         ...
 
-    def archive(self, spec: GuestSpec, target: Path, config_text: str) -> int:
-        """Pack what a backup includes into an archive file; return its size."""
+    def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
+        """Pack a container's mounts and its config into an archive file; return its size."""
         ...
 
 
@@ -224,6 +232,14 @@ class Runtime(Protocol):
 
     def file(self, node: str, storage: str, name: str) -> Path | None:
         """The path of a storage's file, if there are real files."""
+        ...
+
+    def keep_backup(self, node: str, storage: str, name: str, size: int, config_text: str) -> None:
+        """Note a finished backup, where there are no real files to find it by."""
+        ...
+
+    def archived_config(self, node: str, storage: str, name: str) -> str | None:
+        """The config text inside a backup."""
         ...
 
     def remove_file(self, node: str, storage: str, name: str) -> None:

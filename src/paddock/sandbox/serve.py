@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import os
+import json
+import secrets
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .assembly import lxc_world, memory_world
 from .certificates import ensure_certificates
+from .control import Control
+from .errors import SandboxError
+from .faults import Faults, Rule, install
 from .fixture import read_fixture
 from .http import Face
-from .server import bind, serve
+from .process import is_alive, note_own_pid
+from .server import bind, serve, write_private
 from .storage import StorageType
 from .world import World
 
@@ -24,8 +31,13 @@ def serve_foreground(
     fixture: Path | None = None,
     subnet: str | None = None,
     delay_401: float = 3.0,
+    faults: Sequence[Rule] = (),
 ) -> None:
     """Serve a sandbox until it is asked to end."""
+    if is_alive(state / "server.pid"):
+        raise SandboxError(
+            f"A sandbox already runs on {state}.", hint="Choose another directory with --state."
+        )
     given = read_fixture(fixture) if fixture is not None else None
     listener = bind(port)
     gateway: str | None
@@ -37,17 +49,27 @@ def serve_foreground(
     certificates = ensure_certificates(state / "tls", (gateway,) if gateway else ())
     world.fingerprint = certificates.fingerprint()
     face = Face(world, delay_401=delay_401)
-    (state / "server.pid").write_text(f"{os.getpid()}\n", encoding="ascii")
+    rules = Faults()
+    for rule in faults:
+        rules.add(rule)
+    install(face, rules)
+    key = secrets.token_urlsafe(24)
+    face.control = Control(world, rules, key)
+    note_own_pid(state / "server.pid")
+    said = ready_line(world, listener.getsockname()[1], certificates.ca, gateway)
+    said["control"] = {"url": f"{said['url']}/control", "key": key}
+
+    def announce() -> None:
+        write_private(state / "ready.json", json.dumps(said))
+        sys.stdout.write(json.dumps(said) + "\n")
+        sys.stdout.flush()
+
     try:
-        serve(
-            face,
-            certificates,
-            listener,
-            ready_line(world, listener.getsockname()[1], certificates.ca, gateway),
-        )
+        serve(face, certificates, listener, announce)
     finally:
         world.runtime.close()
         (state / "server.pid").unlink(missing_ok=True)
+        (state / "ready.json").unlink(missing_ok=True)
 
 
 def ready_line(world: World, port: int, ca: Path, gateway: str | None) -> dict[str, Any]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import signal
 import socket
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 
@@ -33,8 +30,10 @@ def bind(port: int, host: str = "127.0.0.1") -> socket.socket:
     return listener
 
 
-def serve(face: Face, certificates: Certificates, listener: socket.socket, ready: Mapping[str, Any]) -> None:
-    """Answer requests until a signal asks to end; print the ready line once requests are answered."""
+def serve(
+    face: Face, certificates: Certificates, listener: socket.socket, announce: Callable[[], None]
+) -> None:
+    """Answer requests until a signal asks to end; announce it once requests are answered."""
     config = uvicorn.Config(
         face.app(),
         http=ReasonProtocol,
@@ -48,10 +47,10 @@ def serve(face: Face, certificates: Certificates, listener: socket.socket, ready
         ssl_keyfile=str(certificates.key),
         timeout_graceful_shutdown=2,
     )
-    asyncio.run(_serve(uvicorn.Server(config), listener, ready))
+    asyncio.run(_serve(uvicorn.Server(config), listener, announce))
 
 
-async def _serve(server: uvicorn.Server, listener: socket.socket, ready: Mapping[str, Any]) -> None:
+async def _serve(server: uvicorn.Server, listener: socket.socket, announce: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     with contextlib.suppress(NotImplementedError, RuntimeError):
         for name in (signal.SIGTERM, signal.SIGINT):
@@ -60,8 +59,7 @@ async def _serve(server: uvicorn.Server, listener: socket.socket, ready: Mapping
     while not server.started and not task.done():
         await asyncio.sleep(0.005)
     if not task.done():
-        sys.stdout.write(json.dumps(ready) + "\n")
-        sys.stdout.flush()
+        announce()
     await task
 
 

@@ -7,11 +7,13 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from .errors import AbortedError, ApiError, ParameterError
+from .errors import AbortedError, ApiError, NodeCrashError, ParameterError
 
 _UPID = re.compile(
     r"UPID:([a-zA-Z0-9](?:[a-zA-Z0-9\-]*[a-zA-Z0-9])?):([0-9A-Fa-f]{8}):([0-9A-Fa-f]{8,9}):"
@@ -33,7 +35,8 @@ class Upid:
 
     def __str__(self) -> str:
         return (
-            f"UPID:{self.node}:{self.pid:08X}:{self.pstart:08X}:{self.starttime:08X}:{self.type}:{self.id}:{self.user}:"
+            f"UPID:{self.node}:{self.pid:08X}:{self.pstart:08X}:{self.starttime:08X}:"
+            f"{self.type}:{self.id}:{self.user}:"
         )
 
     @classmethod
@@ -44,6 +47,18 @@ class Upid:
             raise ParameterError({"upid": "unable to parse worker upid"})
         node, pid, pstart, start, type_, id_, user = found.groups()
         return cls(node, int(pid, 16), int(pstart, 16), int(start, 16), type_, id_, user)
+
+
+@dataclass(frozen=True)
+class Fate:
+    """How a task is to end, whatever its work does."""
+
+    fails: bool
+    words: str
+
+
+# What awaits the tasks that the current request begins.
+FATES: ContextVar[tuple[Fate, ...]] = ContextVar("fates", default=())
 
 
 @dataclass
@@ -58,9 +73,13 @@ class Task:
     aborted: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
     cancel: Callable[[], None] | None = None
+    fates: tuple[Fate, ...] = ()
+    crashed: bool = False
 
     def say(self, *lines: str) -> None:
-        """Write lines to the log."""
+        """Write lines to the log, unless the node went down meanwhile."""
+        if self.crashed:
+            raise NodeCrashError
         self.log.extend(lines)
 
     def warn(self, line: str) -> None:
@@ -70,8 +89,15 @@ class Task:
 
     def check_aborted(self) -> None:
         """Raise if somebody stopped this task."""
+        if self.crashed:
+            raise NodeCrashError
         if self.aborted.is_set():
             raise AbortedError
+
+    def crash(self) -> None:
+        """Let the work end where it is, with everything it left lying about."""
+        self.crashed = True
+        self.abort()
 
     def abort(self) -> None:
         """Ask the work to end."""
@@ -81,7 +107,6 @@ class Task:
 
 
 Work = Callable[[Task], None]
-Verdict = Callable[[Task], str | None]
 
 
 class Tasks:
@@ -93,8 +118,6 @@ class Tasks:
         self._lock = threading.Lock()
         self._pids = itertools.count(1000)
         self._boot = time.time() - 5000
-        # Lets a fault rule decide how a task ends; set by whoever plays fate.
-        self.verdict: Verdict = lambda task: None
         self._load()
 
     def start(self, node: str, type_: str, id_: str, user: str, work: Work) -> str:
@@ -129,15 +152,23 @@ class Tasks:
         with self._lock:
             pid = next(self._pids)
             upid = Upid(node, pid, int((now - self._boot) * 100), int(now), type_, id_, user)
-            task = Task(upid)
+            task = Task(upid, fates=FATES.get())
             self._tasks[str(upid)] = task
+        self._write({"upid": str(upid)})
         return task
 
     def _run(self, task: Task, work: Work) -> None:
         error: str | None = None
         try:
             work(task)
-            error = self.verdict(task)
+            for fate in task.fates:
+                if fate.fails:
+                    error = fate.words
+                else:
+                    task.warn(fate.words)
+        except NodeCrashError:
+            task.crashed = False
+            error = "unexpected status"
         except ApiError as failure:
             error = failure.text
         except AbortedError:
@@ -158,23 +189,23 @@ class Tasks:
             task.say("TASK OK")
         task.endtime = int(time.time())
         task.exitstatus = status
+        self._write({"upid": str(task.upid), "exitstatus": status, "endtime": task.endtime, "log": task.log})
+        task.ended.set()
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
         if self._archive is not None:
-            entry = {
-                "upid": str(task.upid),
-                "exitstatus": status,
-                "endtime": task.endtime,
-                "log": task.log,
-            }
             with self._lock, self._archive.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(entry) + "\n")
-        task.ended.set()
 
     def _load(self) -> None:
         if self._archive is None or not self._archive.exists():
             return
         for line in self._archive.read_text(encoding="utf-8").splitlines():
             entry = json.loads(line)
-            task = Task(Upid.parse(entry["upid"]), entry["log"], entry["exitstatus"], entry["endtime"])
+            upid = Upid.parse(entry["upid"])
+            # A task that an earlier server did not live to end has no end of its own.
+            status = entry.get("exitstatus", "unexpected status")
+            task = Task(upid, entry.get("log", []), status, entry.get("endtime", upid.starttime))
             task.ended.set()
             self._tasks[entry["upid"]] = task
         if self._tasks:

@@ -48,6 +48,8 @@ class World:
     runtime: Runtime
     release: Release = field(default_factory=Release)
     fingerprint: str = ""
+    # Storages on which nothing more can be allocated.
+    full: set[str] = field(default_factory=set)
     # Called whenever users, tokens, pools or ACLs changed, so that they can be written down.
     access_changed: Callable[[], None] = lambda: None
 
@@ -87,7 +89,9 @@ class World:
         """The snapshots LVM-thin keeps of a volume."""
         start = snapshot_name(ref.name, "")
         return [
-            volume.ref for volume in self.runtime.volumes.on(ref.node, ref.storage) if volume.ref.name.startswith(start)
+            volume.ref
+            for volume in self.runtime.volumes.on(ref.node, ref.storage)
+            if volume.ref.name.startswith(start)
         ]
 
     def spec(self, vmid: int, node: str, config: CtConfig) -> GuestSpec:
@@ -114,5 +118,19 @@ class World:
     def capacity(self, storage: Storage) -> tuple[int, int]:
         """Total and used bytes of a storage, as pretended."""
         total = 340 << 30 if storage.type is StorageType.LVM_THIN else 252 << 30
-        used = sum(volume.size // 10 for node in self.nodes for volume in self.runtime.volumes.on(node, storage.id))
-        return total, min(used, total)
+        used = sum(
+            volume.size // 10 for node in self.nodes for volume in self.runtime.volumes.on(node, storage.id)
+        )
+        return total, total if storage.id in self.full else min(used, total)
+
+    def require_space(self, storage: Storage, name: str) -> None:
+        """Refuse to allocate on a storage that is full."""
+        if storage.id not in self.full:
+            return
+        if storage.type is StorageType.LVM_THIN:
+            pool = f"{storage.vgname}/{storage.thinpool}"
+            raise OperationError(
+                f"lvcreate '{storage.vgname}/{name}' error:   Cannot create new thin volume,"
+                f" free space in thin pool {pool} reached threshold."
+            )
+        raise OperationError(f"unable to create image: No space left on device - '{storage.device(name)}'")

@@ -14,38 +14,21 @@ Location = tuple[str, ...]
 # Keys of places and agents, with dots; a key stands for all below it. A room that learns one takes it out here.
 NOT_YET: Final = frozenset(
     {
-        "proxmox.fingerprint",
         "proxmox.base.url",
         "proxmox.ssh.jump",
         "proxmox.ssh.root",
         "proxmox.ssh.people",
         "host.jump",
         "host.scope",
-        "enabled",
-        "machine.hostname",
-        "machine.description",
-        "machine.swap",
         "machine.node",
-        "machine.storage",
-        "machine.net",
-        "machine.dns",
         "machine.features",
-        "machine.start_on_boot",
-        "machine.tags",
         "state.path",
-        "state.backup",
-        "state.storage",
         "state.volume",
-        "state.pet.name",
-        "state.pet.cores",
-        "state.pet.memory",
-        "state.pet.disk",
         "mounts",
         "container",
         "user.group",
         "user.gid",
         "user.create",
-        "packages",
         "working_directory",
         "documents",
         "service",
@@ -68,7 +51,7 @@ NOT_YET: Final = frozenset(
         "cli_on_path",
     }
 )
-KINDS_NOT_YET: Final = frozenset({Kind.LITELLM, Kind.SERVICE})
+KINDS_NOT_YET: Final = frozenset({Kind.LITELLM})
 RUNTIMES_NOT_YET: Final = frozenset({RuntimeName.DOCKER, RuntimeName.PODMAN})
 
 

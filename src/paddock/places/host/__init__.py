@@ -26,6 +26,9 @@ class HostPlace:
     def close(self) -> None:
         """Nothing is held open."""
 
+    def template(self, label: str, contents: str) -> None:
+        return None
+
     def observe(self) -> None:
         return None
 
@@ -50,4 +53,5 @@ class HostPlace:
         spec = self._spec
         if spec.address is None:
             return LocalGuest()
-        return SshGuest(self._name, spec.address, spec.user, spec.port, self._key, spec.host_key)
+        keys = (spec.host_key,) if spec.host_key else ()
+        return SshGuest(self._name, spec.address, spec.user, spec.port, self._key, keys)

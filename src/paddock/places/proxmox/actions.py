@@ -9,10 +9,13 @@ from typing import Final
 from paddock.plan.step import Action, Ref
 
 STATE_VOLUME: Final = Ref("state volume")
+TEMPLATE: Final = Ref("template")
 ADDRESS: Final = Ref("address")
 HOST_KEY: Final = Ref("host key")
 
-MOUNT_KEY: Final = "mp0"  # where a pet keeps the volume and cattle mounts it
+MOUNT_KEY: Final = "mp0"  # where cattle mounts the state
+
+Params = Mapping[str, str | int]
 
 
 @dataclass(frozen=True)
@@ -20,17 +23,48 @@ class CreatePet(Action):
     """Create the protected container that owns the state volume; finds the volume's name."""
 
     vmid: int
-    params: Mapping[str, str | int]
+    params: Params
+
+
+@dataclass(frozen=True)
+class AddVolume(Action):
+    """Give a pet another volume: protection off, volume on, protection on, as Proxmox demands; finds its name."""
+
+    vmid: int
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class GrowVolume(Action):
+    """Make a pet's volume larger while nothing has it mounted, so that its filesystem grows too."""
+
+    vmid: int
+    key: str
+    size: str
 
 
 @dataclass(frozen=True)
 class CreateCattle(Action):
-    """Create the machine with the state volume in the same call."""
+    """Create the machine from the base archive, with the state volume in the same call."""
 
     vmid: int
-    params: Mapping[str, str | int]
+    params: Params
     volume: str | Ref
     mount: str
+
+
+@dataclass(frozen=True)
+class CloneCattle(Action):
+    """Clone the machine from a template, then give it the state and all the rest in one PUT."""
+
+    vmid: int
+    template: int | Ref
+    clone: Params
+    params: Params
+    volume: str | Ref
+    mount: str
+    disk: str | None  # size the root disk is grown to
 
 
 @dataclass(frozen=True)
@@ -38,7 +72,15 @@ class Configure(Action):
     """Change keys of a container's configuration."""
 
     vmid: int
-    params: Mapping[str, str | int]
+    params: Params
+
+
+@dataclass(frozen=True)
+class GrowDisk(Action):
+    """Make a machine's own root disk larger."""
+
+    vmid: int
+    size: str
 
 
 @dataclass(frozen=True)
@@ -47,10 +89,17 @@ class Start(Action):
 
 
 @dataclass(frozen=True)
+class Reboot(Action):
+    vmid: int
+    seconds: int
+
+
+@dataclass(frozen=True)
 class Reach(Action):
-    """Wait for address and ssh; on first contact record the machine's host key in its notes."""
+    """Wait for address and ssh; a new machine's host key goes on record in its notes."""
 
     vmid: int
+    clone: bool = False  # it still has its template's host key, which is exchanged through the first connection
 
 
 @dataclass(frozen=True)
@@ -70,6 +119,21 @@ class Detach(Action):
 
 @dataclass(frozen=True)
 class Destroy(Action):
-    """Delete the machine, once it has been read that it owns nothing but its root disk."""
+    """Delete a machine, once it has been read that it owns nothing but its root disk."""
+
+    vmid: int
+
+
+@dataclass(frozen=True)
+class CreateBuilder(Action):
+    """Create the container a template is made of."""
+
+    vmid: int
+    params: Params
+
+
+@dataclass(frozen=True)
+class Seal(Action):
+    """Stop a builder and turn it into the template its mark announces; finds the template's number."""
 
     vmid: int

@@ -1,9 +1,9 @@
-"""The mark: one line in a container's notes that says it is ours, and whose it is."""
+"""The mark: one line in a container's notes that says it is ours, and what for."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Final, Self
 
@@ -12,18 +12,24 @@ _VERSION: Final = "1"
 
 
 class Role(StrEnum):
-    PET = "pet"
-    CATTLE = "cattle"
+    PET = "pet"  # owns state volumes; each is an agent's by the path it is mounted at
+    CATTLE = "cattle"  # an agent's machine
+    TEMPLATE = "template"  # what machines are cloned from
+    BUILDER = "builder"  # a template in the making
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Whose container this is, in which role; for cattle also what it was made from and its ssh host key."""
+    """What a container is for. Values have no spaces in them, and none is a secret."""
 
-    agent: str
     role: Role
-    base: str | None = None
-    host_key: str | None = None  # the base64 part of an ed25519 key
+    agent: str | None = None  # cattle: whose machine
+    made_from: str | None = None  # cattle: what it would have to be made from to be as good as new
+    template: str | None = None  # template, builder: hash of its inputs
+    epoch: int | None = None  # template, builder: which making of the same inputs
+    label: str | None = None  # template, builder: a word for people
+    made: str | None = None  # template: when
+    host_key: str | None = None  # the base64 part of its ed25519 ssh host key; two while it is being exchanged
 
     @classmethod
     def from_notes(cls, notes: str) -> Self | None:
@@ -32,22 +38,26 @@ class Mark:
         if len(lines) != 1:
             return None
         pairs = [word.partition("=") for word in lines[0].split()]
-        values = {name: value for name, _, value in pairs}
+        values = {name.replace("-", "_"): value for name, _, value in pairs}
         if len(values) != len(pairs) or values.pop("v", None) != _VERSION:
             return None
+        known = {field.name for field in fields(cls)}
         try:
-            return cls(
-                agent=values["agent"],
-                role=Role(values["role"]),
-                base=values.get("base"),
-                host_key=values.get("host-key"),
-            )
+            role, epoch = Role(values.pop("role")), values.pop("epoch", None)
+            number = int(epoch) if epoch is not None else None
+            return cls(role, epoch=number, **{name: value for name, value in values.items() if name in known})
         except (KeyError, ValueError):
             return None
 
+    @property
+    def host_keys(self) -> tuple[str, ...]:
+        """The keys that the machine may answer with; the last one is to stay."""
+        return tuple(self.host_key.split(",")) if self.host_key else ()
+
     def __str__(self) -> str:
-        values = {"agent": self.agent, "role": self.role, "base": self.base, "host-key": self.host_key}
-        return f"paddock: v={_VERSION} " + " ".join(f"{name}={value}" for name, value in values.items() if value)
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        words = [f"{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None]
+        return f"paddock: v={_VERSION} " + " ".join(words)
 
     def written_into(self, notes: str) -> str:
         """Return the notes with this mark in place of the old one; people's own lines stay."""

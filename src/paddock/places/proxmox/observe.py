@@ -9,15 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from paddock.errors import Refused
-from paddock.places.proxmox.client import ApiError, Client
-from paddock.places.proxmox.mark import Mark
-from paddock.places.proxmox.seen import Container, ProxmoxSeen
+from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.errors import Forbidden, NoContainer
+from paddock.places.proxmox.mark import Mark, Role
+from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
 
 _SETTLE_SECONDS: Final = 120
 _MACHINE_TASKS: Final = frozenset({"vzcreate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot"})
 
 
-def observe(client: Client, story: Callable[[str], None]) -> ProxmoxSeen:
+def observe(client: Client, storage: str, story: Callable[[str], None]) -> ProxmoxSeen:
     """Return what is on the node, once nothing of ours is in the middle of a change.
 
     A run that was cut off leaves its last task behind. Until a create has ended, the container shows nothing but a
@@ -28,7 +29,7 @@ def observe(client: Client, story: Callable[[str], None]) -> ProxmoxSeen:
     while True:
         task = _own_task(client)
         if task is None:
-            seen = _read(client)
+            seen = _read(client, storage)
             locked = next((c for c in seen.containers.values() if c.mark and c.lock), None)
             if locked is None:
                 return seen
@@ -48,32 +49,48 @@ def observe(client: Client, story: Callable[[str], None]) -> ProxmoxSeen:
 
 def _own_task(client: Client) -> str | None:
     """A running task that this token started: a token without more rights sees no others."""
-    for task in client.get(f"/nodes/{client.node}/tasks?source=active"):
+    for task in client.get(f"/nodes/{client.node}/tasks", {"source": "active"}):
         if task["type"] in _MACHINE_TASKS and "endtime" not in task:
             return f"{task['type']} {task['id']}"
     return None
 
 
-def _read(client: Client) -> ProxmoxSeen:
+def _read(client: Client, storage: str) -> ProxmoxSeen:
     listed = client.get(f"/nodes/{client.node}/lxc")
     with ThreadPoolExecutor(max_workers=8) as pool:
-        taken = pool.submit(client.get, "/cluster/resources?type=vm")
+        taken = pool.submit(client.get, "/cluster/resources", {"type": "vm"})
+        room = pool.submit(_room, client, storage)
         found = list(pool.map(lambda row: _container(client, row), listed))
     containers = {container.vmid: container for container in found if container}
-    return ProxmoxSeen(containers, frozenset(int(row["vmid"]) for row in taken.result()) | containers.keys())
+    numbers = frozenset(int(row["vmid"]) for row in taken.result())
+    return ProxmoxSeen(containers, numbers | containers.keys(), room.result())
+
+
+def _room(client: Client, storage: str) -> Room:
+    def read(path: str) -> dict[str, Any]:
+        try:
+            return dict(client.get(f"/nodes/{client.node}/{path}"))
+        except Forbidden:
+            return {}
+
+    memory = read("status").get("memory", {}).get("total")
+    free = read(f"storage/{storage}/status").get("avail")
+    return Room(int(memory) if memory else None, int(free) if free is not None else None)
 
 
 def _container(client: Client, row: dict[str, Any]) -> Container | None:
     vmid = int(row["vmid"])
+    path = f"/nodes/{client.node}/lxc/{vmid}"
     try:
-        config = client.get(f"/nodes/{client.node}/lxc/{vmid}/config")
-    except ApiError as error:
-        if error.container_missing:
-            return None  # destroyed since the list was made
-        raise
-    running = row["status"] == "running"
-    ours = Mark.from_notes(str(config.get("description", ""))) is not None
-    return Container(vmid, str(row["status"]), config, address(client, vmid) if running and ours else None)
+        config = client.get(f"{path}/config")
+        mark = Mark.from_notes(str(config.get("description", "")))
+        if mark is None or mark.role is not Role.CATTLE or row["status"] != "running":
+            return Container(vmid, str(row["status"]), config)
+        waiting = client.get(f"{path}/pending")
+    except NoContainer:
+        return None  # destroyed since the list was made
+    pending = frozenset(str(entry["key"]) for entry in waiting if "pending" in entry or "delete" in entry)
+    return Container(vmid, "running", config, address(client, vmid), pending, int(row.get("uptime", 0)))
 
 
 def address(client: Client, vmid: int) -> str | None:

@@ -52,6 +52,8 @@ class Container:
     status: str
     config: Mapping[str, Any]
     address: str | None = None
+    pending: frozenset[str] = frozenset()  # keys whose new value waits for a restart
+    uptime: int = 0
 
     @cached_property
     def mark(self) -> Mark | None:
@@ -80,6 +82,22 @@ class Container:
             if _VOLUME_KEY.fullmatch(key):
                 yield Mount.from_config(key, str(value))
 
+    @property
+    def is_template(self) -> bool:
+        return self.flag("template")
+
+    def has(self, role: Role) -> bool:
+        """Whether it carries a mark of that role."""
+        return self.mark is not None and self.mark.role is role
+
+    def mount_at(self, path: str) -> Mount | None:
+        """The volume of its own that is mounted there."""
+        return next((m for m in self.mounts if m.path == path and m.owner == self.vmid), None)
+
+    def mount(self, key: str) -> Mount | None:
+        """The volume at a key."""
+        return next((m for m in self.mounts if m.key == key), None)
+
     def flag(self, key: str) -> bool:
         return int(self.config.get(key, 0)) == 1
 
@@ -89,16 +107,38 @@ class Container:
 
 
 @dataclass(frozen=True)
+class Room:
+    """How much there is; None where the token may not know."""
+
+    memory: int | None = None  # bytes of the node
+    storage: int | None = None  # bytes free on the storage
+
+
+@dataclass(frozen=True)
 class ProxmoxSeen:
     """The node at one moment."""
 
     containers: Mapping[int, Container]
     taken: frozenset[int]  # every vmid of the cluster, containers of other nodes and virtual machines too
+    room: Room = Room()
 
-    def ours(self, agent: str, role: Role) -> list[Container]:
-        """The containers that carry this agent's mark in that role."""
-        return [c for c in self.containers.values() if c.mark and (c.mark.agent, c.mark.role) == (agent, role)]
+    def with_role(self, role: Role) -> list[Container]:
+        """The containers that carry a mark of that role."""
+        return [c for c in self.containers.values() if c.has(role)]
+
+    def cattle_of(self, agent: str) -> list[Container]:
+        """The machines that carry this agent's mark."""
+        return [c for c in self.with_role(Role.CATTLE) if c.mark and c.mark.agent == agent]
 
     def users_of(self, volume: str) -> list[Container]:
         """Every container whose configuration names the volume."""
         return [c for c in self.containers.values() if any(mount.volume == volume for mount in c.mounts)]
+
+    def clones_of(self, template: Container) -> list[Container]:
+        """Every container whose root disk is a linked clone of the template's."""
+        part = f"base-{template.vmid}-disk-"
+        return [
+            c
+            for c in self.containers.values()
+            if (root := c.mount("rootfs")) and f":{part}" in root.volume and c is not template
+        ]

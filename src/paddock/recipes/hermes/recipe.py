@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from io import StringIO
@@ -40,6 +41,9 @@ _ALWAYS: Final[dict[str, Any]] = {
 class Hermes:
     """The recipe of kind ``hermes``."""
 
+    def packages(self, agent: HermesSpec) -> Sequence[str]:
+        return tuple(agent.packages)
+
     def code(self, agent: HermesSpec) -> CodeTree:
         locks = resources.files(__package__) / "locks"
         lock = locks / f"{agent.version}.txt"
@@ -52,7 +56,7 @@ class Hermes:
             proof=("-c", "import aiohttp, hermes_cli.main"),
         )
 
-    def workload(self, agent: HermesSpec, paths: Paths, code: str) -> Workload:
+    def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
         hermes_home = f"{paths.home}/.hermes"
         port = agent.connectors.api_server.port
         environment = {
@@ -68,7 +72,7 @@ class Hermes:
         }
         gateway = Process(
             name="gateway",
-            argv=(f"{code}/bin/python", "-m", "hermes_cli.main", "gateway", "run", "--external-supervisor"),
+            argv=(f"{tree}/bin/python", "-m", "hermes_cli.main", "gateway", "run", "--external-supervisor"),
             environment=environment,
             directory=paths.home,
             stop_seconds=_DRAIN_SECONDS + 15,
@@ -96,7 +100,6 @@ class _Health:
     """The API server is up. Says nothing about the model behind it."""
 
     url: str
-    name: str = "health"
 
     @property
     def request(self) -> Request:
@@ -114,7 +117,6 @@ class _Prompt:
     url: str
     text: str
     conversation: str
-    name: str = "prompt"
 
     @property
     def request(self) -> Request:

@@ -47,9 +47,9 @@ class ForegroundProcess:
         }
         return Bundle({path: BundleFile(text) for path, text in texts.items()})
 
-    def observe(self, agent: str) -> Sequence[str]:
+    def observe(self, agent: str, packages: Sequence[str]) -> Sequence[str]:
         paths = self.paths(agent)
-        arguments = [_root(paths), paths.code, paths.state, agent]
+        arguments = [_root(paths), paths.code, paths.state, agent, *packages]
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, agent: str, generation: str) -> Sequence[str]:

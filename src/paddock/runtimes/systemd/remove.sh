@@ -7,4 +7,9 @@ for link in "$units/paddock-$agent-"*.service; do
 done
 rm -f "$units/paddock-$agent-"*.service "$units/multi-user.target.wants/paddock-$agent-"*.service
 systemctl daemon-reload
-rm -rf "$root" "$code"
+rm -rf "$root"
+# Code trees are shared: one goes when no agent's configuration names it any more.
+for tree in "$code"/*; do
+    grep -qsF "$tree" /etc/paddock/*/*/units/*.service || rm -rf "$tree"
+done
+rmdir -p "$code" 2>/dev/null || true

@@ -48,7 +48,7 @@ class Systemd:
     def paths(self, agent: str) -> Paths:
         state = f"/var/lib/paddock/{agent}"
         return Paths(
-            code=f"/opt/paddock/{agent}",
+            code="/opt/paddock/code",
             etc=f"/etc/paddock/{agent}/current",
             state=state,
             home=f"{state}/home",
@@ -73,9 +73,9 @@ class Systemd:
         holder = (resources.files(_HERE) / "lease.sh").read_text(encoding="utf-8")
         return Bundle({**files, "lease": BundleFile(holder, executable=True)})
 
-    def observe(self, agent: str) -> Sequence[str]:
+    def observe(self, agent: str, packages: Sequence[str]) -> Sequence[str]:
         paths = self.paths(agent)
-        arguments = [_root(paths), paths.code, paths.state, agent]
+        arguments = [_root(paths), paths.code, paths.state, agent, *packages]
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, agent: str, generation: str) -> Sequence[str]:

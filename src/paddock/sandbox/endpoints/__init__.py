@@ -1,5 +1,31 @@
 """The API's methods, one module per part of the tree. Importing this fills the table."""
 
-from . import accounts, containers, create, settings, storages, system, tasklist, volumes
+from . import (
+    accounts,
+    backups,
+    clones,
+    containers,
+    create,
+    moves,
+    settings,
+    snapshots,
+    storages,
+    system,
+    tasklist,
+    volumes,
+)
 
-__all__ = ["accounts", "containers", "create", "settings", "storages", "system", "tasklist", "volumes"]
+__all__ = [
+    "accounts",
+    "backups",
+    "clones",
+    "containers",
+    "create",
+    "moves",
+    "settings",
+    "snapshots",
+    "storages",
+    "system",
+    "tasklist",
+    "volumes",
+]

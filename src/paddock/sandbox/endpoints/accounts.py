@@ -201,7 +201,9 @@ def change_pool(call: Call) -> None:
                 raise OperationError(f"VM {vmid} is already a pool member")
             if current is not None:
                 if not call.flag("allow-move"):
-                    raise OperationError(f"VM {vmid} belongs already to pool '{current}' and 'allow-move' is not set")
+                    raise OperationError(
+                        f"VM {vmid} belongs already to pool '{current}' and 'allow-move' is not set"
+                    )
                 access.pools[current].vmids.discard(vmid)
             pool.vmids.add(vmid)
     for storage in formats.split_list(call.text("storage") or ""):

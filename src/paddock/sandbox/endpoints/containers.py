@@ -173,8 +173,8 @@ def remove(call: Call) -> str:
     force, purge = call.flag("force"), call.flag("purge")
     unreferenced = call.flag("destroy-unreferenced-disks")
     config = world.guests.load(vmid, node)
-    config.require_unlocked()
     config.require_unprotected(f"can't remove CT {vmid}")
+    config.require_unlocked()
     running = f"unable to destroy CT {vmid} - container is running"
     if world.runtime.containers.running(vmid) and not force:
         raise OperationError(running)
@@ -182,6 +182,7 @@ def remove(call: Call) -> str:
     def work(task: Task) -> None:
         with world.guests.lock(vmid):
             fresh = world.guests.load(vmid, node)
+            fresh.require_unprotected(f"can't remove CT {vmid}")
             fresh.require_unlocked()
             if world.runtime.containers.running(vmid):
                 if not force:

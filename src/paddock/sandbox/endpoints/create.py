@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from .. import formats
+from ..backups import Recovery, restore
 from ..disks import check_volume_access
 from ..errors import OperationError, ParameterError, PrivilegeError
 from ..lifecycle import CreateOrder, create, initial_config
@@ -48,14 +49,19 @@ def create_container(call: Call) -> str:
     """Check a create call and begin the work."""
     world, vmid, node = call.world, call.vmid, call.node
     unprivileged = str(call.params.get("unprivileged", "1")) == "1"
-    restore = call.flag("restore")
-    if not unprivileged:
+    restoring = call.flag("restore")
+    if not unprivileged and not restoring:
         call.require("/", "Sys.Modify")
     if call.flag("ha-managed"):
         call.require("/", "Sys.Console")
-    overwrites = restore and call.flag("force") and world.guests.node_of(vmid) == node
+    replaces = None
+    overwrites = restoring and call.flag("force") and world.guests.node_of(vmid) == node
     if overwrites:
-        world.guests.load(vmid, node).require_unprotected(f"unable to restore CT {vmid}")
+        if world.runtime.containers.running(vmid):
+            raise OperationError("can't overwrite running container")
+        replaces = world.guests.load(vmid, node)
+        replaces.require_unprotected(f"unable to restore CT {vmid}")
+        replaces.require_unlocked()
     elif world.guests.exists(vmid):
         raise OperationError(f"CT {vmid} already exists on node '{world.guests.node_of(vmid)}'")
     keys = call.text("ssh-public-keys")
@@ -64,16 +70,16 @@ def create_container(call: Call) -> str:
     pool = call.text("pool")
     if pool is not None and pool not in world.access.pools:
         raise PrivilegeError(f"pool '{pool}' does not exist")
-    if pool is not None:
-        call.require(f"/pool/{pool}", "VM.Allocate", "Pool.Allocate", "Permissions.Modify", any_of=True)
-    if not call.allows(f"/vms/{vmid}", "VM.Allocate") and not (
+    allocates = call.allows(f"/vms/{vmid}", "VM.Allocate") or (
         pool is not None and call.allows(f"/pool/{pool}", "VM.Allocate")
-    ):
+    )
+    restores_own = overwrites and call.allows(f"/vms/{vmid}", "VM.Backup")
+    if not allocates and not restores_own:
         raise PrivilegeError
     options = {key: value for key, value in call.params.items() if key not in _OWN and key != "unprivileged"}
     require_config_rights(call, vmid, pool, {}, options, [], unprivileged=unprivileged)
     template = str(call.params["ostemplate"])
-    check_volume_access(call, vmid, template, "backup" if restore else "vztmpl")
+    check_volume_access(call, vmid, template, "backup" if restoring else "vztmpl")
     mounts = _wanted_mounts(call, options)
     plain = {
         key: value
@@ -94,14 +100,24 @@ def create_container(call: Call) -> str:
         ssh_keys=keys,
         pool=pool,
         start=call.flag("start"),
+        replaces=replaces,
     )
     world.guests.save(vmid, node, initial_config(order))
+    recovery = Recovery(
+        storage=call.text("storage") or "local",
+        given_mounts="rootfs" in options,
+        is_root=call.is_root,
+        unique=call.flag("unique"),
+    )
 
     def work(task: Task) -> None:
         with world.guests.lock(vmid):
-            create(world, order, task)
+            if restoring:
+                restore(world, order, recovery, task)
+            else:
+                create(world, order, task)
 
-    return world.start_task(node, "vzcreate", str(vmid), call.user, work)
+    return world.start_task(node, "vzrestore" if restoring else "vzcreate", str(vmid), call.user, work)
 
 
 def _require_valid_keys(text: str) -> None:

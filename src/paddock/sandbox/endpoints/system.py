@@ -33,7 +33,9 @@ def node_version(call: Call) -> dict[str, str]:
     return _version(call)
 
 
-@api.method("GET", "/cluster/nextid", anybody, {"vmid": Prop(type="integer", format=formats.vmid, optional=True)})
+@api.method(
+    "GET", "/cluster/nextid", anybody, {"vmid": Prop(type="integer", format=formats.vmid, optional=True)}
+)
 def next_id(call: Call) -> str:
     """A free VMID, as text; nothing reserves it."""
     wanted = call.text("vmid")

@@ -31,10 +31,10 @@ def resize(call: Call) -> str:
     asked = str(call.params["size"])
     config = world.guests.load(vmid, node)
     config.require_unlocked()
-    require_same_digest(config, call.text("digest"))
     if not call.is_root:
         # The option 'disk' is none that Proxmox knows, so it asks for what unknown ones need.
         call.require(f"/vms/{vmid}", "VM.Config.Options")
+    require_same_digest(config, call.text("digest"))
     point = parse_existing(disk, config)
     storage, ref = world.locate(point.volume, node)
     owner = storage.parse(ref.name).owner
@@ -49,7 +49,6 @@ def resize(call: Call) -> str:
         raise OperationError(storage.missing(ref.name))
     size = formats.parse_size(asked.removeprefix("+")) or 0
     size += volume.size if asked.startswith("+") else 0
-    size = -(-size // 1024) * 1024
     if size < volume.size:
         raise OperationError("unable to shrink disk size")
     if size == volume.size:

@@ -10,11 +10,11 @@ from typing import Final
 
 from ..errors import SandboxError
 from ..process import attempt, command_line, end, run
-from .names import Names
+from .names import RUN, Names
 
 _FORWARD: Final = Path("/proc/sys/net/ipv4/ip_forward")
 # Shared by all sandboxes of the machine: what forwarding was before the first of them.
-_FORWARD_NOTE: Final = Path("/run/paddock-sandbox/ip_forward")
+_FORWARD_NOTE: Final = RUN / "ip_forward"
 _COMMENT_START: Final = "paddock-sandbox-"
 
 
@@ -140,4 +140,3 @@ def down(names: Names) -> None:
     if _FORWARD_NOTE.exists() and not others:
         _FORWARD.write_text(_FORWARD_NOTE.read_text(encoding="ascii"), encoding="ascii")
         _FORWARD_NOTE.unlink()
-        _FORWARD_NOTE.parent.rmdir()

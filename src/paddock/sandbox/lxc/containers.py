@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import shutil
-import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 from ..config import CtConfig
-from ..errors import AbortedError, OperationError
+from ..errors import OperationError
 from ..options import FEATURES
-from ..process import attempt, spawn
+from ..process import attempt, birth
 from ..runtime import Archive, GuestSpec, Interface, Mount, NotMountableError, Unpacked, Usage, VolumeRef
 from ..schema import parse_property_string
 from ..tasks import Task
-from . import guestfiles, lxcconfig
+from . import figures, guestfiles, lxcconfig, packing
 from .guestroot import GuestRoot
 from .images import Images
-from .mounts import HELPER, mount_in_container
-from .names import FIRST_ID, ID_COUNT, Names
+from .mounts import mount_in_container, mounted_below, unmount
+from .names import Names
 
 # LXC writes id maps itself when it finds no newuidmap; with it, it would want entries in /etc/subuid.
 _WITHOUT_NEWUIDMAP: Final = {"PATH": "/nonexistent", "LANG": "C.UTF-8"}
 _POLL: Final = 0.5
+_GUEST_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class LxcContainers:
@@ -42,6 +39,7 @@ class LxcContainers:
         self._gateway = gateway
         self._stopped = stopped
         self._pids: dict[int, tuple[int, str]] = {}
+        self._ending: set[int] = set()
         self._keys: dict[int, Future[dict[str, bytes]]] = {}
         self._pool = ThreadPoolExecutor(thread_name_prefix="keys")
         self._lock = threading.RLock()
@@ -56,13 +54,16 @@ class LxcContainers:
         for mount in spec.mounts:
             if isinstance(mount.source, VolumeRef):
                 self._images.adopt(mount.source, f"ct{spec.vmid}")
-        self._pids[spec.vmid] = (pid, _birth(pid))
+        self._pids[spec.vmid] = (pid, birth(pid))
         return True
 
     def running(self, vmid: int) -> bool:
-        """Whether a container's init is alive."""
+        """Whether a container runs; one that ended by itself is cleaned up after on the way."""
+        return self._alive(vmid) or (vmid in self._pids and self._revive_or_settle(vmid))
+
+    def _alive(self, vmid: int) -> bool:
         known = self._pids.get(vmid)
-        return known is not None and _birth(known[0]) == known[1] != ""
+        return known is not None and birth(known[0]) == known[1] != ""
 
     def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
         """Unpack a template archive over a container's mounts, as its own root."""
@@ -71,7 +72,7 @@ class LxcContainers:
         self._keys[spec.vmid] = self._pool.submit(guestfiles.new_host_keys, hostname)
         try:
             root = self._mounted_root(spec, holder)
-            self._unpack(archive, root, task)
+            packing.unpack(archive, root, task)
             return Unpacked(systemd=guestfiles.systemd_version(root))
         finally:
             self._unmount_root(spec, holder)
@@ -110,32 +111,6 @@ class LxcContainers:
                     attempt("umount", str(top / mount.path.strip("/")))
         self._images.release(holder)
 
-    def _unpack(self, archive: Archive, root: Path, task: Task) -> None:
-        if archive.path is None:
-            raise OperationError(f"volume '{archive.volid}' does not exist")
-        program = (
-            *(sys.executable, "-I", "-S", str(HELPER), "mapped", str(FIRST_ID), str(ID_COUNT)),
-            *("tar", "--extract", "--file", "-", *_decompressor(archive.path), "--totals"),
-            *("--one-file-system", "--preserve-permissions", "--sparse", "--numeric-owner", "--acls"),
-            *("--xattrs", "--xattrs-include=user.*", "--xattrs-include=security.capability"),
-            *("--directory", str(root), "--skip-old-files", "--anchored", "--exclude", "./dev/*"),
-        )
-        with archive.path.open("rb") as source, tempfile.TemporaryFile() as said:
-            worker = spawn(*program, stdin=source, output=said)
-            task.cancel = worker.terminate
-            try:
-                while worker.poll() is None:
-                    if task.aborted.wait(0.02):
-                        worker.wait()
-                        raise AbortedError
-            finally:
-                task.cancel = None
-            said.seek(0)
-            lines = said.read().decode(errors="replace").splitlines()
-        task.say(*lines[-5:])
-        if worker.returncode != 0:
-            raise OperationError(f"command 'tar xpf - -C {root}' failed: exit code {worker.returncode}")
-
     def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None) -> None:
         """Give a freshly unpacked container its keys, name, network and accounts."""
         holder = f"create{spec.vmid}"
@@ -155,8 +130,7 @@ class LxcContainers:
     def settle_clone(self, spec: GuestSpec) -> Unpacked:
         """Give a clone its own machine id and name; its ssh host keys stay its source's, as on Proxmox."""
         holder = f"clone{spec.vmid}"
-        root_mount = [mount for mount in spec.mounts if mount.key == "rootfs"]
-        only_root = GuestSpec(spec.vmid, spec.node, spec.config, root_mount)
+        only_root = _only_root(spec)
         try:
             path = self._mounted_root(only_root, holder)
             root = GuestRoot(path)
@@ -191,13 +165,13 @@ class LxcContainers:
             )
             pid = self._started_pid(spec.vmid, ended.ok)
         except NotMountableError:
-            self._images.release(holder)
+            self._release(spec.vmid)
             raise OperationError(f"startup for container '{spec.vmid}' failed") from None
         except BaseException:
-            self._images.release(holder)
+            self._release(spec.vmid)
             raise
         with self._lock:
-            self._pids[spec.vmid] = (pid, _birth(pid))
+            self._pids[spec.vmid] = (pid, birth(pid))
 
     def _started_pid(self, vmid: int, started: bool) -> int:
         pid = self._ask_pid(vmid) if started else None
@@ -212,7 +186,9 @@ class LxcContainers:
             if isinstance(mount.source, VolumeRef):
                 source = self._images.hold(mount.source, holder)
             elif mount.source.exists():
-                source = mount.source
+                source = self._bind_point(spec.vmid, mount.key)
+                source.mkdir(parents=True, exist_ok=True)
+                self._bind(mount.source, source)
             else:
                 raise OperationError(f"startup for container '{spec.vmid}' failed")
             if root is None:
@@ -223,23 +199,45 @@ class LxcContainers:
             raise OperationError(f"startup for container '{spec.vmid}' failed")
         return root, entries
 
+    def _bind_point(self, vmid: int, key: str) -> Path:
+        """Where something of the host is mounted first: LXC mounts from paths its containers can reach."""
+        return self._names.mounts / ".bind" / f"{vmid}-{key}"
+
+    def _release(self, vmid: int) -> None:
+        for point in mounted_below(self._names.mounts / ".bind"):
+            if point.name.startswith(f"{vmid}-"):
+                unmount(point)
+                point.rmdir()
+        self._images.release(f"ct{vmid}")
+
     def stop(self, vmid: int) -> None:
         """Kill a container and unmount what was its."""
-        attempt("lxc-stop", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid), "--kill")
-        self._settle(vmid)
+        with self._ending_it(vmid):
+            attempt("lxc-stop", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid), "--kill")
+            self._settle(vmid)
 
     def shutdown(self, vmid: int, timeout: float) -> bool:
         """Ask a container's init to power off; return whether it did in time."""
         name = self._names.container(vmid)
-        attempt(
-            *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name, "--nokill"),
-            *("--timeout", str(int(timeout))),
-            timeout=timeout + 10,
-        )
-        if self.running(vmid):
-            return False
-        self._settle(vmid)
-        return True
+        with self._ending_it(vmid):
+            attempt(
+                *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name, "--nokill"),
+                *("--timeout", str(int(timeout))),
+                timeout=timeout + 10,
+            )
+            if self._alive(vmid):
+                return False
+            self._settle(vmid)
+            return True
+
+    @contextlib.contextmanager
+    def _ending_it(self, vmid: int) -> Iterator[None]:
+        """Keep others from cleaning up after a container that this thread is about to end."""
+        self._ending.add(vmid)
+        try:
+            yield
+        finally:
+            self._ending.discard(vmid)
 
     def _settle(self, vmid: int) -> None:
         """Clean up after a container that has ended, once."""
@@ -247,7 +245,7 @@ class LxcContainers:
             if self._pids.pop(vmid, None) is None:
                 return
             self._wait_for_monitor(vmid)
-            self._images.release(f"ct{vmid}")
+            self._release(vmid)
             shutil.rmtree(self._names.lxc_path / self._names.container(vmid), ignore_errors=True)
         self._stopped(vmid)
 
@@ -255,7 +253,7 @@ class LxcContainers:
         """Wait for LXC's monitor, which removes the cgroups last."""
         name = self._names.container(vmid)
         for _ in range(100):
-            if not _cgroups(name):
+            if not figures.control_groups(name):
                 return
             time.sleep(0.02)
 
@@ -263,16 +261,19 @@ class LxcContainers:
         """Notice containers that ended or rebooted by themselves."""
         while not self._closing.wait(_POLL):
             for vmid in list(self._pids):
-                if self.running(vmid):
-                    continue
-                pid = self._ask_pid(vmid)
-                with self._lock:
-                    if vmid not in self._pids or self.running(vmid):
-                        continue
-                    if pid is not None:
-                        self._pids[vmid] = (pid, _birth(pid))
-                        continue
-                self._settle(vmid)
+                self.running(vmid)
+
+    def _revive_or_settle(self, vmid: int) -> bool:
+        """Find a rebooted container's new init, or clean up after one that is gone."""
+        with self._lock:
+            if vmid not in self._pids or vmid in self._ending:
+                return False
+            pid = self._ask_pid(vmid)
+            if pid is not None:
+                self._pids[vmid] = (pid, birth(pid))
+                return True
+        self._settle(vmid)
+        return False
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
         """Mount something in a running container."""
@@ -283,71 +284,70 @@ class LxcContainers:
                 raise OperationError(f"unable to mount {mount.source.name}: no filesystem") from None
         else:
             source = mount.source
-        mount_in_container(self._pids[vmid][0], source, "/" + mount.path.strip("/"), read_only=mount.read_only)
+        mount_in_container(
+            self._pids[vmid][0], source, "/" + mount.path.strip("/"), read_only=mount.read_only
+        )
 
     def limit_live(self, vmid: int, options: Mapping[str, object]) -> None:
         """Set a running container's memory limit."""
         memory = options.get("memory")
         if memory is None:
             return
-        for directory in _cgroups(self._names.container(vmid)):
+        for directory in figures.control_groups(self._names.container(vmid)):
             for name in ("memory.limit_in_bytes", "memory.max"):
                 with contextlib.suppress(OSError):
                     if (directory / name).exists():
                         (directory / name).write_text(str(int(str(memory)) << 20), encoding="ascii")
 
+    def execute(self, vmid: int, argv: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
+        """Run a program as root in a running container: its exit code and what it said."""
+        name = self._names.container(vmid)
+        ended = attempt(
+            *("lxc-attach", "-P", str(self._names.lxc_path), "-n", name, "--clear-env"),
+            *("--set-var", f"PATH={_GUEST_PATH}", "--", *argv),
+            stdin=stdin,
+            timeout=600,
+        )
+        return ended.code, ended.out, ended.err
+
+    def push(self, spec: GuestSpec, path: str, content: bytes, mode: int) -> None:
+        """Write a file into a container."""
+        holder = f"push{spec.vmid}"
+        try:
+            GuestRoot(self._mounted_root(_only_root(spec), holder)).write(path, content, mode)
+        finally:
+            self._images.release(holder)
+
     def usage(self, vmid: int) -> Usage:
         """What a running container uses."""
         pid, birth = self._pids[vmid]
-        ticks = os.sysconf("SC_CLK_TCK")
-        uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
-        memory = 0
-        for directory in _cgroups(self._names.container(vmid)):
-            for name in ("memory.usage_in_bytes", "memory.current"):
-                with contextlib.suppress(OSError, ValueError):
-                    memory = memory or int((directory / name).read_text(encoding="ascii"))
-        disk, maxdisk = 0, None
-        with contextlib.suppress(OSError):
-            facts = os.statvfs(f"/proc/{pid}/root")
-            maxdisk = facts.f_blocks * facts.f_frsize
-            disk = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
-        received, sent = self._traffic(vmid)
-        return Usage(
-            pid=pid,
-            uptime=int(uptime - int(birth or 0) / ticks),
-            mem=memory,
-            disk=disk,
-            maxdisk=maxdisk,
-            netin=received,
-            netout=sent,
-        )
-
-    def _traffic(self, vmid: int) -> tuple[int, int]:
-        received = sent = 0
-        for index in range(4):
-            directory = Path(f"/sys/class/net/{self._names.veth(vmid, index)}/statistics")
-            with contextlib.suppress(OSError, ValueError):
-                # What the host's end sends is what the container receives.
-                received += int((directory / "tx_bytes").read_text(encoding="ascii"))
-                sent += int((directory / "rx_bytes").read_text(encoding="ascii"))
-        return received, sent
+        return figures.usage(self._names, vmid, pid, birth)
 
     def interfaces(self, vmid: int, config: CtConfig) -> list[Interface]:
         """The interfaces inside a running container."""
-        ended = attempt("nsenter", "--target", str(self._pids[vmid][0]), "--net", "ip", "-json", "addr")
-        found = []
-        for entry in json.loads(ended.out or "[]"):
-            addresses = tuple(
-                (info["family"], info["local"], int(info["prefixlen"]))
-                for info in entry.get("addr_info", ())
-                if "local" in info
-            )
-            found.append(Interface(entry["ifname"], entry.get("address", ""), addresses))
-        return found
+        return figures.interfaces(self._pids[vmid][0])
 
-    def archive(self, spec: GuestSpec, target: Path, config_text: str) -> int:
-        """Pack what a backup includes into an archive file; return its size."""
-        raise OperationError("backups are not supported on this runtime")
+    def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
+        """Pack a container's mounts and its config into an archive file; return its size."""
+        if target is None:
+            raise OperationError("there is no place for the archive")
+        holder = f"backup{spec.vmid}"
+        stage = self._names.mounts / ".backup" / str(spec.vmid)
+        stage.mkdir(parents=True, exist_ok=True)
+        try:
+            for mount in spec.mounts:
+                if isinstance(mount.source, VolumeRef):
+                    source = self._images.hold(mount.source, holder)
+                    self._bind(source, stage if mount.key == "rootfs" else stage / mount.path.strip("/"))
+                    if mount.key == "rootfs":
+                        # Else what is mounted below would show up in a running container.
+                        attempt("mount", "--make-private", str(stage))
+            return packing.pack(stage, target, config_text)
+        finally:
+            for point in mounted_below(stage):
+                unmount(point)
+            stage.rmdir()
+            self._images.release(holder)
 
     def close(self) -> None:
         """Stop watching; containers go on."""
@@ -363,22 +363,7 @@ class LxcContainers:
         return int(text) if ended.ok and text.isdecimal() and int(text) > 0 else None
 
 
-def _birth(pid: int) -> str:
-    """When a process started, in ticks since boot: tells it from a later one with its number."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    fields = stat.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
-
-
-def _cgroups(name: str) -> list[Path]:
-    """A container's control groups, in either layout."""
-    top = Path("/sys/fs/cgroup")
-    return [*top.glob(f"lxc.*.{name}"), *top.glob(f"*/lxc.*.{name}")]
-
-
-def _decompressor(archive: Path) -> tuple[str, ...]:
-    kinds = {".zst": ("--zstd",), ".gz": ("--gzip",), ".xz": ("--xz",)}
-    return kinds.get(archive.suffix, ())
+def _only_root(spec: GuestSpec) -> GuestSpec:
+    """The same container without its other mount points."""
+    mounts = [mount for mount in spec.mounts if mount.key == "rootfs"]
+    return GuestSpec(spec.vmid, spec.node, spec.config, mounts)

@@ -106,7 +106,8 @@ class Images:
                 device = f"/dev/pve/{ref.name}"
                 say(f"{device} is in use.", "e2fsck: Cannot continue, aborting.", "")
                 say(
-                    f"Failed to update the container's filesystem: command 'e2fsck -f -y {device}' failed: exit code 8",
+                    f"Failed to update the container's filesystem: command 'e2fsck -f -y {device}'"
+                    " failed: exit code 8",
                     "",
                 )
                 return
@@ -166,7 +167,8 @@ class Images:
             held = {self._names.mount_point(ref) for ref in self._holders}
             layers = any(_base_of(self._names.image(ref)).exists() for ref in self._holders)
             for point in mounted_below(self._names.mounts):
-                if point not in held and not (layers and ".layer" in str(point)):
+                kept = ".bind" in point.parts or (layers and ".layer" in point.parts)
+                if point not in held and not kept:
                     unmount(point)
 
     def _mount(self, ref: VolumeRef, point: Path) -> None:

@@ -12,6 +12,7 @@ from ..runtime import VolumeRef
 
 FIRST_ID: Final = 100_000
 ID_COUNT: Final = 65_536
+RUN: Final = Path("/run/paddock-sandbox")
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -59,12 +60,20 @@ class Names:
     @property
     def lxc_path(self) -> Path:
         """The directory LXC keeps its configs in."""
-        return self.state / "lxc"
+        return self.run / "lxc"
+
+    @property
+    def run(self) -> Path:
+        """What is there only while containers run: their mounts and LXC's configs.
+
+        Containers' root has to get through to it, so it cannot lie below somebody's private home.
+        """
+        return RUN / self.mark
 
     @property
     def mounts(self) -> Path:
         """The directory below which everything is mounted."""
-        return self.state / "mnt"
+        return self.run / "mnt"
 
     def image(self, ref: VolumeRef) -> Path:
         """A volume's image file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from . import packing
 from .bridge import Bridge, choose_network
 from .containers import LxcContainers
 from .images import Images
@@ -48,6 +49,13 @@ class LxcRuntime:
     def file(self, node: str, storage: str, name: str) -> Path | None:
         """The path of a storage's file."""
         return self.names.files(node, storage) / name
+
+    def keep_backup(self, node: str, storage: str, name: str, size: int, config_text: str) -> None:
+        """Nothing: the archive is there."""
+
+    def archived_config(self, node: str, storage: str, name: str) -> str | None:
+        """The config text inside a backup."""
+        return packing.config_in(self.names.files(node, storage) / name)
 
     def remove_file(self, node: str, storage: str, name: str) -> None:
         """Remove a storage's file, if it is there."""

@@ -9,45 +9,50 @@ from typing import Any
 import pytest
 
 from cases import agrees, golden, read_case
-from paddock.places import MachinePlan, MachineWant
-from paddock.places.proxmox.seen import Container, ProxmoxSeen
-from paddock.places.proxmox.steps import NodePlanner
+from paddock.places import MachinePlan, MachineWant, TemplateWant
+from paddock.places.proxmox.planner import NodePlanner
+from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
 from paddock.plan.step import Ref
 from paddock.spec.models import ProxmoxSpec, agent_from
+from paddock.spec.sizes import Size
 
-PLANNER = NodePlanner(
-    ProxmoxSpec.model_validate(
-        {
-            "url": "https://node:8006",
-            "node": "pve",
-            "token": {"env": "T"},
-            "storage": "local-lvm",
-            "base": "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst",
-            "ssh": {"key": "id"},
-        }
-    ),
-    public_key="ssh-ed25519 AAAApublic paddock",
-)
+NODE = {
+    "url": "https://node:8006",
+    "node": "pve",
+    "token": {"env": "T"},
+    "storage": "local-lvm",
+    "base": "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst",
+    "ssh": {"key": "id"},
+}
+PLANNER = NodePlanner(ProxmoxSpec.model_validate(NODE), public_key="ssh-ed25519 AAAApublic paddock")
 
 
 @pytest.mark.parametrize("path", golden("plan/proxmox"))
 def test_plan(path: Path) -> None:
     case = read_case(path)
     agent = {"kind": "hermes", "version": "0.19.0", "place": "home", **case.get("agent", {})}
-    want = MachineWant("hermes", agent_from(agent), "/var/lib/paddock/hermes")
-    seen = _seen(case.get("seen") or {}, case.get("taken", ()))
+    template = TemplateWant(case["template"], "hermes") if "template" in case else None
+    want = MachineWant("hermes", agent_from(agent), "/var/lib/paddock/hermes", template)
+    seen = _seen(case)
     for verb in ("up", "down"):
         if verb in case:
             found = _as_data(PLANNER.up(want, seen) if verb == "up" else PLANNER.down(want, seen))
             assert agrees(path, case, verb, found), found
 
 
-def _seen(containers: dict[int, dict[str, Any]], taken: list[int]) -> ProxmoxSeen:
-    found = {
-        vmid: Container(vmid, entry.get("status", "stopped"), entry["config"], entry.get("address"))
-        for vmid, entry in containers.items()
+def _seen(case: dict[str, Any]) -> ProxmoxSeen:
+    containers = {
+        vmid: Container(
+            vmid,
+            entry.get("status", "stopped"),
+            entry["config"],
+            entry.get("address"),
+            frozenset(entry.get("pending", ())),
+        )
+        for vmid, entry in (case.get("seen") or {}).items()
     }
-    return ProxmoxSeen(found, frozenset(found) | frozenset(taken))
+    room = {name: Size.parse(size) for name, size in case.get("room", {}).items()}
+    return ProxmoxSeen(containers, frozenset(containers) | frozenset(case.get("taken", ())), Room(**room))
 
 
 def _as_data(plan: MachinePlan) -> dict[str, Any]:
@@ -64,9 +69,10 @@ def _as_data(plan: MachinePlan) -> dict[str, Any]:
         ],
         "refusals": [asdict(refusal) for refusal in plan.refusals],
         "notes": list(plan.notes),
+        "furnished": plan.furnished,
     }
     return {key: value for key, value in data.items() if value}
 
 
 def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Ref) else dict(value) if isinstance(value, dict) else value
+    return str(value) if isinstance(value, Ref | Size) else dict(value) if isinstance(value, dict) else value

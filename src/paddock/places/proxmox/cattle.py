@@ -1,0 +1,266 @@
+"""The machine's part of a plan: made, changed live, after a restart, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from paddock.places import MachineWant
+from paddock.places.proxmox.actions import (
+    MOUNT_KEY,
+    CloneCattle,
+    Configure,
+    CreateCattle,
+    Destroy,
+    Detach,
+    GrowDisk,
+    Reach,
+    Reboot,
+    Shutdown,
+    Start,
+)
+from paddock.places.proxmox.mark import Mark, Role
+from paddock.places.proxmox.pet import Pet
+from paddock.places.proxmox.refuse import Refuse
+from paddock.places.proxmox.seen import Container, ProxmoxSeen
+from paddock.places.proxmox.template import mac
+from paddock.plan.step import Ref, Risk, Step
+from paddock.spec.models import ProxmoxSpec
+
+SHUTDOWN_SECONDS: Final = 120  # longer than any unit of ours may take to stop
+# Proxmox takes these into the configuration at once and into the running container with the next start.
+_AFTER_RESTART: Final = frozenset({"features", "nameserver", "searchdomain", "hostname"})
+
+
+def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
+    """Return the agent's machine; refuses when there are several."""
+    herd = seen.cattle_of(want.agent)
+    if len(herd) > 1:
+        numbers = ", ".join(str(c.vmid) for c in herd)
+        raise Refuse(f"several machines are marked as {want.agent}'s: {numbers}", "remove the mark of all but one")
+    return herd[0] if herd else None
+
+
+def check_number(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen) -> None:
+    """Refuse a number that is someone else's, or not this machine's."""
+    asked = want.spec.machine.vmid
+    if asked is None or (cattle and cattle.vmid == asked):
+        return
+    if cattle:
+        raise Refuse(
+            f"{cattle.name} is {want.agent}'s, the file says machine.vmid: {asked}",
+            f"write {cattle.vmid}, or run `paddock down` before you change it",
+        )
+    if asked in seen.taken:
+        raise Refuse(f"machine.vmid: {asked} is taken, and not by {want.agent}", "choose another, or leave it out")
+
+
+def check_single_writer(volume: str | Ref, pet: Pet | None, cattle: Container | None, seen: ProxmoxSeen) -> None:
+    """Refuse while another container could write to the state, now or after the next boot."""
+    if isinstance(volume, Ref):
+        return
+    mine = {pet.vmid if pet else None, cattle.vmid if cattle else None}
+    for other in seen.users_of(volume):
+        if other.vmid not in mine and (other.running or other.flag("onboot")):
+            raise Refuse(
+                f"{other.name} also mounts the state volume {volume}",
+                "two machines must not write to one state: detach it there first",
+            )
+
+
+def settings(node: ProxmoxSpec, want: MachineWant, vmid: int) -> dict[str, str | int]:
+    """The keys of the configuration that the file decides, as Proxmox writes them."""
+    machine = want.spec.machine
+    found: dict[str, str | int] = {
+        "hostname": machine.hostname or want.agent,
+        "tags": ";".join(sorted({"paddock", *machine.tags})),
+        "onboot": int(machine.start_on_boot),
+        "cores": machine.cores,
+        "memory": machine.memory.mib,
+        "swap": machine.swap.mib,
+        "features": ",".join(f"{feature}=1" for feature in sorted(machine.features)),
+        "net0": _network(node, want, vmid),
+    }
+    if machine.dns.servers:
+        found["nameserver"] = " ".join(machine.dns.servers)
+    if machine.dns.search:
+        found["searchdomain"] = machine.dns.search
+    return {key: value for key, value in found.items() if value != ""}
+
+
+def _network(node: ProxmoxSpec, want: MachineWant, vmid: int) -> str:
+    net = want.spec.machine.net
+    words = {
+        "name": "eth0",
+        "bridge": net.bridge or node.bridge,
+        "firewall": "1" if net.firewall else None,
+        "gw": net.gateway,
+        "hwaddr": mac(want.agent, vmid),
+        "ip": net.address,
+        "mtu": net.mtu,
+        "tag": net.vlan,
+    }
+    return ",".join(f"{name}={value}" for name, value in words.items() if value is not None)
+
+
+def _notes(want: MachineWant, made_from: str) -> str:
+    mark = Mark(Role.CATTLE, want.agent, made_from)
+    return mark.written_into(want.spec.machine.description or "")
+
+
+def create_steps(
+    node: ProxmoxSpec, want: MachineWant, vmid: int, volume: str | Ref, made_from: str, key: str
+) -> Iterator[Step]:
+    """The steps to a new machine from the base archive."""
+    params: dict[str, str | int] = {
+        "ostemplate": node.base.volid,
+        "description": _notes(want, made_from),
+        "unprivileged": 1,
+        "rootfs": f"{want.spec.machine.storage or node.storage}:{want.spec.machine.disk.gib}",
+        "ssh-public-keys": key,
+        **settings(node, want, vmid),
+    }
+    title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
+    yield Step("cattle.create", title, "there is no machine", CreateCattle(vmid, params, volume, want.state_path))
+    yield _start(vmid, "it is new")
+    yield _reach(vmid, "it is new")
+
+
+def clone_steps(
+    node: ProxmoxSpec, want: MachineWant, vmid: int, volume: str | Ref, made_from: str, template: int | Ref
+) -> Iterator[Step]:
+    """The steps to a new machine from a template."""
+    clone: dict[str, str | int] = {
+        "newid": vmid,
+        "hostname": want.spec.machine.hostname or want.agent,
+        "description": _notes(want, made_from),
+    }
+    params = settings(node, want, vmid)
+    action = CloneCattle(vmid, template, clone, params, volume, want.state_path, str(want.spec.machine.disk))
+    source = "the new template" if isinstance(template, Ref) else f"template {template}"
+    yield Step("cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action)
+    yield _start(vmid, "it is new")
+    yield _reach(vmid, "it is new", clone=True)
+
+
+def change_steps(node: ProxmoxSpec, want: MachineWant, cattle: Container, volume: str | Ref) -> Iterator[Step]:
+    """The steps from the machine there is to the one the file asks for, without making it anew."""
+    asked = settings(node, want, cattle.vmid)
+    asked["tags"] = ";".join(sorted({*str(asked["tags"]).split(";"), *_tags(cattle)}))  # people's own stay
+    other = {key: value for key, value in asked.items() if not _same(key, cattle.config.get(key), value)}
+    if other:
+        shown = ", ".join(f"{key} {_shown(cattle.config.get(key))} → {value}" for key, value in other.items())
+        title = f"change machine {cattle.vmid}: {shown}"
+        yield Step("cattle.change", title, "the file says so", Configure(cattle.vmid, other))
+    yield from _attach_steps(want, cattle, volume)
+    root = cattle.mount("rootfs")
+    if root and root.size and root.size < want.spec.machine.disk:
+        title = f"grow the root disk of machine {cattle.vmid} from {root.size} to {want.spec.machine.disk}"
+        yield Step("cattle.grow", title, "the file says so", GrowDisk(cattle.vmid, str(want.spec.machine.disk)))
+    waits = sorted((other.keys() & _AFTER_RESTART) | (cattle.pending & _AFTER_RESTART))
+    if cattle.running and waits:
+        title = f"restart machine {cattle.vmid}"
+        reason = f"{', '.join(waits)} takes effect with a restart"
+        yield Step("cattle.restart", title, reason, Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)
+        yield _reach(cattle.vmid, "it restarts")
+
+
+def _attach_steps(want: MachineWant, cattle: Container, volume: str | Ref) -> Iterator[Step]:
+    mounted = cattle.mount(MOUNT_KEY)
+    if mounted is None and not cattle.running:
+        params = {MOUNT_KEY: f"{volume},mp={want.state_path}"}
+        title = f"attach the state to machine {cattle.vmid}"
+        yield Step("cattle.attach", title, "it is detached", Configure(cattle.vmid, params))
+    elif mounted is None or (mounted.volume, mounted.path) != (volume, want.state_path):
+        raise Refuse(
+            f"{cattle.name} does not have the state volume {volume} at {want.state_path}",
+            "run `paddock cycle` to make it anew",
+        )
+
+
+def power_steps(cattle: Container, template: Container | None, *, stopped: bool) -> Iterator[Step]:
+    """The steps to a machine that runs and can be reached; ``stopped`` when a step before has stopped it."""
+    clone = _has_key_of(template, cattle)
+    if stopped or not cattle.running:
+        yield _start(cattle.vmid, "it was stopped for this" if stopped else "it is stopped")
+        yield _reach(cattle.vmid, "it starts", clone=clone)
+    elif cattle.address is None:
+        yield _reach(cattle.vmid, "it has no address yet", clone=clone)
+    elif not (cattle.mark and cattle.mark.host_key):
+        yield _reach(cattle.vmid, "its host key is not on record")
+    elif clone:
+        yield _reach(cattle.vmid, "it still has its template's host key", clone=True)
+
+
+def _has_key_of(template: Container | None, cattle: Container) -> bool:
+    """Whether the host key was not, or not wholly, exchanged since the machine was cloned."""
+    keys = cattle.mark.host_keys if cattle.mark else ()
+    return len(keys) > 1 or bool(keys and template and template.mark and template.mark.host_key == keys[0])
+
+
+def drift(want: MachineWant, cattle: Container, made_from: str) -> Iterator[str]:
+    """What differs from the file and is left as it is."""
+    root = cattle.mount("rootfs")
+    if root and root.size and root.size > want.spec.machine.disk:
+        asked = want.spec.machine.disk
+        yield f"the root disk of machine {cattle.vmid} has {root.size}, the file says {asked}: left as it is"
+    if cattle.mark and cattle.mark.made_from != made_from:
+        yield f"machine {cattle.vmid} would be made differently today; `paddock cycle` makes it anew"
+
+
+def stop_step(cattle: Container, reason: str) -> Step:
+    """Stop the machine, with time for an answer in flight."""
+    action = Shutdown(cattle.vmid, SHUTDOWN_SECONDS)
+    return Step("cattle.stop", f"shut machine {cattle.vmid} down", reason, action, Risk.RESTARTS)
+
+
+def down_steps(pet: Pet | None, cattle: Container) -> Iterator[Step]:
+    """The steps to no machine; refused unless everything but its root disk is the pet's."""
+    for mount in cattle.mounts:
+        if mount.key == "rootfs":
+            continue
+        if mount.owner == cattle.vmid:
+            raise Refuse(
+                f"{cattle.name} owns {mount.volume} ({mount.key}), which destroying it would destroy",
+                "move that volume to another container first",
+            )
+        if pet is None or mount.owner != pet.vmid:
+            raise Refuse(
+                f"{cattle.name} has {mount.volume} ({mount.key}), which its pet does not own",
+                "detach it by hand if it may go",
+            )
+    if cattle.running:
+        yield stop_step(cattle, "it runs")
+    if any(mount.key != "rootfs" for mount in cattle.mounts):
+        title = f"detach the state from machine {cattle.vmid}"
+        yield Step("cattle.detach", title, "the state stays", Detach(cattle.vmid))
+    title = f"destroy machine {cattle.vmid}"
+    yield Step("cattle.destroy", title, "it owns only its root disk", Destroy(cattle.vmid), Risk.RECREATES)
+
+
+def _start(vmid: int, reason: str) -> Step:
+    return Step("cattle.start", f"start machine {vmid}", reason, Start(vmid))
+
+
+def _reach(vmid: int, reason: str, *, clone: bool = False) -> Step:
+    return Step("cattle.reach", f"reach machine {vmid} over ssh", reason, Reach(vmid, clone))
+
+
+def _same(key: str, found: object, asked: str | int) -> bool:
+    if found is None:
+        return False
+    if key == "net0":
+        return _pairs(str(asked)).items() <= _pairs(str(found)).items()
+    return str(found) == str(asked)
+
+
+def _tags(cattle: Container) -> list[str]:
+    return [tag for tag in str(cattle.config.get("tags", "")).split(";") if tag]
+
+
+def _pairs(text: str) -> Mapping[str, str]:
+    return dict(word.partition("=")[::2] for word in text.split(","))
+
+
+def _shown(value: object) -> str:
+    return "unset" if value is None else str(value)

@@ -1,0 +1,151 @@
+"""The pet's part of a plan: who owns the state, and how large it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.places import MachineWant
+from paddock.places.proxmox.actions import STATE_VOLUME, AddVolume, Configure, CreatePet, GrowVolume
+from paddock.places.proxmox.mark import Mark, Role
+from paddock.places.proxmox.refuse import Refuse
+from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
+from paddock.plan.step import Ref, Step
+
+_FIRST_KEY: Final = "mp0"
+
+
+def path_in_pet(agent: str) -> str:
+    """Where a pet would mount an agent's volume: it never does, but this says whose volume it is."""
+    return f"/var/lib/paddock/{agent}"
+
+
+@dataclass(frozen=True)
+class Pet:
+    """The container that owns an agent's state, as it was seen."""
+
+    container: Container
+    state: Mount | None  # None: it has no volume for this agent yet
+
+    @property
+    def vmid(self) -> int:
+        return self.container.vmid
+
+
+def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
+    """Return the agent's pet; refuses when it is not clear which that is."""
+    asked = want.spec.state.pet.vmid
+    path = path_in_pet(want.agent)
+    owners = [c for c in seen.with_role(Role.PET) if c.mount_at(path)]
+    if len(owners) > 1 and asked not in [c.vmid for c in owners]:
+        numbers = ", ".join(str(c.vmid) for c in owners)
+        raise Refuse(f"several pets have a volume of {want.agent}: {numbers}", "write state.pet to say which one")
+    if asked is None:
+        return Pet(owners[0], owners[0].mount_at(path)) if owners else None
+    if owners and asked not in [c.vmid for c in owners]:
+        raise Refuse(
+            f"{owners[0].name} has the state of {want.agent}, the file says state.pet: {asked}",
+            f"write {owners[0].vmid}, or move the state first",
+        )
+    named = seen.containers.get(asked)
+    if named is not None and named.has(Role.PET):
+        return Pet(named, named.mount_at(path))
+    if asked in seen.taken:
+        raise Refuse(f"state.pet: {asked} is taken, and not by a pet", "choose another number, or leave it out")
+    return None
+
+
+def check_pet(want: MachineWant, pet: Pet) -> None:
+    """Refuse what would endanger the state."""
+    container = pet.container
+    if container.running:
+        raise Refuse(f"{container.name} is a pet and runs", "stop it: a pet only owns the volume")
+    if container.flag("onboot"):
+        raise Refuse(f"{container.name} is a pet and would start with the node", "set its onboot to 0")
+    if pet.state is None:
+        loose = [m.volume for m in container.mounts if m.key.startswith("unused")]
+        if loose:
+            raise Refuse(
+                f"{container.name} has no volume for {want.agent}, but unused ones: {', '.join(loose)}",
+                f"attach the right one at {path_in_pet(want.agent)}, or remove them",
+            )
+    elif pet.state.size is not None and want.spec.state.size < pet.state.size:
+        raise Refuse(
+            f"the state volume has {pet.state.size}, the file says {want.spec.state.size}",
+            f"nothing shrinks: write state.size: {pet.state.size}",
+        )
+
+
+def check_no_lost_pet(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen) -> None:
+    """A pet whose mark or volume someone removed would otherwise be replaced by one without memory."""
+    for container in seen.containers.values():
+        if not container.has(Role.PET) and container.config.get("hostname") == _name(want):
+            raise Refuse(
+                f"{container.name} looks like the pet of {want.agent} but has no readable mark",
+                f"write this line into its notes if it is: {Mark(Role.PET)}",
+            )
+    if cattle is not None:
+        raise Refuse(
+            f"{cattle.name} is the machine of {want.agent}, but no pet has its state",
+            "a new pet would have no memory: look for the volume among the containers first",
+        )
+
+
+def pet_steps(
+    want: MachineWant, pet: Pet | None, vmid: int, *, base: str, storage: str
+) -> tuple[list[Step], str | Ref]:
+    """Return the steps to a protected pet with the agent's volume, and the volume's name."""
+    return list(_steps(want, pet, vmid, base, storage)), pet.state.volume if pet and pet.state else STATE_VOLUME
+
+
+def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: str) -> Iterator[Step]:
+    size = want.spec.state.size
+    backup = int(want.spec.state.backup)
+    value = f"{want.spec.state.storage or storage}:{size.gib},mp={path_in_pet(want.agent)},backup={backup}"
+    if pet is None:
+        params: dict[str, str | int] = {
+            "ostemplate": base,
+            "hostname": _name(want),
+            "description": str(Mark(Role.PET)),
+            "tags": "paddock",
+            "unprivileged": 1,
+            "features": "nesting=1",  # it never runs; without, Proxmox warns about its systemd
+            "protection": 1,
+            "onboot": 0,
+            "cores": want.spec.state.pet.cores,
+            "memory": want.spec.state.pet.memory.mib,
+            "rootfs": f"{storage}:{want.spec.state.pet.disk.gib}",
+            _FIRST_KEY: value,
+        }
+        title = f"create pet {vmid} with a state volume of {size}"
+        yield Step("pet.create", title, "the agent has no state yet", CreatePet(vmid, params))
+    elif pet.state is None:
+        key = _free_key(pet.container)
+        title = f"give pet {pet.vmid} a state volume of {size}"
+        yield Step("pet.volume", title, f"it has none for {want.agent}", AddVolume(pet.vmid, key, value))
+    elif not pet.container.flag("protection"):
+        action = Configure(pet.vmid, {"protection": 1})
+        yield Step("pet.protect", f"protect pet {pet.vmid}", "its protection is off", action)
+
+
+def grow_step(want: MachineWant, pet: Pet | None) -> Step | None:
+    """The step that makes the state volume as large as the file says."""
+    if pet is None or pet.state is None or pet.state.size is None or pet.state.size >= want.spec.state.size:
+        return None
+    size = want.spec.state.size
+    return Step(
+        "pet.grow",
+        f"grow the state volume from {pet.state.size} to {size}",
+        "the file says so",
+        GrowVolume(pet.vmid, pet.state.key, str(size)),
+    )
+
+
+def _free_key(container: Container) -> str:
+    taken = {mount.key for mount in container.mounts}
+    return next(key for key in (f"mp{n}" for n in range(256)) if key not in taken)
+
+
+def _name(want: MachineWant) -> str:
+    return want.spec.state.pet.name or f"{want.agent}-pet"

@@ -1,0 +1,156 @@
+"""What to do on a node: pure functions from what is wanted and what is there to steps."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.places import MachinePlan, MachineWant, TemplateWant
+from paddock.places.proxmox import cattle as machines
+from paddock.places.proxmox import pet as pets
+from paddock.places.proxmox import template as templates
+from paddock.places.proxmox.actions import TEMPLATE
+from paddock.places.proxmox.mark import Role
+from paddock.places.proxmox.refuse import Refuse
+from paddock.places.proxmox.seen import Container, ProxmoxSeen
+from paddock.plan.step import CheckStateSize, Ref, Step
+from paddock.spec.models import ProxmoxSpec
+from paddock.spec.place import TemplateUse
+
+_SCHEMA: Final = "1"  # raised when the same inputs would make another template
+
+
+@dataclass(frozen=True)
+class NodePlanner:
+    """Plans for one node; the public key is what new machines are reached with."""
+
+    node: ProxmoxSpec
+    public_key: str
+
+    def template(self, label: str, contents: str) -> TemplateWant | None:
+        """The template for machines with these contents: named by them, the base, and the key it lets in."""
+        if self.node.template is TemplateUse.NONE:
+            return None
+        inputs = "\n".join((_SCHEMA, self.node.base.volid, self.public_key, contents))
+        return TemplateWant(hashlib.sha256(inputs.encode()).hexdigest()[:12], label)
+
+    def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        """The steps to a running machine that has its state."""
+        try:
+            return self._up(want, seen)
+        except Refuse as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+
+    def _up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        pet = pets.find_pet(want, seen)
+        cattle = machines.find_cattle(want, seen)
+        machines.check_number(want, cattle, seen)
+        if pet:
+            pets.check_pet(want, pet)
+        else:
+            pets.check_no_lost_pet(want, cattle, seen)
+        self._check_room(want, pet, cattle is None, seen)
+        ids = _free_ids(want, seen)
+        number = pet.vmid if pet else want.spec.state.pet.vmid or next(ids)
+        steps, volume = pets.pet_steps(want, pet, number, base=self.node.base.volid, storage=self.node.storage)
+        machines.check_single_writer(volume, pet, cattle, seen)
+        grow = pets.grow_step(want, pet)
+        made_from = self.made_from(want, seen)
+        if cattle is None:
+            steps += [grow] if grow else []
+            steps += self._new_machine(want, seen, volume, made_from, ids)
+        else:
+            if grow and cattle.running:
+                steps.append(machines.stop_step(cattle, "the state grows only while nothing has it mounted"))
+            steps += [grow] if grow else []
+            steps += machines.change_steps(self.node, want, cattle, volume)
+            stopped = grow is not None and cattle.running
+            steps += machines.power_steps(cattle, templates.origin(cattle, seen), stopped=stopped)
+        if grow:
+            title = f"see that the state's filesystem has {want.spec.state.size}"
+            steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
+        notes = list(machines.drift(want, cattle, made_from)) if cattle else []
+        return MachinePlan(steps, notes=notes, furnished=_furnished(want, cattle))
+
+    def made_from(self, want: MachineWant, seen: ProxmoxSeen) -> str:
+        """What a machine made today would carry in its mark."""
+        if want.template is None:
+            return hashlib.sha256(self.node.base.volid.encode()).hexdigest()[:12]
+        template = templates.newest(want.template, seen)
+        epoch = template.mark.epoch if template and template.mark else None
+        return templates.name_of(want.template, epoch or 1)
+
+    def _new_machine(
+        self, want: MachineWant, seen: ProxmoxSeen, volume: str | Ref, made_from: str, ids: Iterator[int]
+    ) -> Iterator[Step]:
+        vmid = want.spec.machine.vmid or next(ids)
+        if want.template is None:
+            yield from machines.create_steps(self.node, want, vmid, volume, made_from, self.public_key)
+            return
+        template = templates.newest(want.template, seen)
+        if template is None:
+            yield from self.build(want, seen, next(ids), epoch=1)
+        number = template.vmid if template else TEMPLATE
+        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, number)
+
+    def build(self, want: MachineWant, seen: ProxmoxSeen, vmid: int, *, epoch: int) -> list[Step]:
+        """The steps to a new template."""
+        if want.template is None:
+            return []
+        node = self.node
+        return templates.build_steps(
+            want.template,
+            vmid,
+            seen,
+            epoch=epoch,
+            base=node.base.volid,
+            storage=node.storage,
+            bridge=node.bridge,
+            key=self.public_key,
+        )
+
+    def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        """The steps to no machine; refused unless the state is seen to be the pet's."""
+        try:
+            cattle = machines.find_cattle(want, seen)
+            if cattle is None:
+                return MachinePlan()
+            return MachinePlan(list(machines.down_steps(_owner(want, seen), cattle)))
+        except Refuse as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+
+    def _check_room(self, want: MachineWant, pet: pets.Pet | None, new: bool, seen: ProxmoxSeen) -> None:
+        memory, disk, state = want.spec.machine.memory, want.spec.machine.disk, want.spec.state.size
+        if seen.room.memory is not None and memory > seen.room.memory:
+            has = f"the node has {seen.room.memory >> 20}M"
+            raise Refuse(f"the machine wants {memory} of memory, {has}", "write a smaller machine.memory")
+        there = (pet.state.size or state) if pet and pet.state else 0
+        needed = (disk if new else 0) + max(state - there, 0)
+        if seen.room.storage is not None and needed > seen.room.storage:
+            raise Refuse(
+                f"{needed >> 30}G are needed on {self.node.storage}, {seen.room.storage >> 30}G are free",
+                "free some space, or write smaller sizes",
+            )
+
+
+def _owner(want: MachineWant, seen: ProxmoxSeen) -> pets.Pet | None:
+    """The pet, whatever the file says about it today."""
+    path = pets.path_in_pet(want.agent)
+    owners = [c for c in seen.containers.values() if c.has(Role.PET) and c.mount_at(path)]
+    if len(owners) > 1:
+        raise Refuse(f"several pets have a volume of {want.agent}: {', '.join(str(c.vmid) for c in owners)}")
+    return pets.Pet(owners[0], owners[0].mount_at(path)) if owners else None
+
+
+def _furnished(want: MachineWant, cattle: Container | None) -> bool:
+    if want.template is None or cattle is None:
+        return want.template is not None
+    made_from = cattle.mark.made_from if cattle.mark else None
+    return (made_from or "").partition(".")[0] == want.template.id
+
+
+def _free_ids(want: MachineWant, seen: ProxmoxSeen) -> Iterator[int]:
+    asked = {want.spec.machine.vmid, want.spec.state.pet.vmid}
+    return (vmid for vmid in range(100, 1_000_000) if vmid not in seen.taken and vmid not in asked)

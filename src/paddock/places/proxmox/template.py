@@ -1,0 +1,112 @@
+"""The template's part of a plan: machines are cloned from it, so that a recreate takes seconds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Final
+
+from paddock.places import TemplateWant
+from paddock.places.proxmox.actions import CreateBuilder, Destroy, Reach, Seal, Shutdown, Start
+from paddock.places.proxmox.mark import Mark, Role
+from paddock.places.proxmox.seen import Container, ProxmoxSeen
+from paddock.plan.step import Furnish, Risk, Step
+from paddock.spec.sizes import Size
+
+_DISK: Final = Size.parse("4G")
+_STOP_SECONDS: Final = 60
+
+
+def name_of(template: TemplateWant, epoch: int) -> str:
+    """What cattle made from it carry in their mark."""
+    return f"{template.id}.{epoch}"
+
+
+def newest(template: TemplateWant, seen: ProxmoxSeen) -> Container | None:
+    """Return the last made template of these inputs that is whole."""
+    found = [c for c in _of(seen) if c.mark and c.mark.template == template.id]
+    return max(found, key=_epoch, default=None)
+
+
+def origin(cattle: Container, seen: ProxmoxSeen) -> Container | None:
+    """Return the template a machine was cloned from, if it is still there."""
+    made_from = cattle.mark.made_from if cattle.mark else None
+    return next((c for c in _of(seen) if c.mark and f"{c.mark.template}.{c.mark.epoch}" == made_from), None)
+
+
+def build_steps(
+    template: TemplateWant, vmid: int, seen: ProxmoxSeen, *, epoch: int, base: str, storage: str, bridge: str, key: str
+) -> list[Step]:
+    """Return the steps to a new template; later steps know it as ``TEMPLATE``."""
+    return [*_clear_leftovers(template, seen), *_build(template, vmid, epoch, base, storage, bridge, key)]
+
+
+def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step]:
+    """A builder that a cut off run left holds nothing worth keeping."""
+    for left in seen.containers.values():
+        unfinished = left.has(Role.BUILDER) or (left.has(Role.TEMPLATE) and not left.is_template)
+        if unfinished and left.mark and left.mark.template == template.id:
+            if left.running:
+                yield Step("template.clear", f"stop builder {left.vmid}", "it was cut off", Shutdown(left.vmid, 5))
+            title = f"destroy builder {left.vmid}"
+            yield Step("template.clear", title, "it was cut off", Destroy(left.vmid), Risk.RECREATES)
+
+
+def _build(
+    template: TemplateWant, vmid: int, epoch: int, base: str, storage: str, bridge: str, key: str
+) -> Iterator[Step]:
+    params: dict[str, str | int] = {
+        "ostemplate": base,
+        "hostname": f"{template.label}-{template.id}",
+        "description": str(Mark(Role.BUILDER, template=template.id, epoch=epoch, label=template.label)),
+        "tags": "paddock",
+        "unprivileged": 1,
+        "features": "nesting=1",
+        "cores": 2,
+        "memory": 2048,
+        "rootfs": f"{storage}:{_DISK.gib}",
+        "net0": f"name=eth0,bridge={bridge},hwaddr={mac(template.id, vmid)},ip=dhcp",
+        "ssh-public-keys": key,
+    }
+    reason = f"there is no template {template.label} {template.id} yet"
+    yield Step(
+        "template.create", f"create builder {vmid} for template {template.id}", reason, CreateBuilder(vmid, params)
+    )
+    yield Step("template.start", f"start builder {vmid}", "it is new", Start(vmid))
+    yield Step("template.reach", f"reach builder {vmid} over ssh", "it is new", Reach(vmid))
+    yield Step("template.furnish", f"put packages and code into builder {vmid}", "that is what it is for", Furnish())
+    yield Step(
+        "template.seal", f"turn builder {vmid} into template {template.id}", "machines are cloned from it", Seal(vmid)
+    )
+
+
+def prunable(seen: ProxmoxSeen) -> list[Container]:
+    """Return the templates that can go: not in use, and neither the newest nor the one before it of their label."""
+    in_use = {c.mark.made_from for c in seen.with_role(Role.CATTLE) if c.mark}
+    by_label: dict[str | None, list[Container]] = {}
+    for template in _of(seen):
+        by_label.setdefault(template.mark.label if template.mark else None, []).append(template)
+    return [
+        template
+        for family in by_label.values()
+        for template in sorted(family, key=_made)[:-2]
+        if template.mark and f"{template.mark.template}.{template.mark.epoch}" not in in_use
+    ]
+
+
+def _made(container: Container) -> str:
+    return container.mark.made or "" if container.mark else ""
+
+
+def _of(seen: ProxmoxSeen) -> list[Container]:
+    return [c for c in seen.with_role(Role.TEMPLATE) if c.is_template]
+
+
+def _epoch(container: Container) -> int:
+    return container.mark.epoch or 0 if container.mark else 0
+
+
+def mac(name: str, vmid: int) -> str:
+    """A MAC that a recreated machine has again, so that DHCP gives it the address it had."""
+    digest = hashlib.sha256(f"{name}/{vmid}".encode()).hexdigest().upper()
+    return f"BC:24:11:{digest[0:2]}:{digest[2:4]}:{digest[4:6]}"

@@ -1,0 +1,58 @@
+"""Trusting a node: by its CA, by the system's store, or by the fingerprint of its certificate."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import ssl
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from paddock.errors import BadInput, PaddockError
+
+
+def context(url: str, ca: Path | None, fingerprint: str | None) -> ssl.SSLContext:
+    """Return a context that lets only the node itself pass."""
+    if fingerprint is not None:
+        return _pinned(url, fingerprint)
+    try:
+        return ssl.create_default_context(cafile=str(ca) if ca else None)
+    except OSError as error:
+        raise BadInput(f"cannot use the CA certificate {ca}: {error.strerror or error}") from None
+
+
+def _pinned(url: str, fingerprint: str) -> ssl.SSLContext:
+    """A context whose only anchor is the certificate with that fingerprint, whoever signed it."""
+    found = _certificate(url)
+    if hashlib.sha256(found).hexdigest() != fingerprint.replace(":", "").lower():
+        raise PaddockError(
+            f"the certificate of {url} is not the one of the file: its SHA-256 fingerprint is {_shown(found)}",
+            hint="compare it with what `pvenode cert info` says on the node itself before you change the file",
+        )
+    pinned = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    pinned.check_hostname = False  # the fingerprint says more than a name
+    pinned.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # a leaf signed by the node's own CA may be the anchor
+    pinned.load_verify_locations(cadata=found)
+    return pinned
+
+
+def _certificate(url: str) -> bytes:
+    """The certificate that answers, unverified: only to be compared."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or 443
+    unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    unverified.check_hostname = False
+    unverified.verify_mode = ssl.CERT_NONE
+    try:
+        with (
+            socket.create_connection((host, port), timeout=10) as plain,
+            unverified.wrap_socket(plain, server_hostname=host) as secured,
+        ):
+            return secured.getpeercert(binary_form=True) or b""
+    except OSError as error:
+        raise PaddockError(f"{url} does not answer: {error}", hint="is the node up, and the url right?") from None
+
+
+def _shown(certificate: bytes) -> str:
+    digest = hashlib.sha256(certificate).hexdigest().upper()
+    return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))

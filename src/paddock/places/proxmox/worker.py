@@ -1,0 +1,233 @@
+"""Carrying out steps on a node: each reads back what it needs to be sure of."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from paddock.errors import PaddockError, Refused
+from paddock.places import Got
+from paddock.places.proxmox.actions import (
+    HOST_KEY,
+    MOUNT_KEY,
+    STATE_VOLUME,
+    TEMPLATE,
+    AddVolume,
+    CloneCattle,
+    Configure,
+    CreateBuilder,
+    CreateCattle,
+    CreatePet,
+    Destroy,
+    Detach,
+    GrowDisk,
+    GrowVolume,
+    Reach,
+    Reboot,
+    Seal,
+    Shutdown,
+    Start,
+)
+from paddock.places.proxmox.claim import Claim
+from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.errors import NotRunning, Running
+from paddock.places.proxmox.mark import Mark, Role
+from paddock.places.proxmox.reach import Reacher
+from paddock.places.proxmox.seen import Container, Mount
+from paddock.plan.step import Action, Ref
+
+_DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
+
+
+class Worker:
+    """Performs the actions of this place through its API."""
+
+    def __init__(self, client: Client, reacher: Reacher, story: Callable[[str], None]) -> None:
+        self._client = client
+        self._reacher = reacher
+        self._story = story
+        self._path = f"/nodes/{client.node}/lxc"
+        # Proxmox locks a template while it is cloned; a second clone would fail, not wait.
+        self._cloning = threading.Lock()
+
+    def perform(self, action: Action, got: Got) -> Got:
+        """Carry out one action and return what later steps may refer to."""
+        match action:
+            case CreatePet(vmid, params):
+                self._create(vmid, params)
+                return {STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)}
+            case AddVolume(vmid, key, value):
+                return {STATE_VOLUME.name: self._add_volume(vmid, key, value)}
+            case GrowVolume(vmid, key, size):
+                self._task("PUT", f"{self._path}/{vmid}/resize", {"disk": key, "size": size})
+            case CreateCattle(vmid, params, volume, mount):
+                known = _resolve(volume, got)
+                self._create(vmid, {**params, MOUNT_KEY: f"{known},mp={mount}"})
+                self._expect_mount(vmid, known, mount)
+            case CloneCattle():
+                self._clone(action, got)
+            case CreateBuilder(vmid, params):
+                self._create(vmid, params)
+            case Configure(vmid, params):
+                self._put(self.read(vmid), params)
+            case GrowDisk(vmid, size):
+                self._task("PUT", f"{self._path}/{vmid}/resize", {"disk": "rootfs", "size": size})
+            case Start(vmid):
+                self._start(vmid)
+            case Reboot(vmid, seconds):
+                self._task("POST", f"{self._path}/{vmid}/status/reboot", {"timeout": seconds})
+            case Reach(vmid, clone):
+                return self._reach(vmid, clone=clone)
+            case Shutdown(vmid, seconds):
+                self._shutdown(vmid, seconds)
+            case Detach(vmid):
+                self._detach(vmid)
+            case Destroy(vmid):
+                self.destroy(vmid)
+            case Seal(vmid):
+                return self._seal(vmid, got)
+            case _:
+                raise AssertionError(f"not an action of this place: {action}")
+        return {}
+
+    def read(self, vmid: int) -> Container:
+        """A container's configuration as it is now."""
+        config: dict[str, Any] = self._client.get(f"{self._path}/{vmid}/config")
+        return Container(vmid, "unknown", config)
+
+    def _task(self, method: str, path: str, params: Mapping[str, str | int] | None = None) -> None:
+        for warning in self._client.task(method, path, params).warnings:
+            self._story(warning)
+
+    def _create(self, vmid: int, params: Mapping[str, str | int]) -> None:
+        self._task("POST", self._path, {"vmid": vmid, **params})
+
+    def _put(self, read: Container, params: Mapping[str, str | int]) -> None:
+        """Change a configuration, unless someone else did since it was read."""
+        digest = str(read.config["digest"])
+        self._client.send("PUT", f"{self._path}/{read.vmid}/config", {**params, "digest": digest})
+
+    def _volume(self, vmid: int, key: str) -> str:
+        mount = self.read(vmid).mount(key)
+        if mount is None or mount.owner != vmid:
+            raise PaddockError(f"container {vmid} has no volume of its own at {key} after it was given one")
+        return mount.volume
+
+    def _add_volume(self, vmid: int, key: str, value: str) -> str:
+        self._put(self.read(vmid), {"protection": 0})
+        try:
+            self._put(self.read(vmid), {key: value})
+        finally:
+            self._put(self.read(vmid), {"protection": 1})
+        return self._volume(vmid, key)
+
+    def _clone(self, action: CloneCattle, got: Got) -> None:
+        template = self.read(int(_resolve(action.template, got)))
+        notes = str(action.clone["description"])
+        mark = Mark.from_notes(notes)
+        if template.mark is None or template.mark.role is not Role.TEMPLATE or mark is None:
+            raise Refused(f"{template.name} is not a template of Paddock")
+        marked = {"description": replace(mark, host_key=template.mark.host_key).written_into(notes)}
+        with self._cloning:
+            self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
+        volume = _resolve(action.volume, got)
+        clone = self.read(action.vmid)
+        self._put(clone, {**action.params, MOUNT_KEY: f"{volume},mp={action.mount}"})
+        self._expect_mount(action.vmid, volume, action.mount)
+        wanted = Mount.from_config("rootfs", f"x,size={action.disk}").size
+        root = clone.mount("rootfs")
+        if root and root.size and wanted and wanted > root.size:
+            self._task("PUT", f"{self._path}/{action.vmid}/resize", {"disk": "rootfs", "size": str(wanted)})
+
+    def _expect_mount(self, vmid: int, volume: str, path: str) -> None:
+        mount = self.read(vmid).mount(MOUNT_KEY)
+        if mount is None or (mount.volume, mount.path) != (volume, path):
+            raise PaddockError(f"machine {vmid} does not have the state volume {volume} at {path}")
+
+    def _start(self, vmid: int) -> None:
+        try:
+            self._task("POST", f"{self._path}/{vmid}/status/start")
+        except Running:
+            self._story(f"machine {vmid} runs already")
+
+    def _shutdown(self, vmid: int, seconds: int) -> None:
+        try:
+            self._task("POST", f"{self._path}/{vmid}/status/shutdown", {"timeout": seconds, "forceStop": 1})
+        except NotRunning:
+            self._story(f"machine {vmid} has stopped already")
+
+    def _reach(self, vmid: int, *, clone: bool) -> Got:
+        def record(key: str) -> None:
+            container = self.read(vmid)
+            if container.mark is None:
+                raise Refused(f"the mark of {container.name} is gone from its notes")
+            notes = replace(container.mark, host_key=key).written_into(container.notes)
+            self._put(container, {"description": notes})
+
+        mark = self.read(vmid).mark
+        return self._reacher.reach(vmid, mark.host_keys if mark else (), record, clone=clone)
+
+    def _detach(self, vmid: int) -> None:
+        self._drop(vmid, "mp")
+        # Proxmox keeps a detached volume, also a foreign one, as unusedN.
+        self._drop(vmid, "unused")
+
+    def _drop(self, vmid: int, prefix: str) -> None:
+        container = self.read(vmid)
+        mounts = [mount for mount in container.mounts if mount.key.startswith(prefix)]
+        # Dropping an unused volume that is its own would destroy it.
+        if any(mount.owner in (vmid, None) for mount in mounts):
+            raise Refused(f"machine {vmid} has volumes that are not a pet's: {', '.join(m.volume for m in mounts)}")
+        if mounts:
+            self._put(container, {"delete": ",".join(mount.key for mount in mounts)})
+
+    def destroy(self, vmid: int) -> None:
+        """Delete a machine or template of ours; refused unless only its root disk would go with it."""
+        container = self.read(vmid)
+        if container.mark is None or container.mark.role not in _DISPOSABLE:
+            raise Refused(f"{container.name} is not marked as something Paddock may destroy")
+        more = [mount.key for mount in container.mounts if mount.key != "rootfs"]
+        if more:
+            raise Refused(f"{container.name} still names volumes: {', '.join(more)}")
+        now = datetime.now(UTC)
+        other = Claim.from_notes(container.notes)
+        if other and other.bars(_me(), now):
+            raise Refused(f"{other.who} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
+        if not container.is_template:
+            # Whoever else read the same configuration now has a stale digest, or reads who is at it.
+            self._put(container, {"description": Claim.new(_me(), now).written_into(container.notes)})
+        self._task("DELETE", f"{self._path}/{vmid}")
+
+    def _seal(self, vmid: int, got: Got) -> Got:
+        self._shutdown(vmid, 60)
+        container = self.read(vmid)
+        if container.mark is None or container.mark.role is not Role.BUILDER:
+            raise Refused(f"{container.name} is not a builder of Paddock")
+        made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        marked = replace(container.mark, role=Role.TEMPLATE, host_key=got[HOST_KEY.name], made=made)
+        self._put(container, {"description": marked.written_into(container.notes)})
+        self._client.send("POST", f"{self._path}/{vmid}/template")
+        self._await_template(vmid)
+        return {TEMPLATE.name: str(vmid)}
+
+    def _await_template(self, vmid: int) -> None:
+        """Proxmox converts in a task whose number it does not tell."""
+        end = time.monotonic() + 300
+        while not (container := self.read(vmid)).is_template or container.lock:
+            if time.monotonic() > end:
+                raise PaddockError(f"builder {vmid} did not become a template")
+            time.sleep(0.1)
+
+
+def _resolve(value: str | int | Ref, got: Got) -> str:
+    return got[value.name] if isinstance(value, Ref) else str(value)
+
+
+def _me() -> str:
+    return f"{socket.gethostname()}/{os.getpid()}"

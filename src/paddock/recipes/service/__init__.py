@@ -1,0 +1,68 @@
+"""Anything that should run: packages and a command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paddock.recipes.workload import (
+    Answer,
+    CodeTree,
+    Command,
+    OpenPort,
+    Paths,
+    Probe,
+    Probes,
+    Process,
+    Request,
+    Verdict,
+    Workload,
+)
+from paddock.spec.models import ServiceSpec
+
+
+class Service:
+    """The recipe of kind ``service``."""
+
+    def packages(self, agent: ServiceSpec) -> Sequence[str]:
+        return tuple(agent.packages)
+
+    def code(self, agent: ServiceSpec) -> CodeTree | None:
+        return None
+
+    def workload(self, agent: ServiceSpec, paths: Paths, tree: str) -> Workload:
+        main = Process(
+            name="main",
+            argv=(*agent.command, *agent.service.args),
+            environment={"HOME": paths.home, **agent.environment},
+            directory=paths.home,
+            stop_seconds=30,
+        )
+        return Workload(processes=(main,), files=(), directories=(), generated=())
+
+    def probes(self, agent: ServiceSpec, prompt: str, conversation: str) -> Probes:
+        return Probes(_health(agent), prompt=None)
+
+
+def _health(agent: ServiceSpec) -> Probe | Command | OpenPort | None:
+    health = agent.health
+    if health.command:
+        return Command(tuple(health.command))
+    if health.port:
+        return OpenPort(health.port)
+    return _Status(health.http, health.status) if health.http else None
+
+
+@dataclass(frozen=True)
+class _Status:
+    """A URL answers with the status it should."""
+
+    url: str
+    status: int
+
+    @property
+    def request(self) -> Request:
+        return Request("GET", self.url, seconds=5)
+
+    def judge(self, answer: Answer) -> Verdict:
+        return Verdict(answer.status == self.status, f"{self.url} answered {answer.status}")

@@ -1,0 +1,39 @@
+"""What an agent needs on a machine before it is configured: packages and code."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paddock.guests import Guest, expect
+from paddock.recipes.workload import CodeTree
+from paddock.runtimes import codetree, script
+
+
+@dataclass(frozen=True)
+class Furniture:
+    """Packages and a code tree; what a template holds beside the base."""
+
+    packages: Sequence[str]
+    tree: CodeTree | None
+
+    @property
+    def id(self) -> str:
+        """Names it by what goes into it."""
+        words = [*sorted(self.packages), self.tree.id if self.tree else "-"]
+        return hashlib.sha256("\n".join(words).encode()).hexdigest()
+
+    def put_into(self, guest: Guest, code: str) -> str:
+        """Install everything and return the manifest: each package of the machine with its version."""
+        if self.packages:
+            install_packages(guest, self.packages)
+        if self.tree:
+            codetree.install(guest, self.tree, code)
+        return expect(guest, "finishing the template", script(("paddock.runtimes", "template.sh"), arguments=[]))
+
+
+def install_packages(guest: Guest, packages: Sequence[str]) -> None:
+    """Install the distribution's packages."""
+    argv = script(("paddock.runtimes", "packages.sh"), arguments=packages)
+    expect(guest, "installing packages", argv, deadline=1800)

@@ -1,0 +1,179 @@
+"""Root's side door: the commands of a person at the node's console."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from . import accounting
+from .access import ROOT
+from .errors import ApiError
+from .routes import api
+from .shell import Said, UsageError, parse_options
+from .world import World
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}")
+
+
+class Console:
+    """A root shell on a node, with the few commands a console step needs."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._commands: dict[str, Callable[[list[str]], Said]] = {
+            "pct": self._pct,
+            "pveum": lambda rest: accounting.run(world, rest),
+            "mkdir": self._mkdir,
+            "chown": self._chown,
+            "ls": self._ls,
+        }
+
+    def run(self, argv: Sequence[str]) -> Said:
+        """Carry out a command line as root of the node."""
+        if not argv or argv[0] not in self._commands:
+            known = ", ".join(sorted(self._commands))
+            return Said(127, err=f"{argv[0] if argv else ''}: command not found; there are {known}\n")
+        try:
+            return self._commands[argv[0]](list(argv[1:]))
+        except ApiError as error:
+            listing = "".join(f"{key}: {words}\n" for key, words in error.errors.items())
+            return Said(255, err=f"{error.status} {error.message}{listing}" if listing else error.message)
+        except UsageError as error:
+            return Said(2, err=f"{error}\n")
+        except OSError as error:
+            return Said(1, err=f"{argv[0]}: {error.strerror}: {error.filename}\n")
+
+    def _call(self, verb: str, path: str, **params: Any) -> Any:
+        return api.perform(self._world, ROOT, verb, path, params)
+
+    def _wait(self, upid: str) -> Said:
+        task = self._world.tasks.wait(upid, timeout=300)
+        lines = [line for line in task.log if not line.startswith("TASK ")]
+        out = "".join(f"{line}\n" for line in lines)
+        ok = task.exitstatus == "OK" or str(task.exitstatus).startswith("WARNINGS")
+        return Said(0, out) if ok else Said(255, out, f"{task.exitstatus}\n")
+
+    def _pct(self, rest: list[str]) -> Said:
+        if not rest:
+            raise UsageError("pct: missing command")
+        verb, rest = rest[0], rest[1:]
+        if verb == "list":
+            return Said(out=self._list())
+        if not rest or not rest[0].isdecimal():
+            raise UsageError(f"pct {verb}: missing VMID")
+        vmid, rest = int(rest[0]), rest[1:]
+        node = self._world.guests.node_of(vmid) or next(iter(self._world.nodes))
+        path = f"/nodes/{node}/lxc/{vmid}"
+        match verb:
+            case "set":
+                self._call("PUT", f"{path}/config", **parse_options(rest))
+                return Said()
+            case "config":
+                shown = self._call("GET", f"{path}/config")
+                lines = (f"{key}: {value}\n" for key, value in sorted(shown.items()) if key != "digest")
+                return Said(out="".join(lines))
+            case "status":
+                return Said(out=f"status: {self._call('GET', f'{path}/status/current')['status']}\n")
+            case "start" | "stop" | "shutdown" | "reboot":
+                return self._wait(self._call("POST", f"{path}/status/{verb}", **parse_options(rest)))
+            case "destroy":
+                return self._wait(self._call("DELETE", path, **parse_options(rest)))
+            case "unlock":
+                return self._unlock(vmid, node)
+            case "exec":
+                return self._exec(vmid, node, rest)
+            case "push":
+                return self._push(vmid, node, rest)
+        raise UsageError(f"pct: unknown command '{verb}'")
+
+    def _list(self) -> str:
+        lines = ["VMID       Status     Lock         Name\n"]
+        for vmid in self._world.guests.vmids():
+            config = self._world.guests.load(vmid, self._world.guests.node_of(vmid) or "")
+            status = "running" if self._world.runtime.containers.running(vmid) else "stopped"
+            name = config.text("hostname") or ""
+            lines.append(f"{vmid:<10} {status:<10} {config.text('lock') or '':<12} {name}\n")
+        return "".join(lines)
+
+    def _unlock(self, vmid: int, node: str) -> Said:
+        with self._world.guests.lock(vmid):
+            config = self._world.guests.load(vmid, node)
+            config.options.pop("lock", None)
+            self._world.guests.save(vmid, node, config)
+        return Said()
+
+    def _exec(self, vmid: int, node: str, rest: list[str]) -> Said:
+        self._world.guests.load(vmid, node)
+        if not self._world.runtime.containers.running(vmid):
+            return Said(255, err=f"container '{vmid}' not running!\n")
+        command = rest[1:] if rest[:1] == ["--"] else rest
+        if not command:
+            raise UsageError("pct exec: missing command")
+        return Said(*self._world.runtime.containers.execute(vmid, command, None))
+
+    def _push(self, vmid: int, node: str, rest: list[str]) -> Said:
+        parser = _Parser(prog="pct push", add_help=False)
+        parser.add_argument("file")
+        parser.add_argument("destination")
+        parser.add_argument("--perms", "-perms", default="0644")
+        parser.add_argument("--user", "-user")
+        parser.add_argument("--group", "-group")
+        given = parser.parse_args(rest)
+        inside = self._world.runtime.host_path(node, given.file)
+        content = (inside if inside.exists() else Path(given.file)).read_bytes()
+        config = self._world.guests.load(vmid, node)
+        spec = self._world.spec(vmid, node, config)
+        self._world.runtime.containers.push(spec, given.destination, content, int(given.perms, 8))
+        return Said()
+
+    def _path(self, text: str) -> Path:
+        """A path of the node's own filesystem; nothing leads out of it."""
+        node = next(iter(self._world.nodes))
+        return self._world.runtime.host_path(node, str(Path("/", *Path(text).parts)))
+
+    def _mkdir(self, rest: list[str]) -> Said:
+        parser = _Parser(prog="mkdir", add_help=False)
+        parser.add_argument("-p", action="store_true")
+        parser.add_argument("paths", nargs="+")
+        given = parser.parse_args(rest)
+        for text in given.paths:
+            # A node has more directories than a sandbox shows, so what leads to a new one is made too.
+            self._path(text).mkdir(parents=True, exist_ok=given.p)
+        return Said()
+
+    def _chown(self, rest: list[str]) -> Said:
+        parser = _Parser(prog="chown", add_help=False)
+        parser.add_argument("-R", action="store_true")
+        parser.add_argument("owner")
+        parser.add_argument("paths", nargs="+")
+        given = parser.parse_args(rest)
+        user, _, group = given.owner.partition(":")
+        for text in given.paths:
+            top = self._path(text)
+            for path in [top, *(top.rglob("*") if given.R else ())]:
+                os.chown(path, int(user or -1), int(group or -1), follow_symlinks=False)
+        return Said()
+
+    def _ls(self, rest: list[str]) -> Said:
+        parser = _Parser(prog="ls", add_help=False)
+        parser.add_argument("-l", action="store_true")
+        parser.add_argument("-n", action="store_true")
+        parser.add_argument("-a", action="store_true")
+        parser.add_argument("-d", action="store_true")
+        parser.add_argument("paths", nargs="*", default=["/"])
+        given = parser.parse_args(rest)
+        lines = []
+        for text in given.paths:
+            top = self._path(text)
+            entries = [top] if given.d or not top.is_dir() else sorted(top.iterdir())
+            for path in entries:
+                facts = path.lstat()
+                long = f"{facts.st_mode:06o} {facts.st_uid} {facts.st_gid} {facts.st_size} "
+                lines.append(f"{long if given.l or given.n else ''}{text if path == top else path.name}\n")
+        return Said(out="".join(lines))

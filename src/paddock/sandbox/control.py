@@ -1,0 +1,100 @@
+"""The control endpoint: faults, the side door and accidents, for whoever has the sandbox's own key."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from .background import KEY_HEADER
+from .console import Console
+from .errors import SandboxError
+from .faults import Faults, Rule
+from .lifecycle import begin_start
+from .world import World
+
+
+class Control:
+    """Answers what comes to /control/."""
+
+    def __init__(self, world: World, faults: Faults, key: str) -> None:
+        self._world = world
+        self._faults = faults
+        self._key = key
+        self._console = Console(world)
+
+    async def __call__(self, request: Request) -> Response:
+        """One control request."""
+        if not hmac.compare_digest(request.headers.get(KEY_HEADER, ""), self._key):
+            return JSONResponse({"error": "wrong or missing key"}, status_code=401)
+        try:
+            body: dict[str, Any] = json.loads(await request.body() or b"{}")
+            return JSONResponse(await self._answer(request.method, request.url.path, body))
+        except (SandboxError, ValueError, KeyError) as error:
+            hint = error.hint if isinstance(error, SandboxError) else ""
+            return JSONResponse({"error": str(error), "hint": hint}, status_code=400)
+
+    async def _answer(self, method: str, path: str, body: dict[str, Any]) -> Any:
+        match method, path.removeprefix("/control/").split("/"):
+            case "GET", ["faults"]:
+                return self._faults.listing()
+            case "POST", ["faults"]:
+                return {"id": self._faults.add(Rule.from_json(body)).id}
+            case "DELETE", ["faults"]:
+                self._faults.clear()
+                return {}
+            case "DELETE", ["faults", number]:
+                self._faults.clear(int(number))
+                return {}
+            case "POST", ["root"]:
+                said = await run_in_threadpool(self._console.run, [str(word) for word in body["argv"]])
+                return {"code": said.code, "out": said.out, "err": said.err}
+            case "POST", ["kill", vmid]:
+                await run_in_threadpool(self._world.runtime.containers.stop, int(vmid))
+                return {}
+            case "POST", ["fill", storage]:
+                self._world.full.add(storage)
+                return {}
+            case "DELETE", ["fill", storage]:
+                self._world.full.discard(storage)
+                return {}
+            case "POST", ["crash"]:
+                await self._crash(float(body.get("seconds", 2)))
+                return {}
+            case "GET", ["status"]:
+                return await run_in_threadpool(self._status)
+        raise SandboxError(f"There is no {method} {path}.")
+
+    async def _crash(self, seconds: float) -> None:
+        """Let every node go down with what it was doing, and boot again after a while."""
+        self._faults.down_until = asyncio.get_running_loop().time() + seconds
+        await run_in_threadpool(self._fall)
+        asyncio.get_running_loop().call_later(seconds, self._boot)
+
+    def _fall(self) -> None:
+        for task in self._world.tasks.running():
+            task.crash()
+        for vmid in self._world.guests.vmids():
+            if self._world.runtime.containers.running(vmid):
+                self._world.runtime.containers.stop(vmid)
+
+    def _boot(self) -> None:
+        for vmid in self._world.guests.vmids():
+            node = self._world.guests.node_of(vmid) or ""
+            config = self._world.guests.load(vmid, node)
+            if config.flag("onboot") and not config.flag("template"):
+                begin_start(self._world, vmid, node, "root@pam")
+
+    def _status(self) -> dict[str, Any]:
+        running = self._world.runtime.containers.running
+        return {
+            "nodes": list(self._world.nodes),
+            "containers": {vmid: running(vmid) for vmid in self._world.guests.vmids()},
+            "tasks": [str(task.upid) for task in self._world.tasks.running()],
+            "faults": self._faults.listing(),
+        }

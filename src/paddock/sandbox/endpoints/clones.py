@@ -1,0 +1,148 @@
+"""Cloning containers and turning them into templates."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from .. import formats
+from ..clones import CloneOrder, clone, cloned_options, convert, require_convertible, unlock
+from ..config import CtConfig, Options
+from ..errors import ApiError, OperationError, PrivilegeError
+from ..mountpoint import MountPoint, MountType, mount_points
+from ..rights import require_bridge
+from ..routes import VMID, Call, api, having
+from ..schema import Prop
+from ..storage import parse_volume_id
+from ..tasks import Task
+
+_GUEST = "/nodes/{node}/lxc/{vmid}"
+_FLAG = Prop(type="boolean", optional=True)
+# Proxmox answers before the work of its forked worker shows; a client has to look for the result.
+_TEMPLATE_HEAD_START: Final = 0.3
+
+
+def _may_clone(call: Call) -> None:
+    call.require(f"/vms/{call.params['vmid']}", "VM.Clone")
+    if call.allows(f"/vms/{call.params.get('newid', '')}", "VM.Allocate"):
+        return
+    pool = call.text("pool")
+    if pool is None or not call.allows(f"/pool/{pool}", "VM.Allocate"):
+        raise PrivilegeError
+
+
+@api.method(
+    "POST",
+    f"{_GUEST}/clone",
+    _may_clone,
+    {
+        "newid": VMID,
+        "hostname": Prop(optional=True, format=formats.dns_name),
+        "description": Prop(optional=True),
+        "pool": Prop(optional=True, format=formats.poolid),
+        "snapname": Prop(optional=True, format=formats.configid, max_length=40),
+        "storage": Prop(optional=True, format=formats.storage_id),
+        "full": _FLAG,
+        "target": Prop(optional=True, format=formats.node),
+        "bwlimit": Prop(type="number", optional=True, minimum=0),
+    },
+)
+def clone_container(call: Call) -> str:
+    """Check a clone call, lock source and clone, and begin the work."""
+    world, vmid, node, target = call.world, call.vmid, call.node, int(call.params["newid"])
+    pool = call.text("pool")
+    if pool is not None and pool not in world.access.pools:
+        raise PrivilegeError(f"pool '{pool}' does not exist")
+    storage, target_node = call.text("storage"), call.text("target")
+    if target_node is not None and target_node not in world.nodes:
+        raise OperationError(f"no such cluster node '{target_node}'")
+    if storage is not None:
+        world.storage(storage)
+        if target_node not in (None, node):
+            raise OperationError(f"can't clone to non-shared storage '{storage}'")
+    source = _lock_source(call)
+    try:
+        if world.guests.exists(target):
+            raise OperationError(f"CT {target} already exists on node '{world.guests.node_of(target)}'")
+        section, points, full = _plan(call, source)
+        options = cloned_options(section, call.text("hostname"), call.text("description"))
+        for key in sorted(key for key in options if key.startswith("net")):
+            if not call.is_root:
+                require_bridge(call, str(options[key]))
+        if target_node not in (None, node):
+            raise OperationError(f"can't clone CT to node '{target_node}' (CT uses local storage)")
+    except ApiError:
+        unlock(world, vmid, node)
+        raise
+    world.guests.save(target, node, CtConfig(options={**options, "lock": "create"}))
+    order = CloneOrder(
+        source=vmid,
+        target=target,
+        node=node,
+        points=tuple(points),
+        full=full,
+        snapshot=call.text("snapname"),
+        storage=storage,
+        pool=pool,
+    )
+    return world.start_task(node, "vzclone", str(vmid), call.user, lambda task: clone(world, order, task))
+
+
+def _lock_source(call: Call) -> CtConfig:
+    world, vmid, node = call.world, call.vmid, call.node
+    with world.guests.lock(vmid):
+        config = world.guests.load(vmid, node)
+        config.require_unlocked()
+        config.options["lock"] = "disk"
+        world.guests.save(vmid, node, config)
+    del config.options["lock"]
+    return config
+
+
+def _plan(call: Call, source: CtConfig) -> tuple[Options, list[MountPoint], bool]:
+    """The config section to copy, the volumes to clone, and whether they are copied."""
+    world = call.world
+    running = world.runtime.containers.running(call.vmid)
+    snapshot = call.text("snapname")
+    full = call.flag("full") if call.text("full") is not None else not source.flag("template")
+    storage = call.text("storage")
+    if storage is not None and not full:
+        raise OperationError("parameter 'storage' not allowed for linked clones")
+    if snapshot is not None and snapshot not in source.snapshots:
+        raise OperationError(f"snapshot '{snapshot}' does not exist")
+    section = source.snapshots[snapshot] if snapshot is not None else source.options
+    points = list(mount_points(section))
+    for point in points:
+        if point.type is not MountType.VOLUME:
+            raise OperationError(f"unable to clone mountpoint '{point.key}' (type {point.type})")
+        parts = parse_volume_id(point.volume)
+        if parts is None:
+            raise OperationError(f"unable to parse volume ID '{point.volume}'")
+        call.require(f"/storage/{storage or parts[0]}", "Datastore.AllocateSpace")
+        if full and running and snapshot is None:
+            raise OperationError("Cannot do full clones on a running container without snapshots")
+        if not full and not world.parse_volume(point.volume).is_base and snapshot is None:
+            raise OperationError(f"Linked clone feature for '{point.volume}' is not available")
+    return section, points, full
+
+
+@api.method(
+    "POST",
+    f"{_GUEST}/template",
+    having("/vms/{vmid}", "VM.Allocate"),
+    {"experimental": _FLAG},
+)
+def make_template(call: Call) -> None:
+    """Turn a container into a template, in a task whose name nobody is told."""
+    world, vmid, node = call.world, call.vmid, call.node
+    with world.guests.lock(vmid):
+        config = world.guests.load(vmid, node)
+        config.require_unlocked()
+        require_convertible(world, vmid, config)
+
+    def work(task: Task) -> None:
+        time.sleep(_TEMPLATE_HEAD_START)
+        with world.guests.lock(vmid):
+            convert(world, vmid, node)
+
+    world.start_task(node, "vztemplate", str(vmid), call.user, work)

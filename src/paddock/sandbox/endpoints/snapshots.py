@@ -1,0 +1,115 @@
+"""Snapshots: taken, listed, rolled back, deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import formats, snapshots
+from ..errors import OperationError
+from ..routes import Call, api, having
+from ..schema import Prop
+from ..tasks import Task
+
+_SNAPSHOTS = "/nodes/{node}/lxc/{vmid}/snapshot"
+_ONE = f"{_SNAPSHOTS}/{{snapname}}"
+_NAME = Prop(format=formats.configid, max_length=40)
+_FLAG = Prop(type="boolean", optional=True)
+_AUDIT = having("/vms/{vmid}", "VM.Audit")
+_SNAPSHOT = having("/vms/{vmid}", "VM.Snapshot")
+_ROLLBACK = having("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", any_of=True)
+
+
+@api.method("GET", _SNAPSHOTS, _AUDIT)
+def listing(call: Call) -> list[dict[str, Any]]:
+    """The snapshots of a container, and where it is now."""
+    world, vmid = call.world, call.vmid
+    config = world.guests.load(vmid, call.node)
+    found = []
+    for name, section in sorted(config.snapshots.items()):
+        entry: dict[str, Any] = {"name": name, "snaptime": section.get("snaptime", 0)}
+        entry["description"] = section.get("description", "")
+        if "parent" in section:
+            entry["parent"] = section["parent"]
+        found.append(entry)
+    current: dict[str, Any] = {
+        "name": "current",
+        "description": "You are here!",
+        "digest": config.digest,
+        "running": int(world.runtime.containers.running(vmid)),
+    }
+    if "parent" in config.options:
+        current["parent"] = config.options["parent"]
+    return [*found, current]
+
+
+@api.method("POST", _SNAPSHOTS, _SNAPSHOT, {"snapname": _NAME, "description": Prop(optional=True)})
+def take(call: Call) -> str:
+    """Take a snapshot in a task."""
+    world, vmid, node, name = call.world, call.vmid, call.node, str(call.params["snapname"])
+    if name in ("current", "vzdump"):
+        raise OperationError(f"unable to use snapshot name '{name}' (reserved name)")
+    description = call.text("description") or ""
+
+    def work(task: Task) -> None:
+        with world.guests.lock(vmid):
+            snapshots.take(world, vmid, node, name, description)
+
+    return world.start_task(node, "vzsnapshot", str(vmid), call.user, work)
+
+
+@api.method("GET", _ONE, _AUDIT, {"snapname": _NAME})
+def index(call: Call) -> list[dict[str, str]]:
+    """The names below a snapshot."""
+    return [{"cmd": "rollback"}, {"cmd": "config"}]
+
+
+@api.method("DELETE", _ONE, _SNAPSHOT, {"snapname": _NAME, "force": _FLAG})
+def delete(call: Call) -> str:
+    """Delete a snapshot in a task."""
+    world, vmid, node, name = call.world, call.vmid, call.node, str(call.params["snapname"])
+    force = call.flag("force")
+
+    def work(task: Task) -> None:
+        with world.guests.lock(vmid):
+            snapshots.delete(world, vmid, node, name, force=force)
+
+    return world.start_task(node, "vzdelsnapshot", str(vmid), call.user, work)
+
+
+@api.method("GET", f"{_ONE}/config", _AUDIT, {"snapname": _NAME})
+def config(call: Call) -> dict[str, Any]:
+    """The config a snapshot holds."""
+    name = str(call.params["snapname"])
+    section = call.world.guests.load(call.vmid, call.node).snapshots.get(name)
+    if section is None:
+        raise OperationError(f"snapshot '{name}' does not exist")
+    return dict(section)
+
+
+@api.method("PUT", f"{_ONE}/config", _SNAPSHOT, {"snapname": _NAME, "description": Prop(optional=True)})
+def describe(call: Call) -> None:
+    """Change a snapshot's description."""
+    world, vmid, node, name = call.world, call.vmid, call.node, str(call.params["snapname"])
+    description = call.text("description")
+    if description is None:
+        return
+    with world.guests.lock(vmid):
+        config = world.guests.load(vmid, node)
+        config.require_unlocked()
+        if name not in config.snapshots:
+            raise OperationError(f"snapshot '{name}' does not exist")
+        config.snapshots[name]["description"] = description
+        world.guests.save(vmid, node, config)
+
+
+@api.method("POST", f"{_ONE}/rollback", _ROLLBACK, {"snapname": _NAME, "start": _FLAG})
+def roll_back(call: Call) -> str:
+    """Roll back to a snapshot in a task."""
+    world, vmid, node, name = call.world, call.vmid, call.node, str(call.params["snapname"])
+    start_after = call.flag("start")
+
+    def work(task: Task) -> None:
+        with world.guests.lock(vmid):
+            snapshots.roll_back(world, vmid, node, name, start_after=start_after)
+
+    return world.start_task(node, "vzrollback", str(vmid), call.user, work)

@@ -1,0 +1,162 @@
+"""Snapshots of containers: of every volume they mount, whoever owns it."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from .config import CtConfig, Options
+from .disks import in_use
+from .errors import OperationError
+from .lifecycle import has_bind_mounts, start
+from .mountpoint import MountType, add_unused, mount_points
+from .runtime import VolumeBusyError, VolumeRef
+from .storage import snapshot_name
+from .world import World
+
+# Belongs to the container, not to one of its snapshots.
+_NOT_COPIED: Final = ("lock", "description", "snaptime", "template")
+
+
+def _volumes(world: World, node: str, section: Options) -> list[VolumeRef]:
+    found = []
+    for point in mount_points(section):
+        if point.type is MountType.VOLUME:
+            found.append(world.locate(point.volume, node)[1])
+    return found
+
+
+def _copied(section: Options) -> Options:
+    return {
+        key: value
+        for key, value in section.items()
+        if key not in _NOT_COPIED and not key.startswith("unused")
+    }
+
+
+def _snapshot_of(ref: VolumeRef, name: str) -> VolumeRef:
+    return VolumeRef(ref.node, ref.storage, snapshot_name(ref.name, name))
+
+
+def take(world: World, vmid: int, node: str, name: str, description: str) -> None:
+    """Snapshot a container; foreign volumes are snapshotted too, as Proxmox does."""
+    config = world.guests.load(vmid, node)
+    if config.flag("template"):
+        raise OperationError("you can't take a snapshot if it's a template")
+    config.require_unlocked()
+    if name in config.snapshots:
+        raise OperationError(f"snapshot name '{name}' already used")
+    if has_bind_mounts(config):
+        raise OperationError("snapshot feature is not available")
+    volumes = _volumes(world, node, config.options)
+    for ref in volumes:
+        if world.runtime.volumes.get(_snapshot_of(ref, name)) is not None:
+            lv = _snapshot_of(ref, name).name
+            raise OperationError(
+                f"lvcreate snapshot 'pve/{lv}' error:   Logical Volume \"{lv}\" already exists"
+                ' in volume group "pve"'
+            )
+    config.options["lock"] = "snapshot"
+    world.guests.save(vmid, node, config)
+    made: list[VolumeRef] = []
+    try:
+        for ref in volumes:
+            world.runtime.volumes.copy(ref, _snapshot_of(ref, name))
+            made.append(_snapshot_of(ref, name))
+    except Exception:
+        for ref in made:
+            world.runtime.volumes.remove(ref)
+        _unlock(world, vmid, node)
+        raise
+    section = _copied(config.options)
+    section["snaptime"] = int(time.time())
+    if description:
+        section["description"] = description.rstrip("\n") + "\n"
+    config.snapshots[name] = section
+    config.options["parent"] = name
+    del config.options["lock"]
+    world.guests.save(vmid, node, config)
+
+
+def _unlock(world: World, vmid: int, node: str) -> None:
+    config = world.guests.load(vmid, node)
+    config.options.pop("lock", None)
+    world.guests.save(vmid, node, config)
+
+
+def _existing(config: CtConfig, name: str) -> Options:
+    section = config.snapshots.get(name)
+    if section is None:
+        raise OperationError(f"snapshot '{name}' does not exist")
+    return section
+
+
+def delete(world: World, vmid: int, node: str, name: str, *, force: bool) -> None:
+    """Delete a snapshot; volumes that only it still named become unused ones."""
+    config = world.guests.load(vmid, node)
+    config.require_unlocked()
+    section = _existing(config, name)
+    config.options["lock"] = "snapshot-delete"
+    world.guests.save(vmid, node, config)
+    for ref in _volumes(world, node, section):
+        world.runtime.volumes.remove(_snapshot_of(ref, name))
+    parent = section.get("parent")
+    for other in (config.options, *config.snapshots.values()):
+        if other.get("parent") == name:
+            other.pop("parent")
+            if parent is not None:
+                other["parent"] = parent
+    del config.snapshots[name]
+    for point in mount_points(section):
+        if point.type is MountType.VOLUME and not in_use(config, point.volume):
+            add_unused(config.options, point.volume)
+    config.options.pop("lock", None)
+    world.guests.save(vmid, node, config)
+
+
+def roll_back(world: World, vmid: int, node: str, name: str, *, start_after: bool) -> None:
+    """Put a container back to a snapshot; one that is in use leaves it half done and locked."""
+    config = world.guests.load(vmid, node)
+    if config.flag("template"):
+        raise OperationError("you can't rollback if vm is a template")
+    section = _existing(config, name)
+    config.require_unlocked()
+    if world.runtime.containers.running(vmid):
+        world.runtime.containers.stop(vmid)
+        config = world.guests.load(vmid, node)
+        section = _existing(config, name)
+    config.options["lock"] = "rollback"
+    world.guests.save(vmid, node, config)
+    for ref in _volumes(world, node, section):
+        _roll_back_volume(world, ref, name)
+    kept = {
+        key: value
+        for key, value in config.options.items()
+        if key.startswith("unused") or key == "description"
+    }
+    before = config.options
+    config.options = {**kept, **_copied(section), "parent": name}
+    wanted = {point.volume for point in mount_points(config.options)}
+    for point in mount_points(before):
+        if point.type is MountType.VOLUME and point.volume not in wanted:
+            add_unused(config.options, point.volume)
+    config.pending.clear()
+    config.pending_delete.clear()
+    world.guests.save(vmid, node, config)
+    if start_after:
+        start(world, vmid, node, config)
+
+
+def _roll_back_volume(world: World, ref: VolumeRef, name: str) -> None:
+    snapshot = _snapshot_of(ref, name)
+    if world.runtime.volumes.get(snapshot) is None:
+        raise OperationError(f"no such logical volume pve/{snapshot.name}")
+    try:
+        world.runtime.volumes.remove(ref)
+    except VolumeBusyError:
+        storage = world.storage(ref.storage)
+        lv = f"{storage.vgname}/{ref.name}"
+        raise OperationError(
+            f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use."
+        ) from None
+    world.runtime.volumes.copy(snapshot, ref)

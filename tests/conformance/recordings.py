@@ -1,0 +1,159 @@
+"""The recordings as cases, and what a comparison leaves out."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parent.parent / "data" / "recordings"
+Json = Any
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """Other names for the same things: what is right must not depend on them."""
+
+    vmid_shift: int = 0
+    node: str = "pve"
+    thin_storage: str = "local-lvm"
+    dir_storage: str = "local"
+
+    def apply(self, value: Json, key: str = "") -> Json:
+        """A recorded value with every VMID, node and storage renamed."""
+        if self == RECORDED_NAMES:
+            return value
+        match value:
+            case dict():
+                return {
+                    name
+                    if isinstance(entry, int) and name == "local"
+                    else self._text(name, "key"): self.apply(entry, name)
+                    for name, entry in value.items()
+                }
+            case list():
+                return [self.apply(entry, key) for entry in value]
+            case int() if key in _VMID_KEYS and value >= 100:
+                return value + self.vmid_shift
+            case str():
+                return self._text(value, key)
+        return value
+
+    def _key(self, name: str, entry: Json) -> str:
+        # In a cluster's status, 'local' is a flag and no storage.
+        return name if isinstance(entry, int) and name == "local" else self._text(name, "key")
+
+    def _text(self, text: str, key: str) -> str:
+        if key in _NAME_KEYS and text == "pve":
+            return self.node
+        if key in _VMID_KEYS and re.fullmatch(r"[1-9]\d\d(,\d{3})*", text):
+            return ",".join(str(int(vmid) + self.vmid_shift) for vmid in text.split(","))
+        if text.startswith("pool:"):
+            return re.sub(r"\b\d{3}\b", lambda found: str(int(found[0]) + self.vmid_shift), text)
+        if key == "id":
+            text = _TASK_VMID.sub(lambda found: str(int(found[0]) + self.vmid_shift), text)
+        text = _DIR_STORAGE.sub(lambda found: found[1] + self.dir_storage, text)
+        text = text.replace("local-lvm", self.thin_storage)
+        text = _NODE.sub(lambda found: found[1] + self.node, text)
+        return _VMID.sub(lambda found: found[1] + str(int(found[2]) + self.vmid_shift), text)
+
+
+RECORDED_NAMES = Renaming()
+_VMID_KEYS = ("vmid", "newid", "target-vmid", "vms", "id", "running", "key")
+_NAME_KEYS = ("node", "name", "key")
+_TASK_VMID = re.compile(r"(?:(?<=^)|(?<=>))\d{3}(?=[-@])")
+_DIR_STORAGE = re.compile(r"(^|/storage/|storage/pve/|storage '|volume '?|@)local(?![-\w])")
+_NODE = re.compile(r"(/nodes/|nodes/|node/|node '|UPID:|storage/)pve(?=[/:',)]|$)")
+_VMID = re.compile(
+    r"((?:vm|base)-|/lxc/|/vms/|lxc/|CT ?|VM |container '?|container \(|pve-config-|images/|"
+    r"unpack |clone|:vz[a-z]+:|:resize:|:imgdel:|:move_volume:|\d>|checkpoint -n |content/|dirct:)"
+    r"(?<![\d.])(\d{3})(?=$|[-/.@>:,' )\"\\\n])"
+)
+
+
+@functools.cache
+def load(renaming: Renaming = RECORDED_NAMES) -> tuple[list[Json], dict[str, Json], dict[str, Json]]:
+    """Recordings, states and fixture, under other names if wanted."""
+    lines = (DATA / "pve.jsonl").read_text(encoding="utf-8").splitlines()
+    states = json.loads((DATA / "states.json").read_text(encoding="utf-8"))
+    fixture = json.loads((DATA / "fixture.json").read_text(encoding="utf-8"))
+    cases = [renaming.apply(json.loads(line)) for line in lines if line]
+    return cases, renaming.apply(states), renaming.apply(fixture)
+
+
+# Figures that differ from machine to machine and from second to second.
+_LIVE = frozenset(
+    {
+        *("pid", "pstart", "starttime", "endtime", "uptime", "mem", "cpu", "disk", "netin", "netout"),
+        *("diskread", "diskwrite", "digest", "ctime", "used", "avail", "used_fraction", "total"),
+        *("snaptime", "upid", "ssl_fingerprint", "ip", "address", "cidr", "gateway", "netmask"),
+    }
+)
+
+
+def masked(value: Json) -> Json:
+    """A value without what must differ: live figures, addresses, times, the order of unordered lists."""
+    match value:
+        case dict():
+            hidden = (
+                {"maxdisk"} if value.get("status") == "running" or value.get("type") == "storage" else set()
+            )
+            shown: dict[str, Json] = {}
+            for key, entry in value.items():
+                if key in _LIVE or key in hidden:
+                    shown[key] = "masked" if entry is not None else None
+                elif key == "content" and isinstance(entry, str):
+                    shown[key] = sorted(entry.split(","))
+                elif key == "size" and value.get("content") == "vztmpl":
+                    shown[key] = "masked"
+                else:
+                    shown[key] = masked(entry)
+            if value.get("key") == "digest":
+                shown["value"] = "masked"
+            return shown
+        case list():
+            entries = [masked(entry) for entry in value]
+            return sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))
+        case str():
+            return masked_text(value)
+    return value
+
+
+def masked_text(text: str) -> str:
+    """A text without MAC addresses, process numbers, device numbers and line numbers."""
+    text = re.sub(r"(?i)\b([0-9a-f]{2}:){5}[0-9a-f]{2}\b", _mask_mac, text)
+    text = re.sub(r"UPID:([^:]+):[0-9A-F]{8}:[0-9A-F]{8,9}:[0-9A-F]{8}:", r"UPID:\1:", text)
+    text = re.sub(r"/dev/dm-\d+", "/dev/dm-N", text)
+    return re.sub(r" line \d+\.", " line N.", text)
+
+
+def _mask_mac(found: re.Match[str]) -> str:
+    return found[0] if found[0] == "00:00:00:00:00:00" else "MAC"
+
+
+def masked_config(text: str) -> str:
+    """A config file's text without MAC addresses and times."""
+    return re.sub(r"snaptime: \d+", "snaptime: T", masked_text(text))
+
+
+def renumbered(state: Mapping[str, Json], new_vmid: str | None) -> tuple[dict[str, str], dict[str, int]]:
+    """Configs and volumes, with a clone's volumes numbered in the order of its mount points.
+
+    Proxmox copies a clone's volumes in the order of a Perl hash, which is another one every time.
+    """
+    configs = {vmid: masked_config(text) for vmid, text in state["config"].items()}
+    volumes = dict(state["volumes"])
+    if new_vmid is None or new_vmid not in configs:
+        return configs, volumes
+    found = re.findall(rf"^(?:rootfs|mp\d+): [^:]+:(vm-{new_vmid}-disk-\d+)", configs[new_vmid], re.MULTILINE)
+    ordered = sorted(found, key=lambda name: configs[new_vmid].index(name))
+    names = {old: f"vm-{new_vmid}-disk-#{number}" for number, old in enumerate(ordered)}
+    for old, new in names.items():
+        configs[new_vmid] = re.sub(rf"{old}(?!\d)", new, configs[new_vmid])
+        if old in volumes:
+            volumes[new] = volumes.pop(old)
+    return configs, volumes

@@ -1,0 +1,194 @@
+"""Asking the sandbox a recorded question, and telling how its answer differs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+
+from paddock.sandbox.assembly import memory_world
+from paddock.sandbox.fixture import access_lines
+from paddock.sandbox.http import Face
+from paddock.sandbox.world import World
+
+from .recordings import masked, masked_text, renumbered
+
+Json = Any
+
+
+class Replay:
+    """A sandbox in one recorded state, to which recorded requests can be sent."""
+
+    def __init__(self, directory: Path, fixture: Mapping[str, Json], state: Mapping[str, Json]) -> None:
+        self.world = memory_world(directory, {**fixture, "state": state})
+        # Proxmox waits ten seconds for a lock; nobody here holds one that long.
+        self.world.guests.lock_timeout = 0.2
+        self._secrets = {name: token.secret for name, token in self.world.access.tokens.items()}
+        self._app = Face(self.world, delay_401=0).app()
+
+    def ask(self, request: Mapping[str, Json]) -> tuple[int, str, Json]:
+        """Status, reason and body for a recorded request."""
+        headers = {}
+        if request.get("token"):
+            headers["Authorization"] = f"PVEAPIToken={request['token']}={self._secrets[request['token']]}"
+        elif request.get("authorization"):
+            headers["Authorization"] = request["authorization"]
+        params = request.get("params") or {}
+        path = request["path"]
+        content: bytes | None = None
+        if params and request["method"] in ("GET", "DELETE", "HEAD"):
+            path += "?" + urlencode(params)
+        elif params and request.get("encoding") == "json":
+            content = json.dumps(params).encode()
+            headers["Content-Type"] = "application/json"
+        elif params:
+            content = urlencode(params).encode()
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        answer = asyncio.run(self._send(request["method"], path, headers, content))
+        body: Json = answer.json() if answer.content else ""
+        return answer.status_code, answer.headers["x-paddock-reason"], body
+
+    async def _send(
+        self, method: str, path: str, headers: dict[str, str], content: bytes | None
+    ) -> httpx.Response:
+        transport = httpx.ASGITransport(app=self._app)
+        async with httpx.AsyncClient(transport=transport, base_url="https://sandbox") as client:
+            return await client.request(method, f"https://sandbox{path}", headers=headers, content=content)
+
+    def settle(self) -> None:
+        """Wait until no task runs."""
+        while running := self.world.tasks.running():
+            running[0].ended.wait(30)
+
+
+def state_of(world: World) -> dict[str, Json]:
+    """A world in the form of a recorded state."""
+    node = next(iter(world.nodes))
+    thin = next(s.id for s in world.storages.values() if s.type == "lvmthin")
+    directories = [
+        storage.device(volume.ref.name)
+        for storage in world.storages.values()
+        if storage.type == "dir"
+        for volume in world.runtime.volumes.on(node, storage.id)
+    ]
+    return {
+        "config": {str(vmid): world.guests.text(vmid, node) for vmid in world.guests.vmids()},
+        "volumes": {volume.ref.name: volume.size for volume in world.runtime.volumes.on(node, thin)},
+        "running": [str(v) for v in world.guests.vmids() if world.runtime.containers.running(v)],
+        "access": access_lines(world.access),
+        "dir": directories,
+    }
+
+
+def differences(
+    case: Mapping[str, Json], states: Mapping[str, Json], fixture: Mapping[str, Json], directory: Path
+) -> list[str]:
+    """Everything in which the sandbox's answer to a case differs from the recorded one."""
+    replay = Replay(directory, fixture, states[case["before"]])
+    with _surroundings(case, replay.world):
+        status, reason, body = replay.ask(case["request"])
+        found = answer_differences(case, status, reason, body)
+        # An answer without a task's name was recorded at once, whatever went on behind it.
+        if isinstance(body, dict) and str(body.get("data")).startswith("UPID:"):
+            replay.settle()
+            if case.get("task"):
+                found += _task_differences(case, replay.world, body["data"])
+        if case.get("after"):
+            found += _state_differences(case, states, replay.world)
+    replay.settle()
+    return found
+
+
+@contextlib.contextmanager
+def _surroundings(case: Mapping[str, Json], world: World) -> Iterator[None]:
+    """What a case's words say is going on beside it: somebody else holding a config's lock."""
+    vmid = re.search(r"/lxc/(\d+)", case["request"]["path"])
+    if "holds the config lock" not in case["case"] or vmid is None:
+        yield
+        return
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with world.guests.lock(int(vmid[1])):
+            held.set()
+            done.wait(30)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(5)
+    try:
+        yield
+    finally:
+        done.set()
+        holder.join()
+
+
+def answer_differences(case: Mapping[str, Json], status: int, reason: str, body: Json) -> list[str]:
+    """In what an answer differs from the recorded one."""
+    recorded = case["response"]
+    found = []
+    if status != recorded["status"]:
+        found.append(f"status {status} instead of {recorded['status']} ({reason})")
+    wanted = masked_text(recorded["reason"])
+    if masked_text(reason) != wanted:
+        found.append(f"reason {reason!r} instead of {recorded['reason']!r}")
+    if masked(body) != masked(recorded["body"]):
+        found.append(f"body {masked(body)} instead of {masked(recorded['body'])}")
+    return found
+
+
+def _task_differences(case: Mapping[str, Json], world: World, upid: str) -> list[str]:
+    task = world.tasks.wait(upid)
+    recorded = case["task"]
+    found = []
+    facts = (task.upid.type, task.upid.id, masked_text(task.exitstatus or ""))
+    wanted = (recorded["type"], recorded["id"], masked_text(recorded["exitstatus"]))
+    if facts != wanted:
+        found.append(f"task {facts} instead of {wanted}")
+    warnings = [line for line in task.log if line.startswith("WARN")]
+    wanted_warnings = [line for line in recorded["log"] if line.startswith("WARN")]
+    if warnings != wanted_warnings:
+        found.append(f"warnings {warnings} instead of {wanted_warnings}")
+    return found
+
+
+def _state_differences(case: Mapping[str, Json], states: Mapping[str, Json], world: World) -> list[str]:
+    new_vmid = (case["request"].get("params") or {}).get("newid")
+    clone = None if new_vmid is None else str(new_vmid)
+    now, wanted = state_of(world), states[case["after"]]
+    configs, volumes = renumbered(now, clone)
+    wanted_configs, wanted_volumes = renumbered(wanted, clone)
+    found = []
+    for vmid in sorted({*configs, *wanted_configs}):
+        if configs.get(vmid) != wanted_configs.get(vmid):
+            found.append(f"config {vmid}: {configs.get(vmid)!r} instead of {wanted_configs.get(vmid)!r}")
+    if volumes != wanted_volumes:
+        ours, theirs = volumes.items() - wanted_volumes.items(), wanted_volumes.items() - volumes.items()
+        found.append(f"volumes: {sorted(ours)} instead of {sorted(theirs)}")
+    if sorted(now["running"]) != sorted(wanted["running"]):
+        found.append(f"running: {now['running']} instead of {wanted['running']}")
+    if sorted(now["dir"]) != sorted(wanted["dir"]):
+        found.append(f"files: {now['dir']} instead of {wanted['dir']}")
+    if _access(now["access"]) != _access(wanted["access"]):
+        found.append(f"access: {now['access']} instead of {wanted['access']}")
+    return found
+
+
+def _access(lines: list[str]) -> set[tuple[str, ...]]:
+    """ACL lines taken apart: several users on one line or on several are the same."""
+    entries: set[tuple[str, ...]] = set()
+    for line in lines:
+        parts = line.split(":")
+        if parts[0] == "acl":
+            entries.update((parts[1], parts[2], ugid, parts[4]) for ugid in parts[3].split(","))
+        else:
+            entries.add(tuple(parts))
+    return entries

@@ -1,0 +1,82 @@
+"""A sandbox without machines, asked within the test's own process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+
+from paddock.sandbox.assembly import memory_world
+from paddock.sandbox.faults import Faults, Rule, install
+from paddock.sandbox.http import Face
+from paddock.sandbox.tasks import Task
+
+Json = Any
+TEMPLATE = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
+
+
+class Api:
+    """The API of a memory sandbox, as its deployer or as another token."""
+
+    def __init__(self, directory: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
+        self.directory = directory
+        self.world = memory_world(directory, nodes=nodes)
+        self.world.guests.lock_timeout = 0.1
+        self.faults = Faults()
+        self._face = Face(self.world, delay_401=0)
+        install(self._face, self.faults)
+
+    def ask(
+        self, method: str, path: str, token: str = "paddock@pve!deploy", **params: Json
+    ) -> httpx.Response:
+        """The answer to a request; the reason phrase is in the header x-paddock-reason."""
+        secret = self.world.access.tokens[token].secret
+        headers = {"Authorization": f"PVEAPIToken={token}={secret}"}
+        content = None
+        if params and method in ("GET", "DELETE"):
+            path += f"?{urlencode(params)}"
+        elif params:
+            content = urlencode(params).encode()
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        return asyncio.run(self._send(method, path, headers, content))
+
+    def data(self, method: str, path: str, **params: Json) -> Json:
+        """The data of a request that succeeds."""
+        answer = self.ask(method, path, **params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]
+
+    def reason(self, method: str, path: str, token: str = "paddock@pve!deploy", **params: Json) -> str:
+        """The reason phrase of an answer."""
+        return self.ask(method, path, token, **params).headers["x-paddock-reason"]
+
+    def task(self, method: str, path: str, **params: Json) -> Task:
+        """The ended task a request begins."""
+        return self.world.tasks.wait(self.data(method, path, **params), 10)
+
+    def create(self, vmid: int, node: str = "pve", **params: Json) -> Task:
+        """The ended task that creates a container."""
+        given = {
+            "vmid": vmid,
+            "ostemplate": TEMPLATE,
+            "rootfs": "local-lvm:2",
+            "features": "nesting=1",
+            **params,
+        }
+        return self.task("POST", f"/nodes/{node}/lxc", **given)
+
+    def rule(self, kind: str, value: str = "", **more: Json) -> None:
+        """Put a fault in force."""
+        self.faults.add(Rule.from_json({"kind": kind, "value": value, **more}))
+
+    async def _send(
+        self, method: str, path: str, headers: dict[str, str], content: bytes | None
+    ) -> httpx.Response:
+        transport = httpx.ASGITransport(app=self._face.app())
+        async with httpx.AsyncClient(transport=transport) as client:
+            return await client.request(
+                method, f"https://sandbox/api2/json{path}", headers=headers, content=content
+            )

@@ -1,0 +1,104 @@
+"""Faults on demand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from inprocess import TEMPLATE, Api
+
+from paddock.sandbox.console import Console
+from paddock.sandbox.errors import SandboxError
+from paddock.sandbox.faults import Rule
+from paddock.sandbox.http import ABORT
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Api:
+    return Api(tmp_path / "state")
+
+
+def test_an_answer_is_given_as_often_as_asked(api: Api) -> None:
+    api.rule("answer", "500:no quorum", path="/version", count=2)
+    assert [api.ask("GET", "/version").status_code for _ in range(3)] == [500, 500, 200]
+
+
+def test_a_proxy_error_has_no_body(api: Api) -> None:
+    api.rule("answer", "596")
+    answer = api.ask("GET", "/version")
+    assert (answer.status_code, answer.content) == (596, b"")
+
+
+def test_a_lost_answer_has_done_its_work(api: Api) -> None:
+    api.rule("lose", method="POST", path="/nodes/*/lxc")
+    answer = api.ask("POST", "/nodes/pve/lxc", vmid=100, ostemplate=TEMPLATE, rootfs="local-lvm:2")
+    assert ABORT in answer.headers
+    for task in api.world.tasks.newest_first():
+        task.ended.wait(5)
+    assert api.world.guests.exists(100)
+
+
+def test_tasks_fail_or_warn_on_demand(api: Api) -> None:
+    api.rule("fail-task", "the disk is on fire", path="*/status/start")
+    api.rule("warn-task", "smoke", path="*/status/stop")
+    api.create(100)
+    assert api.task("POST", "/nodes/pve/lxc/100/status/start").exitstatus == "the disk is on fire"
+    assert api.task("POST", "/nodes/pve/lxc/100/status/stop").exitstatus == "WARNINGS: 1"
+
+
+def test_a_full_storage_allocates_nothing(api: Api) -> None:
+    api.world.full.add("local-lvm")
+    assert "reached threshold" in str(api.create(100).exitstatus)
+    assert api.world.guests.vmids() == []
+
+
+def test_a_crash_leaves_locks_and_the_console_removes_them(api: Api) -> None:
+    api.create(100)
+    config = api.world.guests.load(100, "pve")
+    config.options["lock"] = "backup"
+    api.world.guests.save(100, "pve", config)
+    assert api.reason("PUT", "/nodes/pve/lxc/100/config", cores=1) == "CT is locked (backup)"
+    assert Console(api.world).run(["pct", "unlock", "100"]).code == 0
+    assert api.ask("PUT", "/nodes/pve/lxc/100/config", cores=1).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"kind": "nonsense"}, {"kind": "answer", "value": "x"}, {"kind": "slow"}, {"kind": "reset", "x": 1}],
+)
+def test_wrong_rules_are_refused_with_a_hint(wrong: dict[str, object]) -> None:
+    with pytest.raises(SandboxError) as caught:
+        Rule.from_json(wrong)
+    assert caught.value.hint
+
+
+def test_the_console_does_what_no_token_can(api: Api) -> None:
+    api.create(100)
+    refused = api.reason("PUT", "/nodes/pve/lxc/100/config", "root@pam!sandbox", mp0="/srv/x,mp=/data")
+    assert refused == "Permission check failed (mount point type bind is only allowed for root@pam)"
+    console = Console(api.world)
+    assert console.run(["pct", "set", "100", "-mp0", "/srv/x,mp=/data"]).code == 0
+    assert console.run(["pct", "set", "100", "--features", "nesting=1,keyctl=1"]).code == 0
+    assert api.data("GET", "/nodes/pve/lxc/100/config")["mp0"] == "/srv/x,mp=/data"
+    assert "mp0: /srv/x,mp=/data\n" in console.run(["pct", "config", "100"]).out
+    assert console.run(["pct", "start", "100"]).code == 0
+    assert "running" in console.run(["pct", "list"]).out
+
+
+def test_the_console_keeps_accounts(api: Api) -> None:
+    console = Console(api.world)
+    assert console.run(["pveum", "role", "add", "R", "--privs", "VM.Audit,VM.Clone"]).code == 0
+    assert console.run(["pveum", "user", "add", "bob@pve"]).code == 0
+    assert console.run(["pveum", "acl", "modify", "/vms/100", "--roles", "R", "--users", "bob@pve"]).code == 0
+    assert console.run(["pveum", "user", "token", "add", "bob@pve", "t", "--privsep", "0"]).code == 0
+    assert api.world.access.privileges("bob@pve!t", "/vms/100") == {"VM.Audit": 1, "VM.Clone": 1}
+    assert console.run(["pveum", "role", "add", "X", "--privs", "VM.Nonsense"]).code == 2
+
+
+@pytest.mark.parametrize(
+    "argv", [[], ["reboot"], ["pct"], ["pct", "set"], ["pct", "set", "999", "-cores", "1"]]
+)
+def test_what_the_console_cannot_do_is_said(api: Api, argv: list[str]) -> None:
+    said = Console(api.world).run(argv)
+    assert said.code != 0
+    assert said.err

@@ -1,0 +1,131 @@
+"""Containers through their lives, on the runtime without machines."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from inprocess import TEMPLATE, Api
+
+from paddock.sandbox.runtime import Archive, GuestSpec, Unpacked
+from paddock.sandbox.tasks import Task
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Api:
+    return Api(tmp_path / "state")
+
+
+def config(api: Api, vmid: int) -> dict[str, object]:
+    found: dict[str, object] = api.data("GET", f"/nodes/pve/lxc/{vmid}/config")
+    return found
+
+
+def test_a_container_is_locked_while_it_is_made(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpacking, go_on = threading.Event(), threading.Event()
+
+    def slow(spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+        unpacking.set()
+        go_on.wait(5)
+        return Unpacked(systemd=252)
+
+    monkeypatch.setattr(api.world.runtime.containers, "populate", slow)
+    upid = api.data("POST", "/nodes/pve/lxc", vmid=100, ostemplate=TEMPLATE, rootfs="local-lvm:2")
+    assert unpacking.wait(5)
+    assert config(api, 100)["lock"] == "create"
+    assert api.data("GET", f"/nodes/pve/tasks/{upid}/status")["status"] == "running"
+    assert api.reason("DELETE", "/nodes/pve/lxc/100") == "CT is locked (create)"
+    go_on.set()
+    assert api.world.tasks.wait(upid, 5).exitstatus == "WARNINGS: 1"
+    assert "lock" not in config(api, 100)
+
+
+def test_a_failed_create_leaves_nothing(api: Api) -> None:
+    task = api.create(100, mp0="local-lvm:vm-999-disk-1,mp=/data")
+    assert task.exitstatus == "unable to create CT 100 - no such logical volume pve/vm-999-disk-1"
+    assert api.world.guests.vmids() == []
+    assert api.world.runtime.volumes.on("pve", "local-lvm") == []
+
+
+def test_a_pets_volume_survives_its_cattle(api: Api) -> None:
+    api.create(999, mp0="local-lvm:1,mp=/data", protection=1)
+    api.create(105, mp0="local-lvm:vm-999-disk-1,mp=/home/agent", start=1)
+    assert api.reason("DELETE", "/nodes/pve/lxc/999") == "can't remove CT 999 - protection mode enabled"
+    gone = api.task("DELETE", "/nodes/pve/lxc/105", force=1)
+    assert "ignore deletion of 'local-lvm:vm-999-disk-1', CT 105 isn't the owner!" in gone.log
+    left = {volume.ref.name for volume in api.world.runtime.volumes.on("pve", "local-lvm")}
+    assert left == {"vm-999-disk-0", "vm-999-disk-1"}
+
+
+def test_detaching_while_running_waits_for_the_stop(api: Api) -> None:
+    api.create(100, mp0="local-lvm:1,mp=/data")
+    api.task("POST", "/nodes/pve/lxc/100/status/start")
+    api.data("PUT", "/nodes/pve/lxc/100/config", delete="mp0")
+    assert "mp0" not in config(api, 100)
+    pending = {entry["key"]: entry for entry in api.data("GET", "/nodes/pve/lxc/100/pending")}
+    assert pending["mp0"]["delete"] == 1
+    api.task("POST", "/nodes/pve/lxc/100/status/stop")
+    assert config(api, 100)["unused0"] == "local-lvm:vm-100-disk-1"
+
+
+def test_template_clone_and_backup(api: Api) -> None:
+    api.create(900, hostname="builder", tags="a", net0="name=eth0,bridge=vmbr0,ip=dhcp")
+    api.data("POST", "/nodes/pve/lxc/900/template")
+    while api.world.tasks.running():
+        api.world.tasks.running()[0].ended.wait(5)
+    assert config(api, 900)["rootfs"] == "local-lvm:base-900-disk-0,size=2G"
+    assert api.task("POST", "/nodes/pve/lxc/900/clone", newid=105, hostname="c").exitstatus == "OK"
+    clone = config(api, 105)
+    assert (clone["hostname"], clone["tags"], clone["rootfs"]) == (
+        "c",
+        "a",
+        "local-lvm:vm-105-disk-0,size=2G",
+    )
+    assert clone["net0"] != config(api, 900)["net0"]
+    assert api.task("POST", "/nodes/pve/vzdump", vmid="105", storage="local").exitstatus == "OK"
+    (backup,) = api.data("GET", "/nodes/pve/storage/local/content", content="backup")
+    restored = api.task(
+        "POST", "/nodes/pve/lxc", vmid=106, ostemplate=backup["volid"], restore=1, storage="local-lvm"
+    )
+    assert (restored.upid.type, restored.exitstatus) == ("vzrestore", "OK")
+    assert config(api, 106)["hostname"] == "c"
+
+
+def test_a_rollback_takes_the_borrowed_volume_along(api: Api) -> None:
+    api.create(999, mp0="local-lvm:1,mp=/data")
+    api.create(105, mp0="local-lvm:vm-999-disk-1,mp=/home/agent")
+    api.task("POST", "/nodes/pve/lxc/105/snapshot", snapname="s1")
+    names = {volume.ref.name for volume in api.world.runtime.volumes.on("pve", "local-lvm")}
+    assert "snap_vm-999-disk-1_s1" in names
+    api.task("POST", "/nodes/pve/lxc/999/status/start")
+    failed = api.task("POST", "/nodes/pve/lxc/105/snapshot/s1/rollback")
+    assert "contains a filesystem in use" in str(failed.exitstatus)
+    assert config(api, 105)["lock"] == "rollback"
+
+
+def test_two_nodes_have_storages_of_their_own(tmp_path: Path) -> None:
+    api = Api(tmp_path / "two", nodes=("pve1", "pve2"))
+    api.create(100, node="pve1")
+    api.create(101, node="pve2")
+    assert [entry["vmid"] for entry in api.data("GET", "/nodes/pve1/lxc")] == [100]
+    assert api.reason("GET", "/nodes/pve1/lxc/101/config").startswith(
+        "Configuration file 'nodes/pve1/lxc/101"
+    )
+    assert [entry["volid"] for entry in api.data("GET", "/nodes/pve2/storage/local-lvm/content")] == [
+        "local-lvm:vm-101-disk-0"
+    ]
+    taken = api.reason("POST", "/nodes/pve2/lxc", vmid=100, ostemplate=TEMPLATE)
+    assert taken == "CT 100 already exists on node 'pve1'"
+
+
+def test_everything_survives_a_restart(api: Api) -> None:
+    api.create(100, mp0="local-lvm:1,mp=/data", start=1)
+    again = Api(api.directory)
+    assert again.data("GET", "/nodes/pve/lxc/100/status/current")["status"] == "running"
+    assert config(again, 100) == config(api, 100)
+    assert len(again.world.runtime.volumes.on("pve", "local-lvm")) == 2
+    assert again.world.access.tokens == api.world.access.tokens
+    assert {str(task.upid) for task in again.world.tasks.newest_first()} == {
+        str(task.upid) for task in api.world.tasks.newest_first()
+    }

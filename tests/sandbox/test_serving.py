@@ -1,0 +1,139 @@
+"""The server as a process: its ready line, its TLS, its manners."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from paddock.sandbox import main
+from paddock.sandbox.background import KEY_HEADER
+
+Ready = dict[str, Any]
+
+
+def serve(state: Path, *options: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "paddock.sandbox", "serve", "--runtime", "memory", "--state", str(state)]
+    return subprocess.Popen([*argv, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ready]:
+    server = serve(tmp_path_factory.mktemp("serving") / "state", "--port", "0", "--delay-401", "0.2")
+    assert server.stdout is not None
+    yield json.loads(server.stdout.readline())
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(10) == 0
+
+
+def client(ready: Ready, token: str = "paddock@pve!deploy") -> httpx.Client:
+    return httpx.Client(
+        base_url=f"{ready['url']}/api2/json",
+        verify=ssl.create_default_context(cafile=ready["ca"]),
+        headers={"Authorization": f"PVEAPIToken={token}={ready['tokens'].get(token, 'x')}"},
+    )
+
+
+def test_the_ready_line_says_what_a_client_needs(ready: Ready) -> None:
+    assert set(ready) >= {"url", "ca", "tokens", "node", "storage", "base", "bridge", "gateway", "control"}
+    with client(ready) as api:
+        assert api.get("/version").json()["data"]["version"] == "9.2.11"
+
+
+def test_reasons_are_on_the_status_line(ready: Ready) -> None:
+    with client(ready) as api:
+        answer = api.get("/nodes/pve/status")
+        assert answer.reason_phrase == "Permission check failed (/nodes/pve, Sys.Audit)"
+        assert "x-paddock-reason" not in answer.headers
+
+
+def test_a_wrong_token_waits_and_gets_no_body(ready: Ready) -> None:
+    with client(ready, "root@pam!nosuch") as api:
+        began = time.monotonic()
+        answer = api.get("/version")
+        assert (answer.status_code, answer.reason_phrase, answer.content) == (
+            401,
+            "Authentication failed!",
+            b"",
+        )
+        assert time.monotonic() - began >= 0.2
+
+
+def test_a_body_on_a_delete_is_not_implemented(ready: Ready) -> None:
+    with client(ready) as api:
+        answer = api.request("DELETE", "/nodes/pve/lxc/100", content=b"force=1")
+        assert (answer.status_code, answer.reason_phrase) == (501, "Unexpected content for method 'DELETE'")
+
+
+def test_the_control_endpoint_wants_its_own_key(ready: Ready) -> None:
+    trust = ssl.create_default_context(cafile=ready["ca"])
+    with httpx.Client(verify=trust) as web:
+        url = f"{ready['control']['url']}/faults"
+        assert web.get(url).status_code == 401
+        assert web.get(url, headers={KEY_HEADER: ready["control"]["key"]}).json() == []
+
+
+def test_a_cut_connection_is_cut(ready: Ready) -> None:
+    trust = ssl.create_default_context(cafile=ready["ca"])
+    with httpx.Client(verify=trust) as web:
+        rule = {"kind": "reset", "path": "/version"}
+        web.post(
+            f"{ready['control']['url']}/faults", json=rule, headers={KEY_HEADER: ready["control"]["key"]}
+        )
+    with client(ready) as api:
+        with pytest.raises(httpx.TransportError):
+            api.get("/version")
+        assert api.get("/version").status_code == 200
+
+
+def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        server = serve(tmp_path / "state", "--port", str(port))
+        _, said = server.communicate(timeout=20)
+    assert server.returncode == 1
+    assert said.startswith(f"Port {port} cannot be used")
+    assert "Traceback" not in said
+
+
+def test_a_bad_fixture_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f.json").write_text("{", encoding="utf-8")
+    options = ["--runtime", "memory", "--state", str(tmp_path / "s"), "--port", "0"]
+    assert main(["serve", *options, "--fixture", str(tmp_path / "f.json")]) == 1
+    assert "is not JSON" in capsys.readouterr().err
+
+
+def test_up_status_token_root_reset_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = ["--state", str(tmp_path / "state")]
+
+    def command(*argv: str) -> str:
+        assert main([argv[0], *state, *argv[1:]]) == 0
+        return capsys.readouterr().out
+
+    first = json.loads(command("up", "--runtime", "memory", "--port", "0"))
+    try:
+        assert json.loads(command("up")) == first
+        assert command("token").startswith("paddock@pve!deploy=")
+        assert "VMID" in command("root", "--", "pct", "list")
+        command("fault", "answer", "500", "--path", "/version")
+        assert len(json.loads(command("fault", "list"))) == 1
+        assert json.loads(command("status", "--json"))["nodes"] == ["pve"]
+        assert json.loads(command("reset"))["tokens"] != first["tokens"]
+        command("down")
+        assert main(["status", *state]) == 1
+        assert (tmp_path / "state" / "cluster.json").exists()
+    finally:
+        command("clean")
+    assert not (tmp_path / "state").exists()
