@@ -129,3 +129,8 @@ class MaskedStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.bare, name)
+
+
+def unmasked(stream: TextIO) -> TextIO:
+    """The stream without its mask, for the one verb whose purpose is to print a secret."""
+    return stream.bare if isinstance(stream, MaskedStream) else stream

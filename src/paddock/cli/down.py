@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, File, Only
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, File, Only, Sets
 
 
-@app.command()
-def down(file: File = DEFAULT_FILE, only: Only = None) -> None:
+@verb("paddock down --only hermes")
+def down(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None) -> None:
     """Take agents down: their machines go, their state stays."""
     from paddock.cli.session import changing
     from paddock.run import verbs
 
-    with changing("down", file, only) as agents:
+    with changing("down", file, only, sets) as agents:
         for agent in agents:
             print(verbs.down(agent))

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, File, Json, Only
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, File, Json, Only, Sets
 from paddock.errors import Exit
 
 
-@app.command()
+@verb("paddock plan --exit-code")
 def plan(
     file: File = DEFAULT_FILE,
+    sets: Sets = None,
     only: Only = None,
     as_json: Json = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 when something would change.")] = False,
@@ -23,7 +24,7 @@ def plan(
     from paddock.cli.session import looking
     from paddock.plan.show import as_data, as_text
 
-    with looking(file, only) as agents:
+    with looking(file, only, sets) as agents:
         plans = [agent.plan_up(agent.observe()) for agent in agents]
     print(json.dumps([as_data(each) for each in plans], indent=2) if as_json else "\n".join(map(as_text, plans)))
     if any(each.refusals for each in plans):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
 
-from paddock.cli import app
+from paddock.cli import verb
+from paddock.cli.options import Json
 
 
-@app.command()
-def timings(last: Annotated[int, typer.Option("--last", min=1, help="How many runs.")] = 5) -> None:
+@verb("paddock timings --last 3")
+def timings(
+    last: Annotated[int, typer.Option("--last", min=1, help="How many runs.")] = 5, as_json: Json = False
+) -> None:
     """Show the phases of the last runs side by side, in seconds."""
     from paddock.run.journal import past_runs
-    from paddock.run.timings import table
+    from paddock.run.timings import as_data, table
 
-    print(table(past_runs(last)))
+    runs = past_runs(last)
+    print(json.dumps(as_data(runs), indent=2) if as_json else table(runs))

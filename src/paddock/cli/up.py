@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, File, Only
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, File, Only, Sets
 
 
-@app.command()
-def up(file: File = DEFAULT_FILE, only: Only = None) -> None:
+@verb("paddock up --only hermes")
+def up(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None) -> None:
     """Bring agents up: create what is missing, change what differs, and see that each answers."""
     from paddock.cli.session import changing
     from paddock.run import verbs
 
-    with changing("up", file, only) as agents:
+    with changing("up", file, only, sets) as agents:
         for agent in agents:
             print(verbs.up(agent))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Self
@@ -17,6 +18,7 @@ from paddock.spec.private import read_private, write_private
 
 VARIABLE: Final = "PADDOCK_AGE_KEY"
 _RECIPIENTS: Final = "# recipients:"
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def own_identity_path() -> Path:
@@ -122,15 +124,29 @@ class Store:
         write_private(self.path, encrypt("".join(f"{line}\n" for line in lines).encode(), readers, armored=True))
 
 
-def make_identity() -> Path:
-    """Return the path of a new identity of one's own; only called when there is none."""
+def set_entry(path: Path, name: str, value: str, recipients: Sequence[str]) -> Iterator[str]:
+    """Put an entry into a file, made on first use; yields what is worth telling."""
+    value = value.removesuffix("\n").removesuffix("\r")
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{name!r} is not a name: letters, digits, _ . and -, beginning with a letter")
+    if not value or any(ord(letter) < 32 for letter in value):
+        raise BadInput("the value is empty or has line breaks in it")
+    if not os.environ.get(VARIABLE, "").strip() and not own_identity_path().exists():
+        _make_identity()
+        yield f"made an identity of your own, {own_identity_path()}: keep a copy, nothing is decrypted without it"
+    Store.open(path).with_entry(name, Secret(value)).for_others(recipients).save()
+    yield f"{path}: {name} is set; in paddock.yaml it is {{age: {path}, key: {name}}}"
+
+
+def remove_entry(path: Path, name: str) -> None:
+    """Take an entry out of a file; one that is not there is an error."""
+    store = Store.open(path)
+    store.get(name)
+    store.without(name).save()
+
+
+def _make_identity() -> None:
     from pyrage import x25519
 
     identity = x25519.Identity.generate()
     write_private(own_identity_path(), f"# public key: {identity.to_public()}\n{identity}\n".encode())
-    return own_identity_path()
-
-
-def has_identity() -> bool:
-    """Whether there is something to decrypt with."""
-    return bool(os.environ.get(VARIABLE, "").strip()) or own_identity_path().exists()

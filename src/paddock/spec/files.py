@@ -7,7 +7,7 @@ from pathlib import Path
 
 from paddock.errors import BadInput
 from paddock.spec.agent import AgentSpec, HermesSpec, LitellmSpec
-from paddock.spec.tree import Location, read
+from paddock.spec.tree import Location, dotted, read
 
 
 def unreadable(agents: Mapping[str, AgentSpec], folder: Path) -> Iterator[tuple[Location, str]]:
@@ -51,4 +51,4 @@ def _config_problem(location: Location, folder: Path, path: Path) -> Iterator[tu
     if not isinstance(tree.data, dict):
         yield location, f"{path} is not a mapping"
     for origin, sentence in tree.mistakes:
-        yield location, f"{origin}: {'.'.join(origin.path)} {sentence}"
+        yield location, f"{origin}: {dotted(origin.path)} {sentence}"

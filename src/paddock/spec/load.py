@@ -17,7 +17,7 @@ from paddock.spec.models import Spec
 from paddock.spec.overrides import overridden
 from paddock.spec.place import PlaceSpec
 from paddock.spec.suspects import suspects
-from paddock.spec.tree import Location, Origin, Tree, merged, read
+from paddock.spec.tree import Location, Origin, Tree, dotted, merged, read
 
 _Mistake = tuple[Location, str]
 
@@ -36,7 +36,17 @@ class Loaded:
 
     def told(self, mistakes: Iterable[_Mistake]) -> list[str]:
         """Sentences about places of the file, each with its line, in the order of the file."""
-        return _lines((self.tree.origin(location), sentence) for location, sentence in mistakes)
+        placed = {(self.tree.origin(location), sentence) for location, sentence in mistakes}
+        return [_line(origin, sentence) for origin, sentence in sorted(placed)]
+
+
+class FileMistakes(BadInput):
+    """All that is wrong with a file, each with its origin."""
+
+    def __init__(self, found: Iterable[tuple[Origin, str]]) -> None:
+        # A mistake in the defaults is one, not one per agent.
+        self.found = sorted(set(found))
+        super().__init__("\n".join(_line(origin, what) for origin, what in self.found))
 
 
 def load(first: Path, *more: Path, sets: Sequence[str] = ()) -> Loaded:
@@ -50,18 +60,18 @@ def load(first: Path, *more: Path, sets: Sequence[str] = ()) -> Loaded:
     for assignment in sets:
         tree = overridden(tree, assignment)
     folder = first.absolute().parent
-    spec, tree = _checked(tree, str(first), folder)
+    spec, tree = _checked(tree, folder)
     return Loaded(spec, first.absolute(), tree)
 
 
 def parse(text: str, name: str) -> Spec:
     """Return the spec a YAML text holds; ``name`` stands in the messages. Files it names are not looked at."""
-    return _checked(read(text, name), name, None)[0]
+    return _checked(_mapping(read(text, name), name), None)[0]
 
 
 def _text_tree(path: Path) -> Tree:
     try:
-        return read(path.read_text(encoding="utf-8"), str(path))
+        tree = read(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
         raise BadInput(
             f"there is no {path}", hint="`paddock init` writes one to start with; --file names another"
@@ -72,48 +82,60 @@ def _text_tree(path: Path) -> Tree:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
     except ValueError:
         raise BadInput(f"cannot read {str(path)!r}: that is no name of a file") from None
+    return _mapping(tree, str(path))
 
 
-def _checked(tree: Tree, name: str, folder: Path | None) -> tuple[Spec, Tree]:
+def _mapping(tree: Tree, name: str) -> Tree:
     if tree.data is None:
         raise BadInput(f"{name}: the file is empty", hint="`paddock init` writes one to start with")
     if not isinstance(tree.data, dict):
         raise BadInput(f"{name}:1:1: the file must be a mapping with places: and agents:")
+    return tree
+
+
+def _checked(tree: Tree, folder: Path | None) -> tuple[Spec, Tree]:
     tree = with_defaults(tree)
-    spec, found = _validated(tree)
-    found += suspects(tree)
-    if folder is not None and spec is not None:
-        found += unreadable(spec.agents, folder)
-    placed = tree.mistakes + [(tree.origin(location), sentence) for location, sentence in found]
+    spec: Spec | None = None
+    try:
+        spec = Spec.model_validate(tree.data)
+        found = list(together.mistakes(spec.places, spec.agents))
+        places, agents = dict(spec.places), dict[str, AgentSpec](spec.agents)
+    except ValidationError as error:
+        found = list(sentences.mistakes(error, tree))
+        places, agents = _right_ones(tree, {location[:2] for location, _ in found})
+        found += together.mistakes(places, agents)
+    found += [*_lost(tree), *suspects(tree)]
+    if folder is not None:
+        found += unreadable(agents, folder)
+    # What could not even be read as YAML has no value that could be judged.
+    unread = {origin for origin, _ in tree.mistakes}
+    placed = [(tree.origin(location), sentence) for location, sentence in found]
+    placed = tree.mistakes + [(origin, sentence) for origin, sentence in placed if origin not in unread]
     if placed or spec is None:
-        raise BadInput("\n".join(_lines(placed)))
+        raise FileMistakes(placed)
     return spec, tree
 
 
-def _validated(tree: Tree) -> tuple[Spec | None, list[_Mistake]]:
-    try:
-        spec = Spec.model_validate(tree.data)
-    except ValidationError as error:
-        found = list(sentences.mistakes(error, tree))
-        return None, found + list(_salvaged(tree, {location[:2] for location, _ in found}))
-    return spec, list(together.mistakes(spec.places, spec.agents))
-
-
-def _salvaged(tree: Tree, wrong: set[Location]) -> Iterator[_Mistake]:
-    """Mistakes between the parts that are right, so that one wrong part does not hide them."""
+def _right_ones(tree: Tree, wrong: set[Location]) -> tuple[dict[str, PlaceSpec], dict[str, AgentSpec]]:
+    """The places and agents that are right, so that a wrong one does not hide the mistakes between them."""
     places, agents = tree.at(("places",)), tree.at(("agents",))
     if not isinstance(places, dict) or not isinstance(agents, dict):
-        return iter(())
-    right_places = {
-        name: PlaceSpec.model_validate(place) for name, place in places.items() if ("places", name) not in wrong
-    }
-    right_agents: dict[str, AgentSpec] = {
-        name: agent_from(agent) for name, agent in agents.items() if ("agents", name) not in wrong
-    }
-    return together.mistakes(right_places, right_agents, named=[name for name in places if name not in right_places])
+        return {}, {}
+    return (
+        {name: PlaceSpec.model_validate(place) for name, place in places.items() if ("places", name) not in wrong},
+        {name: agent_from(agent) for name, agent in agents.items() if ("agents", name) not in wrong},
+    )
 
 
-def _lines(placed: Iterable[tuple[Origin, str]]) -> list[str]:
-    """One line per mistake in the order of the files; a mistake in the defaults is one, not one per agent."""
-    lines = (f"{origin}: {'.'.join(origin.path) or 'file'}: {sentence}" for origin, sentence in sorted(placed))
-    return list(dict.fromkeys(lines))
+def _lost(tree: Tree) -> Iterator[_Mistake]:
+    """Agents, right or wrong in the rest, that name a place the file does not have."""
+    places, agents = tree.at(("places",)), tree.at(("agents",))
+    if isinstance(places, dict) and isinstance(agents, dict):
+        for name in agents:
+            place = tree.at(("agents", name, "place"))
+            if isinstance(place, str):
+                yield from together.no_such_place(name, place, places)
+
+
+def _line(origin: Origin, sentence: str) -> str:
+    return f"{origin}: {dotted(origin.path) or 'file'}: {sentence}"

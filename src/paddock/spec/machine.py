@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from paddock.spec.fields import (
     AbsolutePath,
     Hostname,
+    IpAddress,
     LocalPath,
     Model,
     Tag,
@@ -34,7 +35,7 @@ class NetSpec(Model):
     """The machine's network card."""
 
     address: str = Field("dhcp", description="dhcp, or an address with its prefix: 192.168.1.105/24")
-    gateway: str | None = Field(None, description="goes with an address")
+    gateway: IpAddress | None = Field(None, description="goes with an address")
     bridge: str | None = Field(None, description="bridge or SDN vnet, instead of the place's")
     vlan: int | None = Field(None, ge=1, le=4094, description="VLAN tag")
     mtu: int | None = Field(None, ge=576, le=65535, description="without it the bridge's")
@@ -54,11 +55,6 @@ class NetSpec(Model):
             raise ValueError("must be dhcp, or an address of a machine with its prefix, like 192.168.1.105/24")
         return value
 
-    @field_validator("gateway")
-    @classmethod
-    def _ip(cls, value: str | None) -> str | None:
-        return value if value is None else ip_address(value)
-
     @model_validator(mode="after")
     def _gateway_is_near(self) -> Self:
         if self.gateway is None:
@@ -70,25 +66,11 @@ class NetSpec(Model):
         return self
 
 
-def ip_address(value: str) -> str:
-    """Return the text if it is an IP address."""
-    try:
-        ipaddress.ip_address(value)
-    except ValueError:
-        raise ValueError(f"{value!r} is not an IP address") from None
-    return value
-
-
 class DnsSpec(Model):
     """Who resolves names on the machine; without it the node's resolvers do."""
 
-    servers: list[str] = Field(default_factory=list, description="addresses of name servers")
+    servers: list[IpAddress] = Field(default_factory=list, description="addresses of name servers")
     search: Hostname | None = Field(None, description="domain that short names are looked up in")
-
-    @field_validator("servers")
-    @classmethod
-    def _ips(cls, value: list[str]) -> list[str]:
-        return [ip_address(each) for each in value]
 
 
 class MachineSpec(Model):
@@ -104,11 +86,12 @@ class MachineSpec(Model):
     node: Hostname | None = Field(None, description="node of the cluster, instead of the place's")
     storage: str | None = Field(None, description="storage of the root disk, instead of the place's")
     net: Annotated[
-        NetSpec, shorthand("address", str, example="dhcp, 192.168.1.105/24 or {address: 192.168.1.105/24, gateway: …}")
+        NetSpec,
+        shorthand(NetSpec, "address", str, example="dhcp, 192.168.1.105/24 or {address: 192.168.1.105/24, gateway: …}"),
     ] = Field(NetSpec(), description="dhcp, an address with prefix, or a mapping")
-    dns: Annotated[DnsSpec, shorthand("servers", list, example="[1.1.1.1] or {servers: [1.1.1.1], search: lan}")] = (
-        Field(DnsSpec(), description="list of name servers, or a mapping")
-    )
+    dns: Annotated[
+        DnsSpec, shorthand(DnsSpec, "servers", list[str], example="[1.1.1.1] or {servers: [1.1.1.1], search: lan}")
+    ] = Field(DnsSpec(), description="list of name servers, or a mapping")
     features: list[Annotated[Feature, Field(strict=False)]] = Field(
         default_factory=lambda: [Feature.NESTING],
         description="what the container may do; a token can set nesting alone, the rest is a step for root",
@@ -137,7 +120,7 @@ class StateSpec(Model):
     backup: bool = Field(True, description="whether Proxmox' own backups of the pet include the volume")
     storage: str | None = Field(None, description="storage of the volume, instead of the place's")
     volume: VolumeId | None = Field(None, description="a volume the pet has already; without it Paddock's own")
-    pet: Annotated[PetSpec, shorthand("vmid", int, example="999 or {vmid: 999, name: pet-storage}")] = Field(
+    pet: Annotated[PetSpec, shorthand(PetSpec, "vmid", int, example="999 or {vmid: 999, name: pet-storage}")] = Field(
         PetSpec(), description="vmid of the container that owns the volume, or a mapping"
     )
 

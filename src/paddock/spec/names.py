@@ -81,20 +81,21 @@ def unknown_key(location: Location, tree: Tree) -> str:
         return f"{sentence} for this kind; agents of kind {owner} have it"
     plain = re.sub(r"[^a-z]", "", key.lower())
     alike = {re.sub(r"[^a-z]", "", name.lower()): name for name in known}
-    near = alike.get(plain) or next(iter(difflib.get_close_matches(key, known, n=1)), None)
-    if near:
-        return f"{sentence}; did you mean {near!r}?"
-    if len(location) > 2 and location[0] == "agents":
-        elsewhere = [path for path in _paths(KINDS[Kind.HERMES]) if path[-1] == key]
-        if elsewhere or plain in _ELSEWHERE:
-            path = ".".join(elsewhere[0]) if elsewhere else _ELSEWHERE[plain]
-            return f"{sentence} here; did you mean {path!r} of the agent?"
+    if plain in alike:
+        return f"{sentence}; did you mean {alike[plain]!r}?"
+    if location[0] == "agents" and len(location) > 2:
+        elsewhere = _ELSEWHERE.get(plain) or next((path for path in _paths(model_at(location[:2], tree), key)), None)
+        if elsewhere:
+            return f"{sentence} here; did you mean {elsewhere!r} of the agent?"
+    if near := difflib.get_close_matches(key, known, n=1):
+        return f"{sentence}; did you mean {near[0]!r}?"
     return f"{sentence}; known here: {', '.join(known)}" if len(known) <= 12 else sentence
 
 
-def _paths(model: type[BaseModel], above: Location = ()) -> Iterator[Location]:
-    for name, field in keys(model).items():
-        yield (*above, name)
-        inner = model_in(field.annotation)
-        if inner is not None and len(above) < 2:
-            yield from _paths(inner, (*above, name))
+def _paths(model: type[BaseModel] | None, wanted: str, above: Location = ()) -> Iterator[str]:
+    """Where else below a model there is a key of that name."""
+    for name, field in keys(model).items() if model else ():
+        if name == wanted and above:
+            yield ".".join((*above, name))
+        if len(above) < 2:
+            yield from _paths(model_in(field.annotation), wanted, (*above, name))

@@ -15,11 +15,10 @@ _PART: Final = re.compile(r'"([^"]+)"|([^."=]+)')
 def overridden(tree: Tree, assignment: str) -> Tree:
     """Return the tree with one value replaced; the value is read as YAML."""
     path, text = _split(assignment)
-    name = f"--set {'.'.join(path)}"
-    value = read(text, name)
+    value = read(text, f"--set {'.'.join(path)}")
     # The path is what a person can find again; a line of a command is not.
-    origins = {each: Origin(name, path=path + each) for each in value.origins} or {(): Origin(name, path=path)}
-    mistakes = [(Origin(name, path=path + origin.path), what) for origin, what in value.mistakes]
+    origins = {each: Origin("--set", path=path + each) for each in value.origins} or {(): Origin("--set", path=path)}
+    mistakes = [(Origin("--set", path=path + origin.path), what) for origin, what in value.mistakes]
     value = replace(value, origins=origins, mistakes=mistakes)
     for length in range(len(path) - 1, 0, -1):
         items = tree.at(path[:length])

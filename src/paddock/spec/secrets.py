@@ -38,7 +38,7 @@ class Source(BaseModel):
     def _no_literals(cls, data: Any) -> Any:
         if not isinstance(data, dict | Source):
             # The value itself is not repeated: it may be the secret.
-            raise ValueError("a secret is not written in the file; name its source, like {env: NAME}")  # noqa: TRY004
+            raise ValueError("a secret is not written in the file; name its source, like {env: NAME} or {file: PATH}")  # noqa: TRY004
         return data
 
     @model_validator(mode="after")

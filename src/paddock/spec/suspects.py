@@ -27,6 +27,11 @@ _KEY_VALUE: Final = re.compile(
 )
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
+_NOT_REPLACED: Final = (
+    "${…} is not replaced in this file; variables of the agent come from secrets: {NAME: {env: NAME}},"
+    " other values from --set or a second file"
+)
+
 # Parts of an agent that some program other than Paddock reads, and may expand ${NAME} in.
 _EXPANDED_BY_OTHERS: Final = {"settings", "mcp_servers", "documents", "service", "command", "health", "verify"}
 _NAMED: Final = {"environment", "settings", "mcp_servers"}
@@ -44,7 +49,7 @@ def suspects(tree: Tree) -> Iterator[tuple[Location, str]]:
         elif part in _NAMED and _KEY_NAME.search(location[-1]) and text.strip() and not _only_references(text):
             yield location, _remedy("is named like a secret", location, part)
         elif part not in _EXPANDED_BY_OTHERS and _REFERENCE.search(text):
-            yield location, "${…} is not replaced in this file; values from outside are secrets: {NAME: {env: NAME}}"
+            yield location, _NOT_REPLACED
 
 
 def _only_references(text: str) -> bool:
@@ -56,7 +61,9 @@ def _remedy(what: str, location: Location, part: str) -> str:
     match part:
         case "environment":
             return f"{what}; move it to secrets: {{{location[-1]}: {{env: {location[-1]}}}}}"
-        case "settings" | "mcp_servers":
+        case "settings":
             return f"{what}; name it under secrets: and write ${{NAME}} (or key_env: NAME) here"
+        case "mcp_servers":
+            return f"{what}; name it under secrets: and write ${{NAME}} here"
         case _:
             return f"{what}; secrets are named under secrets: and come from outside the file"

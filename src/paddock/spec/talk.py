@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, PlainValidator, WithJsonSchema, field_validator, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from paddock.spec.durations import Duration
-from paddock.spec.fields import Model, Port, Url
-from paddock.spec.machine import ip_address
+from paddock.spec.fields import IpAddress, Model, Port, Url
 
 
 class ApiServerSpec(Model):
@@ -109,12 +108,7 @@ class ExposeSpec(Model):
     """A port that is reachable from beyond the machine."""
 
     port: Port | None = Field(None, description="without it the port of the process so named; a number stands for this")
-    address: str = Field("0.0.0.0", description="address to listen on")  # noqa: S104  exposing is what it is for
-
-    @field_validator("address")
-    @classmethod
-    def _ip(cls, value: str) -> str:
-        return ip_address(value)
+    address: IpAddress = Field("0.0.0.0", description="address to listen on")  # noqa: S104  exposing is what it is for
 
 
 class VerifySpec(Model):

@@ -7,22 +7,26 @@ from collections.abc import Collection, Iterator, Mapping
 from paddock.spec.agent import AgentSpec, HermesSpec, Kind, RuntimeName
 from paddock.spec.place import PlaceSpec, Scope
 from paddock.spec.talk import TOKENS
-from paddock.spec.tree import Location
+from paddock.spec.tree import Location, dotted
 
 Mistake = tuple[Location, str]
 _Places = Mapping[str, PlaceSpec]
 _Agents = Mapping[str, AgentSpec]
 
 
-def mistakes(places: _Places, agents: _Agents, named: Collection[str] = ()) -> Iterator[Mistake]:
-    """Where in the file, and what; ``named`` are places that are in the file but not right themselves."""
+def no_such_place(agent: str, place: str, known: Collection[str]) -> Iterator[Mistake]:
+    """The mistake of an agent that names a place the file does not have."""
+    if place not in known:
+        there = ", ".join(dotted((name,)) for name in known) or "none"
+        yield ("agents", agent, "place"), f"there is no place {place!r} in this file (there is {there})"
+
+
+def mistakes(places: _Places, agents: _Agents) -> Iterator[Mistake]:
+    """Where in the file, and what."""
     for name, agent in agents.items():
         at = ("agents", name)
         place = places.get(agent.place)
         if place is None:
-            if agent.place not in named:
-                known = ", ".join([*places, *named]) or "none"
-                yield (*at, "place"), f"there is no place {agent.place!r} in this file (there is {known})"
             continue
         for location, sentence in [*_shape(agent, place), *_own(agent), *_gateway(agent, agents)]:
             yield (*at, *location), sentence
@@ -53,6 +57,8 @@ def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
 
 def _own(agent: AgentSpec) -> Iterator[Mistake]:
     """What an agent contradicts itself in."""
+    for name in agent.environment.keys() & agent.secrets.keys():
+        yield ("environment", name), "is in secrets too; keep one"
     ports = agent.ports()
     for name, exposed in agent.expose.items():
         if exposed.port is None and name not in ports:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ _TAG: Final = "tag:yaml.org,2002:"
 _MERGE: Final = f"{_TAG}merge"
 _MOST_VALUES: Final = 20_000  # a few aliases of aliases could otherwise fill the memory
 _DEEPEST: Final = 50
+_PLAIN: Final = re.compile(r"[^\W.]([^\x00-\x20\x7f-\xa0.\"]*[^\W.])?")
 _NO_TAGS: Final = "YAML tags (!…) have no meaning here; write the value plainly"
 
 # What YAML's own words mean for someone who made the mistake.
@@ -35,6 +37,11 @@ _REMEDIES: Final = {
 }
 
 
+def dotted(path: Location) -> str:
+    """The path as people write it; a part with a dot, or with what a terminal would obey, stands in quotes."""
+    return ".".join(part if _PLAIN.fullmatch(part) else json.dumps(part) for part in path)
+
+
 @dataclass(frozen=True, order=True)
 class Origin:
     """Where a value was written: in which file, in which line and column, and under which path."""
@@ -46,6 +53,9 @@ class Origin:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+    def as_data(self) -> dict[str, Any]:
+        return {"file": self.file, "line": self.line, "column": self.column, "path": dotted(self.path)}
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,7 @@ def read(text: str, name: str) -> Tree:
 
 
 def _problem(error: MarkedYAMLError) -> str:
-    problem = str(error.problem or error.context)
+    problem = str(error.problem or error.context).removeprefix("but ")
     remedy = next((remedy for words, remedy in _REMEDIES.items() if words in problem), None)
     # What stands in quotes is from the file and may be a secret; a token or a single character is not.
     shown = re.sub(
@@ -164,7 +174,7 @@ class _Builder:
             line = key.start_mark.line + 1
             if not isinstance(key, ScalarNode):
                 self._mistake(self._origin(key.start_mark, path), "a key must be a plain text")
-            elif (name := str(key.value)) in own:
+            elif (name := self._text(key, self._origin(key.start_mark, path))) in own:
                 origin = self._origin(key.start_mark, (*path, name))
                 self._mistake(origin, f"is there twice, first in line {own[name]}")
             else:
@@ -183,7 +193,7 @@ class _Builder:
         return values
 
     def _scalar(self, node: ScalarNode, origin: Origin) -> Any:
-        text = str(node.value)
+        text = self._text(node, origin)
         try:
             match str(node.tag).removeprefix(_TAG):
                 case "null":
@@ -202,6 +212,15 @@ class _Builder:
                     return None
         except ValueError:
             return text
+
+    def _text(self, node: ScalarNode, origin: Origin) -> str:
+        """The text with characters that JSON writes as two escapes (\\ud83d\\ude00) put together."""
+        text = str(node.value)
+        try:
+            return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self._mistake(origin, "has half a character in it; write the character itself")
+            return text.encode(errors="replace").decode()
 
     def _float(self, text: str, origin: Origin) -> float | None:
         number = float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
