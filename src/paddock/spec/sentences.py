@@ -31,16 +31,18 @@ _TYPES: Final = {
 def mistakes(error: ValidationError, tree: Tree) -> Iterator[tuple[Location, str]]:
     """Where in the file, and what."""
     for detail in error.errors(include_url=False):
-        location = _location(detail)
+        location = _location(detail, tree)
         if detail["type"] in {"union_tag_invalid", "union_tag_not_found"}:
             location = (*location, "kind")
         yield location, _sentence(detail, location, tree)
 
 
-def _location(detail: ErrorDetails) -> Location:
-    location = tuple(str(part) for part in detail["loc"] if part != "[key]")
+def _location(detail: ErrorDetails, tree: Tree) -> Location:
+    location = tuple(str(part) for part in detail["loc"])
     if location[:1] == ("agents",) and len(location) > 2 and location[2] in list(Kind):
-        return location[:2] + location[3:]  # the kind that chose the model is not part of the path
+        location = location[:2] + location[3:]  # the kind that chose the model is not part of the path
+    if location[-1:] == ("[key]",) and location not in tree.origins:
+        return location[:-1]  # pydantic's way to say that the key is wrong, not its value
     return location
 
 
