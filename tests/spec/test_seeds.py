@@ -22,8 +22,7 @@ NO_KEYS = re.compile(
 )
 # Verbs that other rooms are still building.
 COMING = {
-    *("verify", "doctor", "console", "logs", "shell", "exec", "forward", "template", "adopt"),
-    *("upgrade", "rollback", "snapshot", "backup", "restore", "move", "forget"),
+    *("verify", "console", "adopt", "upgrade", "rollback", "snapshot", "backup", "restore", "move"),
 }
 
 

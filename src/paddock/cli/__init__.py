@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, Final
@@ -56,7 +57,10 @@ def import_verbs() -> None:
         ask,
         check,
         cycle,
+        doctor,
         down,
+        enter,
+        forget,
         init,
         plan,
         run,
@@ -64,6 +68,7 @@ def import_verbs() -> None:
         schema,
         secrets,
         status,
+        template,
         timings,
         up,
     )
@@ -74,6 +79,8 @@ def main() -> None:
     import_verbs()
     from paddock.secret import MaskedStream
 
+    # As an exception, so that whatever was started is ended on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     # Whatever any verb, library or traceback prints passes the mask.
     sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)
     try:

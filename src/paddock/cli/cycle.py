@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, File, Only, Sets
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only, Sets
 
 
 @verb("paddock cycle --only hermes")
-def cycle(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None) -> None:
+def cycle(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, jobs: Jobs = 4) -> None:
     """Recreate agents' machines; their state stays."""
     from paddock.cli.session import changing
     from paddock.run import verbs
+    from paddock.run.parallel import each
 
-    with changing("cycle", file, only, sets) as agents:
-        for agent in agents:
-            print(verbs.cycle(agent))
+    with changing("cycle", file, only, jobs, sets) as agents:
+        print("\n".join(each(agents, jobs, verbs.cycle)))

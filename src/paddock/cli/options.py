@@ -18,6 +18,8 @@ Sets = Annotated[
     typer.Option("--set", metavar="PATH=VALUE", help="One value instead of the file's; may be repeated."),
 ]
 Only = Annotated[list[str] | None, typer.Option("--only", metavar="AGENT", help="Only this agent; may be given again.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many agents at once.")]
+Agent = Annotated[str, typer.Argument(help="The agent's name in the file.")]
 Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 DEFAULT_FILE = [Path("paddock.yaml")]

@@ -25,7 +25,7 @@ def run(
     from paddock.run import verbs
     from paddock.runtimes.process.supervise import supervise
 
-    with changing("run", file, [agent], sets) as agents:
+    with changing("run", file, [agent], sets=sets) as agents:
         deployment = agents[0]
         if not deployment.runtime.foreground:
             raise BadInput(f"{agent} does not have runtime: process", hint="`paddock up` starts it")

@@ -25,10 +25,10 @@ def looking(
 
 @contextmanager
 def changing(
-    verb: str, files: Sequence[Path], only: list[str] | None, sets: Sequence[str] | None = None
+    verb: str, files: Sequence[Path], only: list[str] | None, jobs: int = 1, sets: Sequence[str] | None = None
 ) -> Iterator[list[Deployment]]:
     """The agents of the file, to change; the journal tells of it."""
     loaded = supported(load(*files, sets=sets or ()), only or ())
-    story = Story(Journal(verb))
+    story = Story(Journal(verb), parallel=jobs > 1 and len(only or loaded.spec.agents) > 1)
     with story.run(), deployments(loaded, only or [], story) as found:
         yield found

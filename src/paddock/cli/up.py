@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, File, Only, Sets
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only, Sets
 
 
-@verb("paddock up --only hermes")
-def up(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None) -> None:
+@verb("paddock up --only hermes --jobs 2")
+def up(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, jobs: Jobs = 4) -> None:
     """Bring agents up: create what is missing, change what differs, and see that each answers."""
     from paddock.cli.session import changing
     from paddock.run import verbs
+    from paddock.run.parallel import each
 
-    with changing("up", file, only, sets) as agents:
-        for agent in agents:
-            print(verbs.up(agent))
+    with changing("up", file, only, jobs, sets) as agents:
+        print("\n".join(each(agents, jobs, verbs.up)))

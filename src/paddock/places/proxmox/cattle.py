@@ -8,6 +8,7 @@ from typing import Final
 from paddock.places import MachineWant
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
+    TEMPLATE,
     CloneCattle,
     Configure,
     CreateCattle,
@@ -23,9 +24,10 @@ from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import Pet
 from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
-from paddock.places.proxmox.template import mac
+from paddock.places.proxmox.template import DISK, mac
 from paddock.plan.step import Ref, Risk, Step
 from paddock.spec.models import ProxmoxSpec
+from paddock.spec.sizes import Size
 
 SHUTDOWN_SECONDS: Final = 120  # longer than any unit of ours may take to stop
 # Proxmox takes these into the configuration at once and into the running container with the next start.
@@ -39,6 +41,13 @@ def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
         numbers = ", ".join(str(c.vmid) for c in herd)
         raise Refuse(f"several machines are marked as {want.agent}'s: {numbers}", "remove the mark of all but one")
     return herd[0] if herd else None
+
+
+def check_gone(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """Refuse while the agent has a machine."""
+    cattle = find_cattle(want, seen)
+    if cattle is not None:
+        raise Refuse(f"{cattle.name} is still there", "run `paddock down` first")
 
 
 def check_number(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen) -> None:
@@ -121,29 +130,37 @@ def create_steps(
         **settings(node, want, vmid),
     }
     title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
-    yield Step("cattle.create", title, "there is no machine", CreateCattle(vmid, params, volume, want.state_path))
+    action = CreateCattle(vmid, params, volume, want.state_path)
+    yield Step("cattle.create", title, "there is no machine", action, alone=True)
     yield _start(vmid, "it is new")
     yield _reach(vmid, "it is new")
 
 
 def clone_steps(
-    node: ProxmoxSpec, want: MachineWant, vmid: int, volume: str | Ref, made_from: str, template: int | Ref
+    node: ProxmoxSpec, want: MachineWant, vmid: int, volume: str | Ref, made_from: str, template: Container | None
 ) -> Iterator[Step]:
-    """The steps to a new machine from a template."""
+    """The steps to a new machine from a template, or from the one that is built before."""
     clone: dict[str, str | int] = {
         "newid": vmid,
         "hostname": want.spec.machine.hostname or want.agent,
         "description": _notes(want, made_from),
     }
     params = settings(node, want, vmid)
-    action = CloneCattle(vmid, template, clone, params, volume, want.state_path, str(want.spec.machine.disk))
-    source = "the new template" if isinstance(template, Ref) else f"template {template}"
-    yield Step("cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action)
+    number = template.vmid if template else TEMPLATE
+    action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
+    source = f"template {template.vmid}" if template else "the new template"
+    yield Step("cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action, alone=True)
     yield _start(vmid, "it is new")
+    root = template.mount("rootfs") if template else None
+    size = root.size if root and root.size else DISK
+    if want.spec.machine.disk > size:
+        yield _grow(vmid, size, want.spec.machine.disk)
     yield _reach(vmid, "it is new", clone=True)
 
 
-def change_steps(node: ProxmoxSpec, want: MachineWant, cattle: Container, volume: str | Ref) -> Iterator[Step]:
+def change_steps(
+    node: ProxmoxSpec, want: MachineWant, cattle: Container, volume: str | Ref, *, running: bool
+) -> Iterator[Step]:
     """The steps from the machine there is to the one the file asks for, without making it anew."""
     asked = settings(node, want, cattle.vmid)
     asked["tags"] = ";".join(sorted({*str(asked["tags"]).split(";"), *_tags(cattle)}))  # people's own stay
@@ -153,12 +170,8 @@ def change_steps(node: ProxmoxSpec, want: MachineWant, cattle: Container, volume
         title = f"change machine {cattle.vmid}: {shown}"
         yield Step("cattle.change", title, "the file says so", Configure(cattle.vmid, other))
     yield from _attach_steps(want, cattle, volume)
-    root = cattle.mount("rootfs")
-    if root and root.size and root.size < want.spec.machine.disk:
-        title = f"grow the root disk of machine {cattle.vmid} from {root.size} to {want.spec.machine.disk}"
-        yield Step("cattle.grow", title, "the file says so", GrowDisk(cattle.vmid, str(want.spec.machine.disk)))
     waits = sorted((other.keys() & _AFTER_RESTART) | (cattle.pending & _AFTER_RESTART))
-    if cattle.running and waits:
+    if running and waits:
         title = f"restart machine {cattle.vmid}"
         reason = f"{', '.join(waits)} takes effect with a restart"
         yield Step("cattle.restart", title, reason, Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)
@@ -178,11 +191,16 @@ def _attach_steps(want: MachineWant, cattle: Container, volume: str | Ref) -> It
         )
 
 
-def power_steps(cattle: Container, template: Container | None, *, stopped: bool) -> Iterator[Step]:
+def power_steps(want: MachineWant, cattle: Container, template: Container | None, *, stopped: bool) -> Iterator[Step]:
     """The steps to a machine that runs and can be reached; ``stopped`` when a step before has stopped it."""
     clone = _has_key_of(template, cattle)
-    if stopped or not cattle.running:
+    starts = stopped or not cattle.running
+    if starts:
         yield _start(cattle.vmid, "it was stopped for this" if stopped else "it is stopped")
+    root = cattle.mount("rootfs")
+    if root and root.size and root.size < want.spec.machine.disk:
+        yield _grow(cattle.vmid, root.size, want.spec.machine.disk)
+    if starts:
         yield _reach(cattle.vmid, "it starts", clone=clone)
     elif cattle.address is None:
         yield _reach(cattle.vmid, "it has no address yet", clone=clone)
@@ -240,6 +258,12 @@ def down_steps(pet: Pet | None, cattle: Container) -> Iterator[Step]:
 
 def _start(vmid: int, reason: str) -> Step:
     return Step("cattle.start", f"start machine {vmid}", reason, Start(vmid))
+
+
+def _grow(vmid: int, size: Size, wanted: Size) -> Step:
+    # Of a running machine: growing a filesystem that is not mounted has to wait 22 s for its multi-mount protection.
+    title = f"grow the root disk of machine {vmid} from {size} to {wanted}"
+    return Step("cattle.grow", title, "the file says so", GrowDisk(vmid, str(wanted)))
 
 
 def _reach(vmid: int, reason: str, *, clone: bool = False) -> Step:
