@@ -69,8 +69,8 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
 
 
 def supported(loaded: Loaded, only: Collection[str] = ()) -> Loaded:
-    """Return the file if all it asks of these agents, or of all, is carried out; else raise what is not."""
-    agents = {name: agent for name, agent in loaded.spec.agents.items() if not only or name in only}
+    """Return the file if all it asks of these agents, or of all enabled ones, is carried out; else raise the rest."""
+    agents = {name: agent for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)}
     concerned = {("agents", name) for name in agents} | {("places", agent.place) for agent in agents.values()}
     lacking = [(location, what) for location, what in unsupported(loaded.spec) if location[:2] in concerned]
     if lacking:
