@@ -81,7 +81,7 @@ class Deployment:
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
-        return resolve(self.spec.secrets, self._folder)
+        return resolve(self.spec.secrets, self._folder, self.spec.environment_files)
 
     @property
     def want(self) -> AgentWant:
