@@ -150,8 +150,10 @@ def clone_steps(
     yield _reach(vmid, "it is new", clone=True)
 
 
-def change_steps(node: ProxmoxSpec, want: MachineWant, cattle: Container, volume: str | Ref) -> Iterator[Step]:
-    """The steps from the machine there is to the one the file asks for, without making it anew."""
+def change_steps(
+    node: ProxmoxSpec, want: MachineWant, cattle: Container, volume: str | Ref, *, stopped: bool
+) -> Iterator[Step]:
+    """The steps from the machine there is to the one the file asks for; ``stopped`` when a step before stops it."""
     asked = settings(node, want, cattle.vmid)
     asked["tags"] = ";".join(sorted({*str(asked["tags"]).split(";"), *_tags(cattle)}))  # people's own stay
     other = {key: value for key, value in asked.items() if not _same(key, cattle.config.get(key), value)}
@@ -161,7 +163,7 @@ def change_steps(node: ProxmoxSpec, want: MachineWant, cattle: Container, volume
         yield Step("cattle.change", title, "the file says so", Configure(cattle.vmid, other))
     yield from _attach_steps(want, cattle, volume)
     waits = sorted((other.keys() & _AFTER_RESTART) | (cattle.pending & _AFTER_RESTART))
-    if cattle.running and waits:
+    if cattle.running and waits and not stopped:
         title = f"restart machine {cattle.vmid}"
         reason = f"{', '.join(waits)} takes effect with a restart"
         yield Step("cattle.restart", title, reason, Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)

@@ -64,8 +64,8 @@ class NodePlanner:
             if grow and cattle.running:
                 steps.append(machines.stop_step(cattle, "the state grows only while nothing has it mounted"))
             steps += [grow] if grow else []
-            steps += machines.change_steps(self.node, want, cattle, volume)
             stopped = grow is not None and cattle.running
+            steps += machines.change_steps(self.node, want, cattle, volume, stopped=stopped)
             steps += machines.power_steps(want, cattle, templates.origin(cattle, seen), stopped=stopped)
         if grow:
             title = f"see that the state's filesystem has {want.spec.state.size}"
