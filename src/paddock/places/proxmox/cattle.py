@@ -156,6 +156,10 @@ def change_steps(
     """The steps from the machine there is to the one the file asks for; ``stopped`` when a step before stops it."""
     asked = settings(node, want, cattle.vmid)
     asked["tags"] = ";".join(sorted({*str(asked["tags"]).split(";"), *_tags(cattle)}))  # people's own stay
+    if "features" in asked and "features" in cattle.config:
+        # What root added stays: a token may change nesting alone, and only flags that change count.
+        flags = {**_pairs(str(cattle.config["features"])), **_pairs(str(asked["features"]))}
+        asked["features"] = ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
     other = {key: value for key, value in asked.items() if not _same(key, cattle.config.get(key), value)}
     if other:
         shown = ", ".join(f"{key} {_shown(cattle.config.get(key))} → {value}" for key, value in other.items())
@@ -265,7 +269,7 @@ def _reach(vmid: int, reason: str, *, clone: bool = False) -> Step:
 def _same(key: str, found: object, asked: str | int) -> bool:
     if found is None:
         return False
-    if key == "net0":
+    if key in ("net0", "features"):
         return _pairs(str(asked)).items() <= _pairs(str(found)).items()
     return str(found) == str(asked)
 
