@@ -230,6 +230,11 @@ def stop_step(cattle: Container, reason: str) -> Step:
 
 def down_steps(pet: Pet | None, cattle: Container) -> Iterator[Step]:
     """The steps to no machine; refused unless everything but its root disk is the pet's."""
+    if "parent" in cattle.config:
+        raise Refuse(
+            f"{cattle.name} has snapshots, which hold the state too; destroying it would leave those behind unseen",
+            "delete its snapshots first",
+        )
     for mount in cattle.mounts:
         if mount.key == "rootfs":
             continue
