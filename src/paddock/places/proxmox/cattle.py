@@ -250,7 +250,8 @@ def down_steps(pet: Pet | None, cattle: Container) -> Iterator[Step]:
             )
     if cattle.running:
         yield stop_step(cattle, "it runs")
-    if any(mount.key != "rootfs" for mount in cattle.mounts):
+    # What is to be detached with the next stop is out of the configuration already, and unused after it.
+    if any(mount.key != "rootfs" for mount in cattle.mounts) or MOUNT_KEY in cattle.pending:
         title = f"detach the state from machine {cattle.vmid}"
         yield Step("cattle.detach", title, "the state stays", Detach(cattle.vmid))
     title = f"destroy machine {cattle.vmid}"
