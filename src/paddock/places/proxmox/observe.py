@@ -8,13 +8,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from paddock.errors import Refused
+from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import Forbidden, NoContainer
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
 
 _SETTLE_SECONDS: Final = 120
+_TASK_SECONDS: Final = 600
 _MACHINE_TASKS: Final = frozenset({"vzcreate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot"})
 
 
@@ -24,7 +25,7 @@ def observe(client: Client, storage: str, story: Callable[[str], None]) -> Proxm
     A run that was cut off leaves its last task behind. Until a create has ended, the container shows nothing but a
     lock: no mark yet that would tell whose it is. The task tells.
     """
-    end = time.monotonic() + _SETTLE_SECONDS
+    start = time.monotonic()
     told = ""
     while True:
         task = _own_task(client)
@@ -33,7 +34,7 @@ def observe(client: Client, storage: str, story: Callable[[str], None]) -> Proxm
             locked = next((c for c in seen.containers.values() if c.mark and c.lock), None)
             if locked is None:
                 return seen
-            if time.monotonic() > end:
+            if time.monotonic() > start + _SETTLE_SECONDS:
                 raise Refused(
                     f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, and no task works on it",
                     hint=f"run on the node: pct unlock {locked.vmid}",
@@ -41,6 +42,11 @@ def observe(client: Client, storage: str, story: Callable[[str], None]) -> Proxm
             waiting = f"{locked.name} is locked ({locked.lock})"
         else:
             waiting = f"the node is busy with {task}"
+            if time.monotonic() > start + _TASK_SECONDS:
+                raise PaddockError(
+                    f"the node has been busy with {task} for {_TASK_SECONDS} s",
+                    hint="see what it waits for on the node, and run the same command again once it has ended",
+                )
         if waiting != told:
             story(f"{waiting}; waiting for it to end")
             told = waiting
@@ -48,9 +54,10 @@ def observe(client: Client, storage: str, story: Callable[[str], None]) -> Proxm
 
 
 def _own_task(client: Client) -> str | None:
-    """A running task that this token started: a token without more rights sees no others."""
+    """A running task that this token started: one with more rights sees those of others too."""
     for task in client.get(f"/nodes/{client.node}/tasks", {"source": "active"}):
-        if task["type"] in _MACHINE_TASKS and "endtime" not in task:
+        own = str(task["upid"]).split(":")[7] == client.user
+        if own and task["type"] in _MACHINE_TASKS and "endtime" not in task:
             return f"{task['type']} {task['id']}"
     return None
 
