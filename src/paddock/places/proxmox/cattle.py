@@ -54,7 +54,7 @@ def check_number(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen)
             f"write {cattle.vmid}, or run `paddock down` before you change it",
         )
     if asked in seen.taken:
-        raise Refuse(f"machine.vmid: {asked} is taken, and not by {want.agent}", "choose another, or leave it out")
+        raise Refuse(f"machine.vmid: {asked} is taken, and not by {want.agent}", seen.how_to_free(asked))
 
 
 def check_single_writer(volume: str | Ref, pet: Pet | None, cattle: Container | None, seen: ProxmoxSeen) -> None:

@@ -134,6 +134,13 @@ class ProxmoxSeen:
         """Every container whose configuration names the volume."""
         return [c for c in self.containers.values() if any(mount.volume == volume for mount in c.mounts)]
 
+    def how_to_free(self, vmid: int) -> str:
+        """What a person can do about a number that is taken."""
+        container = self.containers.get(vmid)
+        if container and container.lock == "create":
+            return f"if a crash of the node left it half made, run there: pct unlock {vmid} && pct destroy {vmid}"
+        return "choose another number, or leave it out"
+
     def clones_of(self, template: Container) -> list[Container]:
         """Every container whose root disk is a linked clone of the template's."""
         part = f"base-{template.vmid}-disk-"
