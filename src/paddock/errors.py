@@ -18,7 +18,7 @@ class Exit(IntEnum):
 class PaddockError(Exception):
     """Something a person can read and act upon; never shown as a traceback."""
 
-    exit_code = Exit.FAILED
+    exit_code: Exit = Exit.FAILED
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -29,13 +29,13 @@ class PaddockError(Exception):
 class BadInput(PaddockError):
     """The file, a flag or an environment variable is wrong."""
 
-    exit_code = Exit.BAD_INPUT
+    exit_code: Exit = Exit.BAD_INPUT
 
 
 class Refused(PaddockError):
     """Doing this could lose state or touch something that is not ours."""
 
-    exit_code = Exit.NEEDS_PERSON
+    exit_code: Exit = Exit.NEEDS_PERSON
 
 
 class WorldChanged(PaddockError):

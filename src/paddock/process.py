@@ -43,6 +43,16 @@ class CommandFailed(PaddockError):
         self.result = result
 
 
+def attach(argv: Sequence[str]) -> int:
+    """Run a program on the person's own terminal, until it ends; returns its exit code."""
+    try:
+        return subprocess.run(list(argv), check=False).returncode
+    except FileNotFoundError:
+        raise ProgramMissing(f"the program {argv[0]} is not installed") from None
+    except KeyboardInterrupt:
+        return 130
+
+
 def run(
     argv: Sequence[str],
     *,

@@ -30,9 +30,9 @@ class Renaming:
         match value:
             case dict():
                 return {
-                    name
-                    if isinstance(entry, int) and name == "local"
-                    else self._text(name, "key"): self.apply(entry, name)
+                    name if isinstance(entry, int) and name == "local" else self._text(name, "key"): self.apply(
+                        entry, name
+                    )
                     for name, entry in value.items()
                 }
             case list():
@@ -99,9 +99,7 @@ def masked(value: Json) -> Json:
     """A value without what must differ: live figures, addresses, times, the order of unordered lists."""
     match value:
         case dict():
-            hidden = (
-                {"maxdisk"} if value.get("status") == "running" or value.get("type") == "storage" else set()
-            )
+            hidden = {"maxdisk"} if value.get("status") == "running" or value.get("type") == "storage" else set()
             shown: dict[str, Json] = {}
             for key, entry in value.items():
                 if key in _LIVE or key in hidden:

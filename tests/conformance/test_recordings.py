@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from .recordings import RECORDED_NAMES, Renaming, load
-from .replay import differences
+from conformance.recordings import RECORDED_NAMES, Renaming, load
+from conformance.replay import differences
 
 MISSES = json.loads((Path(__file__).parent / "misses.json").read_text(encoding="utf-8"))
 OTHER_NAMES = Renaming(vmid_shift=4000, node="hypervisor-7", thin_storage="fast-thin", dir_storage="files")

@@ -86,4 +86,18 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
         time.sleep(0.02)
 
 
+def cut_off(node: Node, step: str, *words: str) -> None:
+    """Start a command and kill it, without any warning, as soon as it has begun a step."""
+    known = set(node.journals.glob("*"))
+    running = node.start(*words)
+    wait_for(lambda: any(_begun(path, step) for path in set(node.journals.glob("*")) - known), seconds=120)
+    running.kill()
+    assert running.wait() == -9, "it ended before it could be killed"
+
+
+def _begun(journal: Path, step: str) -> bool:
+    events = [json.loads(line) for line in journal.read_text().splitlines() if line.endswith("}")]
+    return any(event["event"] == "begin" and event["id"] == step for event in events)
+
+
 faults = pytest.mark.skipif("PADDOCK_FAULTS" not in os.environ, reason="a slow proof; ./test --faults runs it")

@@ -402,7 +402,7 @@ class Node(httpx.BaseTransport):
 def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
     """Answer for the machines of the node, and let Paddock's waits pass faster."""
 
-    def scan(address: str) -> str | None:
+    def scan(address: str, **_: Any) -> str | None:
         return f"ssh-ed25519 {node.machines.host_keys[int(address.rpartition('.')[2])]}"
 
     monkeypatch.setattr(reach_room, "scan_host_key", scan)

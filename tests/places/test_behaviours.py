@@ -159,7 +159,7 @@ def test_a_create_that_fails_leaves_nothing_and_one_under_way_is_awaited(node: N
     while "busy with vzcreate 100" not in str(agent.told):
         assert run.is_alive()
         time.sleep(0.002)
-    assert node.config(PET) == {"lock": "create", "unprivileged": 1}
+    assert node.config(PET) == {"lock": "create"}
     go.set()
     run.join()
     assert node.vmids == [PET, CATTLE]

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -284,7 +285,7 @@ def crash_in_a_create(node: Node, agent: Outside, nth: int) -> None:
 
 def test_what_a_crash_left_half_made_is_walked_around(node: Node) -> None:
     crash_in_a_create(node, node.agent(), nth=2)
-    assert node.config(CATTLE) == {"lock": "create", "unprivileged": 1}
+    assert node.config(CATTLE) == {"lock": "create"}
     up(node.agent())
     assert node.running == [102]
     assert node.config(102)["mp0"].startswith(STATE)
@@ -348,13 +349,13 @@ def test_a_configuration_that_somebody_changes_is_read_again(node: Node, nth: in
 
 def test_a_machine_that_another_run_has_claimed_stays_until_the_claim_ends(node: Node) -> None:
     up(node.agent())
-    claim = Claim.new("laptop/4711", datetime.now(UTC))
+    claim = Claim("laptop", datetime.now(UTC) + timedelta(minutes=1))
     notes = node.config(CATTLE)["description"]
     node.put(CATTLE, description=claim.written_into(notes))
-    with pytest.raises(Refused, match=rf"laptop/4711 is at work on container {CATTLE} \(bee\) until"):
+    with pytest.raises(Refused, match=rf"laptop is at work on container {CATTLE} \(bee\) until"):
         down(node.agent())
     assert CATTLE in node.vmids
-    over = Claim("laptop/4711", datetime.now(UTC) - timedelta(seconds=1))
+    over = Claim("laptop", datetime.now(UTC) - timedelta(seconds=1))
     node.put(CATTLE, description=over.written_into(notes))
     down(node.agent())
     expect_down(node)
@@ -379,8 +380,8 @@ def test_a_delete_under_way_keeps_others_away(node: Node, monkeypatch: pytest.Mo
 
     def other_laptop() -> None:
         with monkeypatch.context() as there:
-            there.setattr(worker, "_me", lambda: "other/1")
-            there.setattr(verbs, "local_lock", lambda name: nullcontext())
+            there.setattr(worker, "socket", SimpleNamespace(gethostname=lambda: "other"))
+            there.setattr(verbs, "working_on", nullcontext)
             try:
                 down(node.agent())
             except Refused as refused:
@@ -409,7 +410,8 @@ def test_a_second_run_on_this_machine_says_who_is_at_it(node: Node) -> None:
 
 
 def test_two_runs_from_two_machines_make_one_of_everything(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "local_lock", lambda name: nullcontext())
+    monkeypatch.setattr(verbs, "working_on", nullcontext)
+    monkeypatch.setattr(verbs, "alone_in", nullcontext)
     runs = [threading.Thread(target=up, args=(node.agent(),)) for _ in range(2)]
     for run in runs:
         run.start()

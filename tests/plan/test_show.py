@@ -16,24 +16,24 @@ PLAN = Plan(
 
 
 def test_text_is_like_a_diff() -> None:
-    assert as_text(PLAN).splitlines() == [
+    assert as_text(PLAN, {"a": 2.4, "b": 0.1}).splitlines() == [
         "hermes:",
-        "  + create it          (it is missing)",
+        "  + create it          (it is missing, about 2 s)",
         "  ~ restart the other  (it changed)",
         "  . the disk is larger than the file says",
     ]
 
 
 def test_refusals_stand_out_and_say_what_to_do() -> None:
-    text = as_text(Plan("hermes", refusals=[Refusal("the volume would shrink", "write the larger size")]))
+    text = as_text(Plan("hermes", refusals=[Refusal("the volume would shrink", "write the larger size")]), {})
     assert text.splitlines() == ["hermes:", "  ! refused: the volume would shrink", "    write the larger size"]
 
 
 def test_nothing_to_do() -> None:
-    assert as_text(Plan("hermes")) == "hermes: nothing to do"
+    assert as_text(Plan("hermes"), {}) == "hermes: nothing to do"
 
 
 def test_data_has_every_step() -> None:
-    data = as_data(PLAN)
+    data = as_data(PLAN, {"a": 2.4})
     assert [(step["id"], step["risk"]) for step in data["steps"]] == [("a", "safe"), ("b", "restarts")]
     assert data["notes"] == ["the disk is larger than the file says"]

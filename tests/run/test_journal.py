@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from xml.etree import ElementTree
 
 import pytest
 
-from paddock.run.journal import Journal, PastRun, folder, past_runs
+from paddock.run.journal import Journal, PastRun, PastStep, folder, past_runs
 from paddock.run.story import Story
+from paddock.run.timeline import svg
 from paddock.run.timings import table
+from paddock.run.usual import usual_seconds
 from paddock.secret import MASK, Secret
 
 
@@ -67,3 +71,20 @@ def test_timings_put_runs_side_by_side() -> None:
 def test_journals_are_the_persons_own() -> None:
     Journal("up")
     assert folder().stat().st_mode & 0o077 == 0
+
+
+def test_usual_durations_are_medians() -> None:
+    def run(*seconds: float) -> PastRun:
+        return PastRun("up", datetime.now(UTC), "done", tuple(PastStep("a", "x", each) for each in seconds))
+
+    assert usual_seconds([run(1.0, 9.0), run(2.0)]) == {"x": 2.0}
+
+
+def test_a_timeline_is_a_picture_of_every_step() -> None:
+    steps = (PastStep("hermes", "cattle.clone", 0.3, 0.1), PastStep("hermes", "agent.answer", 2.0, 0.5))
+    picture = svg([PastRun("up", datetime.now(UTC), "done", steps)])
+    root = ElementTree.fromstring(picture)
+    bars = [node for node in root.iter() if node.tag.endswith("rect")][1:]
+    assert len(bars) == 2
+    assert float(bars[0].attrib["x"]) < float(bars[1].attrib["x"])
+    assert float(bars[0].attrib["width"]) < float(bars[1].attrib["width"])

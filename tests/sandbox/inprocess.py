@@ -29,9 +29,7 @@ class Api:
         self._face = Face(self.world, delay_401=0)
         install(self._face, self.faults)
 
-    def ask(
-        self, method: str, path: str, token: str = "paddock@pve!deploy", **params: Json
-    ) -> httpx.Response:
+    def ask(self, method: str, path: str, token: str = "paddock@pve!deploy", /, **params: Json) -> httpx.Response:
         """The answer to a request; the reason phrase is in the header x-paddock-reason."""
         secret = self.world.access.tokens[token].secret
         headers = {"Authorization": f"PVEAPIToken={token}={secret}"}
@@ -43,17 +41,17 @@ class Api:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
         return asyncio.run(self._send(method, path, headers, content))
 
-    def data(self, method: str, path: str, **params: Json) -> Json:
+    def data(self, method: str, path: str, /, **params: Json) -> Json:
         """The data of a request that succeeds."""
         answer = self.ask(method, path, **params)
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]
 
-    def reason(self, method: str, path: str, token: str = "paddock@pve!deploy", **params: Json) -> str:
+    def reason(self, method: str, path: str, token: str = "paddock@pve!deploy", /, **params: Json) -> str:
         """The reason phrase of an answer."""
         return self.ask(method, path, token, **params).headers["x-paddock-reason"]
 
-    def task(self, method: str, path: str, **params: Json) -> Task:
+    def task(self, method: str, path: str, /, **params: Json) -> Task:
         """The ended task a request begins."""
         return self.world.tasks.wait(self.data(method, path, **params), 10)
 
@@ -72,11 +70,7 @@ class Api:
         """Put a fault in force."""
         self.faults.add(Rule.from_json({"kind": kind, "value": value, **more}))
 
-    async def _send(
-        self, method: str, path: str, headers: dict[str, str], content: bytes | None
-    ) -> httpx.Response:
+    async def _send(self, method: str, path: str, headers: dict[str, str], content: bytes | None) -> httpx.Response:
         transport = httpx.ASGITransport(app=self._face.app())
         async with httpx.AsyncClient(transport=transport) as client:
-            return await client.request(
-                method, f"https://sandbox/api2/json{path}", headers=headers, content=content
-            )
+            return await client.request(method, f"https://sandbox/api2/json{path}", headers=headers, content=content)

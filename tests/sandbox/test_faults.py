@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from inprocess import TEMPLATE, Api
 
 from paddock.sandbox.console import Console
 from paddock.sandbox.errors import SandboxError
 from paddock.sandbox.faults import Rule
 from paddock.sandbox.http import ABORT
+from sandbox.inprocess import TEMPLATE, Api
 
 
 @pytest.fixture
@@ -95,9 +95,7 @@ def test_the_console_keeps_accounts(api: Api) -> None:
     assert console.run(["pveum", "role", "add", "X", "--privs", "VM.Nonsense"]).code == 2
 
 
-@pytest.mark.parametrize(
-    "argv", [[], ["reboot"], ["pct"], ["pct", "set"], ["pct", "set", "999", "-cores", "1"]]
-)
+@pytest.mark.parametrize("argv", [[], ["reboot"], ["pct"], ["pct", "set"], ["pct", "set", "999", "-cores", "1"]])
 def test_what_the_console_cannot_do_is_said(api: Api, argv: list[str]) -> None:
     said = Console(api.world).run(argv)
     assert said.code != 0

@@ -6,10 +6,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from inprocess import TEMPLATE, Api
 
 from paddock.sandbox.runtime import Archive, GuestSpec, Unpacked
 from paddock.sandbox.tasks import Task
+from sandbox.inprocess import TEMPLATE, Api
 
 
 @pytest.fixture
@@ -85,9 +85,7 @@ def test_template_clone_and_backup(api: Api) -> None:
     assert clone["net0"] != config(api, 900)["net0"]
     assert api.task("POST", "/nodes/pve/vzdump", vmid="105", storage="local").exitstatus == "OK"
     (backup,) = api.data("GET", "/nodes/pve/storage/local/content", content="backup")
-    restored = api.task(
-        "POST", "/nodes/pve/lxc", vmid=106, ostemplate=backup["volid"], restore=1, storage="local-lvm"
-    )
+    restored = api.task("POST", "/nodes/pve/lxc", vmid=106, ostemplate=backup["volid"], restore=1, storage="local-lvm")
     assert (restored.upid.type, restored.exitstatus) == ("vzrestore", "OK")
     assert config(api, 106)["hostname"] == "c"
 
@@ -109,9 +107,7 @@ def test_two_nodes_have_storages_of_their_own(tmp_path: Path) -> None:
     api.create(100, node="pve1")
     api.create(101, node="pve2")
     assert [entry["vmid"] for entry in api.data("GET", "/nodes/pve1/lxc")] == [100]
-    assert api.reason("GET", "/nodes/pve1/lxc/101/config").startswith(
-        "Configuration file 'nodes/pve1/lxc/101"
-    )
+    assert api.reason("GET", "/nodes/pve1/lxc/101/config").startswith("Configuration file 'nodes/pve1/lxc/101")
     assert [entry["volid"] for entry in api.data("GET", "/nodes/pve2/storage/local-lvm/content")] == [
         "local-lvm:vm-101-disk-0"
     ]
@@ -120,7 +116,8 @@ def test_two_nodes_have_storages_of_their_own(tmp_path: Path) -> None:
 
 
 def test_everything_survives_a_restart(api: Api) -> None:
-    api.create(100, mp0="local-lvm:1,mp=/data", start=1)
+    api.create(100, mp0="local-lvm:1,mp=/data")
+    api.task("POST", "/nodes/pve/lxc/100/status/start")
     again = Api(api.directory)
     assert again.data("GET", "/nodes/pve/lxc/100/status/current")["status"] == "running"
     assert config(again, 100) == config(api, 100)
@@ -129,3 +126,12 @@ def test_everything_survives_a_restart(api: Api) -> None:
     assert {str(task.upid) for task in again.world.tasks.newest_first()} == {
         str(task.upid) for task in api.world.tasks.newest_first()
     }
+
+
+def test_the_clusters_list_lags_behind(api: Api) -> None:
+    api.create(100)
+    (fresh,) = api.data("GET", "/cluster/resources", type="vm")
+    assert fresh == {"id": "lxc/100", "type": "lxc", "vmid": 100, "node": "pve", "status": "unknown"}
+    api.world.statistics.gather()
+    (known,) = api.data("GET", "/cluster/resources", type="vm")
+    assert (known["status"], known["name"]) == ("stopped", "CT100")

@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,13 +87,38 @@ def test_a_cut_connection_is_cut(ready: Ready) -> None:
     trust = ssl.create_default_context(cafile=ready["ca"])
     with httpx.Client(verify=trust) as web:
         rule = {"kind": "reset", "path": "/version"}
-        web.post(
-            f"{ready['control']['url']}/faults", json=rule, headers={KEY_HEADER: ready["control"]["key"]}
-        )
+        web.post(f"{ready['control']['url']}/faults", json=rule, headers={KEY_HEADER: ready["control"]["key"]})
     with client(ready) as api:
         with pytest.raises(httpx.TransportError):
             api.get("/version")
         assert api.get("/version").status_code == 200
+
+
+def test_a_crashed_node_is_gone_for_a_while_and_boots(ready: Ready) -> None:
+    template = {"ostemplate": ready["base"], "rootfs": "local-lvm:1", "features": "nesting=1"}
+    with client(ready) as api:
+        for vmid, onboot in ((100, 1), (101, 0)):
+            api.post("/nodes/pve/lxc", data={**template, "vmid": vmid, "onboot": onboot, "start": 1})
+        _wait(lambda: _running(api) == {100, 101})
+        trust = ssl.create_default_context(cafile=ready["ca"])
+        with httpx.Client(verify=trust, headers={KEY_HEADER: ready["control"]["key"]}) as web:
+            web.post(f"{ready['control']['url']}/crash", json={"seconds": 0.5})
+        with pytest.raises(httpx.TransportError):
+            api.get("/version")
+        time.sleep(0.6)
+        _wait(lambda: _running(api) == {100})
+
+
+def _running(api: httpx.Client) -> set[int]:
+    listed = api.get("/nodes/pve/lxc").json()["data"]
+    return {entry["vmid"] for entry in listed if entry["status"] == "running"}
+
+
+def _wait(question: Callable[[], bool]) -> None:
+    until = time.monotonic() + 5
+    while not question():
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 import typer
@@ -38,8 +39,25 @@ def _options(
 
 def main() -> None:
     """Run the command line; what a person can cause ends in a sentence and an exit code, not in a traceback."""
-    from paddock.cli import ask, check, cycle, down, plan, run, sandbox, status, timings, up  # noqa: F401
+    from paddock.cli import (  # noqa: F401
+        ask,
+        check,
+        cycle,
+        doctor,
+        down,
+        enter,
+        forget,
+        plan,
+        run,
+        sandbox,
+        status,
+        template,
+        timings,
+        up,
+    )
 
+    # As an exception, so that whatever was started is ended on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         app()
     except PaddockError as error:

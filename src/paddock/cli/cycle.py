@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, File, Only
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only
 
 
 @app.command()
-def cycle(file: File = DEFAULT_FILE, only: Only = None) -> None:
+def cycle(file: File = DEFAULT_FILE, only: Only = None, jobs: Jobs = 4) -> None:
     """Recreate agents' machines; their state stays."""
     from paddock.cli.session import changing
     from paddock.run import verbs
+    from paddock.run.parallel import each
 
-    with changing("cycle", file, only) as agents:
-        for agent in agents:
-            print(verbs.cycle(agent))
+    with changing("cycle", file, only, jobs) as agents:
+        print("\n".join(each(agents, jobs, verbs.cycle)))

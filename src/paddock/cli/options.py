@@ -9,6 +9,8 @@ import typer
 
 File = Annotated[Path, typer.Option("--file", "-f", help="The file that says what you want.")]
 Only = Annotated[list[str] | None, typer.Option("--only", help="Only this agent; may be given again.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many agents at once.")]
+Agent = Annotated[str, typer.Argument(help="The agent's name in the file.")]
 Json = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 DEFAULT_FILE = Path("paddock.yaml")

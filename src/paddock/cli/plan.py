@@ -22,10 +22,16 @@ def plan(
     """Show what `up` would change, and change nothing."""
     from paddock.cli.session import looking
     from paddock.plan.show import as_data, as_text
+    from paddock.run.journal import past_runs
+    from paddock.run.usual import usual_seconds
 
     with looking(file, only) as agents:
         plans = [agent.plan_up(agent.observe()) for agent in agents]
-    print(json.dumps([as_data(each) for each in plans], indent=2) if as_json else "\n".join(map(as_text, plans)))
+    usual = usual_seconds(past_runs(20))
+    if as_json:
+        print(json.dumps([as_data(each, usual) for each in plans], indent=2))
+    else:
+        print("\n".join(as_text(each, usual) for each in plans))
     if any(each.refusals for each in plans):
         raise typer.Exit(Exit.NEEDS_PERSON)
     if exit_code and any(not each.empty for each in plans):

@@ -20,9 +20,9 @@ def looking(file: Path, only: list[str] | None) -> Iterator[list[Deployment]]:
 
 
 @contextmanager
-def changing(verb: str, file: Path, only: list[str] | None) -> Iterator[list[Deployment]]:
+def changing(verb: str, file: Path, only: list[str] | None, jobs: int = 1) -> Iterator[list[Deployment]]:
     """The agents of the file, to change; the journal tells of it."""
     loaded = load(file)
-    story = Story(Journal(verb))
+    story = Story(Journal(verb), parallel=jobs > 1 and len(only or loaded.spec.agents) > 1)
     with story.run(), deployments(loaded, only or [], story) as found:
         yield found

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, File, Only
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only
 
 
 @app.command()
-def up(file: File = DEFAULT_FILE, only: Only = None) -> None:
+def up(file: File = DEFAULT_FILE, only: Only = None, jobs: Jobs = 4) -> None:
     """Bring agents up: create what is missing, change what differs, and see that each answers."""
     from paddock.cli.session import changing
     from paddock.run import verbs
+    from paddock.run.parallel import each
 
-    with changing("up", file, only) as agents:
-        for agent in agents:
-            print(verbs.up(agent))
+    with changing("up", file, only, jobs) as agents:
+        print("\n".join(each(agents, jobs, verbs.up)))

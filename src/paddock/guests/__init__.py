@@ -25,6 +25,14 @@ class Guest(Protocol):
         """Run a program to its end, whatever its exit code."""
         ...
 
+    def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
+        """Run a program with the person's own input and output; returns its exit code."""
+        ...
+
+    def forward(self, local: int, port: int) -> int:
+        """Make a port of the machine's loopback a local one, until the person ends it."""
+        ...
+
 
 def expect(guest: Guest, what: str, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> str:
     """Run a program that must succeed and return what it printed."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paddock import process
+from paddock.errors import BadInput
 from paddock.process import Result
 
 
@@ -17,3 +18,9 @@ class LocalGuest:
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
         return process.run(argv, stdin=stdin, deadline=deadline)
+
+    def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
+        return process.attach(argv)
+
+    def forward(self, local: int, port: int) -> int:
+        raise BadInput(f"the agent is on this machine: its port is 127.0.0.1:{port} already")

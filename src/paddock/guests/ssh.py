@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -34,21 +35,37 @@ class SshGuest:
     port: int = 22
     key: Path | None = None
     host_keys: tuple[str, ...] = ()
+    jump: str | None = None
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
-        with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
-            options = [*_OPTIONS, *self._trust(Path(folder))]
-            command = [
-                "ssh",
-                *(word for option in options for word in ("-o", option)),
-                *(["-i", str(self.key), "-o", "IdentitiesOnly=yes"] if self.key else []),
-                *("-p", str(self.port), "-l", self.user, self.address, "--", shlex.join(argv)),
-            ]
-            result = process.run(command, stdin=stdin, deadline=deadline)
+        with self._ssh() as ssh:
+            result = process.run([*ssh, self.address, "--", shlex.join(argv)], stdin=stdin, deadline=deadline)
         if result.code == _SSH_FAILED:
             said = result.err.strip().splitlines()
             raise Unreachable(f"{self.name} cannot be reached over ssh at {self.address}: {said[-1] if said else '-'}")
         return result
+
+    def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
+        with self._ssh() as ssh:
+            return process.attach([*ssh, *(["-t"] if terminal else []), self.address, "--", shlex.join(argv)])
+
+    def forward(self, local: int, port: int) -> int:
+        with self._ssh() as ssh:
+            tunnel = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{local}:127.0.0.1:{port}"]
+            return process.attach([*ssh, *tunnel, self.address])
+
+    @contextmanager
+    def _ssh(self) -> Iterator[list[str]]:
+        """The command up to the address, for as long as its known_hosts is needed."""
+        with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
+            options = [*_OPTIONS, *self._trust(Path(folder))]
+            yield [
+                "ssh",
+                *(word for option in options for word in ("-o", option)),
+                *(["-i", str(self.key), "-o", "IdentitiesOnly=yes"] if self.key else []),
+                *(["-J", self.jump] if self.jump else []),
+                *("-p", str(self.port), "-l", self.user),
+            ]
 
     def _trust(self, folder: Path) -> list[str]:
         if not self.host_keys:
@@ -65,10 +82,12 @@ class SshGuest:
         ]
 
 
-def scan_host_key(address: str, port: int = 22) -> str | None:
+def scan_host_key(address: str, port: int = 22, jump: str | None = None) -> str | None:
     """Return the ed25519 host key that answers at an address, or None while nothing does."""
-    result = process.run(["ssh-keyscan", "-T", "2", "-t", "ed25519", "-p", str(port), address], deadline=10)
-    for line in result.out.splitlines():
+    scan = ["ssh-keyscan", "-T", "2", "-t", "ed25519", "-p", str(port), address]
+    # ssh-keyscan knows no jump hosts, so the one in between runs it.
+    argv = ["ssh", *(word for option in _OPTIONS for word in ("-o", option)), jump, "--", *scan] if jump else scan
+    for line in process.run(argv, deadline=20).out.splitlines():
         parts = line.split()
         if len(parts) == 3 and parts[1] == "ssh-ed25519":
             return " ".join(parts[1:])

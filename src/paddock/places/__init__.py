@@ -24,6 +24,19 @@ class TemplateWant:
 
 
 @dataclass(frozen=True)
+class TemplateInfo:
+    """A template as people see it."""
+
+    vmid: int
+    label: str
+    template: str
+    epoch: int
+    made: str
+    machines: Sequence[int]  # made from it
+    prunable: bool
+
+
+@dataclass(frozen=True)
 class MachineWant:
     """The machine and the state an agent needs, in words every place understands."""
 
@@ -41,6 +54,17 @@ class Machine:
     status: str  # running, stopped, absent
     address: str | None
     state: str  # where the state is, in the place's words
+    uptime: int = 0  # seconds
+    made_from: str = "-"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that was examined."""
+
+    subject: str
+    ok: bool
+    evidence: str
 
 
 @dataclass(frozen=True)
@@ -84,6 +108,26 @@ class Place(Protocol, Generic[Seen]):
 
     def down(self, want: MachineWant, seen: Seen) -> MachinePlan:
         """The steps to no machine, with the state kept. Pure."""
+        ...
+
+    def forget(self, want: MachineWant, seen: Seen) -> MachinePlan:
+        """The steps to no state; refused while a machine could use it. Pure."""
+        ...
+
+    def rebuild(self, want: MachineWant, seen: Seen, *, anew: bool) -> MachinePlan:
+        """The steps to the template the machine would come from, if it is missing or wanted anew. Pure."""
+        ...
+
+    def templates(self, seen: Seen) -> Sequence[TemplateInfo]:
+        """The templates that were seen."""
+        ...
+
+    def remove_template(self, info: TemplateInfo) -> None:
+        """Delete a template."""
+        ...
+
+    def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
+        """Whether the place can do what these machines need; and what a person can run about it."""
         ...
 
     def machine(self, want: MachineWant, seen: Seen) -> Machine:

@@ -30,6 +30,7 @@ class AgentSeen:
     secrets: str = ""
     state_of: str | None = None
     holder: str | None = None
+    room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -44,6 +45,7 @@ class AgentSeen:
             secrets=values.get("secrets", ""),
             state_of=values.get("state.agent"),
             holder=values.get("holder"),
+            room=_two_numbers(values.get("room", "")),
             units={name.removeprefix("unit."): value for name, value in pairs if name.startswith("unit.")},
         )
 
@@ -54,6 +56,11 @@ class AgentSeen:
     @property
     def active(self) -> bool:
         return bool(self.units) and all(state == "active" for state in self.units.values())
+
+
+def _two_numbers(text: str) -> tuple[int, int] | None:
+    words = text.split()
+    return (int(words[0]), int(words[1])) if len(words) == 2 and all(word.isdigit() for word in words) else None
 
 
 @dataclass(frozen=True)

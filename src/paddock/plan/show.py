@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from paddock.plan.step import Plan, Risk
 
-_SIGNS: Final = {Risk.SAFE: "+", Risk.RESTARTS: "~", Risk.RECREATES: "-"}
+_SIGNS: Final = {Risk.SAFE: "+", Risk.RESTARTS: "~", Risk.RECREATES: "-", Risk.PERSON: "?"}
 
 
-def as_text(plan: Plan) -> str:
-    """The plan as lines: a sign, what, and why."""
+def as_text(plan: Plan, usual: Mapping[str, float]) -> str:
+    """The plan as lines: a sign, what, why, and how long such a step usually takes."""
     if plan.empty:
         lines = [f"{plan.agent}: nothing to do"]
     else:
         lines = [f"{plan.agent}:"]
         width = max((len(step.title) for step in plan.steps), default=0)
-        lines += [f"  {_SIGNS[step.risk]} {step.title:<{width}}  ({step.reason})" for step in plan.steps]
+        for step in plan.steps:
+            takes = f", about {usual[step.id]:.0f} s" if usual.get(step.id, 0) >= 0.5 else ""
+            lines.append(f"  {_SIGNS[step.risk]} {step.title:<{width}}  ({step.reason}{takes})")
         for refusal in plan.refusals:
             lines.append(f"  ! refused: {refusal.reason}")
             if refusal.hint:
@@ -24,12 +27,19 @@ def as_text(plan: Plan) -> str:
     return "\n".join([*lines, *(f"  . {note}" for note in plan.notes)])
 
 
-def as_data(plan: Plan) -> dict[str, Any]:
+def as_data(plan: Plan, usual: Mapping[str, float]) -> dict[str, Any]:
     """The plan as JSON has it."""
     return {
         "agent": plan.agent,
         "steps": [
-            {"id": step.id, "title": step.title, "reason": step.reason, "risk": step.risk.value} for step in plan.steps
+            {
+                "id": step.id,
+                "title": step.title,
+                "reason": step.reason,
+                "risk": step.risk.value,
+                "usual_seconds": usual.get(step.id),
+            }
+            for step in plan.steps
         ],
         "refusals": [{"reason": refusal.reason, "hint": refusal.hint} for refusal in plan.refusals],
         "notes": list(plan.notes),

@@ -43,6 +43,11 @@ class CheckStateSize(Action):
 
 
 @dataclass(frozen=True)
+class DeleteState(Action):
+    """Delete the state directory of a machine that stays."""
+
+
+@dataclass(frozen=True)
 class Step:
     """One change."""
 
@@ -51,6 +56,7 @@ class Step:
     reason: str
     action: Action
     risk: Risk = Risk.SAFE
+    alone: bool = False  # makes something that another agent's run may be about to make too
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,13 +23,13 @@ from paddock.plan.agent import (
     InstallPackages,
     RemoveAgent,
 )
-from paddock.plan.step import Action, CheckStateSize, Furnish, Plan
+from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
 from paddock.recipes import recipe_for
 from paddock.recipes.workload import Paths, Probes, Verdict
 from paddock.run.ask import ask, healthy
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
-from paddock.runtimes import codetree, runtime_for
+from paddock.runtimes import codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.secret import Secret
 from paddock.spec.load import Loaded
@@ -138,14 +138,31 @@ class Deployment:
         machine = self.place.down(self.machine_want, seen.place)
         return Plan(self.name, machine.steps, machine.refusals, machine.notes)
 
+    def plan_forget(self, seen: Observation) -> Plan:
+        """What it takes to delete the agent's state; refused while anything of it is there."""
+        if seen.agent and seen.agent.installed:
+            return Plan(self.name, refusals=[Refusal(f"{self.name} is still installed", "run `paddock down` first")])
+        if self.place.keeps_machine and (seen.agent is None or seen.agent.state_of is None):
+            return Plan(self.name)
+        machine = self.place.forget(self.machine_want, seen.place)
+        return Plan(self.name, machine.steps, machine.refusals, machine.notes)
+
+    def plan_template(self, seen: Observation, *, anew: bool) -> Plan:
+        """What it takes to have the template of the agent's machine."""
+        machine = self.place.rebuild(self.machine_want, seen.place, anew=anew)
+        return Plan(self.name, machine.steps, machine.refusals, machine.notes)
+
     def plan_answer(self) -> Plan:
         """Wait for an agent that should be working."""
         return Plan(self.name, [inside.answer(self.name, "it is not healthy")])
 
     # Doing
 
-    def carry_out(self, plan: Plan, seen: Observation) -> None:
-        """Perform the steps of a plan in order; a plan with a refusal in it is not begun."""
+    def carry_out(self, plan: Plan, seen: Observation, shared_done: Callable[[], None] = lambda: None) -> None:
+        """Perform the steps of a plan in order; a plan with a refusal in it is not begun.
+
+        ``shared_done`` is called as soon as no step is left that had better be done alone in the place.
+        """
         for note in plan.notes:
             self.story.say(note)
         if plan.refusals:
@@ -153,7 +170,10 @@ class Deployment:
             reasons = "\n".join(refusal.reason for refusal in plan.refusals)
             raise Refused(f"{self.name}: {reasons}", hint="\n".join(hints) or None)
         got: dict[str, str] = {}
-        for step in plan.steps:
+        last_alone = max((at for at, step in enumerate(plan.steps) if step.alone), default=-1)
+        for at, step in enumerate(plan.steps):
+            if at > last_alone:
+                shared_done()
             with self.story.step(step.id, step.title):
                 got.update(self._perform(step.action, seen, got))
 
@@ -175,6 +195,8 @@ class Deployment:
                 self._await_answer(self.guest(seen, got))
             case CheckStateSize(size):
                 self._check_state_size(self.guest(seen, got), size)
+            case DeleteState():
+                self._delete_state(self.guest(seen, got))
             case RemoveAgent():
                 argv = self.runtime.remove(self.name)
                 expect(self.guest(seen, got), f"removing {self.name}", argv, deadline=180)
@@ -216,6 +238,10 @@ class Deployment:
                 f"the state volume was grown to {size >> 20}M, its filesystem has only {found >> 20}M",
                 hint="run on the node, with the machine stopped: e2fsck -f and resize2fs on the volume",
             )
+
+    def _delete_state(self, guest: Guest) -> None:
+        argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.name])
+        expect(guest, f"deleting the state of {self.name}", argv, deadline=300)
 
     def _probes(self, prompt: str) -> Probes:
         return self._recipe.probes(self.spec, prompt, conversation=f"paddock-{uuid.uuid4()}")

@@ -49,6 +49,7 @@ class PastStep:
     agent: str
     id: str
     seconds: float
+    begins: float = 0.0  # seconds after the run
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,20 @@ class PastRun:
         events = list(_events(path))
         if not events or events[0].get("event") != "run":
             return None
-        steps = tuple(PastStep(e["agent"], e["id"], e["seconds"]) for e in events if e["event"] == "done")
+        start = events[0]["at"]
+        steps = tuple(
+            PastStep(e["agent"], e["id"], e["seconds"], e["at"] - start - e["seconds"])
+            for e in events
+            if e["event"] == "done"
+        )
         ends = [e["outcome"] for e in events if e["event"] == "end"]
-        started = datetime.fromtimestamp(events[0]["at"], UTC)
+        started = datetime.fromtimestamp(start, UTC)
         return cls(events[0]["verb"], started, ends[-1] if ends else "cut off", steps)
+
+    @property
+    def seconds(self) -> float:
+        """From its beginning to the end of its last step."""
+        return max((step.begins + step.seconds for step in self.steps), default=0.0)
 
 
 def past_runs(limit: int) -> list[PastRun]:

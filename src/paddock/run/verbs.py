@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Final
 
 from paddock.errors import WorldChanged
 from paddock.plan.step import Plan
 from paddock.run.deployment import Deployment, Observation
-from paddock.run.lock import local_lock
+from paddock.run.lock import alone_in, working_on
 
 _ATTEMPTS: Final = 4
 
 
 def up(agent: Deployment) -> str:
     """Bring an agent up; returns what to tell about it."""
-    with local_lock(agent.name):
+    with working_on(agent.name):
         plan, seen = _converge(agent, agent.plan_up)
         if agent.runtime.foreground:
             return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
@@ -30,9 +31,22 @@ def up(agent: Deployment) -> str:
 
 def down(agent: Deployment) -> str:
     """Take an agent down; returns what to tell about it."""
-    with local_lock(agent.name):
+    with working_on(agent.name):
         plan, seen = _converge(agent, agent.plan_down)
     return f"{agent.name}: {'was down' if plan.empty else 'down'}; its state stays ({seen.machine.state})"
+
+
+def plan_forget(agent: Deployment) -> tuple[Observation, Plan]:
+    """What forgetting an agent would delete, for a person to agree to."""
+    seen = agent.observe()
+    return seen, agent.plan_forget(seen)
+
+
+def forget(agent: Deployment, plan: Plan, seen: Observation) -> str:
+    """Delete an agent's state as agreed; returns what to tell about it."""
+    with working_on(agent.name):
+        agent.carry_out(plan, seen)
+    return f"{agent.name}: {'there was nothing to forget' if plan.empty else 'forgotten'}"
 
 
 def cycle(agent: Deployment) -> str:
@@ -44,10 +58,13 @@ def cycle(agent: Deployment) -> str:
 def _converge(agent: Deployment, plan_for: Callable[[Observation], Plan]) -> tuple[Plan, Observation]:
     """Plan and carry out; where it turns out that the world is another by now, look and plan again."""
     for attempt in range(1, _ATTEMPTS + 1):
-        seen = agent.observe()
-        plan = plan_for(seen)
         try:
-            agent.carry_out(plan, seen)
+            with ExitStack() as turn:
+                # From looking until the last thing is made that another agent's run may be about to make too.
+                turn.enter_context(alone_in(agent.spec.place))
+                seen = agent.observe()
+                plan = plan_for(seen)
+                agent.carry_out(plan, seen, shared_done=turn.close)
         except WorldChanged as change:
             if attempt == _ATTEMPTS:
                 raise

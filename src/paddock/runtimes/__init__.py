@@ -9,6 +9,7 @@ from typing import Protocol
 from paddock.errors import BadInput
 from paddock.recipes.workload import Paths, Workload
 from paddock.runtimes.bundle import Bundle
+from paddock.runtimes.envfile import quote
 from paddock.spec.models import RuntimeName, UserSpec
 
 
@@ -40,6 +41,14 @@ class Runtime(Protocol):
         """The argv that takes the agent away and leaves its state."""
         ...
 
+    def enter(self, agent: str, user: UserSpec, argv: Sequence[str]) -> Sequence[str]:
+        """The argv that runs something beside the agent: as its user, with its environment, in its home."""
+        ...
+
+    def logs(self, agent: str, lines: int, *, follow: bool) -> Sequence[str]:
+        """The argv that prints what the agent has said."""
+        ...
+
 
 def runtime_for(name: RuntimeName) -> Runtime:
     """Return the runtime of that name."""
@@ -54,6 +63,13 @@ def runtime_for(name: RuntimeName) -> Runtime:
             return ForegroundProcess()
         case _:
             raise BadInput(f"runtime {name} is not carried out yet")
+
+
+def environment_of(workload: Workload) -> str:
+    """What all of an agent's processes have in their environment, as a file a shell can read."""
+    shared = [dict(process.environment) for process in workload.processes]
+    common = {name: value for name, value in shared[0].items() if all(each.get(name) == value for each in shared)}
+    return "".join(f"{name}={quote(value)}\n" for name, value in sorted(common.items()))
 
 
 def script(*parts: tuple[str, str], arguments: Sequence[str]) -> list[str]:

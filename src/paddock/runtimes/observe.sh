@@ -9,4 +9,5 @@ for tree in "$code"/*/manifest; do
 done
 [ ! -e "$root/secrets.env" ] || echo "secrets=$(sha256sum <"$root/secrets.env" | cut -d ' ' -f 1)"
 [ ! -e "$state/.paddock/identity" ] || sed 's/^/state./' "$state/.paddock/identity"
+[ ! -d "$state" ] || df -B1 --output=size,used "$state" | sed -n '2s/ *\([0-9]*\) *\([0-9]*\)/room=\1 \2/p'
 [ ! -e "$state/.paddock/holder" ] || echo "holder=$(cat "$state/.paddock/holder")"

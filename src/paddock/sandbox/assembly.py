@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from .base import ensure_base
-from .disks import every_volume
 from .errors import SandboxError
-from .fixture import Fixture, access_data, apply_access_lines, default_fixture, parse_fixture
+from .fixture import Fixture, access_data, default_fixture, parse_fixture
 from .guests import Guests
-from .lifecycle import settle_stopped
+from .lifecycle import settle_stopped, start_on_boot
 from .lxc import LxcRuntime
 from .memory import MemoryRuntime
 from .probe import unable_to_run
-from .runtime import Runtime, Volume, VolumeRef
+from .recorded import load_into_lxc, load_into_memory
+from .runtime import Runtime
+from .status import Statistics
 from .tasks import Tasks
 from .world import World
 
 _TEMPLATE_SIZE = 75_636_531
 
 
-def remembered_fixture(
-    state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...]
-) -> tuple[Fixture, bool]:
+def remembered_fixture(state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...]) -> tuple[Fixture, bool]:
     """The fixture of a state directory, and whether it is new there."""
     file = state / "cluster.json"
     if file.exists():
@@ -63,13 +61,12 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> World:
         _write(file, {**data, **access_data(world.access)})
 
     world.access_changed = remember_access
+    world.statistics = Statistics(world)
     runtime.on_stop(lambda vmid: settle_stopped(world, vmid))
     return world
 
 
-def memory_world(
-    state: Path, given: Mapping[str, Any] | None = None, nodes: tuple[str, ...] = ("pve",)
-) -> World:
+def memory_world(state: Path, given: Mapping[str, Any] | None = None, nodes: tuple[str, ...] = ("pve",)) -> World:
     """A world without machines."""
     fixture, is_new = remembered_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
@@ -81,7 +78,12 @@ def memory_world(
             for node in world.nodes:
                 runtime.add_file(node, storage, name, _TEMPLATE_SIZE)
         if fixture.state is not None:
-            load_state(world, runtime, fixture.state)
+            load_into_memory(world, runtime, fixture.state)
+    for vmid in runtime.containers.running_vmids():
+        node = world.guests.node_of(vmid) or ""
+        spec = world.spec(vmid, node, world.guests.load(vmid, node))
+        runtime.containers.mark_running(vmid, tuple(spec.mounts))
+    world.statistics.gather()
     return world
 
 
@@ -96,6 +98,7 @@ def lxc_world(
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
     runtime = LxcRuntime(state, bridges, subnet)
     world = assemble(state, fixture, runtime)
+    boots = runtime.bridge.up() and not is_new
     gateway = runtime.bridge.gateway
     world.nodes = {
         name: replace(node, address=gateway, prefix=runtime.bridge.network.prefixlen)
@@ -104,10 +107,15 @@ def lxc_world(
     if is_new:
         for volid in fixture.templates:
             _place_template(runtime, volid, world)
+        if fixture.state is not None:
+            load_into_lxc(world, runtime, fixture.state)
     for vmid in world.guests.vmids():
         node = world.guests.node_of(vmid) or ""
         runtime.containers.adopt(world.spec(vmid, node, world.guests.load(vmid, node)))
     runtime.volumes.unmount_unheld()
+    if boots:
+        start_on_boot(world)
+    world.statistics.gather()
     return world, gateway
 
 
@@ -118,36 +126,3 @@ def _place_template(runtime: LxcRuntime, volid: str, world: World) -> None:
         target = runtime.names.files(node, storage) / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(archive)
-
-
-def load_state(world: World, runtime: MemoryRuntime, state: Mapping[str, Any]) -> None:
-    """Fill a world with one recorded state: configs, volumes, what runs, pools and ACLs."""
-    node = next(iter(world.nodes))
-    for vmid, text in state.get("config", {}).items():
-        world.guests.put(int(vmid), node, text)
-    _load_volumes(world, runtime, node, state)
-    if "access" in state:
-        apply_access_lines(world.access, list(state["access"]))
-        world.access_changed()
-    for vmid in state.get("running", ()):
-        config = world.guests.load(int(vmid), node)
-        runtime.containers.mark_running(int(vmid), tuple(world.spec(int(vmid), node, config).mounts))
-    runtime.save()
-
-
-def _load_volumes(world: World, runtime: MemoryRuntime, node: str, state: Mapping[str, Any]) -> None:
-    thin = next((s.id for s in world.storages.values() if s.type == "lvmthin"), "local-lvm")
-    mounted = set()
-    for vmid in world.guests.vmids():
-        mounted.update(every_volume(world.guests.load(vmid, node).options))
-    for name, size in state.get("volumes", {}).items():
-        # Volumes that Proxmox makes for containers are numbered, and have a filesystem; a name of
-        # somebody's choice comes from the storage API, which makes none.
-        numbered = re.search(r"(^|_)(vm|base)-\d+-disk-\d+", name) is not None
-        formatted = numbered or f"{thin}:{name}" in mounted
-        runtime.volumes.put(Volume(VolumeRef(node, thin, name), int(size), 0, formatted))
-    for path in state.get("dir", ()):
-        for storage in world.storages.values():
-            image = re.match(rf"{re.escape(storage.path)}/images/(\d+/[^/]+)$", path)
-            if storage.type == "dir" and "images" in storage.content and image:
-                runtime.volumes.put(Volume(VolumeRef(node, storage.id, image[1]), 1 << 30, 0))

@@ -151,16 +151,12 @@ def _new_mounts(saved: CtConfig, recovery: Recovery) -> dict[str, str]:
                     f"restoring rootfs to {point.type} mount is only possible by specifying -rootfs manually!"
                 )
             if not recovery.is_root:
-                raise OperationError(
-                    f"restoring '{point.key}' to {point.type} mount is only possible for root"
-                )
+                raise OperationError(f"restoring '{point.key}' to {point.type} mount is only possible for root")
             mounts[point.key] = str(point)
             continue
         if point.size is None:
             raise OperationError(f"unable to detect disk size - please specify {point.key} (size)")
         mounts[point.key] = str(point.on(f"{recovery.storage}:{point.size / (1 << 30):g}", None))
     if "rootfs" not in mounts:
-        raise OperationError(
-            "rootfs configuration could not be recovered, please check and specify manually!"
-        )
+        raise OperationError("rootfs configuration could not be recovered, please check and specify manually!")
     return mounts

@@ -61,9 +61,7 @@ def update(
     return errors
 
 
-def apply_pending(
-    world: World, vmid: int, node: str, config: CtConfig, only: set[str] | None = None
-) -> dict[str, str]:
+def apply_pending(world: World, vmid: int, node: str, config: CtConfig, only: set[str] | None = None) -> dict[str, str]:
     """Let pending changes take effect on a container that does not run."""
     errors: dict[str, str] = {}
     for key in sorted(config.pending_delete):

@@ -16,9 +16,7 @@ from .probe import unable_to_run
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="paddock sandbox", description="A Proxmox VE node in a box, on this machine."
-    )
+    parser = argparse.ArgumentParser(prog="paddock sandbox", description="A Proxmox VE node in a box, on this machine.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
     def verb(name: str, words: str) -> argparse.ArgumentParser:
@@ -68,9 +66,7 @@ def _add_faults(parser: argparse.ArgumentParser) -> None:
             *("kill", "fill", "empty", "crash"),
         ),
     )
-    parser.add_argument(
-        "value", nargs="?", default="", help="status[:words], milliseconds, words, VMID, storage"
-    )
+    parser.add_argument("value", nargs="?", default="", help="status[:words], milliseconds, words, VMID, storage")
     parser.add_argument("--method", default="*")
     parser.add_argument("--path", default="*", help="pattern, for example /nodes/*/lxc")
     parser.add_argument("--count", type=int, default=1, help="how often; 0 is always")

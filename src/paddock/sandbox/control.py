@@ -15,7 +15,7 @@ from .background import KEY_HEADER
 from .console import Console
 from .errors import SandboxError
 from .faults import Faults, Rule
-from .lifecycle import begin_start
+from .lifecycle import start_on_boot
 from .world import World
 
 
@@ -74,7 +74,7 @@ class Control:
         """Let every node go down with what it was doing, and boot again after a while."""
         self._faults.down_until = asyncio.get_running_loop().time() + seconds
         await run_in_threadpool(self._fall)
-        asyncio.get_running_loop().call_later(seconds, self._boot)
+        asyncio.get_running_loop().call_later(seconds, start_on_boot, self._world)
 
     def _fall(self) -> None:
         for task in self._world.tasks.running():
@@ -82,13 +82,6 @@ class Control:
         for vmid in self._world.guests.vmids():
             if self._world.runtime.containers.running(vmid):
                 self._world.runtime.containers.stop(vmid)
-
-    def _boot(self) -> None:
-        for vmid in self._world.guests.vmids():
-            node = self._world.guests.node_of(vmid) or ""
-            config = self._world.guests.load(vmid, node)
-            if config.flag("onboot") and not config.flag("template"):
-                begin_start(self._world, vmid, node, "root@pam")
 
     def _status(self) -> dict[str, Any]:
         running = self._world.runtime.containers.running

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -68,7 +69,10 @@ def allocate(world: World, storage: Storage, ref: VolumeRef, size: int, say: Log
         size = -(-size // (4 << 20)) * (4 << 20)
     world.runtime.volumes.allocate(ref, size)
     if storage.type is StorageType.LVM_THIN:
-        say(f'  Logical volume "{ref.name}" created.')
+        say(
+            f'  Logical volume "{ref.name}" created.',
+            f"  Logical volume {storage.vgname}/{ref.name} changed.",
+        )
 
 
 def create_disks(
@@ -90,13 +94,25 @@ def create_disks(
             made.append(ref)
             world.runtime.volumes.format(ref)
             volume = world.runtime.volumes.get(ref)
-            blocks = asked[1] // 4096
-            say(f"Creating filesystem with {blocks} 4k blocks and {blocks // 4} inodes")
+            say(*_filesystem_lines(asked[1] // 4096))
             texts[point.key] = str(point.on(f"{ref.storage}:{ref.name}", volume.size if volume else None))
     except Exception:
         destroy_volumes(world, made, say)
         raise
     return texts, made
+
+
+def _filesystem_lines(blocks: int) -> list[str]:
+    """What mkfs says; ext4 keeps copies of its superblock in groups 1 and the powers of 3, 5 and 7."""
+    per_group = 32768
+    groups = -(-blocks // per_group)
+    powers = {base**exponent for base in (3, 5, 7) for exponent in range(16)}
+    backups = ", ".join(str(group * per_group) for group in sorted(powers) if group < groups)
+    return [
+        f"Creating filesystem with {blocks} 4k blocks and {blocks // 4} inodes",
+        f"Filesystem UUID: {uuid.uuid4()}",
+        *(["Superblock backups stored on blocks: ", f"\t{backups}"] if backups else []),
+    ]
 
 
 def destroy_volumes(world: World, refs: list[VolumeRef], say: Log) -> None:
@@ -116,9 +132,7 @@ def free(world: World, ref: VolumeRef, say: Log) -> None:
         world.runtime.volumes.remove(ref)
     except VolumeBusyError:
         lv = f"{storage.vgname}/{ref.name}"
-        raise OperationError(
-            f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use."
-        ) from None
+        raise OperationError(f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use.") from None
     if storage.type is StorageType.LVM_THIN:
         say(f'  Logical volume "{ref.name}" successfully removed.')
 

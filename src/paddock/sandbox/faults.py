@@ -61,9 +61,7 @@ class Rule:
         known = {"kind", "value", "method", "path", "count"}
         unknown = set(data) - known
         if unknown:
-            raise SandboxError(
-                f"A fault has no {sorted(unknown)[0]!r}.", hint=f"It has {', '.join(sorted(known))}."
-            )
+            raise SandboxError(f"A fault has no {sorted(unknown)[0]!r}.", hint=f"It has {', '.join(sorted(known))}.")
         try:
             kind = Kind(str(data["kind"]))
         except (KeyError, ValueError):

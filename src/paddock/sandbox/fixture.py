@@ -126,9 +126,7 @@ def _access(data: Mapping[str, Any]) -> Access:
         access.users[name] = User(bool(entry.get("enabled", True)), int(entry.get("expire", 0)))
     access.users.setdefault("root@pam", User())
     for name, entry in data.get("tokens", {}).items():
-        access.tokens[name] = Token(
-            entry["secret"], bool(entry.get("privsep", True)), int(entry.get("expire", 0))
-        )
+        access.tokens[name] = Token(entry["secret"], bool(entry.get("privsep", True)), int(entry.get("expire", 0)))
     access.groups = {name: set(members) for name, members in data.get("groups", {}).items()}
     for name, privileges in data.get("roles", {}).items():
         access.roles[name] = frozenset(privileges)
@@ -140,9 +138,7 @@ def _access(data: Mapping[str, Any]) -> Access:
             {member for member in members if not member.isdecimal()},
         )
     for entry in data.get("acl", ()):
-        access.acl.append(
-            AclEntry(entry["path"], entry["ugid"], entry["role"], bool(entry.get("propagate", 1)))
-        )
+        access.acl.append(AclEntry(entry["path"], entry["ugid"], entry["role"], bool(entry.get("propagate", 1))))
     return access
 
 
@@ -186,15 +182,10 @@ def access_data(access: Access) -> dict[str, Any]:
     return {
         "users": {name: {"enabled": u.enabled, "expire": u.expire} for name, u in access.users.items()},
         "tokens": {
-            name: {"secret": t.secret, "privsep": t.privsep, "expire": t.expire}
-            for name, t in access.tokens.items()
+            name: {"secret": t.secret, "privsep": t.privsep, "expire": t.expire} for name, t in access.tokens.items()
         },
         "groups": {name: sorted(members) for name, members in access.groups.items()},
-        "roles": {
-            name: sorted(privileges)
-            for name, privileges in access.roles.items()
-            if name not in BUILT_IN_ROLES
-        },
+        "roles": {name: sorted(privileges) for name, privileges in access.roles.items() if name not in BUILT_IN_ROLES},
         "pools": {
             name: {
                 "comment": pool.comment,
@@ -202,8 +193,5 @@ def access_data(access: Access) -> dict[str, Any]:
             }
             for name, pool in access.pools.items()
         },
-        "acl": [
-            {"path": e.path, "ugid": e.ugid, "role": e.role, "propagate": int(e.propagate)}
-            for e in access.acl
-        ],
+        "acl": [{"path": e.path, "ugid": e.ugid, "role": e.role, "propagate": int(e.propagate)} for e in access.acl],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
@@ -17,13 +18,15 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from . import endpoints
-from .errors import ApiError, CredentialsError, NoSuchMethodError, ParameterError
+from .errors import ApiError, CredentialsError, NoSuchMethodError, OperationError, ParameterError
 from .routes import METHODS, Reply, Table, api
 from .world import World
 
 _REASON: Final = b"x-paddock-reason"
 # A response with this header is not sent: its connection is cut instead.
 ABORT: Final = "x-paddock-abort"
+# What a mistake of the sandbox's own looks like from outside; its story goes to stderr.
+INTERNAL: Final = "internal error"
 _BODY_LIMIT: Final = 512 * 1024
 PREFIXES: Final = ("/api2/json", "/api2/extjs")
 
@@ -135,9 +138,13 @@ class Face:
             data = await run_in_threadpool(self.table.perform, self.world, user, request.method, path, params)
         except ApiError as error:
             return error_answer(error)
+        except Exception:  # noqa: BLE001 - a client must never be answered in Python
+            traceback.print_exc()
+            return error_answer(OperationError(INTERNAL))
         if isinstance(data, Reply):
             body = {"data": data.data}
-            if data.total is not None:
+            # Perl takes a total of zero for none.
+            if data.total:
                 body["total"] = data.total
             return answer(200, "OK", body)
         return answer(200, "OK", {"data": data})

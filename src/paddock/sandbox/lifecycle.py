@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .access import ROOT
 from .change import apply_pending, normalised
 from .config import CtConfig, Options
 from .disks import create_disks, destroy_volumes, every_volume, free, free_if_owned
@@ -40,11 +41,9 @@ class CreateOrder:
 
 
 def initial_config(order: CreateOrder) -> CtConfig:
-    """The config that is there, locked, while the work goes on."""
-    options: Options = {"lock": "create"}
-    if order.unprivileged:
-        options["unprivileged"] = 1
-    return CtConfig(options=options)
+    """The config that is there while the work goes on: a lock, and what was there before."""
+    options: Options = dict(order.replaces.options) if order.replaces is not None else {}
+    return CtConfig(options={**options, "lock": "create"})
 
 
 def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create") -> None:
@@ -59,7 +58,8 @@ def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create"
             free_all(world, vmid, node, order.replaces, task)
         _require_volumes(world, node, config)
         _require_archive(order, task)
-        task.say(f"extracting archive '{order.archive.path or order.archive.volid}'")
+        store, _, name = order.archive.volid.partition(":")
+        task.say(f"extracting archive '{world.storage(store).device(name)}'")
         spec = world.spec(vmid, node, config)
         unpacked = _populate(world, order, config, task)
         config.options.setdefault("arch", unpacked.arch)
@@ -69,7 +69,7 @@ def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create"
         config.options.setdefault("memory", 512)
         config.options.setdefault("swap", 512)
         if verb == "create":
-            world.runtime.containers.prepare(spec, order.password, order.ssh_keys)
+            world.runtime.containers.prepare(spec, order.password, order.ssh_keys, task.say)
             warn_about_nesting(config, unpacked, task)
         world.guests.save(vmid, node, config)
     except (ApiError, AbortedError) as error:
@@ -150,6 +150,15 @@ def begin_start(world: World, vmid: int, node: str, user: str) -> str:
             start(world, vmid, node, config)
 
     return world.start_task(node, "vzstart", str(vmid), user, work)
+
+
+def start_on_boot(world: World) -> None:
+    """Start, each in a task, the containers that a booting node starts."""
+    for vmid in world.guests.vmids():
+        node = world.guests.node_of(vmid) or ""
+        config = world.guests.load(vmid, node)
+        if config.flag("onboot") and not config.flag("template"):
+            begin_start(world, vmid, node, ROOT)
 
 
 def start(world: World, vmid: int, node: str, config: CtConfig) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -100,8 +102,7 @@ class MemoryRuntime:
             return
         data = {
             "volumes": [
-                [v.ref.node, v.ref.storage, v.ref.name, v.size, v.ctime, v.formatted]
-                for v in self.volumes.everything()
+                [v.ref.node, v.ref.storage, v.ref.name, v.size, v.ctime, v.formatted] for v in self.volumes.everything()
             ],
             "running": self.containers.running_vmids(),
             "files": [[*key, files] for key, files in self._files.items()],
@@ -189,9 +190,7 @@ class MemoryVolumes:
 class MemoryContainers:
     """Containers that are states."""
 
-    def __init__(
-        self, volumes: MemoryVolumes, stopped: Callable[[int], None], changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, volumes: MemoryVolumes, stopped: Callable[[int], None], changed: Callable[[], None]) -> None:
         self._volumes = volumes
         self._stopped = stopped
         self._changed = changed
@@ -223,10 +222,15 @@ class MemoryContainers:
                 volume = self._volumes.get(mount.source)
                 if volume is not None and not volume.formatted:
                     raise NotMountableError(mount.key)
+        task.say("Total bytes read: 237824000 (227MiB, 200MiB/s)")
         return Unpacked(systemd=252)
 
-    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None) -> None:
-        """Nothing: there are no files."""
+    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
+        """Say fingerprints of keys that are not there."""
+        for kind in ("ed25519", "rsa", "ecdsa"):
+            fingerprint = base64.b64encode(secrets.token_bytes(32)).decode().rstrip("=")
+            say(f"Creating SSH host key 'ssh_host_{kind}_key' - this may take some time ...")
+            say(f"done: SHA256:{fingerprint} root@localhost")
 
     def settle_clone(self, spec: GuestSpec) -> Unpacked:
         """The same system as its source's."""

@@ -55,9 +55,7 @@ class MountPoint:
     @property
     def backed_up(self) -> bool:
         """Whether a backup includes it."""
-        return self.key == "rootfs" or (
-            self.type is MountType.VOLUME and self.attributes.get("backup") == "1"
-        )
+        return self.key == "rootfs" or (self.type is MountType.VOLUME and self.attributes.get("backup") == "1")
 
     def on(self, volume: str, size: int | None) -> MountPoint:
         """The same mount point on another volume, with that volume's size."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _VM_CONFIG: Final = frozenset(
-    f"VM.Config.{part}"
-    for part in ("CDROM", "CPU", "Cloudinit", "Disk", "HWType", "Memory", "Network", "Options")
+    f"VM.Config.{part}" for part in ("CDROM", "CPU", "Cloudinit", "Disk", "HWType", "Memory", "Network", "Options")
 )
 _GUEST_AGENT: Final = frozenset(
     f"VM.GuestAgent.{part}" for part in ("Audit", "FileRead", "FileSystemMgmt", "FileWrite", "Unrestricted")
@@ -55,9 +54,7 @@ _ROOT: Final = frozenset(
         "Sys.PowerMgmt",
     }
 )
-_PVE_ADMIN: Final = (
-    _VM_ADMIN | _DATASTORE_ADMIN | _SDN_ADMIN | _MAPPING_ADMIN | _POOL_ADMIN | _USER_ADMIN | _SYS_ADMIN
-)
+_PVE_ADMIN: Final = _VM_ADMIN | _DATASTORE_ADMIN | _SDN_ADMIN | _MAPPING_ADMIN | _POOL_ADMIN | _USER_ADMIN | _SYS_ADMIN
 
 ALL: Final[frozenset[str]] = _PVE_ADMIN | _ROOT
 

@@ -104,9 +104,7 @@ def _require_mount(call: Call, vmid: int, key: str, value: str) -> None:
         check_volume_access(call, vmid, point.volume, "rootdir")
 
 
-def _require_features(
-    call: Call, vmid: int, pool: str | None, old: Any, value: str | None, unprivileged: bool
-) -> None:
+def _require_features(call: Call, vmid: int, pool: str | None, old: Any, value: str | None, unprivileged: bool) -> None:
     if not unprivileged:
         raise PrivilegeError("changing feature flags for privileged container is only allowed for root@pam")
     before = parse_property_string(str(old or ""), FEATURES)

@@ -171,9 +171,7 @@ class Table:
         method, from_path = found
         for key, value in from_path.items():
             if key in params and str(params[key]) != value:
-                raise ParameterError(
-                    {key: "duplicate parameter (already defined in URI) with conflicting values!"}
-                )
+                raise ParameterError({key: "duplicate parameter (already defined in URI) with conflicting values!"})
         if not method.for_tokens and "!" in user:
             raise PrivilegeError(f"URI '{path}' not available with API token, need proper ticket.\n")
         call = Call(world, user, {**params, **from_path})

@@ -152,8 +152,8 @@ class Containers(Protocol):
         """Unpack a template archive over a container's mounts."""
         ...
 
-    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None) -> None:
-        """Give a freshly unpacked container its own keys, name and accounts."""
+    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
+        """Give a freshly unpacked container its own host keys (saying their fingerprints), name, accounts."""
         ...
 
     def settle_clone(self, spec: GuestSpec) -> Unpacked:

@@ -183,6 +183,4 @@ def print_property_string(parts: Mapping[str, str], properties: Properties) -> s
     ordered = [default_key] if default_key in parts else []
     ordered += sorted(key for key in parts if not properties[key].optional and key != default_key)
     ordered += sorted(key for key in parts if properties[key].optional and key != default_key)
-    return ",".join(
-        parts[key] if key == default_key else f"{key}={parts[key]}" for key in ordered if key is not None
-    )
+    return ",".join(parts[key] if key == default_key else f"{key}={parts[key]}" for key in ordered if key is not None)

@@ -35,9 +35,7 @@ def serve_foreground(
 ) -> None:
     """Serve a sandbox until it is asked to end."""
     if is_alive(state / "server.pid"):
-        raise SandboxError(
-            f"A sandbox already runs on {state}.", hint="Choose another directory with --state."
-        )
+        raise SandboxError(f"A sandbox already runs on {state}.", hint="Choose another directory with --state.")
     given = read_fixture(fixture) if fixture is not None else None
     listener = bind(port)
     gateway: str | None

@@ -18,8 +18,10 @@ from .http import Face, ReasonProtocol
 
 def bind(port: int, host: str = "127.0.0.1") -> socket.socket:
     """A listening socket, or one sentence about who has the port."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # Head and body of an answer are two writes: the second must not wait for the client's delayed ACK.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         listener.bind((host, port))
     except OSError as error:
@@ -30,9 +32,7 @@ def bind(port: int, host: str = "127.0.0.1") -> socket.socket:
     return listener
 
 
-def serve(
-    face: Face, certificates: Certificates, listener: socket.socket, announce: Callable[[], None]
-) -> None:
+def serve(face: Face, certificates: Certificates, listener: socket.socket, announce: Callable[[], None]) -> None:
     """Answer requests until a signal asks to end; announce it once requests are answered."""
     config = uvicorn.Config(
         face.app(),

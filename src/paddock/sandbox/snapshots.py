@@ -27,11 +27,7 @@ def _volumes(world: World, node: str, section: Options) -> list[VolumeRef]:
 
 
 def _copied(section: Options) -> Options:
-    return {
-        key: value
-        for key, value in section.items()
-        if key not in _NOT_COPIED and not key.startswith("unused")
-    }
+    return {key: value for key, value in section.items() if key not in _NOT_COPIED and not key.startswith("unused")}
 
 
 def _snapshot_of(ref: VolumeRef, name: str) -> VolumeRef:
@@ -53,8 +49,7 @@ def take(world: World, vmid: int, node: str, name: str, description: str) -> Non
         if world.runtime.volumes.get(_snapshot_of(ref, name)) is not None:
             lv = _snapshot_of(ref, name).name
             raise OperationError(
-                f"lvcreate snapshot 'pve/{lv}' error:   Logical Volume \"{lv}\" already exists"
-                ' in volume group "pve"'
+                f'lvcreate snapshot \'pve/{lv}\' error:   Logical Volume "{lv}" already exists in volume group "pve"'
             )
     config.options["lock"] = "snapshot"
     world.guests.save(vmid, node, config)
@@ -129,11 +124,7 @@ def roll_back(world: World, vmid: int, node: str, name: str, *, start_after: boo
     world.guests.save(vmid, node, config)
     for ref in _volumes(world, node, section):
         _roll_back_volume(world, ref, name)
-    kept = {
-        key: value
-        for key, value in config.options.items()
-        if key.startswith("unused") or key == "description"
-    }
+    kept = {key: value for key, value in config.options.items() if key.startswith("unused") or key == "description"}
     before = config.options
     config.options = {**kept, **_copied(section), "parent": name}
     wanted = {point.volume for point in mount_points(config.options)}
@@ -156,7 +147,5 @@ def _roll_back_volume(world: World, ref: VolumeRef, name: str) -> None:
     except VolumeBusyError:
         storage = world.storage(ref.storage)
         lv = f"{storage.vgname}/{ref.name}"
-        raise OperationError(
-            f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use."
-        ) from None
+        raise OperationError(f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use.") from None
     world.runtime.volumes.copy(snapshot, ref)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 from .config import CtConfig
@@ -52,20 +54,44 @@ def guest_status(world: World, vmid: int, node: str) -> dict[str, Any]:
     return entry
 
 
-def guest_resource(world: World, vmid: int) -> dict[str, Any]:
-    """The figures of a container, in the form of the cluster's list."""
-    node = world.guests.node_of(vmid) or ""
-    status = guest_status(world, vmid, node)
+class Statistics:
+    """The figures of the cluster's list: gathered every few seconds, so that they lag behind.
+
+    A container that came since the last round is of unknown status and has no name, as on Proxmox.
+    """
+
+    def __init__(self, world: World, interval: float = 10.0) -> None:
+        self._world = world
+        self._interval = interval
+        self._gathered: dict[int, dict[str, Any]] = {}
+        self._when = 0.0
+        self._lock = threading.Lock()
+
+    def gather(self) -> None:
+        """Look at every container now."""
+        with self._lock:
+            self._when = time.monotonic()
+            self._gathered = {vmid: _resource(self._world, vmid) for vmid in self._world.guests.vmids()}
+
+    def of(self, vmid: int) -> dict[str, Any]:
+        """A container as the last round saw it."""
+        if time.monotonic() - self._when >= self._interval:
+            self.gather()
+        known = self._gathered.get(vmid)
+        entry = {"id": f"lxc/{vmid}", "type": "lxc", "vmid": vmid, "node": self._world.guests.node_of(vmid)}
+        entry |= known if known is not None else {"status": "unknown"}
+        pool = self._world.access.pool_of(vmid)
+        return {**entry, "pool": pool} if pool is not None else entry
+
+
+def _resource(world: World, vmid: int) -> dict[str, Any]:
+    status = guest_status(world, vmid, world.guests.node_of(vmid) or "")
     kept = (
         *("status", "name", "uptime", "cpu", "mem", "maxmem", "disk", "maxdisk"),
         *("diskread", "diskwrite", "netin", "netout"),
     )
     entry = {key: status[key] for key in kept}
     entry |= {
-        "id": f"lxc/{vmid}",
-        "type": "lxc",
-        "vmid": vmid,
-        "node": node,
         "template": status.get("template", 0),
         "maxcpu": status["cpus"],
         "memhost": 0,
@@ -73,9 +99,6 @@ def guest_resource(world: World, vmid: int) -> dict[str, Any]:
     for key in ("tags", "lock"):
         if key in status:
             entry[key] = status[key]
-    pool = world.access.pool_of(vmid)
-    if pool is not None:
-        entry["pool"] = pool
     return entry
 
 

@@ -35,8 +35,7 @@ class Upid:
 
     def __str__(self) -> str:
         return (
-            f"UPID:{self.node}:{self.pid:08X}:{self.pstart:08X}:{self.starttime:08X}:"
-            f"{self.type}:{self.id}:{self.user}:"
+            f"UPID:{self.node}:{self.pid:08X}:{self.pstart:08X}:{self.starttime:08X}:{self.type}:{self.id}:{self.user}:"
         )
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from .access import Access
 from .config import CtConfig
@@ -36,6 +37,18 @@ class Release:
     repoid: str = "14a22df3"
 
 
+class Figures(Protocol):
+    """What the cluster's list says of containers."""
+
+    def of(self, vmid: int) -> dict[str, Any]:
+        """One container, as it was last seen."""
+        ...
+
+    def gather(self) -> None:
+        """Look at every container now."""
+        ...
+
+
 @dataclass
 class World:
     """Everything the API answers from."""
@@ -48,6 +61,7 @@ class World:
     runtime: Runtime
     release: Release = field(default_factory=Release)
     fingerprint: str = ""
+    statistics: Figures = field(init=False)
     # Storages on which nothing more can be allocated.
     full: set[str] = field(default_factory=set)
     # Called whenever users, tokens, pools or ACLs changed, so that they can be written down.
@@ -89,9 +103,7 @@ class World:
         """The snapshots LVM-thin keeps of a volume."""
         start = snapshot_name(ref.name, "")
         return [
-            volume.ref
-            for volume in self.runtime.volumes.on(ref.node, ref.storage)
-            if volume.ref.name.startswith(start)
+            volume.ref for volume in self.runtime.volumes.on(ref.node, ref.storage) if volume.ref.name.startswith(start)
         ]
 
     def spec(self, vmid: int, node: str, config: CtConfig) -> GuestSpec:
@@ -118,9 +130,7 @@ class World:
     def capacity(self, storage: Storage) -> tuple[int, int]:
         """Total and used bytes of a storage, as pretended."""
         total = 340 << 30 if storage.type is StorageType.LVM_THIN else 252 << 30
-        used = sum(
-            volume.size // 10 for node in self.nodes for volume in self.runtime.volumes.on(node, storage.id)
-        )
+        used = sum(volume.size // 10 for node in self.nodes for volume in self.runtime.volumes.on(node, storage.id))
         return total, total if storage.id in self.full else min(used, total)
 
     def require_space(self, storage: Storage, name: str) -> None:

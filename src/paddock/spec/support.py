@@ -14,11 +14,8 @@ Location = tuple[str, ...]
 # Keys of places and agents, with dots; a key stands for all below it. A room that learns one takes it out here.
 NOT_YET: Final = frozenset(
     {
-        "proxmox.base.url",
-        "proxmox.ssh.jump",
         "proxmox.ssh.root",
         "proxmox.ssh.people",
-        "host.jump",
         "host.scope",
         "machine.node",
         "machine.features",
@@ -32,7 +29,6 @@ NOT_YET: Final = frozenset(
         "working_directory",
         "environment_files",
         "documents",
-        "service",
         "expose",
         "verify.timeout",
         "package",

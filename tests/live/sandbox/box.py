@@ -33,9 +33,7 @@ class Box:
     def call(self, verb: str, path: str, **params: Json) -> Json:
         """The data of a call that succeeds."""
         in_query = verb in ("GET", "DELETE")
-        answer = self.client.request(
-            verb, path, params=params if in_query else None, data=None if in_query else params
-        )
+        answer = self.client.request(verb, path, params=params if in_query else None, data=None if in_query else params)
         assert answer.status_code == 200, (verb, path, answer.status_code, answer.reason_phrase)
         return answer.json()["data"]
 
@@ -70,6 +68,13 @@ class Box:
             **more,
         }
         return self.task("POST", "/nodes/pve/lxc", **params)
+
+    def root(self, *argv: str) -> str:
+        """What a command at the node's console prints."""
+        command = [sys.executable, "-m", "paddock.sandbox", "root", "--state", str(self.state), "--", *argv]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done
+        return done.stdout
 
     def address(self, vmid: int) -> str:
         """A container's IPv4 address, once it has one."""
@@ -112,11 +117,11 @@ def wait_for(question: Callable[[], Json], seconds: float) -> Json:
     raise TimeoutError(question)
 
 
-def serve(state: Path) -> tuple[subprocess.Popen[str], dict[str, Json]]:
+def serve(state: Path, *options: str) -> tuple[subprocess.Popen[str], dict[str, Json]]:
     """Start a server on a state directory and return it with its ready line."""
     argv = [
         *(sys.executable, "-m", "paddock.sandbox", "serve", "--runtime", "lxc", "--state", str(state)),
-        *("--port", "0", "--delay-401", "0"),
+        *("--port", "0", "--delay-401", "0", *options),
     ]
     server = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
@@ -131,13 +136,13 @@ def clean(state: Path) -> None:
 
 
 @contextlib.contextmanager
-def running_box(directory: Path) -> Iterator[Box]:
+def running_box(directory: Path, *options: str) -> Iterator[Box]:
     """A sandbox for as long as the block lasts."""
     state, key = directory / "box", directory / "key"
     if not key.exists():
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     try:
-        server, ready = serve(state)
+        server, ready = serve(state, *options)
         name, secret = next(iter(ready["tokens"].items()))
         client = httpx.Client(
             base_url=f"{ready['url']}/api2/json",
@@ -157,9 +162,7 @@ def host_things() -> dict[str, set[str]]:
     """What a sandbox could leave on the host: mounts, loop devices, links, cgroups, rules, processes."""
     run = subprocess.run
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    loops = run(
-        ["losetup", "--list", "--noheadings", "--output", "BACK-FILE"], capture_output=True, text=True
-    )
+    loops = run(["losetup", "--list", "--noheadings", "--output", "BACK-FILE"], capture_output=True, text=True)
     rules = "".join(
         run(["iptables", "-w", "-t", table, "-S"], capture_output=True, text=True, check=True).stdout
         for table in ("nat", "filter")
@@ -190,7 +193,6 @@ def left_behind(before: dict[str, set[str]], state: Path) -> dict[str, set[str]]
     now = host_things()
     marks = (str(state), Names(state).mark)
     extra = {
-        kind: {thing for thing in now[kind] - before[kind] if any(mark in thing for mark in marks)}
-        for kind in now
+        kind: {thing for thing in now[kind] - before[kind] if any(mark in thing for mark in marks)} for kind in now
     }
     return {kind: things for kind, things in extra.items() if things}

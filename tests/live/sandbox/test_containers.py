@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from box import Box, host_things, left_behind, running_box, serve, wait_for
 
+from live.sandbox.box import Box, host_things, left_behind, running_box, serve, wait_for
 from paddock.sandbox import unable_to_run
 
 pytestmark = [
@@ -124,6 +126,23 @@ def test_a_snapshot_brings_back_what_was_and_a_backup_too(box: Box) -> None:
     remove(box, 401)
 
 
+def test_root_at_the_console_mounts_what_no_token_can(box: Box) -> None:
+    assert box.create(600) == "OK"
+    box.root("mkdir", "-p", "/srv/shared")
+    box.root("chown", "110000:110000", "/srv/shared")
+    box.root("pct", "set", "600", "-mp0", "/srv/shared,mp=/shared")
+    box.root("pct", "start", "600")
+    assert box.root("pct", "exec", "600", "--", "stat", "-c", "%u:%g", "/shared") == "10000:10000\n"
+    assert box.ssh(600, "touch /shared/x; ls /shared") == "x\n"
+    assert box.root("ls", "/srv/shared") == "x\n"
+    (box.state / "greeting").write_text("hello\n", encoding="utf-8")
+    box.root("pct", "push", "600", str(box.state / "greeting"), "/etc/greeting", "--perms", "0600")
+    assert box.root("pct", "exec", "600", "--", "stat", "-c", "%a %u", "/etc/greeting") == "600 0\n"
+    assert box.root("pct", "exec", "600", "--", "cat", "/etc/greeting") == "hello\n"
+    box.root("pct", "stop", "600")
+    box.root("pct", "destroy", "600")
+
+
 def test_twenty_cycles_leave_nothing(box: Box) -> None:
     before = host_things()
     for number in range(20):
@@ -149,3 +168,35 @@ def test_containers_survive_their_server_and_clean_removes_all(tmp_path: Path) -
         server.kill()
         server.wait(10)
     assert left_behind(before, box.state) == {}
+
+
+def test_a_server_killed_while_it_creates_leaves_a_lock_that_the_console_removes(tmp_path: Path) -> None:
+    before = host_things()
+    with running_box(tmp_path) as box:
+        params = {"ostemplate": box.ready["base"], "rootfs": "local-lvm:2", "features": "nesting=1"}
+        upid = box.call("POST", "/nodes/pve/lxc", vmid=100, **params)
+        time.sleep(0.4)
+        box.server.kill()
+        box.server.wait(10)
+        box.server, ready = serve(box.state)
+        box.client.base_url = f"{ready['url']}/api2/json"
+        assert box.call("GET", "/nodes/pve/lxc/100/config")["lock"] == "create"
+        assert box.ended(upid)["exitstatus"] == "unexpected status"
+        assert box.client.delete("/nodes/pve/lxc/100").reason_phrase == "CT is locked (create)"
+        box.root("pct", "unlock", "100")
+        assert box.task("DELETE", "/nodes/pve/lxc/100", **{"destroy-unreferenced-disks": 1}) == "OK"
+        assert box.create(100) == "OK"
+    assert left_behind(before, box.state) == {}
+
+
+def test_a_recorded_state_becomes_real(tmp_path: Path) -> None:
+    recordings = Path(__file__).parents[2] / "data" / "recordings"
+    fixture = json.loads((recordings / "fixture.json").read_text(encoding="utf-8"))
+    states = json.loads((recordings / "states.json").read_text(encoding="utf-8"))
+    case = next(state for state in states.values() if state["running"] == ["105"] and "999" in state["config"])
+    (tmp_path / "fixture.json").write_text(json.dumps({**fixture, "state": case}), encoding="utf-8")
+    with running_box(tmp_path, "--fixture", str(tmp_path / "fixture.json")) as box:
+        listed = {entry["vmid"]: entry["status"] for entry in box.call("GET", "/nodes/pve/lxc")}
+        assert listed[105] == "running"
+        assert listed[999] == "stopped"
+        assert "/home/hermes" in box.root("pct", "exec", "105", "--", "cat", "/proc/mounts")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
-from paddock.guests import Guest
+from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
-from paddock.places import Got, Machine, MachinePlan, MachineWant
-from paddock.plan.step import Action
+from paddock.places import Finding, Got, Machine, MachinePlan, MachineWant, TemplateInfo
+from paddock.plan.step import Action, DeleteState, Risk, Step
 from paddock.spec.models import HostSpec
+
+_LOOK: Final = ("sh", "-c", "id -u; cat /proc/1/comm")
 
 
 class HostPlace:
@@ -38,6 +42,25 @@ class HostPlace:
     def down(self, want: MachineWant, seen: None) -> MachinePlan:
         return MachinePlan()
 
+    def forget(self, want: MachineWant, seen: None) -> MachinePlan:
+        title = f"delete {want.state_path} on {self._name}"
+        return MachinePlan([Step("state.delete", title, "it is to be forgotten", DeleteState(), Risk.RECREATES)])
+
+    def rebuild(self, want: MachineWant, seen: None, *, anew: bool) -> MachinePlan:
+        return MachinePlan()
+
+    def templates(self, seen: None) -> Sequence[TemplateInfo]:
+        return ()
+
+    def remove_template(self, info: TemplateInfo) -> None:
+        raise AssertionError(f"a host has no templates, and not {info}")
+
+    def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
+        who, init = expect(self.guest(wants[0], None, {}), "looking at the machine", _LOOK).split()
+        root = Finding("account", who == "0", "root" if who == "0" else f"uid {who}: installing a service takes root")
+        systemd = Finding("systemd", init == "systemd", f"process 1 is {init}")
+        return [Finding("reached", True, self._spec.address or "this machine"), root, systemd], []
+
     def machine(self, want: MachineWant, seen: None) -> Machine:
         return Machine(
             name=self._name,
@@ -54,4 +77,4 @@ class HostPlace:
         if spec.address is None:
             return LocalGuest()
         keys = (spec.host_key,) if spec.host_key else ()
-        return SshGuest(self._name, spec.address, spec.user, spec.port, self._key, keys)
+        return SshGuest(self._name, spec.address, spec.user, spec.port, self._key, keys, spec.jump)

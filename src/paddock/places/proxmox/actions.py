@@ -19,6 +19,14 @@ Params = Mapping[str, str | int]
 
 
 @dataclass(frozen=True)
+class DownloadBase(Action):
+    """Let the node fetch the archive that machines are made from, and check it."""
+
+    storage: str
+    params: Params
+
+
+@dataclass(frozen=True)
 class CreatePet(Action):
     """Create the protected container that owns the state volume; finds the volume's name."""
 
@@ -42,6 +50,22 @@ class GrowVolume(Action):
     vmid: int
     key: str
     size: str
+
+
+@dataclass(frozen=True)
+class DeleteVolume(Action):
+    """Free a pet's volume, and what is on it."""
+
+    vmid: int
+    key: str
+    volume: str
+
+
+@dataclass(frozen=True)
+class DestroyPet(Action):
+    """Delete a pet that has no volume any more."""
+
+    vmid: int
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,13 @@ def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
     return herd[0] if herd else None
 
 
+def check_gone(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """Refuse while the agent has a machine."""
+    cattle = find_cattle(want, seen)
+    if cattle is not None:
+        raise Refuse(f"{cattle.name} is still there", "run `paddock down` first")
+
+
 def check_number(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen) -> None:
     """Refuse a number that is someone else's, or not this machine's."""
     asked = want.spec.machine.vmid
@@ -123,7 +130,8 @@ def create_steps(
         **settings(node, want, vmid),
     }
     title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
-    yield Step("cattle.create", title, "there is no machine", CreateCattle(vmid, params, volume, want.state_path))
+    action = CreateCattle(vmid, params, volume, want.state_path)
+    yield Step("cattle.create", title, "there is no machine", action, alone=True)
     yield _start(vmid, "it is new")
     yield _reach(vmid, "it is new")
 
@@ -141,7 +149,7 @@ def clone_steps(
     number = template.vmid if template else TEMPLATE
     action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
     source = f"template {template.vmid}" if template else "the new template"
-    yield Step("cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action)
+    yield Step("cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action, alone=True)
     yield _start(vmid, "it is new")
     root = template.mount("rootfs") if template else None
     size = root.size if root and root.size else DISK
@@ -151,9 +159,9 @@ def clone_steps(
 
 
 def change_steps(
-    node: ProxmoxSpec, want: MachineWant, cattle: Container, volume: str | Ref, *, stopped: bool
+    node: ProxmoxSpec, want: MachineWant, cattle: Container, volume: str | Ref, *, running: bool
 ) -> Iterator[Step]:
-    """The steps from the machine there is to the one the file asks for; ``stopped`` when a step before stops it."""
+    """The steps from the machine there is to the one the file asks for, without making it anew."""
     asked = settings(node, want, cattle.vmid)
     asked["tags"] = ";".join(sorted({*str(asked["tags"]).split(";"), *_tags(cattle)}))  # people's own stay
     if "features" in asked and "features" in cattle.config:
@@ -167,7 +175,7 @@ def change_steps(
         yield Step("cattle.change", title, "the file says so", Configure(cattle.vmid, other))
     yield from _attach_steps(want, cattle, volume)
     waits = sorted((other.keys() & _AFTER_RESTART) | (cattle.pending & _AFTER_RESTART))
-    if cattle.running and waits and not stopped:
+    if running and waits:
         title = f"restart machine {cattle.vmid}"
         reason = f"{', '.join(waits)} takes effect with a restart"
         yield Step("cattle.restart", title, reason, Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)

@@ -1,4 +1,4 @@
-"""A claim: a line in a container's notes by which one run tells others that it is about to delete it."""
+"""A claim: a line in a container's notes by which a run tells those on other machines to keep away."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
 _LINE: Final = re.compile(r"^paddock-claim: (\S+) until (\S+)$\n?", re.MULTILINE)
-_LASTS: Final = timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Who is at it, and until when others should keep away. It expires, because its holder may die."""
+    """Which machine is at it, and until when others should keep away. It expires, because its holder may die.
 
-    who: str
+    Runs on one machine keep out of each other's way by the kernel's locks, which know who has died.
+    """
+
+    host: str
     until: datetime
 
     @classmethod
-    def new(cls, who: str, now: datetime) -> Self:
-        return cls(who, (now + _LASTS).replace(microsecond=0))
+    def new(cls, host: str, now: datetime, lasts: timedelta) -> Self:
+        return cls(host, (now + lasts).replace(microsecond=0))
 
     @classmethod
     def from_notes(cls, notes: str) -> Self | None:
+        """Return the claim in a container's notes, if there is one that can be read."""
         match = _LINE.search(notes)
         if match is None:
             return None
@@ -35,8 +38,13 @@ class Claim:
 
     def written_into(self, notes: str) -> str:
         """Return the notes with this claim and no other."""
-        return f"{_LINE.sub('', notes).strip()}\npaddock-claim: {self.who} until {self.until.isoformat()}"
+        return f"{without_claim(notes)}\npaddock-claim: {self.host} until {self.until.isoformat()}"
 
-    def bars(self, who: str, now: datetime) -> bool:
-        """Whether it keeps someone else away at that moment."""
-        return self.who != who and now < self.until
+    def bars(self, host: str, now: datetime) -> bool:
+        """Whether it keeps that machine away at that moment."""
+        return self.host != host and now < self.until
+
+
+def without_claim(notes: str) -> str:
+    """Return the notes without any claim."""
+    return _LINE.sub("", notes).strip()

@@ -7,11 +7,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from paddock.places import MachineWant
-from paddock.places.proxmox.actions import STATE_VOLUME, AddVolume, Configure, CreatePet, GrowVolume
+from paddock.places.proxmox.actions import (
+    STATE_VOLUME,
+    AddVolume,
+    Configure,
+    CreatePet,
+    DeleteVolume,
+    DestroyPet,
+    GrowVolume,
+)
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
-from paddock.plan.step import Ref, Step
+from paddock.plan.step import Ref, Risk, Step
 
 _FIRST_KEY: Final = "mp0"
 
@@ -119,11 +127,11 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: st
             _FIRST_KEY: value,
         }
         title = f"create pet {vmid} with a state volume of {size}"
-        yield Step("pet.create", title, "the agent has no state yet", CreatePet(vmid, params))
+        yield Step("pet.create", title, "the agent has no state yet", CreatePet(vmid, params), alone=True)
     elif pet.state is None:
         key = _free_key(pet.container)
         title = f"give pet {pet.vmid} a state volume of {size}"
-        yield Step("pet.volume", title, f"it has none for {want.agent}", AddVolume(pet.vmid, key, value))
+        yield Step("pet.volume", title, f"it has none for {want.agent}", AddVolume(pet.vmid, key, value), alone=True)
     elif not pet.container.flag("protection"):
         action = Configure(pet.vmid, {"protection": 1})
         yield Step("pet.protect", f"protect pet {pet.vmid}", "its protection is off", action)
@@ -140,6 +148,23 @@ def grow_step(want: MachineWant, pet: Pet | None) -> Step | None:
         "the file says so",
         GrowVolume(pet.vmid, pet.state.key, str(size)),
     )
+
+
+def forget_steps(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> Iterator[Step]:
+    """The steps to no state; refused while any other container names the volume."""
+    if pet.state is None:
+        return
+    users = [c.name for c in seen.users_of(pet.state.volume) if c.vmid != pet.vmid]
+    if users:
+        raise Refuse(f"{', '.join(users)} still names the state volume {pet.state.volume}", "run `paddock down` first")
+    if pet.container.running:
+        raise Refuse(f"{pet.container.name} runs", "stop it first")
+    action = DeleteVolume(pet.vmid, pet.state.key, pet.state.volume)
+    title = f"delete the volume {pet.state.volume} and all that {want.agent} has learned"
+    yield Step("state.delete", title, "it is to be forgotten", action, Risk.RECREATES)
+    if all(mount.key in ("rootfs", pet.state.key) for mount in pet.container.mounts):
+        title = f"destroy pet {pet.vmid}"
+        yield Step("pet.destroy", title, "it has nothing left to keep", DestroyPet(pet.vmid), Risk.RECREATES)
 
 
 def _free_key(container: Container) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from paddock.errors import BadInput
 from paddock.guests import Guest
-from paddock.places import Got, Machine, MachinePlan, MachineWant, TemplateWant
-from paddock.places.proxmox import observe, tls
+from paddock.places import Finding, Got, Machine, MachinePlan, MachineWant, TemplateInfo, TemplateWant
+from paddock.places.proxmox import access, observe, tls
+from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.pet import path_in_pet
+from paddock.places.proxmox.pet import find_pet, path_in_pet
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.reach import Reacher
 from paddock.places.proxmox.seen import ProxmoxSeen
@@ -31,10 +32,12 @@ class ProxmoxPlace:
         key = folder / spec.ssh.key.expanduser()
         ca = folder / spec.ca.expanduser() if spec.ca else None
         self._planner = NodePlanner(spec, _public_key(key))
-        self._client = Client(spec.url, spec.node, spec.token.read(folder), tls.context(spec.url, ca, spec.fingerprint))
-        self._reacher = Reacher(self._client, key)
+        token = spec.token.read(folder)
+        self._token_id = token.reveal().partition("=")[0]  # the name of a token is no secret
+        self._spec = spec
+        self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
+        self._reacher = Reacher(self._client, key, spec.ssh.jump)
         self._worker = Worker(self._client, self._reacher, story)
-        self._storage = spec.storage
         self._story = story
 
     def close(self) -> None:
@@ -44,13 +47,45 @@ class ProxmoxPlace:
         return self._planner.template(label, contents)
 
     def observe(self) -> ProxmoxSeen:
-        return observe.observe(self._client, self._storage, self._story)
+        return observe.observe(self._client, self._spec, self._story)
 
     def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         return self._planner.up(want, seen)
 
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         return self._planner.down(want, seen)
+
+    def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        return self._planner.forget(want, seen)
+
+    def rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
+        return self._planner.rebuild(want, seen, anew=anew)
+
+    def templates(self, seen: ProxmoxSeen) -> Sequence[TemplateInfo]:
+        return templates.listed(seen)
+
+    def remove_template(self, info: TemplateInfo) -> None:
+        self._worker.destroy(info.vmid)
+
+    def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
+        version = self._client.get("/version")["version"]
+        seen = self.observe()
+        pets = [pet.vmid for want in wants if (pet := find_pet(want, seen))]
+        pets += [want.spec.state.pet.vmid for want in wants if want.spec.state.pet.vmid]
+        storages = [s for want in wants for s in (want.spec.machine.storage, want.spec.state.storage) if s]
+        bridges = [want.spec.machine.net.bridge for want in wants if want.spec.machine.net.bridge]
+        wanted = access.grants(self._spec, pets, storages, bridges)
+        paths = dict.fromkeys(grant.path for grant in wanted)
+        held = {path: self._client.get("/access/permissions", {"path": path}).get(path, {}) for path in paths}
+        lacks = list(access.missing(wanted, held))
+        findings = [Finding("reached", True, f"{self._spec.url} runs Proxmox VE {version}")]
+        for grant in wanted:
+            without = [privilege for other, privilege in lacks if other == grant]
+            evidence = f"lacks {', '.join(without)}" if without else "all there"
+            findings.append(Finding(f"{grant.work} on {grant.path}", not without, evidence))
+        works = dict.fromkeys(grant.work for grant, _ in lacks)
+        remedies = [line for work in works for line in (f"# {work}", *access.commands(work, wanted, self._token_id))]
+        return findings, ["as root on the node:", *remedies] if remedies else []
 
     def machine(self, want: MachineWant, seen: ProxmoxSeen) -> Machine:
         path = path_in_pet(want.agent)
@@ -59,7 +94,8 @@ class ProxmoxPlace:
         cattle = next(iter(seen.cattle_of(want.agent)), None)
         if cattle is None:
             return Machine(want.agent, "absent", None, state)
-        return Machine(str(cattle.vmid), cattle.status, cattle.address, state)
+        made_from = cattle.mark.made_from if cattle.mark and cattle.mark.made_from else "-"
+        return Machine(str(cattle.vmid), cattle.status, cattle.address, state, cattle.uptime, made_from)
 
     def guest(self, want: MachineWant, seen: ProxmoxSeen, got: Got) -> Guest | None:
         cattle = next(iter(seen.cattle_of(want.agent)), None)

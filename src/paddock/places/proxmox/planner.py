@@ -11,6 +11,7 @@ from paddock.places import MachinePlan, MachineWant, TemplateWant
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
+from paddock.places.proxmox.actions import DownloadBase
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
@@ -53,7 +54,9 @@ class NodePlanner:
         self._check_room(want, pet, cattle is None, seen)
         ids = _free_ids(want, seen)
         number = pet.vmid if pet else want.spec.state.pet.vmid or next(ids)
+        download = self._download() if seen.base_missing and (pet is None or cattle is None) else []
         steps, volume = pets.pet_steps(want, pet, number, base=self.node.base.volid, storage=self.node.storage)
+        steps = [*download, *steps]
         machines.check_single_writer(volume, pet, cattle, seen)
         grow = pets.grow_step(want, pet)
         made_from = self.made_from(want, seen)
@@ -65,13 +68,28 @@ class NodePlanner:
                 steps.append(machines.stop_step(cattle, "the state grows only while nothing has it mounted"))
             steps += [grow] if grow else []
             stopped = grow is not None and cattle.running
-            steps += machines.change_steps(self.node, want, cattle, volume, stopped=stopped)
+            running = cattle.running and not stopped
+            steps += machines.change_steps(self.node, want, cattle, volume, running=running)
             steps += machines.power_steps(want, cattle, templates.origin(cattle, seen), stopped=stopped)
         if grow:
             title = f"see that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
         notes = list(machines.drift(want, cattle, made_from)) if cattle else []
         return MachinePlan(steps, notes=notes, furnished=_furnished(want, cattle))
+
+    def _download(self) -> list[Step]:
+        base = self.node.base
+        algorithm = "sha512" if base.sha512 else "sha256"
+        params: dict[str, str | int] = {
+            "content": "vztmpl",
+            "filename": base.volid.rpartition("/")[2],
+            "url": str(base.url),
+            "checksum": base.sha512 or base.sha256 or "",
+            "checksum-algorithm": algorithm,
+        }
+        title = f"download {params['filename']} to {base.storage}"
+        action = DownloadBase(base.storage, params)
+        return [Step("base.download", title, "the node does not have it", action, alone=True)]
 
     def made_from(self, want: MachineWant, seen: ProxmoxSeen) -> str:
         """What a machine made today would carry in its mark."""
@@ -118,6 +136,29 @@ class NodePlanner:
             return MachinePlan(list(machines.down_steps(_owner(want, seen), cattle)))
         except Refuse as refuse:
             return MachinePlan(refusals=[refuse.refusal])
+
+    def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        """The steps to no state."""
+        try:
+            machines.check_gone(want, seen)
+            pet = _owner(want, seen)
+            return MachinePlan(list(pets.forget_steps(want, pet, seen)) if pet else ())
+        except Refuse as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+
+    def rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
+        """The steps to the template, if it is missing or wanted anew."""
+        try:
+            return self._rebuild(want, seen, anew=anew)
+        except Refuse as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+
+    def _rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
+        newest = templates.newest(want.template, seen) if want.template else None
+        if want.template is None or (newest and not anew):
+            return MachinePlan()
+        epoch = (newest.mark.epoch or 0) + 1 if newest and newest.mark else 1
+        return MachinePlan(self.build(want, seen, next(_free_ids(want, seen)), epoch=epoch))
 
     def _check_room(self, want: MachineWant, pet: pets.Pet | None, new: bool, seen: ProxmoxSeen) -> None:
         memory, disk, state = want.spec.machine.memory, want.spec.machine.disk, want.spec.state.size

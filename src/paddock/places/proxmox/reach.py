@@ -22,13 +22,15 @@ _REACH_SECONDS: Final = 120
 class Reacher:
     """Finds a running container's address, waits for its ssh, and knows which host key to expect."""
 
-    def __init__(self, client: Client, key: Path) -> None:
+    def __init__(self, client: Client, key: Path, jump: str | None) -> None:
         self._client = client
         self._key = key
+        self._jump = jump
 
     def guest(self, name: str, address: str, keys: Sequence[str]) -> SshGuest:
         """The channel to a machine that must answer with one of the keys."""
-        return SshGuest(name, address, key=self._key, host_keys=tuple(f"ssh-ed25519 {key}" for key in keys))
+        trusted = tuple(f"ssh-ed25519 {key}" for key in keys)
+        return SshGuest(name, address, key=self._key, host_keys=trusted, jump=self._jump)
 
     def reach(self, vmid: int, keys: Sequence[str], record: Callable[[str], None], *, clone: bool) -> Got:
         """Return address and host key of a machine that answers; ``record`` puts keys into its notes."""
@@ -53,7 +55,7 @@ class Reacher:
         pause = 0.05
         while True:
             address = observe.address(self._client, vmid)
-            answered = scan_host_key(address) if address else None
+            answered = scan_host_key(address, jump=self._jump) if address else None
             if address and answered:
                 return address, answered.split()[1]
             if time.monotonic() > end:

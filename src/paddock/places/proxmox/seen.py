@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.spec.sizes import Size
 
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _VOLUME_KEY: Final = re.compile(r"rootfs|mp\d+|unused\d+")
 _OWNER: Final = re.compile(r"[^:]+:(?:.*/)?(?:vm|base|subvol|basevol)-(\d+)-")
 
@@ -121,6 +123,9 @@ class ProxmoxSeen:
     containers: Mapping[int, Container]
     taken: frozenset[int]  # every vmid of the cluster, containers of other nodes and virtual machines too
     room: Room = Room()
+    base_missing: bool = False  # the archive machines are made from is to be downloaded first
+    host: str = ""  # who looked
+    now: datetime = _LONG_AGO  # and when
 
     def with_role(self, role: Role) -> list[Container]:
         """The containers that carry a mark of that role."""
@@ -140,12 +145,3 @@ class ProxmoxSeen:
         if container and container.lock == "create":
             return f"if a crash of the node left it half made, run there: pct unlock {vmid} && pct destroy {vmid}"
         return "choose another number, or leave it out"
-
-    def clones_of(self, template: Container) -> list[Container]:
-        """Every container whose root disk is a linked clone of the template's."""
-        part = f"base-{template.vmid}-disk-"
-        return [
-            c
-            for c in self.containers.values()
-            if (root := c.mount("rootfs")) and f":{part}" in root.volume and c is not template
-        ]

@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final
 
-from paddock.places import TemplateWant
+from paddock.places import TemplateInfo, TemplateWant
 from paddock.places.proxmox.actions import CreateBuilder, Destroy, Reach, Seal, Shutdown, Start
+from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.mark import Mark, Role
+from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
 from paddock.plan.step import Furnish, Risk, Step
 from paddock.spec.sizes import Size
@@ -46,6 +48,12 @@ def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step
     for left in seen.containers.values():
         unfinished = left.has(Role.BUILDER) or (left.has(Role.TEMPLATE) and not left.is_template)
         if unfinished and left.mark and left.mark.template == template.id:
+            claim = Claim.from_notes(left.notes)
+            if claim and claim.bars(seen.host, seen.now):
+                raise Refuse(
+                    f"{claim.host} is building template {template.id} in {left.name}",
+                    f"wait for it; from {claim.until:%H:%M} UTC on it counts as cut off",
+                )
             if left.running:
                 yield Step("template.clear", f"stop builder {left.vmid}", "it was cut off", Shutdown(left.vmid, 5))
             title = f"destroy builder {left.vmid}"
@@ -78,6 +86,24 @@ def _build(
     yield Step(
         "template.seal", f"turn builder {vmid} into template {template.id}", "machines are cloned from it", Seal(vmid)
     )
+
+
+def listed(seen: ProxmoxSeen) -> list[TemplateInfo]:
+    """Return all templates, oldest first, with the machines made from them."""
+    may_go = {template.vmid for template in prunable(seen)}
+    return [
+        TemplateInfo(
+            vmid=template.vmid,
+            label=template.mark.label or "-",
+            template=template.mark.template or "-",
+            epoch=template.mark.epoch or 0,
+            made=template.mark.made or "-",
+            machines=[c.vmid for c in seen.with_role(Role.CATTLE) if origin(c, seen) is template],
+            prunable=template.vmid in may_go,
+        )
+        for template in sorted(_of(seen), key=_made)
+        if template.mark
+    ]
 
 
 def prunable(seen: ProxmoxSeen) -> list[Container]:

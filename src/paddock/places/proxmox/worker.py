@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from paddock import __version__
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
 from paddock.places.proxmox.actions import (
@@ -24,8 +23,11 @@ from paddock.places.proxmox.actions import (
     CreateBuilder,
     CreateCattle,
     CreatePet,
+    DeleteVolume,
     Destroy,
+    DestroyPet,
     Detach,
+    DownloadBase,
     GrowDisk,
     GrowVolume,
     Reach,
@@ -34,7 +36,7 @@ from paddock.places.proxmox.actions import (
     Shutdown,
     Start,
 )
-from paddock.places.proxmox.claim import Claim
+from paddock.places.proxmox.claim import Claim, without_claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import NotRunning, Running
 from paddock.places.proxmox.mark import Mark, Role
@@ -42,6 +44,8 @@ from paddock.places.proxmox.reach import Reacher
 from paddock.places.proxmox.seen import Container
 from paddock.plan.step import Action, Ref
 
+_DELETING: Final = timedelta(minutes=5)
+_BUILDING: Final = timedelta(minutes=30)
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
 
 
@@ -53,12 +57,12 @@ class Worker:
         self._reacher = reacher
         self._story = story
         self._path = f"/nodes/{client.node}/lxc"
-        # Proxmox locks a template while it is cloned; a second clone would fail, not wait.
-        self._cloning = threading.Lock()
 
     def perform(self, action: Action, got: Got) -> Got:
         """Carry out one action and return what later steps may refer to."""
         match action:
+            case DownloadBase(storage, params):
+                self._task("POST", f"/nodes/{self._client.node}/storage/{storage}/download-url", params)
             case CreatePet(vmid, params):
                 self._create(vmid, params)
                 return {STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)}
@@ -73,7 +77,8 @@ class Worker:
             case CloneCattle():
                 self._clone(action, got)
             case CreateBuilder(vmid, params):
-                self._create(vmid, params)
+                claimed = _claim(_BUILDING).written_into(str(params["description"]))
+                self._create(vmid, {**params, "description": claimed})
             case Configure(vmid, params):
                 self._put(self.read(vmid), params)
             case GrowDisk(vmid, size):
@@ -90,6 +95,10 @@ class Worker:
                 self._detach(vmid)
             case Destroy(vmid):
                 self.destroy(vmid)
+            case DeleteVolume(vmid, key, volume):
+                self._delete_volume(vmid, key, volume)
+            case DestroyPet(vmid):
+                self._destroy_pet(vmid)
             case Seal(vmid):
                 return self._seal(vmid, got)
             case _:
@@ -106,7 +115,7 @@ class Worker:
             self._story(warning)
 
     def _create(self, vmid: int, params: Mapping[str, str | int]) -> None:
-        self._task("POST", self._path, {"vmid": vmid, **params})
+        self._task("POST", self._path, {"vmid": vmid, **params, "description": _signed(str(params["description"]))})
 
     def _put(self, read: Container, params: Mapping[str, str | int]) -> None:
         """Change a configuration, unless someone else did since it was read."""
@@ -129,13 +138,12 @@ class Worker:
 
     def _clone(self, action: CloneCattle, got: Got) -> None:
         template = self.read(int(_resolve(action.template, got)))
-        notes = str(action.clone["description"])
+        notes = _signed(str(action.clone["description"]))
         mark = Mark.from_notes(notes)
         if template.mark is None or template.mark.role is not Role.TEMPLATE or mark is None:
             raise Refused(f"{template.name} is not a template of Paddock")
         marked = {"description": replace(mark, host_key=template.mark.host_key).written_into(notes)}
-        with self._cloning:
-            self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
+        self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
         volume = _resolve(action.volume, got)
         self._put(self.read(action.vmid), {**action.params, MOUNT_KEY: f"{volume},mp={action.mount}"})
         self._expect_mount(action.vmid, volume, action.mount)
@@ -190,13 +198,35 @@ class Worker:
         more = [mount.key for mount in container.mounts if mount.key != "rootfs"]
         if more:
             raise Refused(f"{container.name} still names volumes: {', '.join(more)}")
-        now = datetime.now(UTC)
         other = Claim.from_notes(container.notes)
-        if other and other.bars(_me(), now):
-            raise Refused(f"{other.who} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
-        if not container.is_template:
-            # Whoever else read the same configuration now has a stale digest, or reads who is at it.
-            self._put(container, {"description": Claim.new(_me(), now).written_into(container.notes)})
+        if other and other.bars(socket.gethostname(), datetime.now(UTC)):
+            raise Refused(f"{other.host} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
+        # Whoever else read the same configuration now has a stale digest, or reads who is at it.
+        self._put(container, {"description": _claim(_DELETING).written_into(container.notes)})
+        self._task("DELETE", f"{self._path}/{vmid}")
+
+    def _delete_volume(self, vmid: int, key: str, volume: str) -> None:
+        """Free a volume: out of the configuration first, then from the unused entry that this leaves."""
+        pet = self.read(vmid)
+        mount = pet.mount(key)
+        if not pet.has(Role.PET) or mount is None or mount.volume != volume or mount.owner != vmid:
+            raise Refused(f"{pet.name} does not have {volume} at {key} as it did")
+        self._put(pet, {"protection": 0})
+        try:
+            self._put(self.read(vmid), {"delete": key})
+            loose = next(
+                (m.key for m in self.read(vmid).mounts if m.key.startswith("unused") and m.volume == volume), None
+            )
+            if loose:
+                self._put(self.read(vmid), {"delete": loose})
+        finally:
+            self._put(self.read(vmid), {"protection": 1})
+
+    def _destroy_pet(self, vmid: int) -> None:
+        pet = self.read(vmid)
+        if not pet.has(Role.PET) or any(mount.key != "rootfs" for mount in pet.mounts):
+            raise Refused(f"{pet.name} is not an empty pet")
+        self._put(pet, {"protection": 0})
         self._task("DELETE", f"{self._path}/{vmid}")
 
     def _seal(self, vmid: int, got: Got) -> Got:
@@ -206,7 +236,7 @@ class Worker:
             raise Refused(f"{container.name} is not a builder of Paddock")
         made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         marked = replace(container.mark, role=Role.TEMPLATE, host_key=got[HOST_KEY.name], made=made)
-        self._put(container, {"description": marked.written_into(container.notes)})
+        self._put(container, {"description": without_claim(marked.written_into(container.notes))})
         self._client.send("POST", f"{self._path}/{vmid}/template")
         self._await_template(vmid)
         return {TEMPLATE.name: str(vmid)}
@@ -224,5 +254,11 @@ def _resolve(value: str | int | Ref, got: Got) -> str:
     return got[value.name] if isinstance(value, Ref) else str(value)
 
 
-def _me() -> str:
-    return f"{socket.gethostname()}/{os.getpid()}"
+def _signed(notes: str) -> str:
+    """The notes with our version in their mark."""
+    mark = Mark.from_notes(notes)
+    return replace(mark, by=__version__).written_into(notes) if mark else notes
+
+
+def _claim(lasts: timedelta) -> Claim:
+    return Claim.new(socket.gethostname(), datetime.now(UTC), lasts)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import script
+from paddock.runtimes import environment_of, script
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.spec.models import UserSpec
@@ -41,6 +41,7 @@ class ForegroundProcess:
             "DIRECTORIES": " ".join(workload.directories),
         }
         texts = {
+            "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
             PROCESSES: json.dumps([asdict(process) for process in workload.processes], indent=2) + "\n",
             **{file.path: file.content for file in workload.files},
@@ -59,6 +60,15 @@ class ForegroundProcess:
     def remove(self, agent: str) -> Sequence[str]:
         paths = self.paths(agent)
         return script((_HERE, "remove.sh"), arguments=[_root(paths), paths.code, paths.state])
+
+    def enter(self, agent: str, user: UserSpec, argv: Sequence[str]) -> Sequence[str]:
+        paths = self.paths(agent)
+        inner = [*argv]
+        return script((_SHARED, "enter.sh"), arguments=[_root(paths), paths.home, *inner])
+
+    def logs(self, agent: str, lines: int, *, follow: bool) -> Sequence[str]:
+        follows = ["--follow"] if follow else []
+        return ["tail", "--lines", str(lines), *follows, f"{_root(self.paths(agent))}/log"]
 
 
 def _root(paths: Paths) -> str:

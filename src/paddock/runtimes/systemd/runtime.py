@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import script
+from paddock.runtimes import environment_of, script
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.spec.models import UserSpec
@@ -59,6 +59,7 @@ class Systemd:
         lease = _unit_name(agent, "lease")
         units = [_unit_name(agent, process.name) for process in workload.processes]
         texts = {
+            "environment": environment_of(workload),
             "bundle.env": _environment(agent, paths, workload, lease, units, mounted=mounted),
             "sysusers.conf": f'u {user.name} {user.uid} "Paddock agent {agent}" {paths.home} /bin/bash\n',
             "tmpfiles.conf": _tmpfiles(paths, user, workload),
@@ -85,6 +86,15 @@ class Systemd:
     def remove(self, agent: str) -> Sequence[str]:
         paths = self.paths(agent)
         return script((_HERE, "remove.sh"), arguments=[_root(paths), paths.code, agent])
+
+    def enter(self, agent: str, user: UserSpec, argv: Sequence[str]) -> Sequence[str]:
+        paths = self.paths(agent)
+        inner = ["setpriv", "--reuid", user.name, "--regid", user.name, "--init-groups", "--no-new-privs", *argv]
+        return script((_SHARED, "enter.sh"), arguments=[_root(paths), paths.home, *inner])
+
+    def logs(self, agent: str, lines: int, *, follow: bool) -> Sequence[str]:
+        follows = ["--follow"] if follow else []
+        return ["journalctl", "--no-pager", "--unit", f"paddock-{agent}-*", "--lines", str(lines), *follows]
 
 
 def _root(paths: Paths) -> str:
@@ -166,8 +176,8 @@ WorkingDirectory={process.directory}
 {environment}EnvironmentFile={root}/secrets.env
 EnvironmentFile={root}/generated.env
 ExecStart={command}
-Restart=always
-RestartSec=5
+Restart={process.restart}
+RestartSec={process.restart_seconds:g}
 SuccessExitStatus={" ".join(map(str, process.clean_exits))}
 RestartPreventExitStatus={" ".join(map(str, process.fatal_exits))}
 KillMode=mixed

@@ -10,7 +10,6 @@ from ..access import Token
 from ..errors import OperationError, ParameterError, PrivilegeError
 from ..routes import Call, anybody, api
 from ..schema import Prop
-from ..status import guest_resource
 
 
 @api.method(
@@ -156,7 +155,7 @@ def pools(call: Call) -> list[dict[str, Any]]:
     members = []
     for vmid in sorted(pool.vmids):
         if call.world.guests.exists(vmid) and call.text("type") in (None, "lxc"):
-            entry = guest_resource(call.world, vmid)
+            entry = call.world.statistics.of(vmid)
             entry.pop("pool", None)
             members.append(entry)
     return [{"poolid": wanted, "comment": pool.comment, "members": members}]
@@ -201,9 +200,7 @@ def change_pool(call: Call) -> None:
                 raise OperationError(f"VM {vmid} is already a pool member")
             if current is not None:
                 if not call.flag("allow-move"):
-                    raise OperationError(
-                        f"VM {vmid} belongs already to pool '{current}' and 'allow-move' is not set"
-                    )
+                    raise OperationError(f"VM {vmid} belongs already to pool '{current}' and 'allow-move' is not set")
                 access.pools[current].vmids.discard(vmid)
             pool.vmids.add(vmid)
     for storage in formats.split_list(call.text("storage") or ""):

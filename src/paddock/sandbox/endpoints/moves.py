@@ -71,9 +71,7 @@ def _reassign(call: Call, target: int) -> str:
                 world.guests.save(target, node, target_config)
             else:
                 text = str(MountPoint(target_key, renamed.volume, renamed.path, renamed.attributes))
-                errors = update(
-                    world, target, node, target_config, changes={target_key: text}, delete=[], revert=[]
-                )
+                errors = update(world, target, node, target_config, changes={target_key: text}, delete=[], revert=[])
                 for error in errors.values():
                     task.warn(error.rstrip("\n"))
             task.say(f"target container '{target}' updated with '{target_key}'")
@@ -130,9 +128,7 @@ def _checked(call: Call, target: int, key: str, target_key: str) -> tuple[CtConf
     if point.type is not MountType.VOLUME:
         raise OperationError("Cannot move a bindmount or device mount to another container")
     if world.runtime.containers.running(vmid) and not key.startswith("unused"):
-        raise OperationError(
-            "Cannot move in-use volume while the source CT is running - detach or shutdown first"
-        )
+        raise OperationError("Cannot move in-use volume while the source CT is running - detach or shutdown first")
     return source, target_config, point
 
 
@@ -150,9 +146,7 @@ def _move_to_storage(call: Call, storage_id: str) -> str:
         if world.runtime.containers.running(vmid):
             raise OperationError("cannot move volumes of a running container")
         if key.startswith("unused"):
-            raise OperationError(
-                f"cannot move volume '{key}', only configured volumes can be moved to another storage"
-            )
+            raise OperationError(f"cannot move volume '{key}', only configured volumes can be moved to another storage")
         point = parse(key, config.text(key) or "")
         if delete and _in_snapshots(config, point.volume):
             raise OperationError("you can't move a volume with snapshots and delete the source")

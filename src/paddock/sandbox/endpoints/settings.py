@@ -113,9 +113,7 @@ def change(call: Call) -> None:
 def _require_known(asked: dict[str, Any], parameter: str, keys: list[str]) -> None:
     for key in keys:
         if key in asked:
-            raise ParameterError(
-                {parameter: f"you can't use '-{key}' and -{parameter} {key}' at the same time"}
-            )
+            raise ParameterError({parameter: f"you can't use '-{key}' and -{parameter} {key}' at the same time"})
         if key not in SETTABLE:
             raise ParameterError({parameter: f"unknown option '{key}'"})
 

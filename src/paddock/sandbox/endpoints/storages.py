@@ -174,8 +174,7 @@ def create_volume(call: Call) -> str:
     if storage.type is StorageType.LVM_THIN:
         if call.text("format") not in (None, "raw"):
             raise OperationError(
-                f"unsupported format '{call.text('format')}'"
-                " at /usr/share/perl5/PVE/Storage/LvmThinPlugin.pm line 102."
+                f"unsupported format '{call.text('format')}' at /usr/share/perl5/PVE/Storage/LvmThinPlugin.pm line 102."
             )
         if not name.startswith(f"vm-{vmid}-"):
             raise OperationError(f"illegal name '{name}' - should be 'vm-{vmid}-*'")
@@ -183,8 +182,7 @@ def create_volume(call: Call) -> str:
         if world.runtime.volumes.get(ref) is not None:
             lv = f"{storage.vgname}/{name}"
             raise OperationError(
-                f"lvcreate '{lv}' error:   Logical Volume \"{name}\" already exists"
-                f' in volume group "{storage.vgname}"'
+                f'lvcreate \'{lv}\' error:   Logical Volume "{name}" already exists in volume group "{storage.vgname}"'
             )
     else:
         suffix = name.rsplit(".", 1)[-1] if "." in name else ""

@@ -9,7 +9,6 @@ from .. import formats
 from ..errors import OperationError, ParameterError
 from ..routes import Call, anybody, api, having
 from ..schema import Prop
-from ..status import guest_resource
 from ..storage import Storage
 from ..world import Node
 
@@ -33,9 +32,7 @@ def node_version(call: Call) -> dict[str, str]:
     return _version(call)
 
 
-@api.method(
-    "GET", "/cluster/nextid", anybody, {"vmid": Prop(type="integer", format=formats.vmid, optional=True)}
-)
+@api.method("GET", "/cluster/nextid", anybody, {"vmid": Prop(type="integer", format=formats.vmid, optional=True)})
 def next_id(call: Call) -> str:
     """A free VMID, as text; nothing reserves it."""
     wanted = call.text("vmid")
@@ -62,7 +59,7 @@ def resources(call: Call) -> list[dict[str, Any]]:
     if wanted in (None, "vm"):
         for vmid in call.world.guests.vmids():
             if call.allows(f"/vms/{vmid}", "VM.Audit"):
-                found.append(guest_resource(call.world, vmid))
+                found.append(call.world.statistics.of(vmid))
     if wanted in (None, "node"):
         found += [_node_resource(call, node) for node in call.world.nodes.values()]
     if wanted in (None, "storage"):

@@ -30,15 +30,17 @@ class Bridge:
         """The bridge's own address."""
         return str(self.network[1])
 
-    def up(self) -> None:
-        """Make the bridge, its DHCP server and its way out, as far as they are not there."""
+    def up(self) -> bool:
+        """Make the bridge, its DHCP server and its way out; return whether the bridge was not there."""
         name = self.names.bridge
-        if not Path(f"/sys/class/net/{name}").exists():
+        is_new = not Path(f"/sys/class/net/{name}").exists()
+        if is_new:
             run("ip", "link", "add", name, "type", "bridge")
             run("ip", "addr", "add", f"{self.gateway}/{self.network.prefixlen}", "dev", name)
             run("ip", "link", "set", name, "up")
         self._forward()
         self._serve_addresses()
+        return is_new
 
     def _forward(self) -> None:
         if _FORWARD.read_text(encoding="ascii").strip() != "1":

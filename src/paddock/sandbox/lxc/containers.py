@@ -15,7 +15,7 @@ from ..config import CtConfig
 from ..errors import OperationError
 from ..options import FEATURES
 from ..process import attempt, birth
-from ..runtime import Archive, GuestSpec, Interface, Mount, NotMountableError, Unpacked, Usage, VolumeRef
+from ..runtime import Archive, GuestSpec, Interface, Mount, NotMountableError, Say, Unpacked, Usage, VolumeRef
 from ..schema import parse_property_string
 from ..tasks import Task
 from . import figures, guestfiles, lxcconfig, packing
@@ -68,7 +68,7 @@ class LxcContainers:
     def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
         """Unpack a template archive over a container's mounts, as its own root."""
         holder = f"create{spec.vmid}"
-        hostname = spec.config.text("hostname") or f"CT{spec.vmid}"
+        hostname = (spec.config.text("hostname") or "localhost").split(".", 1)[0]
         self._keys[spec.vmid] = self._pool.submit(guestfiles.new_host_keys, hostname)
         try:
             root = self._mounted_root(spec, holder)
@@ -111,8 +111,8 @@ class LxcContainers:
                     attempt("umount", str(top / mount.path.strip("/")))
         self._images.release(holder)
 
-    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None) -> None:
-        """Give a freshly unpacked container its keys, name, network and accounts."""
+    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
+        """Give a freshly unpacked container its host keys, name, network and accounts."""
         holder = f"create{spec.vmid}"
         try:
             root = GuestRoot(self._mounted_root(spec, holder))
@@ -123,7 +123,7 @@ class LxcContainers:
             guestfiles.write_accounts(root, password, ssh_keys)
             keys = self._keys.pop(spec.vmid, None)
             if keys is not None:
-                guestfiles.write_host_keys(root, keys.result())
+                guestfiles.write_host_keys(root, keys.result(), say)
         finally:
             self._unmount_root(spec, holder)
 
@@ -220,13 +220,17 @@ class LxcContainers:
         """Ask a container's init to power off; return whether it did in time."""
         name = self._names.container(vmid)
         with self._ending_it(vmid):
-            attempt(
-                *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name, "--nokill"),
-                *("--timeout", str(int(timeout))),
-                timeout=timeout + 10,
-            )
-            if self._alive(vmid):
-                return False
+            until = time.monotonic() + timeout
+            while self._alive(vmid):
+                # Asked again and again: an init that is just starting does not hear the first time.
+                left = until - time.monotonic()
+                if left <= 0:
+                    return False
+                patience = str(max(1, int(min(2, left))))
+                attempt(
+                    *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name),
+                    *("--nokill", "--timeout", patience),
+                )
             self._settle(vmid)
             return True
 
@@ -284,9 +288,7 @@ class LxcContainers:
                 raise OperationError(f"unable to mount {mount.source.name}: no filesystem") from None
         else:
             source = mount.source
-        mount_in_container(
-            self._pids[vmid][0], source, "/" + mount.path.strip("/"), read_only=mount.read_only
-        )
+        mount_in_container(self._pids[vmid][0], source, "/" + mount.path.strip("/"), read_only=mount.read_only)
 
     def limit_live(self, vmid: int, options: Mapping[str, object]) -> None:
         """Set a running container's memory limit."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import ipaddress
 import re
 import tempfile
@@ -12,6 +14,7 @@ from typing import Final
 from ..config import CtConfig
 from ..network import parse_network
 from ..process import run
+from ..runtime import Say
 from .guestroot import GuestRoot
 
 _BEGIN: Final = "# --- BEGIN PVE ---"
@@ -111,9 +114,15 @@ def new_host_keys(hostname: str) -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in Path(directory).iterdir()}
 
 
-def write_host_keys(root: GuestRoot, keys: dict[str, bytes]) -> None:
-    """Put host keys where sshd looks for them."""
+def write_host_keys(root: GuestRoot, keys: dict[str, bytes], say: Say) -> None:
+    """Put host keys where sshd looks for them, and say their fingerprints as Proxmox does."""
     for name, content in keys.items():
+        if name.endswith(".pub"):
+            _, encoded, comment = content.decode().split()
+            digest = base64.b64encode(hashlib.sha256(base64.b64decode(encoded)).digest()).decode()
+            private = name.removesuffix(".pub")
+            say(f"Creating SSH host key '{private}' - this may take some time ...")
+            say(f"done: SHA256:{digest.rstrip('=')} {comment}")
         root.write(f"/etc/ssh/{name}", content, 0o644 if name.endswith(".pub") else 0o600)
 
 

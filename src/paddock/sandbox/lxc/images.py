@@ -106,8 +106,7 @@ class Images:
                 device = f"/dev/pve/{ref.name}"
                 say(f"{device} is in use.", "e2fsck: Cannot continue, aborting.", "")
                 say(
-                    f"Failed to update the container's filesystem: command 'e2fsck -f -y {device}'"
-                    " failed: exit code 8",
+                    f"Failed to update the container's filesystem: command 'e2fsck -f -y {device}' failed: exit code 8",
                     "",
                 )
                 return
@@ -126,14 +125,14 @@ class Images:
         attempt("tune2fs", "-f", "-E", "clear_mmp", str(new))
         self._note_time(new)
 
-    def link(self, base: VolumeRef, target: VolumeRef) -> None:
+    def link(self, base: VolumeRef, target: VolumeRef, size: int | None = None) -> None:
         """Make an image that holds only the changes to a base; the base may be deleted afterwards."""
         old, new = self._names.image(base), self._names.image(target)
         if _base_of(old).exists():
             # A base that is itself a layer would need a third; copying it is cheaper than that is rare.
             self.copy(base, target)
             return
-        self.allocate(target, old.stat().st_size)
+        self.allocate(target, old.stat().st_size if size is None else size)
         self.format(target)
         os.link(old, _base_of(new))
 

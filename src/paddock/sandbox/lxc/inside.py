@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 from pathlib import Path
 
+PR_SET_PDEATHSIG = 1
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
@@ -32,6 +34,8 @@ def run_mapped(first: int, count: int, argv: list[str]) -> int:
     """Run a program as root of a new user namespace and return its exit code."""
     ready_read, ready_write = os.pipe()
     go_read, go_write = os.pipe()
+    # Nobody unpacks for a server that was killed.
+    require(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
     child = os.fork()
     if child == 0:
         os.close(ready_read)
@@ -42,6 +46,8 @@ def run_mapped(first: int, count: int, argv: list[str]) -> int:
         os.setgroups([])
         os.setgid(0)
         os.setuid(0)
+        # After the change of ids, which would forget it.
+        require(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
         os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell
     os.close(ready_write)
     os.read(ready_read, 1)

@@ -14,9 +14,7 @@ from .names import FIRST_ID, ID_COUNT, Names
 _INCLUDES: Final = "/usr/share/lxc/config"
 
 
-def render(
-    names: Names, spec: GuestSpec, root: Path, entries: list[tuple[Path, Mount]], *, nesting: bool
-) -> str:
+def render(names: Names, spec: GuestSpec, root: Path, entries: list[tuple[Path, Mount]], *, nesting: bool) -> str:
     """The text LXC starts a container from.
 
     Every container is unprivileged here, whatever its config says: there is no AppArmor to lean on.

@@ -20,7 +20,6 @@ class LxcRuntime:
         self._bridges = dict(bridges)
         self._hooks: list[Callable[[int], None]] = []
         self.bridge = Bridge(self.names, choose_network(self.names, subnet))
-        self.bridge.up()
         self.names.lxc_path.mkdir(parents=True, exist_ok=True)
         self.volumes = Images(self.names)
         self.containers = LxcContainers(self.names, self.volumes, self.bridge.gateway, self._say_stopped)

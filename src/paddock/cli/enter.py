@@ -1,0 +1,65 @@
+"""``paddock shell``, ``exec``, ``logs`` and ``forward``: at the agent's side."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from paddock.cli import app
+from paddock.cli.options import DEFAULT_FILE, Agent, File
+
+
+@app.command()
+def shell(agent: Agent, file: File = DEFAULT_FILE) -> None:
+    """Open a shell on the agent's machine, as its user and with its environment."""
+    from paddock.cli.session import looking
+    from paddock.run.enter import enter
+
+    with looking(file, [agent]) as agents:
+        raise typer.Exit(enter(agents[0], ["bash"], terminal=True))
+
+
+@app.command(name="exec", context_settings={"ignore_unknown_options": True})
+def execute(
+    agent: Agent,
+    command: Annotated[list[str], typer.Argument(help="Program and arguments, after --.")],
+    file: File = DEFAULT_FILE,
+) -> None:
+    """Run a program beside the agent, as its user and with its environment; its exit code is the program's."""
+    from paddock.cli.session import looking
+    from paddock.run.enter import enter
+
+    with looking(file, [agent]) as agents:
+        raise typer.Exit(enter(agents[0], command, terminal=sys.stdin.isatty() and sys.stdout.isatty()))
+
+
+@app.command()
+def logs(
+    agent: Agent,
+    file: File = DEFAULT_FILE,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes.")] = False,
+) -> None:
+    """Show what the agent has said."""
+    from paddock.cli.session import looking
+    from paddock.run.enter import show_logs
+
+    with looking(file, [agent]) as agents:
+        raise typer.Exit(show_logs(agents[0], lines, follow=follow))
+
+
+@app.command()
+def forward(
+    agent: Agent,
+    port: Annotated[str, typer.Argument(help="A port's name, like api_server or dashboard, or its number.")],
+    local: Annotated[int | None, typer.Option("--local", help="The port here; without it the same number.")] = None,
+    file: File = DEFAULT_FILE,
+) -> None:
+    """Make a port of the agent's machine reachable here, on loopback, until Ctrl-C."""
+    from paddock.cli.session import looking
+    from paddock.run.enter import forward_port
+
+    with looking(file, [agent]) as agents:
+        raise typer.Exit(forward_port(agents[0], port, local))

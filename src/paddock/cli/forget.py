@@ -1,0 +1,31 @@
+"""``paddock forget``: the only verb that deletes state."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from paddock.cli import app
+from paddock.cli.options import DEFAULT_FILE, Agent, File
+
+
+@app.command()
+def forget(
+    agent: Agent,
+    file: File = DEFAULT_FILE,
+    name: Annotated[str | None, typer.Option("--name", help="The agent's name again, instead of being asked.")] = None,
+) -> None:
+    """Delete what an agent has learned, for good. Asks for the agent's name; refused while it is up."""
+    from paddock.cli.session import changing
+    from paddock.errors import BadInput
+    from paddock.run import verbs
+
+    with changing("forget", file, [agent]) as agents:
+        seen, plan = verbs.plan_forget(agents[0])
+        for step in plan.steps:
+            print(f"  - {step.title}", file=sys.stderr)
+        if not plan.empty and (name or typer.prompt("This cannot be undone. Type the agent's name", err=True)) != agent:
+            raise BadInput("that is not the agent's name; nothing was deleted")
+        print(verbs.forget(agents[0], plan, seen))

@@ -1,0 +1,56 @@
+"""Examining places: can they be reached, and may we do there what the file asks for?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from paddock.errors import PaddockError
+from paddock.places import Finding
+from paddock.run.deployment import Deployment
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found out about one place."""
+
+    place: str
+    findings: Sequence[Finding]
+    remedies: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def missing(self) -> bool:
+        return any(not finding.ok for finding in self.findings)
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def examine(agents: Sequence[Deployment]) -> list[Report]:
+    """Examine each place once, for all agents that are to be there."""
+    places: dict[str, list[Deployment]] = {}
+    for agent in agents:
+        places.setdefault(agent.spec.place, []).append(agent)
+    return [_examine(name, found) for name, found in places.items()]
+
+
+def _examine(name: str, agents: Sequence[Deployment]) -> Report:
+    try:
+        findings, remedies = agents[0].place.examine([agent.machine_want for agent in agents])
+    except PaddockError as error:
+        return Report(name, [Finding("reached", False, error.message)], [error.hint] if error.hint else [])
+    return Report(name, findings, remedies)
+
+
+def as_text(reports: Sequence[Report]) -> str:
+    """The reports for people: what is well, what is not, and what to run."""
+    lines: list[str] = []
+    for report in reports:
+        lines.append(f"{report.place}:")
+        lines += [
+            f"  {'✓' if finding.ok else '✗'} {finding.subject}: {finding.evidence}" for finding in report.findings
+        ]
+        if report.remedies:
+            lines += ["", *(f"  {remedy}" for remedy in report.remedies)]
+    return "\n".join(lines)

@@ -1,0 +1,35 @@
+"""At the agent's side: programs, logs and ports of its machine, on the person's own terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from paddock.errors import BadInput, PaddockError
+from paddock.run.deployment import Deployment
+
+
+def enter(agent: Deployment, argv: Sequence[str], *, terminal: bool) -> int:
+    """Run a program as the agent's user with its environment; returns its exit code."""
+    seen = agent.observe()
+    if seen.agent is None or not seen.agent.generation:
+        raise PaddockError(f"{agent.name} is not configured on its machine", hint="run `paddock up`")
+    inner = agent.runtime.enter(agent.name, agent.spec.user, argv)
+    return agent.guest(seen, {}).attach(inner, terminal=terminal)
+
+
+def show_logs(agent: Deployment, lines: int, *, follow: bool) -> int:
+    """Print what the agent has said; returns the exit code."""
+    argv = agent.runtime.logs(agent.name, lines, follow=follow)
+    return agent.guest(agent.observe(), {}).attach(argv, terminal=False)
+
+
+def forward_port(agent: Deployment, port: str, local: int | None) -> int:
+    """Forward a port of the agent until the person ends it; returns the exit code."""
+    known = agent.spec.ports()
+    number = known.get(port) or (int(port) if port.isdigit() else None)
+    if number is None:
+        raise BadInput(f"{agent.name} has no port {port!r}", hint=f"known: {', '.join(known) or 'none'}; or a number")
+    guest = agent.guest(agent.observe(), {})
+    print(f"http://127.0.0.1:{local or number} is port {number} of {guest.name}; Ctrl-C ends it", file=sys.stderr)
+    return guest.forward(local or number, number)

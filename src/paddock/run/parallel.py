@@ -1,0 +1,37 @@
+"""Agents proceed side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from paddock.errors import PaddockError
+from paddock.run.deployment import Deployment
+
+
+def each(agents: Sequence[Deployment], jobs: int, verb: Callable[[Deployment], str]) -> list[str]:
+    """Do a verb for every agent and return what to tell of each; one that fails does not stop the others."""
+    if len(agents) == 1:
+        return [verb(agents[0])]
+    with ThreadPoolExecutor(max_workers=max(jobs, 1)) as pool:
+        running = [(agent, pool.submit(verb, agent)) for agent in agents]
+    told, failed = [], []
+    for agent, future in running:
+        error = future.exception()
+        if error is None:
+            told.append(future.result())
+        elif isinstance(error, PaddockError):
+            failed.append((agent.name, error))
+        else:
+            raise error
+    if failed:
+        raise _together(told, failed)
+    return told
+
+
+def _together(told: Sequence[str], failed: Sequence[tuple[str, PaddockError]]) -> PaddockError:
+    lines = [*told, *(f"{name}: {error.message}" for name, error in failed)]
+    hints = [error.hint for _, error in failed if error.hint]
+    together = PaddockError("\n".join(lines), hint="\n".join(dict.fromkeys(hints)) or None)
+    together.exit_code = max(error.exit_code for _, error in failed)
+    return together

@@ -1,0 +1,49 @@
+"""Templates as people work with them: built, listed, pruned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from paddock.errors import BadInput
+from paddock.run.deployment import Deployment
+from paddock.run.lock import alone_in
+
+
+def build(agents: Sequence[Deployment], *, anew: bool) -> Iterator[str]:
+    """Build what is missing, or everything anew; yields a line for each agent."""
+    for agent in agents:
+        if agent.machine_want.template is None:
+            yield f"{agent.name}: its machine is not made from a template"
+            continue
+        with alone_in(agent.spec.place):
+            seen = agent.observe()
+            plan = agent.plan_template(seen, anew=anew)
+            agent.carry_out(plan, seen)
+        yield f"{agent.name}: template {agent.machine_want.template.id} {'was there' if plan.empty else 'is built'}"
+
+
+def listed(agents: Sequence[Deployment]) -> list[dict[str, Any]]:
+    """The templates of all places of these agents."""
+    return [
+        {"place": place, **vars(info), "machines": ", ".join(map(str, info.machines))}
+        for place, agent in _one_per_place(agents)
+        for info in agent.place.templates(agent.place.observe())
+    ]
+
+
+def prune(agents: Sequence[Deployment], *, really: bool) -> Iterator[str]:
+    """Remove what nothing needs; yields a line for each."""
+    for place, agent in _one_per_place(agents):
+        for info in agent.place.templates(agent.place.observe()):
+            if info.prunable:
+                if really:
+                    agent.place.remove_template(info)
+                fate = "removed" if really else "would go; --yes removes it"
+                yield f"{place}: template {info.vmid} ({info.label} {info.template}) {fate}"
+
+
+def _one_per_place(agents: Sequence[Deployment]) -> list[tuple[str, Deployment]]:
+    if not agents:
+        raise BadInput("there is no agent in the file")
+    return list({agent.spec.place: agent for agent in agents}.items())

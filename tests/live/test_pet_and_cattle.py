@@ -1,0 +1,215 @@
+"""Machines that come and go around a state that stays, with a small service instead of an agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from live.stage import Node, cut_off, faults, wait_for
+
+pytestmark = pytest.mark.live
+
+WEB: dict[str, Any] = {
+    "kind": "service",
+    "place": "box",
+    "packages": ["busybox"],
+    "command": ["busybox", "httpd", "-f", "-p", "127.0.0.1:8080", "-h", "/etc"],
+    "health": {"http": "http://127.0.0.1:8080/hostname"},
+    "state": {"size": "1G"},
+    "machine": {"cores": 1, "memory": "512M", "disk": "4G"},
+}
+
+
+class Web:
+    """A service of the test's own, in a file of its own."""
+
+    def __init__(self, node: Node, name: str) -> None:
+        self.node = node
+        self.name = name
+        self.agents = {name: json.loads(json.dumps(WEB))}
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.agents[self.name]
+        return found
+
+    def paddock(self, *words: str, fails: bool = False) -> str:
+        path = self.node.write(f"{self.name}.yaml", {"places": self.node.file()["places"], "agents": self.agents})
+        verb = 2 if words[0] == "template" else 1
+        done = self.node.paddock(*words[:verb], "-f", str(path), *words[verb:], fails=fails)
+        return done.stderr + done.stdout if fails else done.stdout
+
+    def status(self) -> dict[str, Any]:
+        return dict(json.loads(self.paddock("status", "--json"))[0])
+
+    def write_fact(self, fact: str) -> None:
+        self.paddock("exec", self.name, "--", "sh", "-c", f"echo {fact} > ~/fact")
+
+    def fact(self) -> str:
+        return self.paddock("exec", self.name, "--", "cat", f"/var/lib/paddock/{self.name}/home/fact").strip()
+
+    def remove(self) -> None:
+        self.paddock("down")
+        for agent in list(self.agents):
+            self.paddock("forget", agent, "--name", agent)
+
+
+@pytest.fixture
+def web(node: Node, request: pytest.FixtureRequest) -> Iterator[Web]:
+    found = Web(node, f"web{abs(hash(request.node.name)) % 10000}")
+    try:
+        yield found
+    finally:
+        found.remove()
+
+
+def test_state_survives_any_number_of_machines(web: Web) -> None:
+    web.paddock("up")
+    web.write_fact("one")
+    for _ in range(2):
+        web.paddock("cycle")
+    assert web.fact() == "one"
+    assert web.paddock("plan") == f"{web.name}: nothing to do\n"
+    assert web.paddock("up") == f"{web.name}: nothing to do, and healthy\n"
+
+
+def test_a_clone_has_a_host_key_of_its_own(web: Web) -> None:
+    web.paddock("up")
+    first = web.node.shell(web.status()["address"], "cat /etc/ssh/ssh_host_ed25519_key.pub; ls /etc/ssh/ssh_host_*")
+    web.paddock("cycle")
+    second = web.node.shell(web.status()["address"], "cat /etc/ssh/ssh_host_ed25519_key.pub; ls /etc/ssh/ssh_host_*")
+    assert first.splitlines()[0] != second.splitlines()[0]
+    assert "rsa" not in second
+
+
+def test_straight_from_the_base_without_a_template(web: Web) -> None:
+    tree = web.node.file()
+    tree["places"]["box"]["proxmox"]["template"] = "none"
+    tree["agents"] = web.agents
+    path = str(web.node.write(f"{web.name}-base.yaml", tree))
+    planned = web.node.paddock("plan", "-f", path).stdout
+    assert "create machine" in planned
+    assert "install packages: busybox" in planned
+    web.node.paddock("up", "-f", path)
+    assert web.node.paddock("plan", "-f", path).stdout == f"{web.name}: nothing to do\n"
+
+
+def test_the_state_grows_with_its_filesystem(web: Web) -> None:
+    web.paddock("up")
+    web.write_fact("small")
+    web.spec["state"]["size"] = "2G"
+    assert "grow the state volume from 1G to 2G" in web.paddock("plan")
+    web.paddock("up")
+    assert web.fact() == "small"
+    assert web.status()["used"].endswith("of 1.9G")
+    web.spec["state"]["size"] = "1G"
+    assert "nothing shrinks" in web.paddock("plan", fails=True)
+    web.spec["state"]["size"] = "2G"
+
+
+def test_what_changes_live_and_what_with_a_restart(web: Web) -> None:
+    web.paddock("up")
+    address = web.status()["address"]
+    started = "systemctl show -p UserspaceTimestampMonotonic -p UserspaceTimestamp"
+    before = web.node.shell(address, started)
+    web.spec["machine"].update(cores=2, memory="600M", tags=["lab"])
+    assert "restart" not in web.paddock("plan")
+    web.paddock("up")
+    assert web.node.shell(address, started) == before
+    web.spec["machine"]["dns"] = {"search": "paddock.test"}
+    assert "restart machine" in web.paddock("plan")
+    web.paddock("up")
+    assert web.node.shell(web.status()["address"], started) != before
+    assert web.paddock("plan") == f"{web.name}: nothing to do\n"
+
+
+def test_several_agents_side_by_side_on_one_pet(web: Web) -> None:
+    web.spec["state"]["pet"] = 500
+    second = f"{web.name}b"
+    web.agents[second] = json.loads(json.dumps(web.spec))
+    web.paddock("up", "--jobs", "2")
+    states = {row["agent"]: row["state"] for row in json.loads(web.paddock("status", "--json"))}
+    assert sorted(states.values()) == ["local-lvm:vm-500-disk-1", "local-lvm:vm-500-disk-2"]
+    web.paddock("down", "--only", second)
+    assert web.paddock("plan", "--only", web.name) == f"{web.name}: nothing to do\n"
+
+
+def test_forgetting_takes_the_name_and_no_machine(web: Web) -> None:
+    web.paddock("up")
+    web.write_fact("precious")
+    assert "is still" in web.paddock("forget", web.name, "--name", web.name, fails=True)
+    web.paddock("down")
+    assert "not the agent's name" in web.paddock("forget", web.name, "--name", "other", fails=True)
+    web.paddock("up")
+    assert web.fact() == "precious"
+
+
+def test_templates_are_refreshed_and_pruned(web: Web) -> None:
+    web.paddock("up")
+    web.paddock("template", "refresh")
+    assert "makes it anew" in web.paddock("plan")
+    web.paddock("template", "refresh")
+    listed = json.loads(web.paddock("template", "list", "--json"))
+    service = [row for row in listed if row["label"] == "service"]
+    assert len(service) == 3
+    web.paddock("template", "prune", "--yes")
+    kept = [row["epoch"] for row in json.loads(web.paddock("template", "list", "--json")) if row["label"] == "service"]
+    assert kept == [1, 2, 3], "one is in use, two are the newest"
+    web.paddock("cycle")
+    web.paddock("template", "prune", "--yes")
+    kept = [row["epoch"] for row in json.loads(web.paddock("template", "list", "--json")) if row["label"] == "service"]
+    assert kept == [2, 3]
+
+
+def test_a_second_run_on_the_same_agent_is_told_who_is_at_it(web: Web) -> None:
+    web.paddock("up")
+    web.paddock("down")
+    path = str(web.node.stage.folder / f"{web.name}.yaml")
+    first = web.node.start("up", "-f", path)
+    locks = web.node.journals.parent / "locks" / f"agent-{web.name}.lock"
+    wait_for(lambda: locks.exists() and locks.read_text() == f"process {first.pid}")
+    told = web.paddock("up", fails=True)
+    assert f"another run is at work (process {first.pid})" in told
+    assert first.wait(60) == 0
+
+
+def test_doctor_says_what_the_token_may(web: Web) -> None:
+    report = web.paddock("doctor")
+    assert "✓ reached: https://" in report
+    assert "✗" not in report
+
+
+def test_killed_while_a_template_is_built(web: Web) -> None:
+    web.spec["packages"] = ["busybox", "tree"]  # inputs of no other test
+    cut_off(web.node, "template.furnish", "up", "-f", _written(web))
+    web.paddock("up")
+    assert web.paddock("plan") == f"{web.name}: nothing to do\n"
+
+
+@faults
+@pytest.mark.parametrize(
+    "step",
+    [
+        "pet.create",
+        "template.create",
+        "template.start",
+        "template.reach",
+        "template.seal",
+        "cattle.clone",
+        "cattle.reach",
+    ],
+)
+def test_killed_at_every_step_from_nothing(web: Web, step: str) -> None:
+    web.spec["packages"] = ["busybox", "jq", *(["less"] if "template" in step else [])]
+    web.agents[web.name]["environment"] = {"STEP": step}
+    cut_off(web.node, step, "up", "-f", _written(web))
+    web.paddock("up")
+    assert web.paddock("plan") == f"{web.name}: nothing to do\n"
+
+
+def _written(web: Web) -> str:
+    tree = {"places": web.node.file()["places"], "agents": web.agents}
+    return str(web.node.write(f"{web.name}.yaml", tree))

@@ -1,0 +1,172 @@
+"""Lifecycle calls in any order, and any parameters: what must hold afterwards."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from paddock.sandbox.disks import every_volume
+from paddock.sandbox.http import INTERNAL
+from paddock.sandbox.routes import api as table
+from sandbox.inprocess import TEMPLATE, Api
+
+VMIDS = st.integers(100, 104)
+KEYS = st.sampled_from(["mp0", "mp1", "unused0", "unused1", "rootfs"])
+SNAPSHOTS = st.sampled_from(["aa", "bb"])
+TOKENS = st.sampled_from(["root@pam!sandbox", "paddock@pve!deploy"])
+PYTHON = re.compile(r"\w+(Error|Exception): ")
+
+
+class AnyOrder(RuleBasedStateMachine):
+    """A sandbox that is asked for everything at random."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._home = tempfile.TemporaryDirectory()
+        self.api = Api(Path(self._home.name) / "state")
+
+    def teardown(self) -> None:
+        self._home.cleanup()
+
+    def ask(self, method: str, path: str, **params: Any) -> None:
+        answer = self.api.ask(method, path, **params)
+        assert answer.headers["x-paddock-reason"] != INTERNAL
+        while running := self.api.world.tasks.running():
+            assert running[0].ended.wait(10), f"{running[0].upid} does not end"
+
+    @rule(vmid=VMIDS, owner=VMIDS, shape=st.sampled_from(["bare", "new", "foreign", "started", "protected"]))
+    def create(self, vmid: int, owner: int, shape: str) -> None:
+        params: dict[str, Any] = {"vmid": vmid, "ostemplate": TEMPLATE, "rootfs": "local-lvm:1"}
+        if shape == "new":
+            params["mp0"] = "local-lvm:1,mp=/data"
+        elif shape == "foreign":
+            params["mp0"] = f"local-lvm:vm-{owner}-disk-1,mp=/data"
+        elif shape == "started":
+            params["start"] = 1
+        elif shape == "protected":
+            params["protection"] = 1
+        self.ask("POST", "/nodes/pve/lxc", **params)
+
+    @rule(vmid=VMIDS, verb=st.sampled_from(["start", "stop", "shutdown", "reboot"]))
+    def power(self, vmid: int, verb: str) -> None:
+        self.ask("POST", f"/nodes/pve/lxc/{vmid}/status/{verb}")
+
+    @rule(vmid=VMIDS, force=st.booleans(), unreferenced=st.booleans())
+    def destroy(self, vmid: int, force: bool, unreferenced: bool) -> None:
+        flags = {"force": int(force), "destroy-unreferenced-disks": int(unreferenced)}
+        self.ask("DELETE", f"/nodes/pve/lxc/{vmid}", **flags)
+
+    @rule(vmid=VMIDS, key=KEYS, owner=VMIDS, number=st.integers(0, 3), new=st.booleans())
+    def attach(self, vmid: int, key: str, owner: int, number: int, new: bool) -> None:
+        volume = "local-lvm:1" if new else f"local-lvm:vm-{owner}-disk-{number}"
+        value = volume if key == "rootfs" or key.startswith("unused") else f"{volume},mp=/x"
+        self.ask("PUT", f"/nodes/pve/lxc/{vmid}/config", **{key: value})
+
+    @rule(vmid=VMIDS, key=KEYS)
+    def detach(self, vmid: int, key: str) -> None:
+        self.ask("PUT", f"/nodes/pve/lxc/{vmid}/config", delete=key)
+
+    @rule(vmid=VMIDS, on=st.booleans())
+    def protect(self, vmid: int, on: bool) -> None:
+        self.ask("PUT", f"/nodes/pve/lxc/{vmid}/config", protection=int(on))
+
+    @rule(vmid=VMIDS, key=KEYS)
+    def grow(self, vmid: int, key: str) -> None:
+        self.ask("PUT", f"/nodes/pve/lxc/{vmid}/resize", disk=key, size="+1G")
+
+    @rule(vmid=VMIDS, to=VMIDS, key=KEYS, slot=KEYS)
+    def reassign(self, vmid: int, to: int, key: str, slot: str) -> None:
+        where = {"target-vmid": to, "target-volume": slot}
+        self.ask("POST", f"/nodes/pve/lxc/{vmid}/move_volume", volume=key, **where)
+
+    @rule(vmid=VMIDS, verb=st.sampled_from(["take", "roll back", "delete"]), name=st.sampled_from(["aa", "bb"]))
+    def snapshot(self, vmid: int, verb: str, name: str) -> None:
+        path = f"/nodes/pve/lxc/{vmid}/snapshot"
+        if verb == "take":
+            self.ask("POST", path, snapname=name)
+        elif verb == "delete":
+            self.ask("DELETE", f"{path}/{name}")
+        else:
+            self.ask("POST", f"{path}/{name}/rollback")
+
+    @rule(vmid=VMIDS, newid=VMIDS, full=st.booleans())
+    def clone(self, vmid: int, newid: int, full: bool) -> None:
+        self.ask("POST", f"/nodes/pve/lxc/{vmid}/clone", newid=newid, full=int(full))
+
+    @invariant()
+    def volumes_are_owned_as_their_names_say(self) -> None:
+        world = self.api.world
+        for vmid in world.guests.vmids():
+            config = world.guests.load(vmid, "pve")
+            for volid in every_volume(config.options):
+                if not volid.startswith("local-lvm:1") and world.volume(volid, "pve") is not None:
+                    assert world.parse_volume(volid).owner is not None
+
+    @invariant()
+    def no_config_outlives_its_container(self) -> None:
+        world = self.api.world
+        files = {int(file.stem) for file in (self.api.directory / "pve/nodes/pve/lxc").glob("*.conf")}
+        assert files == set(world.guests.vmids())
+        assert all(world.guests.exists(vmid) for vmid in range(100, 105) if world.runtime.containers.running(vmid))
+
+    @invariant()
+    def no_task_runs_forever_or_speaks_python(self) -> None:
+        for task in self.api.world.tasks.newest_first():
+            assert task.exitstatus is not None
+            assert not PYTHON.match(task.exitstatus), task.exitstatus
+
+    @invariant()
+    def only_a_failed_rollback_leaves_a_lock(self) -> None:
+        world = self.api.world
+        locks = {world.guests.load(vmid, "pve").text("lock") for vmid in world.guests.vmids()}
+        assert locks <= {None, "rollback", "snapshot-delete"}
+
+
+TestAnyOrder = AnyOrder.TestCase
+TestAnyOrder.settings = settings(
+    max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+ANY_TEXT = st.one_of(
+    st.sampled_from(["", "0", "1", "100", "local-lvm:1", "local-lvm:1,mp=/x", "/srv/x,mp=/y", "a=b", "-1", "x" * 50]),
+    st.text(st.characters(blacklist_categories=["Cs"]), max_size=20),
+)
+METHODS = sorted({(method.verb, method.path) for method in table})
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_no_parameters_make_the_api_answer_in_python(data: st.DataObject, tmp_path_factory: Any) -> None:
+    api = _shared(tmp_path_factory)
+    verb, path = data.draw(st.sampled_from(METHODS))
+    found = table.find(verb, path)
+    assert found is not None
+    names = st.sampled_from([*found[0].properties, "bogus"])
+    params = data.draw(st.dictionaries(names, ANY_TEXT, max_size=5))
+    values = {"node": "pve", "vmid": "100", "storage": "local-lvm", "snapname": "aa", "userid": "root@pam"}
+    filled = re.sub(r"\{(\w+)\*?\}", lambda part: values.get(part[1], "x"), path)
+    params = {key: value for key, value in params.items() if f"{{{key}" not in path}
+    answer = api.ask(verb, filled, data.draw(st.sampled_from(["root@pam!sandbox", "paddock@pve!deploy"])), **params)
+    assert answer.headers["x-paddock-reason"] != INTERNAL, (verb, filled, params)
+    for task in api.world.tasks.newest_first():
+        assert task.ended.wait(10)
+        assert not PYTHON.match(str(task.exitstatus)), (verb, filled, params, task.exitstatus)
+
+
+_APIS: list[Api] = []
+
+
+def _shared(tmp_path_factory: Any) -> Api:
+    if not _APIS:
+        _APIS.append(Api(tmp_path_factory.mktemp("fuzz") / "state"))
+    api = _APIS[0]
+    if not api.world.guests.exists(100):
+        api.create(100, mp0="local-lvm:1,mp=/data")
+    return api
