@@ -12,7 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -200,6 +200,7 @@ class Node(httpx.BaseTransport):
         self._under_way = 0
         self._hooks: list[Hook] = []
         self._lock = threading.Lock()
+        self._writing = threading.Lock()
         face = Face(self.world, delay_401=0)
         install(face, self.faults)
         self._app = face.app()
@@ -224,8 +225,11 @@ class Node(httpx.BaseTransport):
             self.sent.append(Sent(request.method, path, params, body))
             self._under_way += 1
             self.at_once = max(self.at_once, self._under_way)
+        # Proxmox looks whether a number is free and takes it under one lock; the sandbox does these one after another.
+        turn: AbstractContextManager[object] = self._writing if request.method != "GET" else nullcontext()
         try:
-            answer = asyncio.run(self._forward(request, body))
+            with turn:
+                answer = asyncio.run(self._forward(request, body))
         finally:
             with self._lock:
                 self._under_way -= 1

@@ -409,6 +409,24 @@ def test_a_second_run_on_this_machine_says_who_is_at_it(node: Node) -> None:
     assert len(node.running) == 2
 
 
+@pytest.mark.parametrize("path", [LXC, "/cluster/resources"])
+def test_a_machine_in_the_making_is_not_made_a_second_time(node: Node, path: str) -> None:
+    """Somewhere else the same agent is brought up, and begins to make the machine while this run reads the node."""
+    up(node.agent())
+    down(node.agent())
+    params = {**node.writes[1].params, "vmid": CATTLE}
+    go = node.hold_creates()
+
+    def elsewhere() -> None:
+        with node.unnoted():
+            node.client().send("POST", LXC, params)
+
+    node.before("GET", path, elsewhere)
+    threading.Timer(0.05, go.set).start()
+    up(node.agent())
+    expect_up(node)
+
+
 def test_two_runs_from_two_machines_make_one_of_everything(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs, "working_on", nullcontext)
     monkeypatch.setattr(verbs, "alone_in", nullcontext)

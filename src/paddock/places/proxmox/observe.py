@@ -31,10 +31,15 @@ def observe(client: Client, node: ProxmoxSpec, story: Callable[[str], None]) -> 
     """
     start = time.monotonic()
     told = ""
+    half_made: frozenset[int] = frozenset()
     while True:
         task = _own_task(client)
         if task is None:
-            seen = _read(client, node)
+            seen, without_mark = _read(client, node)
+            if without_mark != half_made:
+                # Begun since the tasks were read, perhaps for this very agent: now its task tells, or its mark.
+                half_made = without_mark
+                continue
             locked = next((c for c in seen.containers.values() if c.mark and c.lock), None)
             if locked is None:
                 return seen
@@ -66,7 +71,8 @@ def _own_task(client: Client) -> str | None:
     return None
 
 
-def _read(client: Client, node: ProxmoxSpec) -> ProxmoxSeen:
+def _read(client: Client, node: ProxmoxSpec) -> tuple[ProxmoxSeen, frozenset[int]]:
+    """What is there, and which containers are in the making and do not tell yet whose they are."""
     listed = client.get(f"/nodes/{client.node}/lxc")
     with ThreadPoolExecutor(max_workers=8) as pool:
         taken = pool.submit(client.get, "/cluster/resources", {"type": "vm"})
@@ -75,14 +81,16 @@ def _read(client: Client, node: ProxmoxSpec) -> ProxmoxSeen:
         found = list(pool.map(lambda row: _container(client, row), listed))
     containers = {container.vmid: container for container in found if container}
     numbers = frozenset(int(row["vmid"]) for row in taken.result())
-    return ProxmoxSeen(
-        containers,
+    here = {int(row["vmid"]) for row in taken.result() if (row["type"], row["node"]) == ("lxc", client.node)}
+    locked = {c.vmid for c in containers.values() if c.lock == "create" and c.mark is None}
+    seen = ProxmoxSeen(        containers,
         numbers | containers.keys(),
         room.result(),
         base_missing.result(),
         socket.gethostname(),
         datetime.now(UTC),
     )
+    return seen, frozenset(locked | (here - containers.keys()))
 
 
 def _base_missing(client: Client, base: BaseSpec) -> bool:
