@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from paddock.errors import PaddockError, Refused
-from paddock.places.proxmox import worker
+from paddock.places.proxmox import observe, worker
 from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.errors import AnswerLost, ApiError, Unauthorized
@@ -256,6 +256,58 @@ def test_a_node_that_crashed_is_brought_up_again(node: Node) -> None:
     expect_up(node)
 
 
+def test_a_machine_that_stops_while_it_is_waited_for_is_started_again(node: Node) -> None:
+    node.machines.unanswered = 99
+    node.before("GET", "*/interfaces", lambda: node.root("pct", "stop", CATTLE), nth=2)
+    node.before("GET", "*/interfaces", lambda: setattr(node.machines, "unanswered", 0), nth=3)
+    agent = node.agent()
+    up(agent)
+    assert f"machine {CATTLE} runs no more; looking again" in str(agent.told)
+    expect_up(node)
+
+
+def test_a_machine_that_never_keeps_running_is_a_sentence(node: Node) -> None:
+    for nth in range(1, 20):
+        node.before("GET", "*/interfaces", lambda: node.machines.stop(CATTLE), nth=nth)
+    with pytest.raises(PaddockError, match=f"machine {CATTLE} runs no more") as caught:
+        up(node.agent())
+    assert "console" in str(caught.value.hint)
+
+
+def test_a_machine_that_stops_while_the_node_is_read_is_started(node: Node) -> None:
+    up(node.agent())
+    node.before("GET", "*/interfaces", lambda: node.root("pct", "stop", CATTLE))
+    up(node.agent())
+    expect_up(node)
+
+
+def test_a_machine_that_stops_before_its_restart_is_started(node: Node) -> None:
+    up(node.agent())
+    node.before("POST", "*/reboot", lambda: node.root("pct", "stop", CATTLE))
+    up(node.agent(machine={"dns": ["9.9.9.9"]}))
+    expect_up(node)
+
+
+def test_a_template_that_is_still_being_made_is_waited_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+    rename = node.world.runtime.volumes.rename
+
+    def slow(*arguments: Any) -> None:
+        go.wait(5)
+        rename(*arguments)
+
+    monkeypatch.setattr(node.world.runtime.volumes, "rename", slow)
+    node.kill_after = 7  # the conversion is asked for
+    with pytest.raises(Killed):
+        up(node.agent(template="auto"))
+    assert str(node.writes[-1]).endswith("/template")
+    agent = node.agent(template="auto")
+    node.before("GET", "/nodes/pve/tasks", go.set, nth=2)
+    up(agent)
+    assert "busy with vztemplate 102" in str(agent.told)
+    expect_up(node, 102)
+
+
 def crash_in_a_create(node: Node, agent: Outside, nth: int) -> None:
     """Let the node go down while it creates something, the nth time."""
     held = threading.Event()
@@ -304,7 +356,8 @@ def test_what_a_crash_left_at_a_given_number_names_the_command(node: Node, nth: 
     assert node.running == [201]
 
 
-def test_a_clone_that_a_crash_cut_off_names_the_command(node: Node) -> None:
+def test_a_clone_that_a_crash_cut_off_names_the_command(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observe, "_SETTLE_SECONDS", 20)
     up(node.agent(template="auto"))
     down(node.agent(template="auto"))
     node.machines.crashes = True
@@ -414,7 +467,7 @@ def test_a_machine_in_the_making_is_not_made_a_second_time(node: Node, path: str
     """Somewhere else the same agent is brought up, and begins to make the machine while this run reads the node."""
     up(node.agent())
     down(node.agent())
-    params = {**node.writes[1].params, "vmid": CATTLE}
+    params = node.writes[1].params
     go = node.hold_creates()
 
     def elsewhere() -> None:

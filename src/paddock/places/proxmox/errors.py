@@ -50,12 +50,16 @@ class Running(ApiError):
     """The container runs already."""
 
 
-class NotRunning(ApiError):
-    """The container does not run."""
+class NotRunning(ApiError, WorldChanged):
+    """The container does not run, or no longer."""
 
 
 class StillRuns(ApiError, WorldChanged):
     """It was stopped, and someone started it since."""
+
+
+class Stopped(WorldChanged):
+    """A container that ran when we looked runs no more."""
 
 
 class Exists(ApiError, WorldChanged):

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.errors import Forbidden, NoContainer
+from paddock.places.proxmox.errors import Forbidden, NoContainer, Stopped
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
 from paddock.spec.models import ProxmoxSpec
@@ -20,7 +20,9 @@ from paddock.spec.place import BaseSpec
 
 _SETTLE_SECONDS: Final = 120
 _TASK_SECONDS: Final = 600
-_MACHINE_TASKS: Final = frozenset({"vzcreate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot"})
+_MACHINE_TASKS: Final = frozenset(
+    {"vzcreate", "vzclone", "vztemplate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot"}
+)
 
 
 def observe(client: Client, node: ProxmoxSpec, story: Callable[[str], None]) -> ProxmoxSeen:
@@ -83,7 +85,8 @@ def _read(client: Client, node: ProxmoxSpec) -> tuple[ProxmoxSeen, frozenset[int
     numbers = frozenset(int(row["vmid"]) for row in taken.result())
     here = {int(row["vmid"]) for row in taken.result() if (row["type"], row["node"]) == ("lxc", client.node)}
     locked = {c.vmid for c in containers.values() if c.lock == "create" and c.mark is None}
-    seen = ProxmoxSeen(        containers,
+    seen = ProxmoxSeen(
+        containers,
         numbers | containers.keys(),
         room.result(),
         base_missing.result(),
@@ -121,17 +124,23 @@ def _container(client: Client, row: dict[str, Any]) -> Container | None:
         if mark is None or mark.role is not Role.CATTLE or row["status"] != "running":
             return Container(vmid, str(row["status"]), config)
         waiting = client.get(f"{path}/pending")
+        reached_at = address(client, vmid)
     except NoContainer:
         return None  # destroyed since the list was made
+    except Stopped:
+        return Container(vmid, "stopped", config)
     pending = frozenset(str(entry["key"]) for entry in waiting if "pending" in entry or "delete" in entry)
-    return Container(vmid, "running", config, address(client, vmid), pending, int(row.get("uptime", 0)))
+    return Container(vmid, "running", config, reached_at, pending, int(row.get("uptime", 0)))
 
 
 def address(client: Client, vmid: int) -> str | None:
     """Return an address of a running container that other machines can reach, IPv4 before IPv6."""
+    interfaces = client.get(f"/nodes/{client.node}/lxc/{vmid}/interfaces")
+    if interfaces is None:
+        raise Stopped(f"machine {vmid} runs no more", hint="its console on the node may tell why")
     found = [
         ipaddress.ip_address(entry["ip-address"])
-        for interface in client.get(f"/nodes/{client.node}/lxc/{vmid}/interfaces") or []
+        for interface in interfaces
         for entry in interface.get("ip-addresses", [])
     ]
     reachable = [each for each in found if not (each.is_loopback or each.is_link_local)]
