@@ -343,7 +343,7 @@ class Node(httpx.BaseTransport):
             client = self.client(ROOT)
             upid = client.send(method, path, params)
             if upid is not None:
-                client.wait(str(upid), 60)
+                client.wait(str(upid), 600)
 
     @contextmanager
     def unnoted(self) -> Iterator[None]:
