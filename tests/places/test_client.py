@@ -21,7 +21,9 @@ from paddock.places.proxmox.errors import (
     NoContainer,
     NotRunning,
     Protected,
+    RootOnly,
     Running,
+    StillRuns,
     Unauthorized,
     api_error,
 )
@@ -81,6 +83,7 @@ def test_a_write_that_never_left_is_not_lost(monkeypatch: pytest.MonkeyPatch) ->
     [
         (401, "Authentication failed!", Unauthorized),
         (403, "Permission check failed (/vms/105, VM.Allocate)\n", Forbidden),
+        (403, "Permission check failed (mount point type bind is only allowed for root@pam)\n", RootOnly),
         (400, "Parameter verification failed.\n", BadParameters),
         (500, "Configuration file 'nodes/pve/lxc/105.conf' does not exist\n", NoContainer),
         (500, "CT 105 already exists on node 'pve'\n", Exists),
@@ -91,6 +94,7 @@ def test_a_write_that_never_left_is_not_lost(monkeypatch: pytest.MonkeyPatch) ->
         (500, "CT 105 already running\n", Running),
         (500, "CT 105 not running\n", NotRunning),
         (500, "VM 105 not running\n", NotRunning),
+        (500, "unable to destroy CT 105 - container is running\n", StillRuns),
         (500, "something else\n", ApiError),
     ],
 )

@@ -61,7 +61,7 @@ def check_number(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen)
             f"write {cattle.vmid}, or run `paddock down` before you change it",
         )
     if asked in seen.taken:
-        raise Refuse(f"machine.vmid: {asked} is taken, and not by {want.agent}", "choose another, or leave it out")
+        raise Refuse(f"machine.vmid: {asked} is taken, and not by {want.agent}", seen.how_to_free(asked))
 
 
 def check_single_writer(volume: str | Ref, pet: Pet | None, cattle: Container | None, seen: ProxmoxSeen) -> None:
@@ -164,6 +164,10 @@ def change_steps(
     """The steps from the machine there is to the one the file asks for, without making it anew."""
     asked = settings(node, want, cattle.vmid)
     asked["tags"] = ";".join(sorted({*str(asked["tags"]).split(";"), *_tags(cattle)}))  # people's own stay
+    if "features" in asked and "features" in cattle.config:
+        # What root added stays: a token may change nesting alone, and only flags that change count.
+        flags = {**_pairs(str(cattle.config["features"])), **_pairs(str(asked["features"]))}
+        asked["features"] = ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
     other = {key: value for key, value in asked.items() if not _same(key, cattle.config.get(key), value)}
     if other:
         shown = ", ".join(f"{key} {_shown(cattle.config.get(key))} → {value}" for key, value in other.items())
@@ -234,6 +238,11 @@ def stop_step(cattle: Container, reason: str) -> Step:
 
 def down_steps(pet: Pet | None, cattle: Container) -> Iterator[Step]:
     """The steps to no machine; refused unless everything but its root disk is the pet's."""
+    if "parent" in cattle.config:
+        raise Refuse(
+            f"{cattle.name} has snapshots, which hold the state too; destroying it would leave those behind unseen",
+            "delete its snapshots first",
+        )
     for mount in cattle.mounts:
         if mount.key == "rootfs":
             continue
@@ -249,7 +258,8 @@ def down_steps(pet: Pet | None, cattle: Container) -> Iterator[Step]:
             )
     if cattle.running:
         yield stop_step(cattle, "it runs")
-    if any(mount.key != "rootfs" for mount in cattle.mounts):
+    # What is to be detached with the next stop is out of the configuration already, and unused after it.
+    if any(mount.key != "rootfs" for mount in cattle.mounts) or MOUNT_KEY in cattle.pending:
         title = f"detach the state from machine {cattle.vmid}"
         yield Step("cattle.detach", title, "the state stays", Detach(cattle.vmid))
     title = f"destroy machine {cattle.vmid}"
@@ -273,7 +283,7 @@ def _reach(vmid: int, reason: str, *, clone: bool = False) -> Step:
 def _same(key: str, found: object, asked: str | int) -> bool:
     if found is None:
         return False
-    if key == "net0":
+    if key in ("net0", "features"):
         return _pairs(str(asked)).items() <= _pairs(str(found)).items()
     return str(found) == str(asked)
 

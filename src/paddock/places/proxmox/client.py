@@ -48,6 +48,7 @@ class Client:
             trust_env=False,  # a node is on the person's own network; a proxy would see the token
         )
         self._url = url
+        self.user = token.reveal().partition("=")[0]
         self.node = node
 
     def close(self) -> None:
@@ -90,7 +91,7 @@ class Client:
     def wait(self, upid: str, deadline: float) -> TaskEnd:
         """Wait for a task; one that failed is an error with the end of its log."""
         task = f"/nodes/{self.node}/tasks/{quote(upid, safe=':@!')}"
-        name = upid.split(":")[5]
+        name = upid.split(":")[5] if upid.count(":") > 5 else upid
         end = time.monotonic() + deadline
         pause = 0.05
         while (status := self.get(f"{task}/status"))["status"] != "stopped":

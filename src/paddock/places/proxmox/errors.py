@@ -30,12 +30,16 @@ class Forbidden(ApiError):
     """The token lacks a privilege; the message names it and the path."""
 
 
+class RootOnly(Forbidden):
+    """Proxmox keeps this for root@pam itself: no token may, whatever its privileges."""
+
+
 class BadParameters(ApiError):
     """A parameter has a wrong form."""
 
 
-class NoContainer(ApiError):
-    """There is no such container. Proxmox has no 404: it misses the configuration file."""
+class NoContainer(ApiError, WorldChanged):
+    """There is no such container, or no longer. Proxmox has no 404: it misses the configuration file."""
 
 
 class Protected(ApiError):
@@ -46,8 +50,16 @@ class Running(ApiError):
     """The container runs already."""
 
 
-class NotRunning(ApiError):
-    """The container does not run."""
+class NotRunning(ApiError, WorldChanged):
+    """The container does not run, or no longer."""
+
+
+class StillRuns(ApiError, WorldChanged):
+    """It was stopped, and someone started it since."""
+
+
+class Stopped(WorldChanged):
+    """A container that ran when we looked runs no more."""
 
 
 class Exists(ApiError, WorldChanged):
@@ -74,6 +86,7 @@ _BY_TEXT: Final[tuple[tuple[re.Pattern[str], type[ApiError]], ...]] = (
     (re.compile(r"protection mode enabled"), Protected),
     (re.compile(r"CT \d+ already running"), Running),
     (re.compile(r"(CT|VM) \d+ not running"), NotRunning),
+    (re.compile(r"container is running"), StillRuns),
 )
 
 
@@ -84,6 +97,9 @@ def api_error(what: str, status: int, reason: str, errors: Mapping[str, str]) ->
             return Unauthorized(
                 what, status, reason, hint="check the token: user@realm!name=uuid, enabled, not expired"
             )
+        case 403 if "only allowed for root@pam" in reason:
+            hint = "no token may do this, also none of root@pam: it is for root at the node's console"
+            return RootOnly(what, status, reason, errors, hint=hint)
         case 403:
             return Forbidden(what, status, reason, errors, hint="`paddock doctor` tells which privileges are missing")
         case 400:

@@ -10,16 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from paddock.errors import Refused
+from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.errors import Forbidden, NoContainer
+from paddock.places.proxmox.errors import Forbidden, NoContainer, Stopped
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import BaseSpec
 
 _SETTLE_SECONDS: Final = 120
-_MACHINE_TASKS: Final = frozenset({"vzcreate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot"})
+_TASK_SECONDS: Final = 600
+_MACHINE_TASKS: Final = frozenset(
+    {"vzcreate", "vzclone", "vztemplate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot"}
+)
 
 
 def observe(client: Client, node: ProxmoxSpec, story: Callable[[str], None]) -> ProxmoxSeen:
@@ -28,16 +31,21 @@ def observe(client: Client, node: ProxmoxSpec, story: Callable[[str], None]) -> 
     A run that was cut off leaves its last task behind. Until a create has ended, the container shows nothing but a
     lock: no mark yet that would tell whose it is. The task tells.
     """
-    end = time.monotonic() + _SETTLE_SECONDS
+    start = time.monotonic()
     told = ""
+    half_made: frozenset[int] = frozenset()
     while True:
         task = _own_task(client)
         if task is None:
-            seen = _read(client, node)
+            seen, without_mark = _read(client, node)
+            if without_mark != half_made:
+                # Begun since the tasks were read, perhaps for this very agent: now its task tells, or its mark.
+                half_made = without_mark
+                continue
             locked = next((c for c in seen.containers.values() if c.mark and c.lock), None)
             if locked is None:
                 return seen
-            if time.monotonic() > end:
+            if time.monotonic() > start + _SETTLE_SECONDS:
                 raise Refused(
                     f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, and no task works on it",
                     hint=f"run on the node: pct unlock {locked.vmid}",
@@ -45,6 +53,11 @@ def observe(client: Client, node: ProxmoxSpec, story: Callable[[str], None]) -> 
             waiting = f"{locked.name} is locked ({locked.lock})"
         else:
             waiting = f"the node is busy with {task}"
+            if time.monotonic() > start + _TASK_SECONDS:
+                raise PaddockError(
+                    f"the node has been busy with {task} for {_TASK_SECONDS} s",
+                    hint="see what it waits for on the node, and run the same command again once it has ended",
+                )
         if waiting != told:
             story(f"{waiting}; waiting for it to end")
             told = waiting
@@ -52,14 +65,16 @@ def observe(client: Client, node: ProxmoxSpec, story: Callable[[str], None]) -> 
 
 
 def _own_task(client: Client) -> str | None:
-    """A running task that this token started: a token without more rights sees no others."""
+    """A running task that this token started: one with more rights sees those of others too."""
     for task in client.get(f"/nodes/{client.node}/tasks", {"source": "active"}):
-        if task["type"] in _MACHINE_TASKS and "endtime" not in task:
+        own = str(task["upid"]).split(":")[7] == client.user
+        if own and task["type"] in _MACHINE_TASKS and "endtime" not in task:
             return f"{task['type']} {task['id']}"
     return None
 
 
-def _read(client: Client, node: ProxmoxSpec) -> ProxmoxSeen:
+def _read(client: Client, node: ProxmoxSpec) -> tuple[ProxmoxSeen, frozenset[int]]:
+    """What is there, and which containers are in the making and do not tell yet whose they are."""
     listed = client.get(f"/nodes/{client.node}/lxc")
     with ThreadPoolExecutor(max_workers=8) as pool:
         taken = pool.submit(client.get, "/cluster/resources", {"type": "vm"})
@@ -68,7 +83,9 @@ def _read(client: Client, node: ProxmoxSpec) -> ProxmoxSeen:
         found = list(pool.map(lambda row: _container(client, row), listed))
     containers = {container.vmid: container for container in found if container}
     numbers = frozenset(int(row["vmid"]) for row in taken.result())
-    return ProxmoxSeen(
+    here = {int(row["vmid"]) for row in taken.result() if (row["type"], row["node"]) == ("lxc", client.node)}
+    locked = {c.vmid for c in containers.values() if c.lock == "create" and c.mark is None}
+    seen = ProxmoxSeen(
         containers,
         numbers | containers.keys(),
         room.result(),
@@ -76,6 +93,7 @@ def _read(client: Client, node: ProxmoxSpec) -> ProxmoxSeen:
         socket.gethostname(),
         datetime.now(UTC),
     )
+    return seen, frozenset(locked | (here - containers.keys()))
 
 
 def _base_missing(client: Client, base: BaseSpec) -> bool:
@@ -106,17 +124,23 @@ def _container(client: Client, row: dict[str, Any]) -> Container | None:
         if mark is None or mark.role is not Role.CATTLE or row["status"] != "running":
             return Container(vmid, str(row["status"]), config)
         waiting = client.get(f"{path}/pending")
+        reached_at = address(client, vmid)
     except NoContainer:
         return None  # destroyed since the list was made
+    except Stopped:
+        return Container(vmid, "stopped", config)
     pending = frozenset(str(entry["key"]) for entry in waiting if "pending" in entry or "delete" in entry)
-    return Container(vmid, "running", config, address(client, vmid), pending, int(row.get("uptime", 0)))
+    return Container(vmid, "running", config, reached_at, pending, int(row.get("uptime", 0)))
 
 
 def address(client: Client, vmid: int) -> str | None:
     """Return an address of a running container that other machines can reach, IPv4 before IPv6."""
+    interfaces = client.get(f"/nodes/{client.node}/lxc/{vmid}/interfaces")
+    if interfaces is None:
+        raise Stopped(f"machine {vmid} runs no more", hint="its console on the node may tell why")
     found = [
         ipaddress.ip_address(entry["ip-address"])
-        for interface in client.get(f"/nodes/{client.node}/lxc/{vmid}/interfaces") or []
+        for interface in interfaces
         for entry in interface.get("ip-addresses", [])
     ]
     reachable = [each for each in found if not (each.is_loopback or each.is_link_local)]

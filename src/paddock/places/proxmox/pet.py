@@ -60,7 +60,7 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     if named is not None and named.has(Role.PET):
         return Pet(named, named.mount_at(path))
     if asked in seen.taken:
-        raise Refuse(f"state.pet: {asked} is taken, and not by a pet", "choose another number, or leave it out")
+        raise Refuse(f"state.pet: {asked} is taken, and not by a pet", seen.how_to_free(asked))
     return None
 
 

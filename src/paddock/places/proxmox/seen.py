@@ -138,3 +138,10 @@ class ProxmoxSeen:
     def users_of(self, volume: str) -> list[Container]:
         """Every container whose configuration names the volume."""
         return [c for c in self.containers.values() if any(mount.volume == volume for mount in c.mounts)]
+
+    def how_to_free(self, vmid: int) -> str:
+        """What a person can do about a number that is taken."""
+        container = self.containers.get(vmid)
+        if container and container.lock == "create":
+            return f"if a crash of the node left it half made, run there: pct unlock {vmid} && pct destroy {vmid}"
+        return "choose another number, or leave it out"

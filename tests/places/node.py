@@ -1,0 +1,416 @@
+"""A Proxmox node on paper, in the test's own process: its API is the sandbox's, ssh is played, all requests are noted.
+
+What Paddock does is the real thing, verbs and place and client, except what happens inside machines: there are none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fnmatch
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import httpx
+import pytest
+
+from paddock.places.proxmox import client as client_room
+from paddock.places.proxmox import observe as observe_room
+from paddock.places.proxmox import reach as reach_room
+from paddock.places.proxmox import tls
+from paddock.places.proxmox import worker as worker_room
+from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.place import ProxmoxPlace
+from paddock.plan.agent import AwaitAnswer
+from paddock.plan.step import Action, CheckStateSize, Furnish, Plan
+from paddock.process import Result
+from paddock.run.deployment import Deployment, Observation
+from paddock.run.story import Story
+from paddock.sandbox.assembly import memory_world
+from paddock.sandbox.config import CtConfig
+from paddock.sandbox.console import Console
+from paddock.sandbox.errors import NodeCrashError
+from paddock.sandbox.faults import Faults, Rule, install
+from paddock.sandbox.http import ABORT, Face
+from paddock.sandbox.memory import MemoryContainers, MemoryRuntime
+from paddock.sandbox.runtime import Archive, GuestSpec, Interface, Unpacked
+from paddock.sandbox.tasks import Task
+from paddock.secret import Secret
+from paddock.spec.load import Loaded
+from paddock.spec.models import Spec
+
+BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
+DEPLOYER: Final = "paddock@pve!deploy"
+ROOT: Final = "root@pam!sandbox"
+PET, CATTLE = 100, 101  # the numbers a new agent gets on an empty node
+NO_TRUST: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nothing goes over TLS here, and reading CAs takes 0.1 s
+SPEED: Final = 100  # Paddock's waits pass this much faster
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request as it left the client."""
+
+    method: str
+    path: str
+    params: dict[str, str]
+    body: bytes = b""
+
+    @property
+    def writes(self) -> bool:
+        return self.method != "GET"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+@dataclass
+class Hook:
+    """Something that will happen."""
+
+    method: str
+    path: str
+    happening: Callable[[], object]
+    left: int
+
+
+class Killed(BaseException):
+    """The end of a run that cleans nothing up."""
+
+
+class Machines(MemoryContainers):
+    """Containers on paper that have addresses and ssh host keys."""
+
+    def __init__(self, runtime: MemoryRuntime) -> None:
+        super().__init__(runtime.volumes, runtime._say_stopped, runtime.save)
+        self.host_keys: dict[int, str] = {}
+        self.cloned = 0  # the source of the last clone: a clone keeps its ssh host keys
+        self.unanswered = 0  # how often DHCP has not got round to it yet
+        self.crashes = False  # whether the node goes down in the next clone
+        self.obstacle: Callable[[Task], None] = lambda task: None  # in the way of everyone who unpacks an archive
+
+    def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+        self.obstacle(task)
+        self.host_keys[spec.vmid] = f"AAAAfresh{spec.vmid}x{len(self.host_keys)}"
+        return super().populate(spec, archive, task)
+
+    def settle_clone(self, spec: GuestSpec) -> Unpacked:
+        self.host_keys[spec.vmid] = self.host_keys[self.cloned]
+        if self.crashes:
+            self.crashes = False
+            raise NodeCrashError
+        return super().settle_clone(spec)
+
+    def interfaces(self, vmid: int, config: CtConfig) -> list[Interface]:
+        loopback, *cards = super().interfaces(vmid, config)
+        addresses: tuple[tuple[str, str, int], ...] = (("inet6", "fe80::be24:11ff:fe00:1", 64),)
+        if self.unanswered:
+            self.unanswered -= 1
+        else:
+            addresses = (*addresses, ("inet", f"10.0.0.{vmid}", 24))
+        return [loopback, *(Interface(card.name, card.mac, addresses) for card in cards)]
+
+
+class PlayedSsh:
+    """What a machine on paper says to the scripts that change its host key."""
+
+    def __init__(self, machines: Machines, address: str) -> None:
+        self.name = address
+        self._machines = machines
+        self._vmid = int(address.rpartition(".")[2])
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
+        own = f"AAAAown{self._vmid}"
+        if argv[-1] == "switch":
+            self._machines.host_keys[self._vmid] = own
+        return Result(argv=tuple(argv), code=0, out=f"ssh-ed25519 {own}\n", err="", seconds=0)
+
+
+class FastClock:
+    """A stand-in for the module ``time``."""
+
+    @staticmethod
+    def sleep(seconds: float) -> None:
+        time.sleep(seconds / SPEED)
+
+    @staticmethod
+    def monotonic() -> float:
+        return time.monotonic() * SPEED
+
+
+class Told(Story):
+    """A story that is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def print(self, text: str, style: str = "") -> None:
+        self.lines.append(text)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+
+class Outside(Deployment):
+    """An agent as far as it can be seen from outside its machine."""
+
+    place: ProxmoxPlace
+    told: Told
+
+    def observe(self) -> Observation:
+        seen = self.place.observe()
+        return Observation(seen, self.place.machine(self.machine_want, seen), None)
+
+    def plan_up(self, seen: Observation) -> Plan:
+        plan = self.place.up(self.machine_want, seen.place)
+        return Plan(self.name, plan.steps, plan.refusals, plan.notes)
+
+    def _perform(self, action: Action, seen: Observation, got: Any) -> Any:
+        inside = isinstance(action, Furnish | CheckStateSize | AwaitAnswer)
+        return {} if inside else self.place.perform(action, got)
+
+    @property
+    def client(self) -> Client:
+        return self.place._client
+
+
+class Node(httpx.BaseTransport):
+    """The node, the wire to it, and whoever else is on it."""
+
+    def __init__(self, folder: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
+        self.world = memory_world(folder / "node", nodes=nodes)
+        self.world.guests.lock_timeout = 0.1
+        runtime = self.world.runtime
+        assert isinstance(runtime, MemoryRuntime)
+        self.machines = runtime.containers = Machines(runtime)
+        self.faults = Faults()
+        self.sent: list[Sent] = []
+        self.at_once = 0  # the most requests that were under way at the same time
+        self.kill_after = 0  # after how many writing requests the run is killed
+        self._dead = False
+        self.rewrite: Callable[[Any], Any] = lambda data: data
+        self._under_way = 0
+        self._hooks: list[Hook] = []
+        self._lock = threading.Lock()
+        self._writing = threading.Lock()
+        face = Face(self.world, delay_401=0)
+        install(face, self.faults)
+        self._app = face.app()
+        self._folder = folder
+        (folder / "id").touch()
+        (folder / "id.pub").write_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKpublic paddock\n")
+
+    # The wire
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path.removeprefix("/api2/json")
+        body = request.read()
+        params = dict(parse_qsl(request.url.query.decode(), keep_blank_values=True))
+        params |= dict(parse_qsl(body.decode(), keep_blank_values=True))
+        for happening in self._due(request.method, path):
+            happening()
+        if self._dead:
+            raise Killed
+        if path.endswith("/clone"):
+            self.machines.cloned = int(path.split("/")[-2])
+        with self._lock:
+            self.sent.append(Sent(request.method, path, params, body))
+            self._under_way += 1
+            self.at_once = max(self.at_once, self._under_way)
+        # Proxmox looks whether a number is free and takes it under one lock; the sandbox does these one after another.
+        turn: AbstractContextManager[object] = self._writing if request.method != "GET" else nullcontext()
+        try:
+            with turn:
+                answer = asyncio.run(self._forward(request, body))
+        finally:
+            with self._lock:
+                self._under_way -= 1
+        if request.method != "GET" and len(self.writes) == self.kill_after:
+            self.kill_after, self._dead = 0, True
+            raise Killed
+        return answer
+
+    async def _forward(self, request: httpx.Request, body: bytes) -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app=self._app), timeout=None) as app:
+            asked = app.request(request.method, request.url, headers=request.headers, content=body)
+            try:
+                answer = await asyncio.wait_for(asked, request.extensions["timeout"]["read"])
+            except TimeoutError:
+                raise httpx.ReadTimeout("The read operation timed out", request=request) from None
+        if ABORT in answer.headers:
+            raise httpx.RemoteProtocolError("Server disconnected without sending a response.", request=request)
+        content = answer.content
+        if answer.status_code == 200:
+            content = json.dumps(self.rewrite(answer.json())).encode()
+        reason = answer.headers["x-paddock-reason"].encode()
+        return httpx.Response(answer.status_code, content=content, extensions={"reason_phrase": reason})
+
+    def _due(self, method: str, path: str) -> list[Callable[[], object]]:
+        with self._lock:
+            for hook in self._hooks:
+                if hook.method in (method, "*" if method != "GET" else "") and fnmatch.fnmatchcase(path, hook.path):
+                    hook.left -= 1
+            due = [hook.happening for hook in self._hooks if hook.left == 0]
+            self._hooks = [hook for hook in self._hooks if hook.left]
+        return due
+
+    def before(self, method: str, path: str, happening: Callable[[], object], *, nth: int = 1) -> None:
+        """Let something happen just before a request of Paddock's arrives, the nth of its kind.
+
+        In a path * stands for anything, as a method for every one that writes.
+        """
+        self._hooks.append(Hook(method, path, happening, nth))
+
+    def fault(self, kind: str, value: str = "", **more: Any) -> None:
+        """Let the next request that is met go wrong."""
+        self.faults.add(Rule.from_json({"kind": kind, "value": value, **more}))
+
+    @property
+    def writes(self) -> list[Sent]:
+        return [sent for sent in self.sent if sent.writes]
+
+    # Paddock
+
+    def agent(
+        self, name: str = "bee", *, token: str = DEPLOYER, node: str = "pve", template: str = "none", **keys: Any
+    ) -> Outside:
+        """An agent in a file of its own, as a new run of Paddock finds it."""
+        self._dead = False
+        secret = self.world.access.tokens[token].secret
+        (self._folder / "token").touch(mode=0o600)
+        (self._folder / "token").write_text(f"{token}={secret}")
+        spec = Spec.model_validate(
+            {
+                "places": {
+                    "home": {
+                        "proxmox": {
+                            "url": "https://node:8006",
+                            "node": node,
+                            "token": {"file": "token"},
+                            "storage": "local-lvm",
+                            "base": BASE,
+                            "template": template,
+                            "ssh": {"key": "id"},
+                        }
+                    }
+                },
+                "agents": {name: {"kind": "service", "command": ["/bin/true"], "place": "home", **keys}},
+            }
+        )
+        proxmox = spec.places["home"].proxmox
+        assert proxmox is not None
+        told = Told()
+        place = ProxmoxPlace(proxmox, self._folder, told.say)
+        place._client._http._transport = self
+        agent = Outside(name, Loaded(spec, self._folder / "paddock.yaml"), place, told)
+        agent.told = told
+        return agent
+
+    def client(self, token: str = DEPLOYER, secret: str | None = None) -> Client:
+        """Paddock's gate to the node, alone."""
+        value = secret or self.world.access.tokens[token].secret
+        client = Client("https://node:8006", "pve", Secret(f"{token}={value}"), NO_TRUST)
+        client._http._transport = self
+        return client
+
+    # Others on the node, whose requests are not noted
+
+    def root(self, *argv: str | int) -> str:
+        """Root at the node's console."""
+        said = Console(self.world).run([str(word) for word in argv])
+        assert said.code == 0, said.err
+        return said.out
+
+    def somebody(self, vmid: int, **options: Any) -> None:
+        """A container that somebody else makes, by another token."""
+        params = {"vmid": vmid, "ostemplate": BASE, "rootfs": "local-lvm:1", "features": "nesting=1", **options}
+        self._alone("POST", "/nodes/pve/lxc", params)
+
+    def somebody_asks(self, method: str, path: str, **params: Any) -> None:
+        """A request of somebody else, and the end of its task."""
+        self._alone(method, path, params)
+
+    def _alone(self, method: str, path: str, params: dict[str, Any]) -> None:
+        with self.unnoted():
+            client = self.client(ROOT)
+            upid = client.send(method, path, params)
+            if upid is not None:
+                client.wait(str(upid), 600)
+
+    @contextmanager
+    def unnoted(self) -> Iterator[None]:
+        noted, self.sent = self.sent, []
+        try:
+            yield
+        finally:
+            self.sent = noted
+
+    def hold_creates(self) -> threading.Event:
+        """Keep every create under way until the event is set, or the node goes down."""
+        go = threading.Event()
+
+        def wait(task: Task) -> None:
+            while not go.wait(0.002):
+                task.check_aborted()
+
+        self.machines.obstacle = wait
+        return go
+
+    def crash(self) -> None:
+        """The node goes down with what it is doing, and boots again."""
+        for task in self.world.tasks.running():
+            task.crash()
+        for task in self.world.tasks.newest_first():
+            task.ended.wait(5)
+        for vmid in list(self.machines.running_vmids()):
+            self.machines.stop(vmid)
+
+    # What is there
+
+    @property
+    def vmids(self) -> list[int]:
+        return self.world.guests.vmids()
+
+    def config(self, vmid: int) -> dict[str, Any]:
+        node = self.world.guests.node_of(vmid) or ""
+        return dict(self.world.guests.load(vmid, node).options)
+
+    def put(self, vmid: int, **options: Any) -> None:
+        """Write into a configuration file, as only the node itself can; None takes an option out."""
+        node = self.world.guests.node_of(vmid) or ""
+        config = self.world.guests.load(vmid, node)
+        for key, value in options.items():
+            config.options.pop(key, None)
+            if value is not None:
+                config.options[key] = value
+        self.world.guests.save(vmid, node, config)
+
+    @property
+    def volumes(self) -> set[str]:
+        """The names of all volumes."""
+        return {volume.ref.name for volume in self.world.runtime.volumes.on("pve", "local-lvm")}
+
+    @property
+    def running(self) -> list[int]:
+        return sorted(self.machines.running_vmids())
+
+
+def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
+    """Answer for the machines of the node, and let Paddock's waits pass faster."""
+
+    def scan(address: str, **_: Any) -> str | None:
+        return f"ssh-ed25519 {node.machines.host_keys[int(address.rpartition('.')[2])]}"
+
+    monkeypatch.setattr(reach_room, "scan_host_key", scan)
+    monkeypatch.setattr(reach_room, "SshGuest", lambda name, address, **_: PlayedSsh(node.machines, address))
+    monkeypatch.setattr(tls, "context", lambda *_: NO_TRUST)
+    for room in (client_room, observe_room, reach_room, worker_room):
+        monkeypatch.setattr(room, "time", FastClock)

@@ -1,0 +1,492 @@
+"""Whatever goes wrong on the way: the same run looks again, or ends in a sentence and the next one goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from paddock.errors import PaddockError, Refused
+from paddock.places.proxmox import observe, worker
+from paddock.places.proxmox.claim import Claim
+from paddock.places.proxmox.client import TaskFailed
+from paddock.places.proxmox.errors import AnswerLost, ApiError, Unauthorized
+from paddock.run import verbs
+from paddock.run.lock import Busy
+from paddock.run.verbs import down, up
+from places.node import CATTLE, PET, Killed, Node, Outside
+
+LXC = "/nodes/pve/lxc"
+STATE = "local-lvm:vm-100-disk-1"
+PETS_VOLUMES = {"vm-100-disk-0", "vm-100-disk-1"}
+
+
+def runs_until_done(verb: Callable[[Outside], str], agent: Callable[[], Outside]) -> list[BaseException]:
+    """Run it again until it is done; returns how the runs before ended."""
+    ends: list[BaseException] = []
+    while True:
+        try:
+            verb(agent())
+        except (PaddockError, Killed) as end:
+            ends.append(end)
+            assert len(ends) < 3, ends
+        else:
+            return ends
+
+
+def expect_up(node: Node, template: int | None = None) -> None:
+    """One pet, one machine with the state, and nothing left over."""
+    made = [template] if template else []
+    assert node.vmids == [PET, CATTLE, *made]
+    assert node.running == [CATTLE]
+    assert node.config(CATTLE)["mp0"].startswith(f"{STATE},mp=/var/lib/paddock/bee")
+    assert node.config(PET)["protection"] == 1
+    assert node.volumes == PETS_VOLUMES | {"vm-101-disk-0"} | {f"base-{number}-disk-0" for number in made}
+
+
+def expect_down(node: Node, template: int | None = None) -> None:
+    """The pet with its state, and nothing left over."""
+    made = [template] if template else []
+    assert node.vmids == [PET, *made]
+    assert node.config(PET)["mp0"].startswith(STATE)
+    assert node.volumes == PETS_VOLUMES | {f"base-{number}-disk-0" for number in made}
+
+
+# Answers
+
+UP = [(verb, nth) for verb, writes in (("up", 4), ("down", 5)) for nth in range(1, writes + 1)]
+
+
+def with_fault(node: Node, verb: str, nth: int, kind: str, value: str = "") -> list[BaseException]:
+    """An agent's life with a fault at one of its writing requests; returns how the runs before the last ended."""
+    runs: list[BaseException] = []
+    for each in (up, down):
+        if each.__name__ == verb:
+            node.before("*", "*", lambda: node.fault(kind, value), nth=nth)
+        runs += runs_until_done(each, node.agent)
+        (expect_up if each is up else expect_down)(node)
+    assert not node.faults.listing()
+    return runs
+
+
+@pytest.mark.parametrize(("verb", "nth"), UP)
+def test_an_answer_lost_after_the_work_is_looked_after(node: Node, verb: str, nth: int) -> None:
+    assert with_fault(node, verb, nth, "lose") == []
+
+
+@pytest.mark.parametrize(("verb", "nth"), UP)
+def test_a_request_lost_before_the_work_is_made_again(node: Node, verb: str, nth: int) -> None:
+    assert with_fault(node, verb, nth, "answer", "596") == []
+
+
+@pytest.mark.parametrize(("kind", "value"), [("reset", ""), ("answer", "595"), ("answer", "503"), ("stall", "5")])
+@pytest.mark.parametrize(("verb", "nth"), [("up", 2), ("down", 5)])
+def test_every_way_to_lose_a_request_is_one(node: Node, verb: str, nth: int, kind: str, value: str) -> None:
+    assert with_fault(node, verb, nth, kind, value) == []
+
+
+@pytest.mark.parametrize(("verb", "nth"), UP)
+def test_an_error_of_the_node_is_told_and_the_next_run_goes_on(node: Node, verb: str, nth: int) -> None:
+    [end] = with_fault(node, verb, nth, "answer", "500:cluster not ready - no quorum?")
+    assert isinstance(end, ApiError)
+    assert end.message.endswith("cluster not ready - no quorum?")
+
+
+@pytest.mark.parametrize(("verb", "nth"), [("up", 1), ("up", 4), ("down", 2)])
+def test_a_token_that_expires_meanwhile_is_told_and_the_next_run_goes_on(node: Node, verb: str, nth: int) -> None:
+    [end] = with_fault(node, verb, nth, "answer", "401")
+    assert isinstance(end, Unauthorized)
+
+
+def test_a_node_that_is_silent_too_long_has_lost_the_request(node: Node) -> None:
+    agent = node.agent()
+    agent.client._http.timeout = httpx.Timeout(0.05)
+    node.fault("stall", "5000", method="POST", path=LXC)
+    up(agent)
+    assert "no answer came back to POST /nodes/pve/lxc" in str(agent.told)
+    expect_up(node)
+
+
+@pytest.mark.parametrize("kind", ["reset", "answer"])
+def test_every_read_survives_a_node_that_hiccups(node: Node, kind: str) -> None:
+    for path in (
+        "*/tasks",
+        "*/lxc",
+        "/cluster/resources",
+        "*/config",
+        "*/status",
+        "*/interfaces",
+        "*/log",
+        "*/pending",
+    ):
+        node.fault(kind, "596", method="GET", path=path, count=2)
+    assert runs_until_done(up, node.agent) == []
+    assert runs_until_done(up, node.agent) == []
+    expect_up(node)
+
+
+def test_a_node_that_never_answers_is_a_sentence(node: Node) -> None:
+    node.fault("reset", count=0)
+    with pytest.raises(PaddockError, match="https://node:8006 does not answer"):
+        up(node.agent())
+    node.faults.clear()
+    node.fault("lose", method="POST", path=LXC, count=0)
+    node.before("POST", LXC, lambda: node.fault("answer", "596", method="POST", path=LXC, count=0))
+    with pytest.raises(AnswerLost, match="596"):
+        up(node.agent())
+    assert len(node.writes) == 4  # it looks again, but not for ever
+    node.faults.clear()
+    up(node.agent())
+    expect_up(node)
+
+
+# Tasks
+
+
+@pytest.mark.parametrize(
+    ("verb", "method", "path"),
+    [("up", "POST", LXC), ("up", "POST", "*/start"), ("down", "POST", "*/shutdown"), ("down", "DELETE", "*/101")],
+)
+def test_a_task_that_says_it_failed_is_told_with_its_log_and_the_next_run_goes_on(
+    node: Node, verb: str, method: str, path: str
+) -> None:
+    if verb == "down":
+        up(node.agent())
+    node.fault("fail-task", "the disk is on fire", method=method, path=path)
+    with pytest.raises(TaskFailed, match=r"(?s)failed: the disk is on fire\n.*TASK ERROR: the disk is on fire"):
+        (up if verb == "up" else down)(node.agent())
+    runs_until_done(up, node.agent)
+    expect_up(node)
+    down(node.agent())
+    expect_down(node)
+
+
+def test_a_task_that_warns_has_done_its_work(node: Node) -> None:
+    node.fault("warn-task", "the disk is warm", path="*/start")
+    agent = node.agent()
+    up(agent)
+    assert "WARN: the disk is warm" in str(agent.told)
+    expect_up(node)
+
+
+def test_a_full_storage_is_told_and_leaves_nothing_half_made(node: Node) -> None:
+    node.world.full.add("local-lvm")
+    with pytest.raises(Refused, match="16G are needed on local-lvm, 0G are free"):
+        up(node.agent())
+    node.world.full.clear()
+    node.before("POST", LXC, lambda: node.world.full.add("local-lvm"), nth=2)
+    with pytest.raises(TaskFailed, match="free space in thin pool pve/data reached threshold"):
+        up(node.agent())
+    expect_down(node)
+    node.world.full.clear()
+    up(node.agent())
+    expect_up(node)
+
+
+# Runs that are killed
+
+
+def writes_of(node: Node, life: Callable[[], object]) -> int:
+    before = len(node.writes)
+    life()
+    return len(node.writes) - before
+
+
+@pytest.mark.parametrize("after", range(1, 10))
+def test_a_run_killed_after_any_of_its_requests_is_continued(node: Node, after: int) -> None:
+    node.kill_after = after
+    ends = runs_until_done(up, node.agent)
+    expect_up(node)
+    ends += runs_until_done(down, node.agent)
+    expect_down(node)
+    assert [type(end) for end in ends] == [Killed]
+
+
+@pytest.mark.parametrize("after", range(1, 19))
+def test_a_run_with_a_template_killed_after_any_of_its_requests_is_continued(node: Node, after: int) -> None:
+    node.kill_after = after
+    ends = runs_until_done(up, lambda: node.agent(template="auto"))
+    assert node.running == [CATTLE]
+    templates = [vmid for vmid in node.vmids if node.config(vmid).get("template")]
+    assert len(templates) == 1
+    expect_up(node, templates[0])
+    ends += runs_until_done(down, lambda: node.agent(template="auto"))
+    expect_down(node, templates[0])
+    assert [type(end) for end in ends] == [Killed]
+
+
+@pytest.mark.parametrize("after", range(1, 7))
+def test_a_pet_whose_protection_was_lifted_gets_it_back(node: Node, after: int) -> None:
+    up(node.agent())
+    node.sent.clear()
+    node.kill_after = after
+    ends = runs_until_done(up, lambda: node.agent("ant", state={"pet": PET}))
+    assert [type(end) for end in ends] == [Killed]
+    pet = node.config(PET)
+    assert pet["protection"] == 1
+    assert [key for key in sorted(pet) if key.startswith(("mp", "unused"))] == ["mp0", "mp1"]
+    assert node.config(102)["mp0"].startswith("local-lvm:vm-100-disk-2,mp=/var/lib/paddock/ant")
+    assert node.running == [CATTLE, 102]
+
+
+def test_the_matrices_above_reach_every_request(node: Node) -> None:
+    """The ranges are those of today's plans; a plan with more requests makes them longer."""
+    assert writes_of(node, lambda: up(node.agent())) == 4
+    assert writes_of(node, lambda: up(node.agent("ant", state={"pet": PET}))) == 6
+    down(node.agent("ant", state={"pet": PET}))
+    assert writes_of(node, lambda: down(node.agent())) == 5
+    assert writes_of(node, lambda: up(node.agent(template="auto"))) + 1 + 5 == 18  # with the pet, and down
+
+
+# A node that goes down
+
+
+def test_a_node_that_crashed_is_brought_up_again(node: Node) -> None:
+    up(node.agent())
+    node.crash()
+    assert node.running == []
+    up(node.agent())
+    expect_up(node)
+
+
+def test_a_machine_that_stops_while_it_is_waited_for_is_started_again(node: Node) -> None:
+    node.machines.unanswered = 99
+    node.before("GET", "*/interfaces", lambda: node.root("pct", "stop", CATTLE), nth=2)
+    node.before("GET", "*/interfaces", lambda: setattr(node.machines, "unanswered", 0), nth=3)
+    agent = node.agent()
+    up(agent)
+    assert f"machine {CATTLE} runs no more; looking again" in str(agent.told)
+    expect_up(node)
+
+
+def test_a_machine_that_never_keeps_running_is_a_sentence(node: Node) -> None:
+    for nth in range(1, 20):
+        node.before("GET", "*/interfaces", lambda: node.machines.stop(CATTLE), nth=nth)
+    with pytest.raises(PaddockError, match=f"machine {CATTLE} runs no more") as caught:
+        up(node.agent())
+    assert "console" in str(caught.value.hint)
+
+
+def test_a_machine_that_stops_while_the_node_is_read_is_started(node: Node) -> None:
+    up(node.agent())
+    node.before("GET", "*/interfaces", lambda: node.root("pct", "stop", CATTLE))
+    up(node.agent())
+    expect_up(node)
+
+
+def test_a_machine_that_stops_before_its_restart_is_started(node: Node) -> None:
+    up(node.agent())
+    node.before("POST", "*/reboot", lambda: node.root("pct", "stop", CATTLE))
+    up(node.agent(machine={"dns": ["9.9.9.9"]}))
+    expect_up(node)
+
+
+def test_a_template_that_is_still_being_made_is_waited_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+    rename = node.world.runtime.volumes.rename
+
+    def slow(*arguments: Any) -> None:
+        go.wait(5)
+        rename(*arguments)
+
+    monkeypatch.setattr(node.world.runtime.volumes, "rename", slow)
+    node.kill_after = 7  # the conversion is asked for
+    with pytest.raises(Killed):
+        up(node.agent(template="auto"))
+    assert str(node.writes[-1]).endswith("/template")
+    agent = node.agent(template="auto")
+    node.before("GET", "/nodes/pve/tasks", go.set, nth=2)
+    up(agent)
+    assert "busy with vztemplate 102" in str(agent.told)
+    expect_up(node, 102)
+
+
+def crash_in_a_create(node: Node, agent: Outside, nth: int) -> None:
+    """Let the node go down while it creates something, the nth time."""
+    held = threading.Event()
+    ends: list[str] = []
+
+    def hold() -> None:
+        node.hold_creates()
+        held.set()
+
+    def run() -> None:
+        try:
+            up(agent)
+        except TaskFailed as end:
+            ends.append(end.message)
+
+    node.before("POST", LXC, hold, nth=nth)
+    cut_off = threading.Thread(target=run)
+    cut_off.start()
+    held.wait(5)
+    while not any(task.log for task in node.world.tasks.running()):
+        time.sleep(0.002)
+    node.crash()
+    cut_off.join()
+    assert "vzcreate failed: unexpected status" in ends[0]
+    node.machines.obstacle = lambda task: None
+
+
+def test_what_a_crash_left_half_made_is_walked_around(node: Node) -> None:
+    crash_in_a_create(node, node.agent(), nth=2)
+    assert node.config(CATTLE) == {"lock": "create"}
+    up(node.agent())
+    assert node.running == [102]
+    assert node.config(102)["mp0"].startswith(STATE)
+
+
+@pytest.mark.parametrize(("nth", "number"), [(1, 200), (2, 201)])
+def test_what_a_crash_left_at_a_given_number_names_the_command(node: Node, nth: int, number: int) -> None:
+    keys: dict[str, Any] = {"state": {"pet": 200}, "machine": {"vmid": 201}}
+    crash_in_a_create(node, node.agent(**keys), nth)
+    with pytest.raises(Refused, match=f"{number} is taken") as caught:
+        up(node.agent(**keys))
+    assert f"pct unlock {number} && pct destroy {number}" in str(caught.value.hint)
+    node.root("pct", "unlock", number)
+    node.root("pct", "destroy", number)
+    up(node.agent(**keys))
+    assert node.running == [201]
+
+
+def test_a_clone_that_a_crash_cut_off_names_the_command(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observe, "_SETTLE_SECONDS", 20)
+    up(node.agent(template="auto"))
+    down(node.agent(template="auto"))
+    node.machines.crashes = True
+    with pytest.raises(TaskFailed, match="vzclone failed: unexpected status"):
+        up(node.agent(template="auto"))
+    for number, lock in ((CATTLE, "create"), (102, "disk")):
+        with pytest.raises(Refused, match=rf"container {number} .* has been locked \({lock}\)") as caught:
+            up(node.agent(template="auto"))
+        assert caught.value.hint == f"run on the node: pct unlock {number}"
+        node.root("pct", "unlock", number)
+    up(node.agent(template="auto"))
+    expect_up(node, 102)
+
+
+# Others at the same time
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_number_that_somebody_takes_is_left_to_them(node: Node, nth: int) -> None:
+    number = PET if nth == 1 else CATTLE
+    node.before("POST", LXC, lambda: node.somebody(number), nth=nth)
+    assert runs_until_done(up, node.agent) == []
+    assert "description" not in node.config(number)
+    assert len(node.vmids) == 3
+    assert len(node.running) == 1
+
+
+def test_a_number_that_somebody_takes_from_a_clone_is_left_to_them(node: Node) -> None:
+    node.before("POST", "*/clone", lambda: node.somebody(CATTLE))
+    assert runs_until_done(up, lambda: node.agent(template="auto")) == []
+    assert "description" not in node.config(CATTLE)
+    assert node.running == [103]
+
+
+@pytest.mark.parametrize("nth", range(1, 4))
+def test_a_configuration_that_somebody_changes_is_read_again(node: Node, nth: int) -> None:
+    up(node.agent())
+    node.before("PUT", "*/config", lambda: node.root("pct", "set", CATTLE, "--tags", f"paddock;t{nth}"), nth=nth)
+    assert runs_until_done(down, node.agent) == []
+    expect_down(node)
+
+
+def test_a_machine_that_another_run_has_claimed_stays_until_the_claim_ends(node: Node) -> None:
+    up(node.agent())
+    claim = Claim("laptop", datetime.now(UTC) + timedelta(minutes=1))
+    notes = node.config(CATTLE)["description"]
+    node.put(CATTLE, description=claim.written_into(notes))
+    with pytest.raises(Refused, match=rf"laptop is at work on container {CATTLE} \(bee\) until"):
+        down(node.agent())
+    assert CATTLE in node.vmids
+    over = Claim("laptop", datetime.now(UTC) - timedelta(seconds=1))
+    node.put(CATTLE, description=over.written_into(notes))
+    down(node.agent())
+    expect_down(node)
+
+
+def test_a_claim_that_its_holder_did_not_live_to_use_does_not_outlive_it(node: Node) -> None:
+    up(node.agent())
+    node.sent.clear()
+    node.kill_after = 4  # the claim is written, the machine not yet deleted
+    with pytest.raises(Killed):
+        down(node.agent())
+    assert "paddock-claim" in node.config(CATTLE)["description"]
+    up(node.agent())  # it may stay as well
+    expect_up(node)
+    down(node.agent())
+    expect_down(node)
+
+
+def test_a_delete_under_way_keeps_others_away(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    up(node.agent())
+    said: list[str] = []
+
+    def other_laptop() -> None:
+        with monkeypatch.context() as there:
+            there.setattr(worker, "socket", SimpleNamespace(gethostname=lambda: "other"))
+            there.setattr(verbs, "working_on", nullcontext)
+            try:
+                down(node.agent())
+            except Refused as refused:
+                said.append(refused.message)
+
+    node.before("DELETE", f"{LXC}/{CATTLE}", other_laptop)
+    down(node.agent())
+    assert "is at work on container 101 (bee)" in said[0]
+    expect_down(node)
+
+
+def test_a_second_run_on_this_machine_says_who_is_at_it(node: Node) -> None:
+    go = node.hold_creates()
+    first = threading.Thread(target=up, args=(node.agent(),))
+    first.start()
+    while not node.world.tasks.running():
+        time.sleep(0.002)
+    with pytest.raises(Busy, match=r"bee: another run is at work \(process \d+\)"):
+        down(node.agent())
+    up_of_another = threading.Thread(target=up, args=(node.agent("ant"),))  # other agents are free to go
+    up_of_another.start()
+    go.set()
+    first.join()
+    up_of_another.join()
+    assert len(node.running) == 2
+
+
+@pytest.mark.parametrize("path", [LXC, "/cluster/resources"])
+def test_a_machine_in_the_making_is_not_made_a_second_time(node: Node, path: str) -> None:
+    """Somewhere else the same agent is brought up, and begins to make the machine while this run reads the node."""
+    up(node.agent())
+    down(node.agent())
+    params = node.writes[1].params
+    go = node.hold_creates()
+
+    def elsewhere() -> None:
+        with node.unnoted():
+            node.client().send("POST", LXC, params)
+
+    node.before("GET", path, elsewhere)
+    threading.Timer(0.05, go.set).start()
+    up(node.agent())
+    expect_up(node)
+
+
+def test_two_runs_from_two_machines_make_one_of_everything(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs, "working_on", nullcontext)
+    monkeypatch.setattr(verbs, "alone_in", nullcontext)
+    runs = [threading.Thread(target=up, args=(node.agent(),)) for _ in range(2)]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    up(node.agent())
+    expect_up(node)

@@ -1,0 +1,75 @@
+"""What goes over the wire: only what is the agent's own is written to, and looking is cheap."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from paddock.run.verbs import cycle, down, up
+from places.node import CATTLE, PET, Node, Sent
+
+LXC = "/nodes/pve/lxc"
+
+
+def written_to(sent: Sent) -> set[int]:
+    """The containers a request changes or makes."""
+    inside = re.match(rf"{LXC}/(\d+)", sent.path)
+    numbers = [inside[1]] if inside else []
+    return {
+        int(number) for number in [*numbers, *(sent.params[key] for key in ("vmid", "newid") if key in sent.params)]
+    }
+
+
+def neighbours(node: Node) -> list[int]:
+    """Containers of others: one without a mark, a pet, and another agent's machine."""
+    node.somebody(150, tags="theirs")
+    node.somebody(151, description="paddock: v=1 role=pet", mp0="local-lvm:1,mp=/var/lib/paddock/ant")
+    node.somebody(152, description="paddock: v=1 role=cattle agent=ant", mp0="local-lvm:vm-151-disk-1,mp=/x")
+    return [150, 151, 152]
+
+
+@pytest.mark.parametrize(("template", "own"), [("none", {PET, CATTLE}), ("auto", {PET, CATTLE, 102})])
+def test_only_pet_machine_and_template_of_the_agent_are_written_to(node: Node, template: str, own: set[int]) -> None:
+    others = neighbours(node)
+    before = {vmid: node.config(vmid) for vmid in others}
+    up(node.agent(template=template))
+    up(node.agent(template=template, machine={"cores": 3, "tags": ["ai"]}, state={"size": "9G"}))
+    cycle(node.agent(template=template, state={"size": "9G"}))
+    down(node.agent(template=template))
+    assert all(len(written_to(sent)) >= 1 for sent in node.writes)  # and nothing that is no container
+    assert set().union(*map(written_to, node.writes)) == own
+    assert {vmid: node.config(vmid) for vmid in others} == before
+
+
+@pytest.mark.parametrize("template", ["none", "auto"])
+def test_a_second_up_writes_nothing(node: Node, template: str) -> None:
+    up(node.agent(template=template))
+    node.sent.clear()
+    assert "nothing to do" in up(node.agent(template=template))
+    assert not node.writes
+
+
+def test_looking_costs_one_read_for_each_container_and_a_few_for_the_node(node: Node) -> None:
+    up(node.agent())
+    cost = {}
+    for count, vmids in ((3, (150,)), (13, range(151, 161))):
+        for vmid in vmids:
+            node.somebody(vmid)
+        node.sent.clear()
+        agent = node.agent()
+        agent.plan_up(agent.observe())
+        assert not node.writes
+        configs = [sent.path for sent in node.sent if sent.path.endswith("/config")]
+        assert len(configs) == len(set(configs)) == count
+        cost[count] = len(node.sent) - count
+    assert cost[3] == cost[13] <= 7
+
+
+def test_containers_are_read_at_the_same_time(node: Node) -> None:
+    for vmid in range(150, 158):
+        node.somebody(vmid)
+    node.fault("slow", "30", path="*/config", count=0)
+    node.at_once = 0
+    node.agent().observe()
+    assert node.at_once >= 4

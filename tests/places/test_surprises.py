@@ -1,0 +1,177 @@
+"""What surprised us when Proxmox's own code was recorded, and that Paddock is not surprised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paddock.errors import Refused
+from paddock.places.proxmox.actions import Destroy, Detach
+from paddock.places.proxmox.client import TaskFailed
+from paddock.places.proxmox.errors import ApiError, BadParameters, Protected, RootOnly
+from paddock.run.verbs import cycle, down, up
+from places.node import CATTLE, DEPLOYER, PET, ROOT, Node
+
+STATE = "local-lvm:vm-100-disk-1"
+LXC = "/nodes/pve/lxc"
+
+
+@pytest.mark.parametrize("token", [DEPLOYER, ROOT])
+def test_a_token_of_root_is_used_like_any_other(node: Node, token: str) -> None:
+    up(node.agent(token=token))
+    for params in ({"mp1": "/srv,mp=/x"}, {"dev0": "/dev/fuse"}, {"features": "keyctl=1,nesting=1"}):
+        with pytest.raises(RootOnly) as caught:
+            node.client(token).send("PUT", f"{LXC}/{CATTLE}/config", params)
+        assert "at the node's console" in str(caught.value.hint)
+    down(node.agent(token=token))
+    assert node.vmids == [PET]
+
+
+def test_a_state_volume_is_the_same_with_and_without_its_size(node: Node) -> None:
+    """Create stores no ``size=``, PUT does."""
+    up(node.agent())
+    assert "size=" not in node.config(CATTLE)["mp0"]
+    assert "nothing to do" in up(node.agent())
+    cycle(node.agent(template="auto"))
+    assert "size=8G" in node.config(CATTLE)["mp0"]
+    assert "nothing to do" in up(node.agent(template="auto"))
+
+
+def test_a_clone_is_told_only_what_it_takes_and_gets_the_rest_in_one_put(node: Node) -> None:
+    """A clone inherits tags, features and net, and refuses tags, mount points and ssh keys."""
+    up(node.agent(template="auto", machine={"tags": ["ai"], "cores": 3}))
+    clone = next(sent for sent in node.writes if sent.path.endswith("/clone"))
+    assert clone.params.keys() == {"newid", "hostname", "description"}
+    for key, value in (("tags", "x"), ("mp0", f"{STATE},mp=/x"), ("ssh-public-keys", "ssh-ed25519 AAAA")):
+        with pytest.raises(BadParameters, match=key):
+            node.client().send("POST", clone.path, {"newid": 200, key: value})
+    after = node.writes[node.writes.index(clone) + 1]
+    assert {"mp0", "net0", "tags", "cores", "digest"} <= after.params.keys()
+    config = node.config(CATTLE)
+    assert (config["tags"], config["cores"]) == ("ai;paddock", 3)
+    assert "role=cattle agent=bee" in config["description"]
+
+
+def test_protection_is_lifted_in_a_call_of_its_own(node: Node) -> None:
+    """Lifting protection and adding a volume in one call fails; it takes two."""
+    up(node.agent())
+    with pytest.raises(Protected):
+        node.client().send("PUT", f"{LXC}/{PET}/config", {"protection": 0, "mp1": "local-lvm:1,mp=/x"})
+    node.sent.clear()
+    up(node.agent("ant", state={"pet": PET}))
+    assert not any({"protection", "mp1"} <= sent.params.keys() for sent in node.writes)
+    assert node.config(PET)["mp1"].startswith("local-lvm:vm-100-disk-2,mp=/var/lib/paddock/ant")
+
+
+def test_a_pet_grows_while_nothing_has_it_mounted(node: Node) -> None:
+    """Growing it under a running machine: the volume grows, the filesystem does not, the task says OK."""
+    up(node.agent())
+    running: list[Any] = []
+    node.before("PUT", f"{LXC}/{PET}/resize", lambda: running.extend(node.running))
+    agent = node.agent(state={"size": "16G"})
+    plan = agent.plan_up(agent.observe())
+    assert [step.id for step in plan.steps][-1] == "state.check"  # and it is measured afterwards
+    up(agent)
+    assert running == []
+    assert node.running == [CATTLE]
+    assert "size=16G" in node.config(PET)["mp0"]
+
+
+def test_no_root_disk_is_ever_an_existing_volume(node: Node) -> None:
+    """``rootfs=`` an existing volume unpacks the template over its files without a word."""
+    up(node.agent())
+    cycle(node.agent(template="auto"))
+    named = [sent.params["rootfs"] for sent in node.writes if "rootfs" in sent.params]
+    assert named
+    assert not any("disk" in value for value in named)
+
+
+def test_a_pet_is_never_destroyed_whatever_a_plan_says(node: Node) -> None:
+    """Deleting an owner whose volume a running borrower has mounted destroys its rootfs first, then fails."""
+    up(node.agent())
+    node.root("pct", "set", PET, "--protection", "0")
+    node.sent.clear()
+    for action in (Destroy(PET), Detach(PET)):
+        with pytest.raises(Refused):
+            node.agent().place.perform(action, {})
+    assert not node.writes
+    assert {"vm-100-disk-0", "vm-100-disk-1"} <= node.volumes
+
+
+def test_a_machine_that_owns_more_is_never_destroyed_whatever_a_plan_says(node: Node) -> None:
+    """``delete=unusedN`` of an owned volume destroys it, and so does DELETE."""
+    up(node.agent())
+    node.root("pct", "stop", CATTLE)
+    node.root("pct", "set", CATTLE, "-mp1", "local-lvm:1,mp=/own")
+    node.sent.clear()
+    for action in (Detach(CATTLE), Destroy(CATTLE)):
+        with pytest.raises(Refused):
+            node.agent().place.perform(action, {})
+    assert not node.writes
+    node.root("pct", "set", CATTLE, "-delete", "mp0,mp1")
+    with pytest.raises(Refused):
+        node.agent().place.perform(Detach(CATTLE), {})
+    assert "vm-101-disk-1" in node.volumes
+
+
+def test_the_card_is_always_sent_with_its_address(node: Node) -> None:
+    """PUT ``net0`` without ``hwaddr`` makes a new MAC each time."""
+    up(node.agent())
+    before = node.config(CATTLE)["net0"]
+    up(node.agent(machine={"net": {"mtu": 1400}}))
+    cycle(node.agent(template="auto"))
+    cards = [sent.params["net0"] for sent in node.writes if "net0" in sent.params]
+    assert len(cards) >= 4
+    assert all("hwaddr=BC:24:11:" in card for card in cards)
+    assert node.config(CATTLE)["net0"] == before  # DHCP gives it the address it had
+
+
+def test_a_start_of_nothing_is_a_failing_task_and_is_noticed(node: Node) -> None:
+    """``start`` of a missing container: 200 and a failing task."""
+    node.before("POST", "*/status/start", lambda: node.root("pct", "destroy", CATTLE))
+    with pytest.raises(
+        TaskFailed, match=rf"vzstart failed: Configuration file 'nodes/pve/lxc/{CATTLE}\.conf' does not"
+    ):
+        up(node.agent())
+    up(node.agent())
+    assert node.running == [CATTLE]
+
+
+def test_volumes_are_left_to_the_containers_that_own_them(node: Node) -> None:
+    """Storage DELETE says OK for a volume that does not exist, and removes one that a container still names."""
+    with pytest.raises(ApiError, match=r"Datastore\.Allocate"):
+        node.client().send("DELETE", f"/nodes/pve/storage/local-lvm/content/{STATE}")
+    node.sent.clear()
+    up(node.agent())
+    down(node.agent())
+    assert not [sent for sent in node.writes if "/storage/" in sent.path]
+
+
+def test_every_container_is_asked_to_be_unprivileged(node: Node) -> None:
+    """Before Proxmox VE 9 a container is privileged without it, and then even nesting is refused to tokens."""
+    up(node.agent(template="auto"))
+    creates = [sent for sent in node.writes if sent.path == LXC]
+    assert len(creates) == 2
+    assert all(sent.params["unprivileged"] == "1" for sent in creates)
+    assert all(node.config(vmid)["unprivileged"] == 1 for vmid in node.vmids)
+
+
+def test_numbers_may_arrive_as_text(node: Node) -> None:
+    """Perl prints a number as text once it has been used as one."""
+
+    def as_text(data: Any) -> Any:
+        if isinstance(data, dict):
+            return {key: as_text(value) for key, value in data.items()}
+        if isinstance(data, list):
+            return [as_text(value) for value in data]
+        return str(data) if isinstance(data, int | float) else data
+
+    node.rewrite = as_text
+    up(node.agent(template="auto"))
+    node.sent.clear()
+    assert "nothing to do" in up(node.agent(template="auto"))
+    assert not node.writes
+    down(node.agent(template="auto"))
+    assert node.vmids == [PET, 102]
+    assert node.config(102)["template"] == 1

@@ -1,0 +1,103 @@
+"""The client over a real wire: TLS, connections that are cut, and answers that do not come."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from paddock.errors import PaddockError
+from paddock.places.proxmox import tls
+from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.errors import AnswerLost, Unauthorized
+from paddock.sandbox import background
+from paddock.secret import Secret
+
+TOKEN = "paddock@pve!deploy"
+POOR: dict[str, str | int] = {
+    "vmid": 100,
+    "ostemplate": "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst",
+    "rootfs": "local-lvm:1",
+}
+
+
+class Served:
+    """A sandbox that another process serves."""
+
+    def __init__(self, state: Path, ready: dict[str, Any]) -> None:
+        self.state = state
+        self.url = str(ready["url"])
+        self.ca = Path(ready["ca"])
+        self.token = Secret(f"{TOKEN}={ready['tokens'][TOKEN]}")
+
+    def client(self, **trust: Any) -> Client:
+        context = tls.context(self.url, trust.get("ca", self.ca), trust.get("fingerprint"))
+        return Client(self.url, "pve", self.token, context)
+
+    def fault(self, kind: str, value: str = "", **more: Any) -> None:
+        background.ask(self.state, "POST", "faults", {"kind": kind, "value": value, **more})
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    state = tmp_path_factory.mktemp("served") / "state"
+    argv = [sys.executable, "-m", "paddock.sandbox", "serve", "--runtime", "memory", "--state", str(state)]
+    server = subprocess.Popen([*argv, "--port", "0", "--delay-401", "0.1"], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    yield Served(state, json.loads(server.stdout.readline()))
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(10) == 0
+    server.stdout.close()
+
+
+@pytest.mark.parametrize("kind", ["reset", "stall", "answer"])
+def test_a_read_that_is_cut_off_is_made_again(served: Served, kind: str) -> None:
+    client = served.client()
+    served.fault(kind, "10" if kind == "stall" else "596", path="/version", count=2)
+    assert client.get("/version")["version"] == "9.2.11"
+
+
+@pytest.mark.parametrize("kind", ["reset", "lose", "stall", "answer"])
+def test_a_write_that_is_cut_off_is_sent_once_and_is_lost(served: Served, kind: str) -> None:
+    client = served.client()
+    client.get("/version")  # so that it goes over a connection that is open already
+    served.fault(kind, "10" if kind == "stall" else "596", method="POST")
+    with pytest.raises(AnswerLost, match="POST /nodes/pve/lxc"):
+        client.send("POST", "/nodes/pve/lxc", POOR)
+    made = [row["vmid"] for row in client.get("/nodes/pve/lxc")]
+    assert made == ([100] if kind == "lose" else [])
+    if made:
+        while client.get("/nodes/pve/tasks", {"source": "active"}):
+            time.sleep(0.01)
+        client.task("DELETE", "/nodes/pve/lxc/100")
+
+
+def test_a_write_to_a_silent_node_is_given_up_and_lost(served: Served) -> None:
+    client = served.client()
+    client._http.timeout = httpx.Timeout(0.1)
+    served.fault("stall", "1000", method="PUT")
+    with pytest.raises(AnswerLost):
+        client.send("PUT", "/nodes/pve/lxc/100/config", {"cores": 1})
+
+
+def test_the_reason_of_an_answer_without_a_body_is_told(served: Served) -> None:
+    wrong = Secret(f"{TOKEN}=00000000-0000-0000-0000-000000000000")
+    with pytest.raises(Unauthorized, match="Authentication failed!"):
+        Client(served.url, "pve", wrong, tls.context(served.url, served.ca, None)).get("/version")
+
+
+def test_a_node_is_trusted_by_its_fingerprint_or_not_at_all(served: Served) -> None:
+    with pytest.raises(PaddockError, match="SHA-256 fingerprint is") as caught:
+        served.client(fingerprint=":".join(["00"] * 32))
+    shown = caught.value.message.rpartition(" ")[2]
+    assert served.client(fingerprint=shown)
+    with pytest.raises(PaddockError, match="is not trusted"):
+        served.client(ca=None).get("/version")
