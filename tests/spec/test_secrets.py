@@ -188,6 +188,18 @@ def test_named_secrets_win_over_environment_files(
     assert {name: value.reveal() for name, value in found.items()} == {"A": "named", "B": "second"}
 
 
+def test_a_name_that_cannot_be_a_variable(write: Write, tmp_path: Path) -> None:
+    write("a.env", "A-B=first\n")
+    with pytest.raises(BadInput, match=r"environment_files a\.env: A-B cannot be a variable"):
+        resolve({}, tmp_path, [Source(file=Path("a.env"))])
+
+
+def test_what_everyone_writes_is_not_masked(write: Write, tmp_path: Path) -> None:
+    write("a.env", "DEBUG=true\nPORT=8642\nMODE=null\n")
+    resolve({}, tmp_path, [Source(file=Path("a.env"))])
+    assert mask('{"ok": true, "port": 8642, "x": null}') == '{"ok": true, "port": 8642, "x": null}'
+
+
 def test_a_value_of_two_lines_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CANARY", "two\nlines")
     with pytest.raises(BadInput, match="line breaks"):

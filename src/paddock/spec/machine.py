@@ -168,8 +168,8 @@ class ContainerSpec(Model):
     options: list[str] = Field(default_factory=list, description="more options of `docker create`, like --gpus, all")
     shm_size: Size = Field(Size.parse("1G"), description="shared memory; browsers want 1G")
     memory: Size | None = Field(None, description="limit; without it the machine's")
-    cpus: Annotated[float, BeforeValidator(_whole_number_too)] | None = Field(
-        None, gt=0, description="limit, like 2 or 1.5; without it the machine's"
+    cpus: Annotated[float, Field(gt=0), BeforeValidator(_whole_number_too)] | None = Field(
+        None, description="limit, like 2 or 1.5; without it the machine's"
     )
     data: Size | None = Field(None, description="a volume of its own for the engine's images, for overlay2 in LXC")
     install: bool = Field(False, description="whether Paddock installs the engine from the distribution's packages")

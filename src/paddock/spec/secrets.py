@@ -14,6 +14,7 @@ from paddock import process
 from paddock.errors import BadInput, PaddockError
 from paddock.secret import Secret
 from paddock.spec import agefile, dotenv
+from paddock.spec.fields import is_variable
 from paddock.spec.private import read_private
 
 
@@ -107,6 +108,9 @@ def resolve(sources: Mapping[str, Source], base: Path, whole: Sequence[Source] =
     for source in whole:
         try:
             lines = dotenv.entries(source.content(base).reveal(), str(source))
+            missing += [
+                f"environment_files {source}: {name} cannot be a variable" for name in lines if not is_variable(name)
+            ]
             found |= {name: Secret(value) for name, value in lines.items() if value}
         except PaddockError as error:
             missing.append(_told(f"environment_files {source}", error))
