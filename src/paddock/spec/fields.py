@@ -90,6 +90,10 @@ Hostname = Annotated[
         )
     ),
 ]
+Address = Annotated[
+    str,
+    Field(pattern=worded(r"^[A-Za-z0-9:]([A-Za-z0-9.:-]*[A-Za-z0-9:])?$", "a host name or an IP address")),
+]
 Tag = Annotated[
     str,
     Field(

@@ -34,7 +34,7 @@ class Feature(StrEnum):
 class NetSpec(Model):
     """The machine's network card."""
 
-    address: str = Field("dhcp", description="dhcp, or an address with its prefix: 192.168.1.105/24")
+    address: str = Field("dhcp", description="dhcp, or an IPv4 address with its prefix: 192.168.1.105/24")
     gateway: IpAddress | None = Field(None, description="goes with an address")
     bridge: str | None = Field(None, description="bridge or SDN vnet, instead of the place's")
     vlan: int | None = Field(None, ge=1, le=4094, description="VLAN tag")
@@ -47,7 +47,7 @@ class NetSpec(Model):
         if value == "dhcp":
             return value
         try:
-            interface = ipaddress.ip_interface(value)
+            interface = ipaddress.IPv4Interface(value)
         except ValueError:
             raise ValueError("must be dhcp, or an address with its prefix, like 192.168.1.105/24") from None
         network = interface.network
@@ -61,7 +61,7 @@ class NetSpec(Model):
             return self
         if self.address == "dhcp":
             raise ValueError("a gateway goes with an address; DHCP brings its own")
-        if ipaddress.ip_address(self.gateway) not in ipaddress.ip_interface(self.address).network:
+        if ipaddress.ip_address(self.gateway) not in ipaddress.IPv4Interface(self.address).network:
             raise ValueError("the gateway is not in the network of the address")
         return self
 
