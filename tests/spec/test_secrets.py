@@ -135,6 +135,14 @@ def test_a_whole_age_file_is_one_value(write: Write, tmp_path: Path, monkeypatch
         Source(age=Path("auth.age")).read(tmp_path)
 
 
+def test_what_is_inside_a_document_is_masked_by_itself(write: Write, tmp_path: Path) -> None:
+    write("auth.json", '{"providers": [{"tokens": {"refresh": "canary-value-19", "expires": 12345678}}]}')
+    Source(file=Path("auth.json")).content(tmp_path)
+    assert mask("got canary-value-19 until 12345678") == f"got {MASK} until 12345678"
+    write("deep.json", "[" * 100_000)
+    assert Source(file=Path("deep.json")).content(tmp_path).reveal().startswith("[[")
+
+
 def test_from_sops(write: Write, sops: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write("s.yaml.plain", '["hermes"]["key"]=canary-value-13')
     assert Source(sops=Path("s.yaml"), key="hermes.key").read(tmp_path).reveal() == "canary-value-13"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -66,7 +67,13 @@ class Source(BaseModel):
         return Secret(value)
 
     def content(self, base: Path) -> Secret:
-        """Return all there is, be it one line or many."""
+        """Return all there is, be it one line or many; what is secret inside it is known to the mask from then on."""
+        content = self._content(base)
+        with suppress(ValueError, RecursionError):  # most are not JSON
+            _remember(json.loads(content.reveal()))
+        return content
+
+    def _content(self, base: Path) -> Secret:
         if self.env is not None:
             value = os.environ.get(self.env)
             if not value:
@@ -84,6 +91,18 @@ class Source(BaseModel):
         else:
             whole = Secret(read_private(base / Path(self.dotenv or "").expanduser()))
         return whole if self.key is None else _entry(whole, self.key, str(self.age or self.dotenv))
+
+
+def _remember(data: Any) -> None:
+    """Make every text in a JSON document (auth.json) a secret of its own."""
+    match data:
+        case dict():
+            _remember(list(data.values()))
+        case list():
+            for each in data:
+                _remember(each)
+        case str():
+            Secret(data)
 
 
 def _entry(whole: Secret, key: str, origin: str) -> Secret:
