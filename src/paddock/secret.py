@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from urllib.parse import quote, quote_plus
 
 MASK: Final = "•••"
-_SHORTEST: Final = 4  # masking shorter values would mangle every text and hide nothing
-_SHORTEST_ENCODED: Final = 6
+_SHORTEST: Final = 6  # masking shorter values (true, 8642) would mangle every text and hide nothing
 
 # Every form of every secret ever made in this process, so that no gate, log or error can forget to mask one.
 _known: set[str] = set()
@@ -83,8 +82,8 @@ def _pattern(known: frozenset[str]) -> re.Pattern[str]:
 
 def _forms(value: str) -> Iterator[str]:
     """The value as it may appear inside other text."""
-    for part in {value, *value.splitlines()}:
-        if len(part.strip()) < _SHORTEST:
+    for part in {value, *map(str.strip, value.splitlines())}:
+        if len(part) < _SHORTEST:
             continue
         yield from {
             part,
@@ -94,7 +93,7 @@ def _forms(value: str) -> Iterator[str]:
             shlex.quote(part).strip("'"),
         }
         yield from _url_forms(part)
-        yield from (form for form in _base64_forms(part.encode()) if len(form) >= _SHORTEST_ENCODED)
+        yield from (form for form in _base64_forms(part.encode()) if len(form) >= _SHORTEST)
 
 
 def _url_forms(value: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Running a verb as a person would, in this process."""
+"""Running a verb as a person would, in this process; what its children say is heard too."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ Paddock = Callable[..., Said]
 
 
 @pytest.fixture
-def paddock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Paddock:
+def paddock(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Paddock:
     """``paddock("check", "-f", "x.yaml")`` returns the exit code and what was said."""
 
     def run(*arguments: str, stdin: str = "", terminal: bool = False) -> Said:
         monkeypatch.setattr(sys, "argv", ["paddock", *arguments])
         monkeypatch.setattr(sys, "stdin", _Stdin(stdin, terminal))
-        capsys.readouterr()
+        capfd.readouterr()
         out, err = sys.stdout, sys.stderr
         code = 0
         try:
@@ -47,7 +47,7 @@ def paddock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
             code = end.code if isinstance(end.code, int) else 0
         finally:
             sys.stdout, sys.stderr = out, err  # main put masks on them
-        said = capsys.readouterr()
+        said = capfd.readouterr()
         return Said(code, said.out, said.err)
 
     return run

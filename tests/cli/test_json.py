@@ -81,3 +81,15 @@ def test_timings(paddock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     run = journal.PastRun("up", datetime.now(UTC), "done", (journal.PastStep("hermes", "a", 1.0),))
     monkeypatch.setattr(journal, "past_runs", lambda last: [run])
     assert shape(json.loads(paddock("timings", "--json").out)) == shape(example)
+
+
+def test_looking_needs_no_secrets_of_agents(paddock: Any, file: Path) -> None:
+    lacking = ("--set", "agents.hermes.secrets={A: {env: NO_SUCH_A}}", "--set", "agents.hermes.dashboard=false")
+    for verb in ("check", "status", "down"):
+        assert paddock(verb, *lacking).code == 0, verb
+    (status,) = json.loads(paddock("status", "--json", *lacking).out)
+    assert status["drift"] == "secrets are missing"
+    for verb in ("plan", "up"):
+        said = paddock(verb, *lacking)
+        assert said.code == 2
+        assert "A: environment variable NO_SUCH_A is not set" in said.err

@@ -45,13 +45,13 @@ def test_a_terminal_is_asked(paddock: Any, store: str, monkeypatch: pytest.Monke
 
     asked: list[str] = []
 
-    def prompt(text: str, *, hide_input: bool) -> str:
-        asked.append(f"{text} {hide_input}")
+    def prompt(text: str, *, hide_input: bool, err: bool) -> str:
+        asked.append(f"{text} {hide_input} {err}")
         return VALUE
 
     monkeypatch.setattr(typer, "prompt", prompt)
     assert paddock("secrets", "set", "telegram", terminal=True).code == 0
-    assert asked == ["telegram True"]
+    assert asked == ["telegram True True"]
     assert paddock("secrets", "get", "telegram").out == f"{VALUE}\n"
 
 

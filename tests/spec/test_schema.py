@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from cases import DATA, read_case
 from paddock.spec.reference import reference
 from paddock.spec.schema import json_schema
+from paddock.spec.tree import read
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,6 +50,88 @@ def test_every_key_is_described() -> None:
     found = list(properties(json_schema()))
     assert len(found) > 150
     assert [name for name, schema in found if not schema.get("description")] == []
+
+
+def problems(schema: Any, value: Any, root: Any, path: str = "") -> list[str]:
+    """As much of a JSON Schema validator as this schema needs; what it does not know is an error."""
+    if "$ref" in schema:
+        return problems(root["$defs"][schema["$ref"].rpartition("/")[2]], value, root, path)
+    if "oneOf" in schema:
+        chosen = schema["discriminator"]["mapping"].get(value.get("kind"))
+        return problems({"$ref": chosen}, value, root, path) if chosen else [f"{path}: no such kind"]
+    if "anyOf" in schema:
+        return min((problems(each, value, root, path) for each in schema["anyOf"]), key=len)
+    unknown = schema.keys() - KNOWN
+    assert not unknown, unknown
+    kinds = schema.get("type", [])
+    if kinds and not any(isinstance(value, TYPES[kind]) for kind in ([kinds] if isinstance(kinds, str) else kinds)):
+        return [f"{path}: not {kinds}"]
+    found = []
+    if isinstance(value, bool) and "integer" in kinds and "boolean" not in kinds:
+        found.append(f"{path}: a truth is no number")
+    if "const" in schema and value != schema["const"]:
+        found.append(f"{path}: not {schema['const']}")
+    if "enum" in schema and value not in schema["enum"]:
+        found.append(f"{path}: not one of {schema['enum']}")
+    if isinstance(value, str) and not re.search(schema.get("pattern", ""), value):
+        found.append(f"{path}: not like {schema['pattern']}")
+    if isinstance(value, int | float) and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        found.append(f"{path}: out of range")
+    if isinstance(value, dict):
+        more = schema.get("additionalProperties", True)
+        known = schema.get("properties", {})
+        found += [f"{path}: {name} is missing" for name in schema.get("required", []) if name not in value]
+        for name, each in value.items():
+            below = f"{path}.{name}"
+            matching = [inner for like, inner in schema.get("patternProperties", {}).items() if re.search(like, name)]
+            if name in known or matching:
+                found += problems(known.get(name) or matching[0], each, root, below)
+            elif more is False:
+                found.append(f"{below}: unknown")
+            elif isinstance(more, dict):
+                found += problems(more, each, root, below)
+    if isinstance(value, list) and "items" in schema:
+        found += [each for item in value for each in problems(schema["items"], item, root, f"{path}[]")]
+    return found
+
+
+TYPES: dict[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "null": type(None),
+}
+KNOWN = {
+    *("$schema", "$defs", "title", "description", "default", "examples", "format", "deprecated"),
+    *("type", "properties", "required", "additionalProperties", "propertyNames", "items", "minItems", "minLength"),
+    *("enum", "const", "pattern", "minimum", "maximum", "exclusiveMinimum", "discriminator", "patternProperties"),
+}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_examples_are_right_to_an_editor_too(path: Path) -> None:
+    schema = json_schema()
+    for text in (path.read_text(), path.read_text().replace("#: ", "")):
+        assert problems(schema, read(text, path.name).data, schema) == []
+
+
+def test_broken_files_are_wrong_to_an_editor_too() -> None:
+    """Not all mistakes can be seen by a schema; those of form are."""
+    schema = json_schema()
+    for name in (
+        "unknown-key",
+        "unknown-top",
+        "wrong-type",
+        "missing-key",
+        "unknown-kind",
+        "bad-restart",
+        "bad-size-word",
+    ):
+        case = read_case(DATA / "spec" / f"{name}.yaml")
+        assert problems(schema, read(case["file"], name).data, schema), name
 
 
 def test_every_part_is_closed_to_unknown_keys() -> None:

@@ -135,6 +135,14 @@ def test_a_whole_age_file_is_one_value(write: Write, tmp_path: Path, monkeypatch
         Source(age=Path("auth.age")).read(tmp_path)
 
 
+def test_what_is_inside_a_document_is_masked_by_itself(write: Write, tmp_path: Path) -> None:
+    write("auth.json", '{"providers": [{"tokens": {"refresh": "canary-value-19", "expires": 12345678}}]}')
+    Source(file=Path("auth.json")).content(tmp_path)
+    assert mask("got canary-value-19 until 12345678") == f"got {MASK} until 12345678"
+    write("deep.json", "[" * 100_000)
+    assert Source(file=Path("deep.json")).content(tmp_path).reveal().startswith("[[")
+
+
 def test_from_sops(write: Write, sops: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write("s.yaml.plain", '["hermes"]["key"]=canary-value-13')
     assert Source(sops=Path("s.yaml"), key="hermes.key").read(tmp_path).reveal() == "canary-value-13"
@@ -186,6 +194,18 @@ def test_named_secrets_win_over_environment_files(
     monkeypatch.setenv("A", "named")
     found = resolve({"A": Source(env="A")}, tmp_path, [Source(file=Path("a.env")), Source(file=Path("b.env"))])
     assert {name: value.reveal() for name, value in found.items()} == {"A": "named", "B": "second"}
+
+
+def test_a_name_that_cannot_be_a_variable(write: Write, tmp_path: Path) -> None:
+    write("a.env", "A-B=first\n")
+    with pytest.raises(BadInput, match=r"environment_files a\.env: A-B cannot be a variable"):
+        resolve({}, tmp_path, [Source(file=Path("a.env"))])
+
+
+def test_what_everyone_writes_is_not_masked(write: Write, tmp_path: Path) -> None:
+    write("a.env", "DEBUG=true\nPORT=8642\nMODE=null\n")
+    resolve({}, tmp_path, [Source(file=Path("a.env"))])
+    assert mask('{"ok": true, "port": 8642, "x": null}') == '{"ok": true, "port": 8642, "x": null}'
 
 
 def test_a_value_of_two_lines_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def set(  # noqa: A001  the verb is called so
     """Add or replace an entry; its value is asked for, or read from stdin, and never an argument."""
     from paddock.spec.agefile import set_entry
 
-    value = typer.prompt(name, hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
+    value = typer.prompt(name, hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.read()
     for line in set_entry(store, name, value, recipient or []):
         print(line, file=sys.stderr)
 

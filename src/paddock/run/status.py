@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
+from paddock.errors import BadInput
 from paddock.run.deployment import Deployment, Observation
 from paddock.run.table import columns
 
@@ -54,7 +55,10 @@ class Status:
 
 def _drift(deployment: Deployment, seen: Observation) -> str:
     """What `up` would do, in few words."""
-    plan = deployment.plan_up(seen)
+    try:
+        plan = deployment.plan_up(seen)
+    except BadInput as error:  # to look, nobody needs the agent's secrets
+        return error.message.splitlines()[0].rstrip(":")
     if plan.refusals:
         return plan.refusals[0].reason
     steps = f"{len(plan.steps)} step(s)" if plan.steps else ""

@@ -57,7 +57,7 @@ class Restart(StrEnum):
 class UserSpec(Model):
     """The account the agent runs as; without sudo, without a password."""
 
-    name: Name = Field(description="without it the kind's name")
+    name: Name = Field("agent", description="without it the kind's name")
     uid: int = Field(10000, ge=1000, le=60000, description="its number, also of the files of the state")
     group: Name | None = Field(None, description="without it a group of the same name")
     gid: int | None = Field(None, ge=1000, le=60000, description="without it the same number")
@@ -129,7 +129,7 @@ class AgentSpec(Model):
     state: StateSpec = Field(StateSpec(), description="what it has learned")
     mounts: list[MountSpec] = Field(default_factory=list, description="directories of the host it sees too")
     container: ContainerSpec = Field(ContainerSpec(), description="the container, with runtime docker or podman")
-    user: UserSpec = Field(UserSpec(name="agent"), description="the account it runs as")
+    user: UserSpec = Field(UserSpec(), description="the account it runs as")
     packages: list[Package] = Field(default_factory=list, description="Debian packages it needs on its machine")
     working_directory: str = Field(
         "workspace", description="where it works: below its home in the state, or an absolute path"

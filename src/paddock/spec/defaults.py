@@ -32,7 +32,7 @@ def _concerns(key: str, agent: dict[str, Any], tree: Tree) -> bool:
     """Whether a default has a meaning for this agent: its kind has the key, and its shape too."""
     kind = agent.get("kind")
     model = KINDS[Kind(kind)] if kind in list(Kind) else AgentSpec
-    if key == "machine" and isinstance(tree.at(("places", str(agent.get("place")), "host")), dict):
+    if key in {"machine", "state"} and isinstance(tree.at(("places", str(agent.get("place")), "host")), dict):
         return False
     if key == "container" and agent.get("runtime") not in [name for name in RuntimeName if name.is_engine]:
         return False

@@ -54,8 +54,13 @@ def _ip_address(value: str) -> str:
     return value
 
 
+def is_variable(name: str) -> bool:
+    """Whether an environment variable can have this name."""
+    return name.isidentifier() and name.isascii()
+
+
 def _variable(name: str) -> str:
-    if not name.isidentifier() or not name.isascii():
+    if not is_variable(name):
         raise ValueError("is not the name of an environment variable: letters, digits and _")
     return name
 
@@ -84,6 +89,10 @@ Hostname = Annotated[
             "a host name: letters, digits, - and dots",
         )
     ),
+]
+Address = Annotated[
+    str,
+    Field(pattern=worded(r"^[A-Za-z0-9:]([A-Za-z0-9.:-]*[A-Za-z0-9:])?$", "a host name or an IP address")),
 ]
 Tag = Annotated[
     str,

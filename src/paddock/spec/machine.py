@@ -34,7 +34,7 @@ class Feature(StrEnum):
 class NetSpec(Model):
     """The machine's network card."""
 
-    address: str = Field("dhcp", description="dhcp, or an address with its prefix: 192.168.1.105/24")
+    address: str = Field("dhcp", description="dhcp, or an IPv4 address with its prefix: 192.168.1.105/24")
     gateway: IpAddress | None = Field(None, description="goes with an address")
     bridge: str | None = Field(None, description="bridge or SDN vnet, instead of the place's")
     vlan: int | None = Field(None, ge=1, le=4094, description="VLAN tag")
@@ -47,7 +47,7 @@ class NetSpec(Model):
         if value == "dhcp":
             return value
         try:
-            interface = ipaddress.ip_interface(value)
+            interface = ipaddress.IPv4Interface(value)
         except ValueError:
             raise ValueError("must be dhcp, or an address with its prefix, like 192.168.1.105/24") from None
         network = interface.network
@@ -61,7 +61,7 @@ class NetSpec(Model):
             return self
         if self.address == "dhcp":
             raise ValueError("a gateway goes with an address; DHCP brings its own")
-        if ipaddress.ip_address(self.gateway) not in ipaddress.ip_interface(self.address).network:
+        if ipaddress.ip_address(self.gateway) not in ipaddress.IPv4Interface(self.address).network:
             raise ValueError("the gateway is not in the network of the address")
         return self
 
@@ -168,8 +168,8 @@ class ContainerSpec(Model):
     options: list[str] = Field(default_factory=list, description="more options of `docker create`, like --gpus, all")
     shm_size: Size = Field(Size.parse("1G"), description="shared memory; browsers want 1G")
     memory: Size | None = Field(None, description="limit; without it the machine's")
-    cpus: Annotated[float, BeforeValidator(_whole_number_too)] | None = Field(
-        None, gt=0, description="limit, like 2 or 1.5; without it the machine's"
+    cpus: Annotated[float, Field(gt=0), BeforeValidator(_whole_number_too)] | None = Field(
+        None, description="limit, like 2 or 1.5; without it the machine's"
     )
     data: Size | None = Field(None, description="a volume of its own for the engine's images, for overlay2 in LXC")
     install: bool = Field(False, description="whether Paddock installs the engine from the distribution's packages")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -52,20 +52,27 @@ def model_in(annotation: Any) -> type[BaseModel] | None:
 
 def model_at(location: Location, tree: Tree) -> type[BaseModel] | None:
     """The model that says what may stand at this place of the file."""
+    model: type[BaseModel] | None = Spec
+    rest = location
     if location[:1] == ("agents",) and len(location) > 1:
         kind = tree.at(("agents", location[1], "kind"))
-        model: Any = KINDS[Kind(kind)] if kind in list(Kind) else AgentSpec
-        rest = location[2:]
-    else:
-        model, rest = Spec, location
+        model, rest = KINDS[Kind(kind)] if kind in list(Kind) else AgentSpec, location[2:]
+    names = 0  # parts still to come that are names of someone's choice, or places in a list
     for part in rest:
-        known = keys(model)
-        if part in known:
+        if names:
+            names -= 1
+        elif model is None or part not in (known := keys(model)):
+            return None
+        else:
+            names = _depth(known[part].annotation)
             model = model_in(known[part].annotation)
-            if model is None:
-                return None
-        # Otherwise the part is a name of someone's choice in a mapping, or a place in a list.
-    return model if isinstance(model, type) and issubclass(model, BaseModel) else None
+    return model
+
+
+def _depth(annotation: Any) -> int:
+    """How many mappings and lists are around the model in an annotation."""
+    inner = [each for each in get_args(annotation) if model_in(each)]
+    return (get_origin(annotation) in (dict, list)) + _depth(inner[0]) if inner else 0
 
 
 def unknown_key(location: Location, tree: Tree) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from paddock.spec.fields import Hostname, LocalPath, Model, Port, Url, VolumeId, shorthand, worded
+from paddock.spec.fields import Address, Hostname, LocalPath, Model, Port, Url, VolumeId, shorthand, worded
 from paddock.spec.secrets import Source
 
 _PUBLIC_KEY = re.compile(r"(ssh-|ecdsa-|sk-)\S+ [A-Za-z0-9+/=]{20,}( .*)?")
@@ -151,7 +151,7 @@ class Scope(StrEnum):
 class HostSpec(Model):
     """A Linux machine that exists already: this one, or one reached over ssh."""
 
-    address: Hostname | None = Field(None, description="leave out for this machine")
+    address: Address | None = Field(None, description="leave out for this machine")
     user: str = Field("root", description="account to log in with")
     port: Port = Field(22, description="port of its ssh")
     key: LocalPath | None = Field(None, description="private key; without it ssh's own defaults")

@@ -140,7 +140,7 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "**required**"
     value = field.get_default(call_default_factory=True)
-    if isinstance(value, BaseModel) or value in (None, [], {}):
+    if isinstance(value, BaseModel) or value in (None, [], {}) or "without it" in str(field.description):
         return ""
     if isinstance(value, list):
         return f"`[{', '.join(map(str, value))}]`"

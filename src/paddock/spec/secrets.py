@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from paddock import process
 from paddock.errors import BadInput, PaddockError
 from paddock.secret import Secret
 from paddock.spec import agefile, dotenv
+from paddock.spec.fields import is_variable
 from paddock.spec.private import read_private
 
 
@@ -65,7 +67,13 @@ class Source(BaseModel):
         return Secret(value)
 
     def content(self, base: Path) -> Secret:
-        """Return all there is, be it one line or many."""
+        """Return all there is, be it one line or many; what is secret inside it is known to the mask from then on."""
+        content = self._content(base)
+        with suppress(ValueError, RecursionError):  # most are not JSON
+            _remember(json.loads(content.reveal()))
+        return content
+
+    def _content(self, base: Path) -> Secret:
         if self.env is not None:
             value = os.environ.get(self.env)
             if not value:
@@ -83,6 +91,18 @@ class Source(BaseModel):
         else:
             whole = Secret(read_private(base / Path(self.dotenv or "").expanduser()))
         return whole if self.key is None else _entry(whole, self.key, str(self.age or self.dotenv))
+
+
+def _remember(data: Any) -> None:
+    """Make every text in a JSON document (auth.json) a secret of its own."""
+    match data:
+        case dict():
+            _remember(list(data.values()))
+        case list():
+            for each in data:
+                _remember(each)
+        case str():
+            Secret(data)
 
 
 def _entry(whole: Secret, key: str, origin: str) -> Secret:
@@ -107,6 +127,9 @@ def resolve(sources: Mapping[str, Source], base: Path, whole: Sequence[Source] =
     for source in whole:
         try:
             lines = dotenv.entries(source.content(base).reveal(), str(source))
+            missing += [
+                f"environment_files {source}: {name} cannot be a variable" for name in lines if not is_variable(name)
+            ]
             found |= {name: Secret(value) for name, value in lines.items() if value}
         except PaddockError as error:
             missing.append(_told(f"environment_files {source}", error))

@@ -67,7 +67,7 @@ def _sentence(detail: ErrorDetails, location: Location, tree: Tree) -> str:
         case "greater_than_equal":
             return f"must be at least {context['ge']}"
         case "greater_than":
-            return f"must be more than {context['gt']}"
+            return f"must be more than {context['gt']:g}"
         case "less_than_equal":
             return f"must be at most {context['le']}"
         case "too_short" | "string_too_short":

@@ -115,17 +115,27 @@ def _numbers(placed: _Placed) -> Iterator[Mistake]:
 
 def _volumes(placed: _Placed) -> Iterator[Mistake]:
     """Two agents with one state."""
-    seen: dict[tuple[str, str], str] = {}
+    owners: dict[tuple[str, str | int, str], str] = {}
     for name, (agent, place) in placed.items():
-        where = place.proxmox.url.rstrip("/") if place.proxmox else _machine(agent.place, place)
-        state = agent.state.volume if place.proxmox else agent.state.path
-        key = "volume" if place.proxmox else "path"
-        if state is None:
-            continue
-        if (where, state) in seen:
-            sentence = f"{state} is the state of {seen[where, state]} already; two agents would write to it"
-            yield ("agents", name, "state", key), sentence
-        seen.setdefault((where, state), name)
+        for key, state in _states(agent, place):
+            owner = owners.setdefault(state, name)
+            if owner != name:
+                sentence = f"{state[-1]} is the state of {owner} already; two agents would write to it"
+                yield ("agents", name, "state", key), sentence
+
+
+def _states(agent: AgentSpec, place: PlaceSpec) -> Iterator[tuple[str, tuple[str, str | int, str]]]:
+    """What tells the agent's state apart from others, and the key that says so."""
+    volume, path, pet = agent.state.volume, agent.state.path, agent.state.pet.vmid
+    if place.proxmox is None:
+        if path is not None:
+            yield "path", (_machine(agent.place, place), "path", path)
+        return
+    node = place.proxmox.url.rstrip("/")
+    if volume is not None:
+        yield "volume", (node, "volume", volume)
+    if path is not None and pet is not None:
+        yield "path", (node, pet, path)  # the volumes of one pet are told apart by their paths
 
 
 def _neighbours(placed: _Placed) -> Iterator[Mistake]:

@@ -97,8 +97,16 @@ def read(text: str, name: str) -> Tree:
     """Return the values of a YAML text; ``name`` stands for it in messages."""
     builder = _Builder(name)
     try:
-        node = YAML(typ="safe", pure=True).compose(text)
+        node = _composed(text, name)
         data = builder.value(node, ()) if node is not None else None
+    except RecursionError:
+        raise BadInput(f"{name}: nested too deeply; does an alias contain itself?") from None
+    return Tree(data, builder.origins, builder.mistakes)
+
+
+def _composed(text: str, name: str) -> Node | None:
+    try:
+        node: Node | None = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
@@ -107,12 +115,10 @@ def read(text: str, name: str) -> Tree:
         before = text[: int(error.position or 0)].splitlines() or [""]
         where = f"{name}:{len(before)}:{len(before[-1]) + 1}"
         raise BadInput(f"{where}: not valid YAML: there is a character that text files do not have") from None
-    except RecursionError:
-        raise BadInput(f"{name}: nested too deeply; does an alias contain itself?") from None
     except (YAMLError, ValueError, IndexError, AttributeError, TypeError):
         # ruamel trips over some broken directives and escapes with errors of its own implementation.
         raise BadInput(f"{name}: not valid YAML") from None
-    return Tree(data, builder.origins, builder.mistakes)
+    return node
 
 
 def _problem(error: MarkedYAMLError) -> str:
