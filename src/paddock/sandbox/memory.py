@@ -38,6 +38,7 @@ class MemoryRuntime:
     def __init__(self, state: Path | None, bridges: Mapping[str, tuple[str, ...]]) -> None:
         self._file = state / "memory.json" if state else None
         self._bridges = dict(bridges)
+        self._saving = threading.Lock()
         self._files: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
         self._archived: dict[str, str] = {}
         self._stopped: list[Callable[[int], None]] = []
@@ -100,6 +101,10 @@ class MemoryRuntime:
         """Write the state where a later server finds it."""
         if self._file is None:
             return
+        with self._saving:
+            self._write(self._file)
+
+    def _write(self, file: Path) -> None:
         data = {
             "volumes": [
                 [v.ref.node, v.ref.storage, v.ref.name, v.size, v.ctime, v.formatted] for v in self.volumes.everything()
@@ -108,9 +113,9 @@ class MemoryRuntime:
             "files": [[*key, files] for key, files in self._files.items()],
             "archived": self._archived,
         }
-        temporary = self._file.with_suffix(".new")
+        temporary = file.with_suffix(".new")
         temporary.write_text(json.dumps(data), encoding="utf-8")
-        temporary.replace(self._file)
+        temporary.replace(file)
 
     def _load(self) -> None:
         if self._file is None or not self._file.exists():
