@@ -67,8 +67,8 @@ class MemoryRuntime:
         self._files.setdefault((node, storage), {})[name] = (size, int(time.time()))
         self.save()
 
-    def keep_backup(self, node: str, storage: str, name: str, size: int, config_text: str) -> None:
-        """Note a backup and the config in it."""
+    def note_file(self, node: str, storage: str, name: str, size: int, config_text: str = "") -> None:
+        """Note a file, and the config in it if it is a backup."""
         self._archived[f"{node}/{storage}/{name}"] = config_text
         self.add_file(node, storage, name, size)
 
