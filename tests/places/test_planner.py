@@ -24,7 +24,6 @@ NODE = {
     "base": "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst",
     "ssh": {"key": "id"},
 }
-PLANNER = NodePlanner(ProxmoxSpec.model_validate(NODE), public_key="ssh-ed25519 AAAApublic paddock")
 
 
 @pytest.mark.parametrize("path", golden("plan/proxmox"))
@@ -33,10 +32,12 @@ def test_plan(path: Path) -> None:
     agent = {"kind": "hermes", "version": "0.19.0", "place": "home", **case.get("agent", {})}
     template = TemplateWant(case["template"], "hermes") if "template" in case else None
     want = MachineWant("hermes", agent_from(agent), "/var/lib/paddock/hermes", template)
+    node = ProxmoxSpec.model_validate({**NODE, **case.get("node", {})})
+    planner = NodePlanner(node, public_key="ssh-ed25519 AAAApublic paddock")
     seen = _seen(case)
     for verb in ("up", "down"):
         if verb in case:
-            found = _as_data(PLANNER.up(want, seen) if verb == "up" else PLANNER.down(want, seen))
+            found = _as_data(planner.up(want, seen) if verb == "up" else planner.down(want, seen))
             assert agrees(path, case, verb, found), found
 
 
@@ -52,7 +53,12 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
         for vmid, entry in (case.get("seen") or {}).items()
     }
     room = {name: Size.parse(size) for name, size in case.get("room", {}).items()}
-    return ProxmoxSeen(containers, frozenset(containers) | frozenset(case.get("taken", ())), Room(**room))
+    return ProxmoxSeen(
+        containers,
+        frozenset(containers) | frozenset(case.get("taken", ())),
+        Room(**room),
+        case.get("base_missing", False),
+    )
 
 
 def _as_data(plan: MachinePlan) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,18 @@ RUNTIME = ForegroundProcess()
 GUEST = LocalGuest()
 
 
-def toy(script: str = "sleep 60", fatal: tuple[int, ...] = ()) -> Bundle:
+def toy(script: str = "sleep 60", fatal: tuple[int, ...] = (), restart: str = "always") -> Bundle:
     home = RUNTIME.paths("toy").home
-    process = Process("main", ("sh", "-c", script), {"HOME": home}, home, stop_seconds=5, fatal_exits=fatal)
+    process = Process(
+        "main",
+        ("sh", "-c", script),
+        {"HOME": home},
+        home,
+        stop_seconds=5,
+        fatal_exits=fatal,
+        restart=restart,
+        restart_seconds=0.5,
+    )
     workload = Workload((process,), (File("note", "hello\n"),), ("work",), ("TOKEN",))
     return RUNTIME.bundle("toy", UserSpec(name="toy"), workload, mounted=False)
 
@@ -39,7 +49,8 @@ def apply(bundle: Bundle, **secrets: str) -> None:
 
 
 def observe() -> AgentSeen:
-    return AgentSeen.from_lines(expect(GUEST, "observing", RUNTIME.observe("toy", ())))
+    # How full the disk is changes by itself.
+    return replace(AgentSeen.from_lines(expect(GUEST, "observing", RUNTIME.observe("toy", ()))), room=None)
 
 
 @contextmanager
@@ -67,7 +78,9 @@ def wait_for(condition: Callable[[], bool], seconds: float = 10) -> None:
 
 
 def test_nothing_is_there_before() -> None:
-    assert observe() == AgentSeen()
+    seen = observe()
+    assert not seen.installed
+    assert (seen.state_of, seen.trees) == (None, frozenset())
 
 
 def test_applied_twice_it_is_the_same() -> None:
@@ -152,6 +165,15 @@ def test_what_ends_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     apply(toy("echo started; exit 3"))
     with supervised(tmp_path / "log"):
         wait_for(lambda: (tmp_path / "log").exists() and (tmp_path / "log").read_text().count("started") == 2)
+
+
+@pytest.mark.parametrize(("restart", "code"), [("no", 3), ("no", 0), ("on-failure", 0)])
+def test_what_is_not_to_be_restarted_is_not(tmp_path: Path, restart: str, code: int) -> None:
+    apply(toy(f"exit {code}", restart=restart))
+    with supervised(tmp_path / "log") as child:
+        out, _ = child.communicate(timeout=10)
+        assert child.returncode == 0
+    assert f"main ended with code {code}, and is not to be started again" in out
 
 
 def test_a_fatal_end_is_not_repeated(tmp_path: Path) -> None:

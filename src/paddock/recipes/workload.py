@@ -47,6 +47,8 @@ class Process:
     stop_seconds: int  # how long it may take to end well
     clean_exits: Sequence[int] = (0,)  # codes that are no failure after a stop
     fatal_exits: Sequence[int] = ()  # codes after which a restart would not help
+    restart: str = "always"  # or on-failure, or no
+    restart_seconds: float = 5.0
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,14 @@ Params = Mapping[str, str | int]
 
 
 @dataclass(frozen=True)
+class DownloadBase(Action):
+    """Let the node fetch the archive that machines are made from, and check it."""
+
+    storage: str
+    params: Params
+
+
+@dataclass(frozen=True)
 class CreatePet(Action):
     """Create the protected container that owns the state volume; finds the volume's name."""
 

@@ -29,6 +29,7 @@ class Mark:
     epoch: int | None = None  # template, builder: which making of the same inputs
     label: str | None = None  # template, builder: a word for people
     made: str | None = None  # template: when
+    by: str | None = None  # version of the Paddock that made it
     host_key: str | None = None  # the base64 part of its ed25519 ssh host key; two while it is being exchanged
 
     @classmethod

@@ -15,12 +15,14 @@ from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import Forbidden, NoContainer
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
+from paddock.spec.models import ProxmoxSpec
+from paddock.spec.place import BaseSpec
 
 _SETTLE_SECONDS: Final = 120
 _MACHINE_TASKS: Final = frozenset({"vzcreate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot"})
 
 
-def observe(client: Client, storage: str, story: Callable[[str], None]) -> ProxmoxSeen:
+def observe(client: Client, node: ProxmoxSpec, story: Callable[[str], None]) -> ProxmoxSeen:
     """Return what is on the node, once nothing of ours is in the middle of a change.
 
     A run that was cut off leaves its last task behind. Until a create has ended, the container shows nothing but a
@@ -31,7 +33,7 @@ def observe(client: Client, storage: str, story: Callable[[str], None]) -> Proxm
     while True:
         task = _own_task(client)
         if task is None:
-            seen = _read(client, storage)
+            seen = _read(client, node)
             locked = next((c for c in seen.containers.values() if c.mark and c.lock), None)
             if locked is None:
                 return seen
@@ -57,16 +59,30 @@ def _own_task(client: Client) -> str | None:
     return None
 
 
-def _read(client: Client, storage: str) -> ProxmoxSeen:
+def _read(client: Client, node: ProxmoxSpec) -> ProxmoxSeen:
     listed = client.get(f"/nodes/{client.node}/lxc")
     with ThreadPoolExecutor(max_workers=8) as pool:
         taken = pool.submit(client.get, "/cluster/resources", {"type": "vm"})
-        room = pool.submit(_room, client, storage)
+        room = pool.submit(_room, client, node.storage)
+        base_missing = pool.submit(_base_missing, client, node.base)
         found = list(pool.map(lambda row: _container(client, row), listed))
     containers = {container.vmid: container for container in found if container}
     numbers = frozenset(int(row["vmid"]) for row in taken.result())
-    now = datetime.now(UTC)
-    return ProxmoxSeen(containers, numbers | containers.keys(), room.result(), socket.gethostname(), now)
+    return ProxmoxSeen(
+        containers,
+        numbers | containers.keys(),
+        room.result(),
+        base_missing.result(),
+        socket.gethostname(),
+        datetime.now(UTC),
+    )
+
+
+def _base_missing(client: Client, base: BaseSpec) -> bool:
+    if base.url is None:
+        return False  # the file says that it is there; Proxmox says so if it is not
+    listed = client.get(f"/nodes/{client.node}/storage/{base.storage}/content", {"content": "vztmpl"})
+    return base.volid not in {row["volid"] for row in listed}
 
 
 def _room(client: Client, storage: str) -> Room:

@@ -38,7 +38,6 @@ class ProxmoxPlace:
         self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
         self._reacher = Reacher(self._client, key, spec.ssh.jump)
         self._worker = Worker(self._client, self._reacher, story)
-        self._storage = spec.storage
         self._story = story
 
     def close(self) -> None:
@@ -48,7 +47,7 @@ class ProxmoxPlace:
         return self._planner.template(label, contents)
 
     def observe(self) -> ProxmoxSeen:
-        return observe.observe(self._client, self._storage, self._story)
+        return observe.observe(self._client, self._spec, self._story)
 
     def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         return self._planner.up(want, seen)
@@ -114,4 +113,5 @@ def _public_key(private: Path) -> str:
     try:
         return public.read_text().strip()
     except OSError:
-        raise BadInput(f"there is no public key {public}", hint=f"ssh-keygen -t ed25519 -f {private}") from None
+        make = f"ssh-keygen -y -f {private} > {public}" if private.exists() else f"ssh-keygen -t ed25519 -f {private}"
+        raise BadInput(f"there is no public key {public}", hint=make) from None

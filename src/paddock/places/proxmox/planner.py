@@ -11,6 +11,7 @@ from paddock.places import MachinePlan, MachineWant, TemplateWant
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
+from paddock.places.proxmox.actions import DownloadBase
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
@@ -53,7 +54,9 @@ class NodePlanner:
         self._check_room(want, pet, cattle is None, seen)
         ids = _free_ids(want, seen)
         number = pet.vmid if pet else want.spec.state.pet.vmid or next(ids)
+        download = self._download() if seen.base_missing and (pet is None or cattle is None) else []
         steps, volume = pets.pet_steps(want, pet, number, base=self.node.base.volid, storage=self.node.storage)
+        steps = [*download, *steps]
         machines.check_single_writer(volume, pet, cattle, seen)
         grow = pets.grow_step(want, pet)
         made_from = self.made_from(want, seen)
@@ -73,6 +76,20 @@ class NodePlanner:
             steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
         notes = list(machines.drift(want, cattle, made_from)) if cattle else []
         return MachinePlan(steps, notes=notes, furnished=_furnished(want, cattle))
+
+    def _download(self) -> list[Step]:
+        base = self.node.base
+        algorithm = "sha512" if base.sha512 else "sha256"
+        params: dict[str, str | int] = {
+            "content": "vztmpl",
+            "filename": base.volid.rpartition("/")[2],
+            "url": str(base.url),
+            "checksum": base.sha512 or base.sha256 or "",
+            "checksum-algorithm": algorithm,
+        }
+        title = f"download {params['filename']} to {base.storage}"
+        action = DownloadBase(base.storage, params)
+        return [Step("base.download", title, "the node does not have it", action, alone=True)]
 
     def made_from(self, want: MachineWant, seen: ProxmoxSeen) -> str:
         """What a machine made today would carry in its mark."""

@@ -123,6 +123,7 @@ class ProxmoxSeen:
     containers: Mapping[int, Container]
     taken: frozenset[int]  # every vmid of the cluster, containers of other nodes and virtual machines too
     room: Room = Room()
+    base_missing: bool = False  # the archive machines are made from is to be downloaded first
     host: str = ""  # who looked
     now: datetime = _LONG_AGO  # and when
 

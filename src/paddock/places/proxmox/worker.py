@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from paddock import __version__
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
 from paddock.places.proxmox.actions import (
@@ -26,6 +27,7 @@ from paddock.places.proxmox.actions import (
     Destroy,
     DestroyPet,
     Detach,
+    DownloadBase,
     GrowDisk,
     GrowVolume,
     Reach,
@@ -59,6 +61,8 @@ class Worker:
     def perform(self, action: Action, got: Got) -> Got:
         """Carry out one action and return what later steps may refer to."""
         match action:
+            case DownloadBase(storage, params):
+                self._task("POST", f"/nodes/{self._client.node}/storage/{storage}/download-url", params)
             case CreatePet(vmid, params):
                 self._create(vmid, params)
                 return {STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)}
@@ -111,7 +115,7 @@ class Worker:
             self._story(warning)
 
     def _create(self, vmid: int, params: Mapping[str, str | int]) -> None:
-        self._task("POST", self._path, {"vmid": vmid, **params})
+        self._task("POST", self._path, {"vmid": vmid, **params, "description": _signed(str(params["description"]))})
 
     def _put(self, read: Container, params: Mapping[str, str | int]) -> None:
         """Change a configuration, unless someone else did since it was read."""
@@ -134,7 +138,7 @@ class Worker:
 
     def _clone(self, action: CloneCattle, got: Got) -> None:
         template = self.read(int(_resolve(action.template, got)))
-        notes = str(action.clone["description"])
+        notes = _signed(str(action.clone["description"]))
         mark = Mark.from_notes(notes)
         if template.mark is None or template.mark.role is not Role.TEMPLATE or mark is None:
             raise Refused(f"{template.name} is not a template of Paddock")
@@ -248,6 +252,12 @@ class Worker:
 
 def _resolve(value: str | int | Ref, got: Got) -> str:
     return got[value.name] if isinstance(value, Ref) else str(value)
+
+
+def _signed(notes: str) -> str:
+    """The notes with our version in their mark."""
+    mark = Mark.from_notes(notes)
+    return replace(mark, by=__version__).written_into(notes) if mark else notes
 
 
 def _claim(lasts: timedelta) -> Claim:

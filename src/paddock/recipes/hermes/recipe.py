@@ -72,12 +72,17 @@ class Hermes:
         }
         gateway = Process(
             name="gateway",
-            argv=(f"{tree}/bin/python", "-m", "hermes_cli.main", "gateway", "run", "--external-supervisor"),
+            argv=(
+                *(f"{tree}/bin/python", "-m", "hermes_cli.main", "gateway", "run", "--external-supervisor"),
+                *agent.service.args,
+            ),
             environment=environment,
             directory=paths.home,
             stop_seconds=_DRAIN_SECONDS + 15,
             clean_exits=(0, 1),  # SIGTERM ends it with 1
             fatal_exits=(78,),  # its configuration is unusable, or its port is taken
+            restart=agent.service.restart,
+            restart_seconds=agent.service.restart_delay,
         )
         return Workload(
             processes=(gateway,),

@@ -37,6 +37,8 @@ class Service:
             environment={"HOME": paths.home, **agent.environment},
             directory=paths.home,
             stop_seconds=30,
+            restart=agent.service.restart,
+            restart_seconds=agent.service.restart_delay,
         )
         return Workload(processes=(main,), files=(), directories=(), generated=())
 

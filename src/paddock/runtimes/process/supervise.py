@@ -8,11 +8,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from paddock.errors import PaddockError
 from paddock.recipes.workload import Paths, Process
@@ -20,11 +19,13 @@ from paddock.runtimes import envfile
 from paddock.runtimes.process.runtime import processes
 from paddock.secret import Secret
 
-_RESTART_SECONDS: Final = 5.0
-
 
 class _Fatal(Exception):
     """A process ended in a way that a restart does not mend."""
+
+
+class _Done(Exception):
+    """A process ended and is not to be started again; the others end with it."""
 
 
 class LeaseHeld(PaddockError):
@@ -65,6 +66,8 @@ def supervise(paths: Paths, log: Path, story: Callable[[str], None]) -> None:
                 for child in children:
                     _tend(child, environment, output.fileno(), descriptor, story)
                 time.sleep(0.1)
+        except _Done as done:
+            story(str(done))
         except _Fatal as fatal:
             last = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
             raise PaddockError(f"{fatal}; the end of its log:\n{last}", hint=f"the whole log is {log}") from None
@@ -112,8 +115,10 @@ def _tend(
     child.running = None
     if code in process.fatal_exits:
         raise _Fatal(f"{process.name} ended with code {code}, which no restart would mend")
-    story(f"{process.name} ended with code {code}; it starts again in {_RESTART_SECONDS:.0f} s")
-    child.start_at = time.monotonic() + _RESTART_SECONDS
+    if process.restart == "no" or (process.restart == "on-failure" and code in process.clean_exits):
+        raise _Done(f"{process.name} ended with code {code}, and is not to be started again")
+    story(f"{process.name} ended with code {code}; it starts again in {process.restart_seconds:g} s")
+    child.start_at = time.monotonic() + process.restart_seconds
 
 
 def _start(
@@ -135,6 +140,7 @@ def _start(
         stderr=output,
         pass_fds=(lease_descriptor,),
         umask=0o077,
+        process_group=0,  # so that what it starts can be ended with it
     )
 
 
@@ -149,3 +155,5 @@ def _end(children: list[_Child], story: Callable[[str], None]) -> None:
             story(f"{process.name} did not end within {process.stop_seconds} s and is killed")
             popen.kill()
             popen.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(popen.pid, signal.SIGKILL)

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""How long a recreate takes: from `down` finished to health, or to an answered prompt.
+
+As root, where LXC runs: .venv/bin/python bench/recreate.py [--rounds N] [--agent]
+
+Prints one JSON line: medians in seconds of the phases, of the whole, and of Paddock's own CPU time. `beyond` is what is
+left when clone and boot themselves are taken away: that part is Paddock's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from paddock.demo import Stage, lxc_stage, stage_folder
+
+SERVICE: dict[str, Any] = {
+    "kind": "service",
+    "place": "box",
+    "packages": ["busybox"],
+    "command": ["busybox", "httpd", "-f", "-p", "127.0.0.1:8080", "-h", "/etc"],
+    "health": {"http": "http://127.0.0.1:8080/hostname"},
+    "state": {"size": "1G"},
+    "machine": {"cores": 2, "memory": "512M", "disk": "4G"},
+}
+ITSELF = ("cattle.clone", "cattle.start", "cattle.reach")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--agent", action="store_true", help="Hermes and a prompt, instead of a small service")
+    options = parser.parse_args()
+    with stage_folder() as folder, contextlib.redirect_stdout(sys.stderr), lxc_stage(folder) as stage:
+        if not options.agent:
+            _replace_agents(folder, {"web": SERVICE})
+        _paddock(stage, "up")
+        rounds = [_round(stage) for _ in range(options.rounds)]
+    phases = {name: median(each["phases"].get(name, 0.0) for each in rounds) for name in rounds[0]["phases"]}
+    whole = median(each["seconds"] for each in rounds)
+    result = {
+        "kind": "hermes" if options.agent else "service",
+        "rounds": options.rounds,
+        "seconds": round(whole, 2),
+        "beyond": round(whole - sum(phases.get(name, 0.0) for name in ITSELF), 2),
+        "cpu": round(median(each["cpu"] for each in rounds), 2),
+        "phases": {name: round(seconds, 2) for name, seconds in phases.items()},
+    }
+    print(json.dumps(result))
+
+
+def _replace_agents(folder: Path, agents: dict[str, Any]) -> None:
+    yaml = YAML(typ="safe")
+    path = folder / "paddock.yaml"
+    tree = yaml.load(path)
+    tree["agents"] = agents
+    yaml.dump(tree, path)
+
+
+def _round(stage: Stage) -> dict[str, Any]:
+    _paddock(stage, "down")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.monotonic()
+    _paddock(stage, "up")
+    seconds = time.monotonic() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    journal = max((Path(stage.environment["XDG_STATE_HOME"]) / "paddock/runs").glob("*-up.jsonl"))
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    return {
+        "seconds": seconds,
+        "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "phases": {event["id"]: event["seconds"] for event in events if event["event"] == "done"},
+    }
+
+
+def _paddock(stage: Stage, *words: str) -> None:
+    command = [sys.executable, "-m", "paddock", *words]
+    subprocess.run(command, cwd=stage.folder, env=dict(stage.environment), stdout=sys.stderr, check=True)
+
+
+if __name__ == "__main__":
+    main()
