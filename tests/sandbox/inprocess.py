@@ -66,6 +66,11 @@ class Api:
         }
         return self.task("POST", f"/nodes/{node}/lxc", **given)
 
+    def settle(self) -> None:
+        """Wait until no task runs."""
+        while running := self.world.tasks.running():
+            running[0].ended.wait(10)
+
     def rule(self, kind: str, value: str = "", **more: Json) -> None:
         """Put a fault in force."""
         self.faults.add(Rule.from_json({"kind": kind, "value": value, **more}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -135,3 +136,44 @@ def test_the_clusters_list_lags_behind(api: Api) -> None:
     api.world.statistics.gather()
     (known,) = api.data("GET", "/cluster/resources", type="vm")
     assert (known["status"], known["name"]) == ("stopped", "CT100")
+
+
+def test_of_many_who_want_one_id_one_gets_it(api: Api) -> None:
+    params = {"vmid": 100, "ostemplate": TEMPLATE, "rootfs": "local-lvm:1", "features": "nesting=1"}
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: api.ask("POST", "/nodes/pve/lxc", **params), range(8)))
+    assert sorted(answer.status_code for answer in answers) == [200, *[500] * 7]
+    api.settle()
+    assert len(api.world.runtime.volumes.on("pve", "local-lvm")) == 1
+
+
+def test_many_containers_live_side_by_side(api: Api) -> None:
+    def live(vmid: int) -> list[str | None]:
+        made = [api.create(vmid, mp0="local-lvm:1,mp=/data").exitstatus]
+        for verb in ("start", "stop"):
+            made.append(api.task("POST", f"/nodes/pve/lxc/{vmid}/status/{verb}").exitstatus)
+        return [*made, api.task("DELETE", f"/nodes/pve/lxc/{vmid}").exitstatus]
+
+    with ThreadPoolExecutor(8) as pool:
+        ends = list(pool.map(live, range(100, 116)))
+    assert ends == [["OK"] * 4] * 16
+    assert api.world.guests.vmids() == []
+    assert api.world.runtime.volumes.on("pve", "local-lvm") == []
+
+
+def test_a_template_is_cloned_by_one_at_a_time(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.create(900)
+    go_on = threading.Event()
+    settle = api.world.runtime.containers.settle_clone
+
+    def slow(spec: GuestSpec) -> Unpacked:
+        go_on.wait(5)
+        return settle(spec)
+
+    monkeypatch.setattr(api.world.runtime.containers, "settle_clone", slow)
+    api.data("POST", "/nodes/pve/lxc/900/clone", newid=101)
+    assert api.reason("POST", "/nodes/pve/lxc/900/clone", newid=102) == "CT is locked (disk)"
+    go_on.set()
+    api.settle()
+    assert api.world.guests.vmids() == [101, 900]
+    assert "lock" not in config(api, 900)

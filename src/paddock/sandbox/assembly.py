@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -56,10 +57,13 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> World:
         release=fixture.release,
     )
 
+    writing = threading.Lock()
+
     def remember_access() -> None:
         file = state / "cluster.json"
-        data = json.loads(file.read_text(encoding="utf-8"))
-        _write(file, {**data, **access_data(world.access)})
+        with writing:
+            data = json.loads(file.read_text(encoding="utf-8"))
+            _write(file, {**data, **access_data(world.access)})
 
     world.access_changed = remember_access
     world.statistics = Statistics(world)

@@ -61,7 +61,7 @@ def back_up(world: World, order: BackupOrder, task: Task) -> None:
         task.say(f"INFO: creating vzdump archive '{world.storage(order.storage).device(name)}'")
         target = world.runtime.file(node, order.storage, name)
         size = world.runtime.containers.archive(GuestSpec(vmid, node, config, mounts), target, text)
-        world.runtime.keep_backup(node, order.storage, name, size, text)
+        world.runtime.note_file(node, order.storage, name, size, text)
         task.say(f"INFO: archive file size: {size >> 20}MB")
     finally:
         for copy in copies:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import sys
 from pathlib import Path
@@ -37,7 +38,13 @@ def cache_directory() -> Path:
 
 def ensure_base(name: str) -> Path:
     """The base template's archive, built if this machine does not have it yet."""
-    directory = cache_directory()
+    if not name.startswith("debian-12-"):
+        raise SandboxError(
+            f"The sandbox cannot make a template {name}.", hint="It makes Debian 12 ones: debian-12-….tar.zst."
+        )
+    # Another recipe makes another archive, under the same name.
+    recipe = hashlib.sha256(repr((_SUITE, _PACKAGES, _HOOKS)).encode()).hexdigest()[:10]
+    directory = cache_directory() / f"base-{recipe}"
     directory.mkdir(parents=True, exist_ok=True)
     archive = directory / name
     if archive.exists():

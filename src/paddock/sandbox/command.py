@@ -82,6 +82,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SandboxError as error:
         sys.stderr.write(f"{error.message}\n" + (f"{error.hint}\n" if error.hint else ""))
         return 1
+    except PermissionError as error:
+        sys.stderr.write(f"{error.filename} belongs to somebody else.\nUse the account that made it, or root.\n")
+        return 1
 
 
 def _print(data: Any) -> None:

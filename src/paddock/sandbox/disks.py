@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from .config import CtConfig, Options, Value
 from .errors import OperationError
@@ -169,11 +168,6 @@ def with_true_size(world: World, point: MountPoint, node: str) -> MountPoint:
     if volume is None:
         return point
     return point.on(point.volume, volume.size)
-
-
-def renamed(ref: VolumeRef, name: str) -> VolumeRef:
-    """A place on the same storage under another name."""
-    return replace(ref, name=name)
 
 
 def parse_existing(key: str, config: CtConfig) -> MountPoint:

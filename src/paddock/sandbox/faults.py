@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from .errors import SandboxError
-from .http import ABORT, Face, answer
+from .http import ABORT, PREFIX, Face, answer
 from .tasks import FATES, Fate
 
 
@@ -128,7 +128,7 @@ def install(face: Face, faults: Faults) -> None:
     """Let rules play with a server's requests and the tasks they begin."""
 
     async def intercept(request: Request, go_on: Callable[[], Awaitable[Response]]) -> Response:
-        path = request.scope["path"].removeprefix("/api2/json").removeprefix("/api2/extjs")
+        path = request.scope["path"].removeprefix(PREFIX)
         if faults.down_until > asyncio.get_running_loop().time():
             return _aborted()
         met = faults.take(request.method, path)

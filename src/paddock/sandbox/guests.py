@@ -62,21 +62,32 @@ class Guests:
         self.put(vmid, node, ct.write(config))
         config.digest = ct.digest_of(self._texts[vmid][1])
 
+    def reserve(self, vmid: int, node: str, config: CtConfig) -> None:
+        """Write the config of a new container, unless somebody was faster."""
+        with self._guard:
+            taken = self._texts.get(vmid)
+            if taken is not None:
+                raise OperationError(f"CT {vmid} already exists on node '{taken[0]}'")
+            self._write(vmid, node, ct.write(config))
+
     def put(self, vmid: int, node: str, text: str) -> None:
         """Write a config file as it is given."""
+        with self._guard:
+            self._write(vmid, node, text)
+
+    def _write(self, vmid: int, node: str, text: str) -> None:
         file = self._folder(node) / f"{vmid}.conf"
         temporary = file.with_suffix(".new")
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(file)
-        with self._guard:
-            self._texts[vmid] = (node, text)
+        self._texts[vmid] = (node, text)
 
     def remove(self, vmid: int) -> None:
         """Delete a config file."""
         with self._guard:
             found = self._texts.pop(vmid, None)
-        if found:
-            (self._folder(found[0]) / f"{vmid}.conf").unlink(missing_ok=True)
+            if found:
+                (self._folder(found[0]) / f"{vmid}.conf").unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def lock(self, vmid: int) -> Iterator[None]:

@@ -28,7 +28,7 @@ ABORT: Final = "x-paddock-abort"
 # What a mistake of the sandbox's own looks like from outside; its story goes to stderr.
 INTERNAL: Final = "internal error"
 _BODY_LIMIT: Final = 512 * 1024
-PREFIXES: Final = ("/api2/json", "/api2/extjs")
+PREFIX: Final = "/api2/json"
 
 assert endpoints, "importing the endpoints fills the table"  # noqa: S101
 
@@ -68,6 +68,9 @@ def answer(status: int, reason: str, body: Mapping[str, Any] | None) -> Response
     response.headers["x-paddock-reason"] = reason.encode("ascii", "replace").decode() or "OK"
     response.headers["server"] = "pve-api-daemon/3.0"
     response.headers["cache-control"] = "max-age=0"
+    if status >= 400:
+        # Proxmox hangs up after an error.
+        response.headers["connection"] = "close"
     return response
 
 
@@ -121,13 +124,12 @@ class Face:
 
     async def _respond(self, request: Request) -> Response:
         raw = request.scope["path"]
-        prefix = next((start for start in PREFIXES if raw.startswith(start)), None)
         if request.method not in METHODS:
             return answer(501, f"method '{request.method}' not available", None)
-        if prefix is None:
+        if not raw.startswith(PREFIX):
             return answer(404, f"no such file '{raw}'", None)
         path = (request.scope.get("raw_path") or raw.encode()).decode("ascii", "replace")
-        path = path.split("?", 1)[0].removeprefix(prefix) or "/"
+        path = path.split("?", 1)[0].removeprefix(PREFIX) or "/"
         try:
             user = self.world.access.authenticate(_authorization(request))
         except CredentialsError as error:

@@ -38,6 +38,7 @@ class MemoryRuntime:
     def __init__(self, state: Path | None, bridges: Mapping[str, tuple[str, ...]]) -> None:
         self._file = state / "memory.json" if state else None
         self._bridges = dict(bridges)
+        self._saving = threading.Lock()
         self._files: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
         self._archived: dict[str, str] = {}
         self._stopped: list[Callable[[int], None]] = []
@@ -66,8 +67,8 @@ class MemoryRuntime:
         self._files.setdefault((node, storage), {})[name] = (size, int(time.time()))
         self.save()
 
-    def keep_backup(self, node: str, storage: str, name: str, size: int, config_text: str) -> None:
-        """Note a backup and the config in it."""
+    def note_file(self, node: str, storage: str, name: str, size: int, config_text: str = "") -> None:
+        """Note a file, and the config in it if it is a backup."""
         self._archived[f"{node}/{storage}/{name}"] = config_text
         self.add_file(node, storage, name, size)
 
@@ -100,6 +101,10 @@ class MemoryRuntime:
         """Write the state where a later server finds it."""
         if self._file is None:
             return
+        with self._saving:
+            self._write(self._file)
+
+    def _write(self, file: Path) -> None:
         data = {
             "volumes": [
                 [v.ref.node, v.ref.storage, v.ref.name, v.size, v.ctime, v.formatted] for v in self.volumes.everything()
@@ -108,9 +113,9 @@ class MemoryRuntime:
             "files": [[*key, files] for key, files in self._files.items()],
             "archived": self._archived,
         }
-        temporary = self._file.with_suffix(".new")
+        temporary = file.with_suffix(".new")
         temporary.write_text(json.dumps(data), encoding="utf-8")
-        temporary.replace(self._file)
+        temporary.replace(file)
 
     def _load(self) -> None:
         if self._file is None or not self._file.exists():

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from . import formats
-from .errors import ApiError, NoSuchMethodError, OperationError, ParameterError, PrivilegeError
+from .errors import NoSuchMethodError, OperationError, ParameterError, PrivilegeError
 from .schema import Prop, Properties, verify
 from .world import World
 
@@ -77,12 +77,6 @@ Handler = Callable[[Call], Any]
 
 def anybody(call: Call) -> None:
     """Let every authenticated caller in; the handler checks what it must."""
-
-
-def nobody(call: Call) -> None:
-    """Let nobody in but root@pam, as methods without a permission rule do."""
-    if not call.is_root:
-        raise PrivilegeError("user != root@pam")
 
 
 def having(path: str, *privileges: str, any_of: bool = False) -> Permission:
@@ -199,5 +193,3 @@ def _match(pattern: list[str], parts: list[str]) -> dict[str, str] | None:
 
 
 api: Final = Table()
-
-__all__ = ["ApiError", "Call", "Method", "Reply", "Table", "anybody", "api", "having", "nobody"]

@@ -234,8 +234,8 @@ class Runtime(Protocol):
         """The path of a storage's file, if there are real files."""
         ...
 
-    def keep_backup(self, node: str, storage: str, name: str, size: int, config_text: str) -> None:
-        """Note a finished backup, where there are no real files to find it by."""
+    def note_file(self, node: str, storage: str, name: str, size: int, config_text: str = "") -> None:
+        """Note a new file (and the config in a backup) where there are no real ones to find it by."""
         ...
 
     def archived_config(self, node: str, storage: str, name: str) -> str | None:

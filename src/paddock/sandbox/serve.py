@@ -21,6 +21,9 @@ from .server import bind, serve, write_private
 from .storage import StorageType
 from .world import World
 
+# For tasks that are under way when the server is asked to end.
+_PATIENCE = 5.0
+
 
 def serve_foreground(
     *,
@@ -65,6 +68,7 @@ def serve_foreground(
     try:
         serve(face, certificates, listener, announce)
     finally:
+        world.tasks.wait_for_all(_PATIENCE)
         world.runtime.close()
         (state / "server.pid").unlink(missing_ok=True)
         (state / "ready.json").unlink(missing_ok=True)

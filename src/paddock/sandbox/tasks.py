@@ -141,6 +141,12 @@ class Tasks:
             raise TimeoutError(upid)
         return task
 
+    def wait_for_all(self, timeout: float) -> None:
+        """Give running tasks some time to end."""
+        until = time.monotonic() + timeout
+        for task in self.running():
+            task.ended.wait(max(0.0, until - time.monotonic()))
+
     def running(self) -> list[Task]:
         """The tasks that have not ended."""
         with self._lock:

@@ -62,8 +62,11 @@ def clone_container(call: Call) -> str:
             raise OperationError(f"can't clone to non-shared storage '{storage}'")
     source = _lock_source(call)
     try:
-        if world.guests.exists(target):
-            raise OperationError(f"CT {target} already exists on node '{world.guests.node_of(target)}'")
+        world.guests.reserve(target, node, CtConfig(options={"lock": "create"}))
+    except ApiError:
+        unlock(world, vmid, node)
+        raise
+    try:
         section, points, full = _plan(call, source)
         options = cloned_options(section, call.text("hostname"), call.text("description"))
         for key in sorted(key for key in options if key.startswith("net")):
@@ -73,6 +76,7 @@ def clone_container(call: Call) -> str:
             raise OperationError(f"can't clone CT to node '{target_node}' (CT uses local storage)")
     except ApiError:
         unlock(world, vmid, node)
+        world.guests.remove(target)
         raise
     world.guests.save(target, node, CtConfig(options={**options, "lock": "create"}))
     order = CloneOrder(

@@ -102,7 +102,10 @@ def create_container(call: Call) -> str:
         start=call.flag("start"),
         replaces=replaces,
     )
-    world.guests.save(vmid, node, initial_config(order))
+    if replaces is None:
+        world.guests.reserve(vmid, node, initial_config(order))
+    else:
+        world.guests.save(vmid, node, initial_config(order))
     recovery = Recovery(
         storage=call.text("storage") or "local",
         given_mounts="rootfs" in options,

@@ -8,7 +8,8 @@ from typing import Any
 
 from .. import formats
 from ..disks import allocate, check_volume_access, free
-from ..errors import ApiError, OperationError, PrivilegeError
+from ..downloads import fetch
+from ..errors import ApiError, OperationError, ParameterError, PrivilegeError
 from ..routes import Call, anybody, api, having
 from ..runtime import VolumeRef
 from ..schema import Prop
@@ -289,11 +290,25 @@ def _may_download(call: Call) -> None:
     },
 )
 def download(call: Call) -> str:
-    """Refuse in a task: a sandbox fetches nothing from elsewhere."""
-    url = str(call.params["url"])
+    """Fetch a template in a task."""
+    world, node, url = call.world, call.node, str(call.params["url"])
+    storage, content = world.storage(str(call.params["storage"])), str(call.params["content"])
+    if content not in storage.content:
+        raise OperationError(f"storage '{storage.id}' is not configured for content-type '{content}'")
+    file = re.sub(r"[^A-Za-z0-9_.\-]", "_", str(call.params["filename"]).rsplit("/", 1)[-1])
+    name = f"{content}/{file}"
+    try:
+        storage.parse(name)
+    except OperationError:
+        raise ParameterError({"filename": "wrong file extension"}) from None
+    algorithm, verify = call.text("checksum-algorithm"), str(call.params.get("verify-certificates", "1")) == "1"
+    checksum = (algorithm, str(call.params["checksum"])) if algorithm is not None else None
 
     def work(task: Task) -> None:
-        task.say(f"downloading {url}")
-        raise OperationError(f"download of '{url}' failed: the sandbox has no way out")
+        target = world.runtime.file(node, storage.id, name)
+        if target is None:
+            world.runtime.note_file(node, storage.id, name, 0)
+        else:
+            fetch(url, target, checksum, verify=verify, task=task)
 
-    return call.world.start_task(call.node, "download", str(call.params["filename"]), call.user, work)
+    return world.start_task(node, "download", file, call.user, work)

@@ -75,7 +75,7 @@ class LxcContainers:
             packing.unpack(archive, root, task)
             return Unpacked(systemd=guestfiles.systemd_version(root))
         finally:
-            self._unmount_root(spec, holder)
+            self._unmount_root(spec, holder, linger=True)
 
     def _mounted_root(self, spec: GuestSpec, holder: str) -> Path:
         """A container's volumes mounted one into another; returns the top."""
@@ -102,14 +102,14 @@ class LxcContainers:
         if not ended.ok:
             raise OperationError(f"command 'mount --bind {source} {target}' failed: exit code {ended.code}")
 
-    def _unmount_root(self, spec: GuestSpec, holder: str) -> None:
+    def _unmount_root(self, spec: GuestSpec, holder: str, *, linger: bool = False) -> None:
         root = next((m.source for m in spec.mounts if m.key == "rootfs"), None)
         if isinstance(root, VolumeRef):
             top = self._names.mount_point(root)
             for mount in reversed(spec.mounts):
                 if mount.key != "rootfs" and mount.path.strip("/"):
                     attempt("umount", str(top / mount.path.strip("/")))
-        self._images.release(holder)
+        self._images.release(holder, linger=linger)
 
     def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
         """Give a freshly unpacked container its host keys, name, network and accounts."""
@@ -125,7 +125,7 @@ class LxcContainers:
             if keys is not None:
                 guestfiles.write_host_keys(root, keys.result(), say)
         finally:
-            self._unmount_root(spec, holder)
+            self._unmount_root(spec, holder, linger=True)
 
     def settle_clone(self, spec: GuestSpec) -> Unpacked:
         """Give a clone its own machine id and name; its ssh host keys stay its source's, as on Proxmox."""
@@ -138,7 +138,7 @@ class LxcContainers:
             guestfiles.write_identity(root, spec.vmid, spec.config)
             return Unpacked(systemd=guestfiles.systemd_version(path))
         finally:
-            self._unmount_root(only_root, holder)
+            self._unmount_root(only_root, holder, linger=True)
 
     def start(self, spec: GuestSpec) -> None:
         """Start a container and return when its init runs."""
@@ -266,6 +266,7 @@ class LxcContainers:
         while not self._closing.wait(_POLL):
             for vmid in list(self._pids):
                 self.running(vmid)
+            self._images.unmount_idle()
 
     def _revive_or_settle(self, vmid: int) -> bool:
         """Find a rebooted container's new init, or clean up after one that is gone."""
@@ -354,6 +355,7 @@ class LxcContainers:
     def close(self) -> None:
         """Stop watching; containers go on."""
         self._closing.set()
+        self._images.unmount_idle(after=0)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask_pid(self, vmid: int) -> int | None:

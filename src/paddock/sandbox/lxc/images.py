@@ -22,6 +22,7 @@ _MAGIC_AT: Final = 1080
 _MAGIC: Final = b"\x53\xef"
 _MADE: Final = "user.paddock.made"
 _FICLONE: Final = 0x40049409
+_LINGER: Final = 3.0
 
 
 class Images:
@@ -30,6 +31,7 @@ class Images:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._holders: dict[VolumeRef, set[str]] = {}
+        self._idle_since: dict[VolumeRef, float] = {}
         self._lock = threading.RLock()
 
     def on(self, node: str, storage: str) -> list[Volume]:
@@ -95,6 +97,7 @@ class Images:
         """Grow an image; its filesystem too, unless only strangers have it mounted."""
         image = self._names.image(ref)
         with self._lock:
+            self._unmount_if_idle(ref)
             os.truncate(image, size)
             loops = loop_devices_of(image)
             for device in loops:
@@ -117,6 +120,7 @@ class Images:
         """Copy an image as it is now, sharing blocks where the filesystem can."""
         old, new = self._names.image(source), self._names.image(target)
         new.parent.mkdir(parents=True, exist_ok=True)
+        self._unmount_if_idle(source)
         with self._quiet(source):
             _copy_sparse(old, new)
         if _base_of(old).exists():
@@ -127,6 +131,7 @@ class Images:
 
     def link(self, base: VolumeRef, target: VolumeRef, size: int | None = None) -> None:
         """Make an image that holds only the changes to a base; the base may be deleted afterwards."""
+        self._unmount_if_idle(base)
         old, new = self._names.image(base), self._names.image(target)
         if _base_of(old).exists():
             # A base that is itself a layer would need a third; copying it is cheaper than that is rare.
@@ -143,6 +148,7 @@ class Images:
             if not is_mounted(point):
                 self._mount(ref, point)
             self._holders.setdefault(ref, set()).add(holder)
+            self._idle_since.pop(ref, None)
             return point
 
     def adopt(self, ref: VolumeRef, holder: str) -> None:
@@ -150,15 +156,29 @@ class Images:
         with self._lock:
             self._holders.setdefault(ref, set()).add(holder)
 
-    def release(self, holder: str) -> None:
-        """Let go of everything a holder held; the last one unmounts."""
+    def release(self, holder: str, *, linger: bool = False) -> None:
+        """Let go of everything a holder held; the last one unmounts, or leaves that for later.
+
+        Unmounting waits until everything is written; who lingers does not, and most often the next
+        thing that happens to a fresh volume is that it is mounted again.
+        """
         with self._lock:
             for ref, holders in list(self._holders.items()):
                 if holder in holders:
                     holders.discard(holder)
                     if not holders:
                         del self._holders[ref]
-                        self._unmount(ref)
+                        if linger:
+                            self._idle_since[ref] = time.monotonic()
+                        else:
+                            self._unmount(ref)
+
+    def unmount_idle(self, after: float = _LINGER) -> None:
+        """Unmount what nobody has wanted for so many seconds."""
+        with self._lock:
+            for ref, since in list(self._idle_since.items()):
+                if time.monotonic() - since >= after:
+                    self._unmount(ref)
 
     def unmount_unheld(self) -> None:
         """Unmount what an earlier process left mounted for nobody."""
@@ -169,6 +189,11 @@ class Images:
                 kept = ".bind" in point.parts or (layers and ".layer" in point.parts)
                 if point not in held and not kept:
                     unmount(point)
+
+    def _unmount_if_idle(self, ref: VolumeRef) -> None:
+        with self._lock:
+            if ref in self._idle_since:
+                self._unmount(ref)
 
     def _mount(self, ref: VolumeRef, point: Path) -> None:
         image = self._names.image(ref)
@@ -193,6 +218,7 @@ class Images:
         mount_overlay(lower, upper / "up", upper / "work", point)
 
     def _unmount(self, ref: VolumeRef) -> None:
+        self._idle_since.pop(ref, None)
         point = self._names.mount_point(ref)
         if is_mounted(point):
             unmount(point)

@@ -49,8 +49,8 @@ class LxcRuntime:
         """The path of a storage's file."""
         return self.names.files(node, storage) / name
 
-    def keep_backup(self, node: str, storage: str, name: str, size: int, config_text: str) -> None:
-        """Nothing: the archive is there."""
+    def note_file(self, node: str, storage: str, name: str, size: int, config_text: str = "") -> None:
+        """Nothing: the file is there."""
 
     def archived_config(self, node: str, storage: str, name: str) -> str | None:
         """The config text inside a backup."""
