@@ -45,6 +45,7 @@ from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
 from paddock.spec.load import Loaded
 from paddock.spec.models import Spec
+from paddock.spec.tree import Tree
 
 BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 DEPLOYER: Final = "paddock@pve!deploy"
@@ -310,7 +311,7 @@ class Node(httpx.BaseTransport):
         told = Told()
         place = ProxmoxPlace(proxmox, self._folder, told.say)
         place._client._http._transport = self
-        agent = Outside(name, Loaded(spec, self._folder / "paddock.yaml"), place, told)
+        agent = Outside(name, Loaded(spec, self._folder / "paddock.yaml", Tree({})), place, told)
         agent.told = told
         return agent
 
