@@ -99,6 +99,18 @@ def test_completion(shell: str) -> None:
     assert "check" in run(_PADDOCK_COMPLETE=f"complete_{shell}", **words).stdout
 
 
+def test_agents_are_completed(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(
+        "places: {here: {host: {}}}\n"
+        "agents: {web: {kind: service, place: here, runtime: process, command: [sleep, inf]}}\n"
+    )
+    for line in (f"paddock up -f {tmp_path}/x.yaml --only w", f"paddock shell -f {tmp_path}/x.yaml w"):
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+        assert run(_PADDOCK_COMPLETE="complete_bash", **words).stdout.split() == ["web"]
+        broken = {**words, "COMP_WORDS": line.replace("x.yaml", "none.yaml")}
+        assert run(_PADDOCK_COMPLETE="complete_bash", **broken).stdout.strip() == ""
+
+
 def test_no_colour_and_no_animation_where_there_is_no_terminal(tmp_path: Path) -> None:
     for environment in ({}, {"NO_COLOR": "1"}, {"FORCE_COLOR": ""}):
         for arguments in (["--help"], ["check", "-f", str(tmp_path / "none.yaml")], ["timings"], ["no-such-verb"]):

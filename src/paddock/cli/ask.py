@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, File, Sets
+from paddock.cli.options import DEFAULT_FILE, Agent, File, Sets
 
 
 @verb('paddock ask hermes "What do you remember?"')
 def ask(
-    agent: Annotated[str, typer.Argument(help="The agent's name in the file.")],
+    agent: Agent,
     prompt: Annotated[str, typer.Argument(help="What to say.")],
     file: File = DEFAULT_FILE,
     sets: Sets = None,

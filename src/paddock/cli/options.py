@@ -7,6 +7,21 @@ from typing import Annotated
 
 import typer
 
+DEFAULT_FILE = [Path("paddock.yaml")]
+
+
+def _agents(context: typer.Context, incomplete: str) -> list[str]:
+    """The names a shell can complete; of a file that is not right, none."""
+    from paddock.errors import BadInput
+    from paddock.spec.load import load
+
+    try:
+        agents = load(*map(Path, context.params.get("file") or DEFAULT_FILE)).spec.agents
+    except BadInput:
+        return []
+    return [name for name in agents if name.startswith(incomplete)]
+
+
 File = Annotated[
     list[Path],
     typer.Option(
@@ -17,9 +32,10 @@ Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="One value instead of the file's; may be repeated."),
 ]
-Only = Annotated[list[str] | None, typer.Option("--only", metavar="AGENT", help="Only this agent; may be given again.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="AGENT", autocompletion=_agents, help="Only this agent; may be given again."),
+]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many agents at once.")]
-Agent = Annotated[str, typer.Argument(help="The agent's name in the file.")]
+Agent = Annotated[str, typer.Argument(autocompletion=_agents, help="The agent's name in the file.")]
 Json = Annotated[bool, typer.Option("--json", help="For machines.")]
-
-DEFAULT_FILE = [Path("paddock.yaml")]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
-
-import typer
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, File, Sets
+from paddock.cli.options import DEFAULT_FILE, Agent, File, Sets
 
 
 @verb("paddock run hermes")
 def run(
-    agent: Annotated[str, typer.Argument(help="An agent with runtime: process.")],
+    agent: Agent,
     file: File = DEFAULT_FILE,
     sets: Sets = None,
 ) -> None:

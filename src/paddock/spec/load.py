@@ -12,7 +12,7 @@ from paddock.errors import BadInput
 from paddock.spec import sentences, together
 from paddock.spec.agent import AgentSpec, agent_from
 from paddock.spec.defaults import with_defaults
-from paddock.spec.files import unreadable
+from paddock.spec.files import unusable
 from paddock.spec.models import Spec
 from paddock.spec.overrides import overridden
 from paddock.spec.place import PlaceSpec
@@ -106,7 +106,7 @@ def _checked(tree: Tree, folder: Path | None) -> tuple[Spec, Tree]:
         found += together.mistakes(places, agents)
     found += [*_lost(tree), *suspects(tree)]
     if folder is not None:
-        found += unreadable(agents, folder)
+        found += unusable(agents, folder)
     # What could not even be read as YAML has no value that could be judged.
     unread = {origin for origin, _ in tree.mistakes}
     placed = [(tree.origin(location), sentence) for location, sentence in found]

@@ -44,16 +44,23 @@ def suspects(tree: Tree) -> Iterator[tuple[Location, str]]:
         # A literal where a source belongs has its own sentence.
         if part in {"secrets", "environment_files", "auth"} or (location[0] == "places" and "token" in location):
             continue
-        if _KEY_VALUE.search(text):
+        if looks_like_a_secret(text):
             yield location, _remedy("looks like a secret", location, part)
-        elif part in _NAMED and _KEY_NAME.search(location[-1]) and text.strip() and not _only_references(text):
+        elif part in _NAMED and _KEY_NAME.search(location[-1]) and not _harmless(text):
             yield location, _remedy("is named like a secret", location, part)
         elif part not in _EXPANDED_BY_OTHERS and _REFERENCE.search(text):
             yield location, _NOT_REPLACED
 
 
-def _only_references(text: str) -> bool:
-    """Whether nothing but the word before it (`Bearer ${NAME}`) stands beside a reference."""
+def looks_like_a_secret(text: str) -> bool:
+    """Whether there is something in a text that looks like a key."""
+    return bool(_KEY_VALUE.search(text))
+
+
+def _harmless(text: str) -> bool:
+    """Whether a text under a key-like name is a switch, a number, or a reference (`Bearer ${NAME}`) to the real one."""
+    if text.strip().lower() in {"", "true", "false", "none", "null"} or text.strip().isdecimal():
+        return True
     return bool(_REFERENCE.search(text)) and len(_REFERENCE.sub("", text).split()) <= 1
 
 
