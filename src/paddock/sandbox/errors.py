@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
+
+# What a mistake of the sandbox's own looks like from outside; its story goes to stderr.
+INTERNAL: Final = "internal error"
 
 
 class ApiError(Exception):

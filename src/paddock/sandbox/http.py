@@ -18,15 +18,21 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from . import endpoints
-from .errors import ApiError, CredentialsError, NoSuchMethodError, OperationError, ParameterError
+from .errors import (
+    INTERNAL,
+    ApiError,
+    CredentialsError,
+    NoSuchMethodError,
+    OperationError,
+    ParameterError,
+    SandboxError,
+)
 from .routes import METHODS, Reply, Table, api
 from .world import World
 
 _REASON: Final = b"x-paddock-reason"
 # A response with this header is not sent: its connection is cut instead.
 ABORT: Final = "x-paddock-abort"
-# What a mistake of the sandbox's own looks like from outside; its story goes to stderr.
-INTERNAL: Final = "internal error"
 _BODY_LIMIT: Final = 512 * 1024
 PREFIX: Final = "/api2/json"
 
@@ -140,6 +146,8 @@ class Face:
             data = await run_in_threadpool(self.table.perform, self.world, user, request.method, path, params)
         except ApiError as error:
             return error_answer(error)
+        except SandboxError as error:
+            return error_answer(OperationError(error.message))
         except Exception:  # noqa: BLE001 - a client must never be answered in Python
             traceback.print_exc()
             return error_answer(OperationError(INTERNAL))

@@ -10,7 +10,7 @@ from .access import ROOT
 from .change import apply_pending, normalised
 from .config import CtConfig, Options
 from .disks import create_disks, destroy_volumes, every_volume, free, free_if_owned
-from .errors import AbortedError, ApiError, OperationError
+from .errors import AbortedError, ApiError, OperationError, SandboxError
 from .mountpoint import MountType, mount_points, volumes_of
 from .network import complete_network, parse_network
 from .options import FEATURES
@@ -72,8 +72,8 @@ def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create"
             world.runtime.containers.prepare(spec, order.password, order.ssh_keys, task.say)
             warn_about_nesting(config, unpacked, task)
         world.guests.save(vmid, node, config)
-    except (ApiError, AbortedError) as error:
-        text = error.text if isinstance(error, ApiError) else _interrupted(vmid)
+    except (ApiError, AbortedError, SandboxError) as error:
+        text = _why(error, vmid)
         destroy_volumes(world, made, task.say)
         world.guests.remove(vmid)
         raise OperationError(f"unable to {verb} CT {vmid} - {text}") from None
@@ -87,6 +87,15 @@ def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create"
     if order.start:
         # A task of its own, which nobody waits for: the create is a success even if the start fails.
         begin_start(world, vmid, node, order.user)
+
+
+def _why(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
+    match error:
+        case ApiError():
+            return error.text
+        case SandboxError():
+            return error.message
+    return _interrupted(vmid)
 
 
 def _interrupted(vmid: int) -> str:

@@ -46,14 +46,15 @@ def require_on_guest(call: Call, vmid: int, pool: str | None, *privileges: str) 
 
 
 def require_bridge(call: Call, network: str) -> None:
-    """Raise unless the caller may use the bridge (and VLAN) of a `netN` text."""
+    """Raise unless the caller may use the bridge, or its VLANs, that a `netN` text names."""
     parts = parse_network(network)
     bridge = parts.get("bridge")
     if bridge is None:
         return
     path = f"/sdn/zones/localnetwork/{bridge}"
-    tag = parts.get("tag")
-    call.require(f"{path}/{tag}" if tag else path, "SDN.Use")
+    vlans = [tag for tag in (parts.get("tag"), *parts.get("trunks", "").split(";")) if tag]
+    for where in [f"{path}/{vlan}" for vlan in vlans] or [path]:
+        call.require(where, "SDN.Use")
 
 
 def _require(

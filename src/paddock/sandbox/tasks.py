@@ -7,13 +7,14 @@ import json
 import re
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import AbortedError, ApiError, NodeCrashError, ParameterError
+from .errors import INTERNAL, AbortedError, ApiError, NodeCrashError, ParameterError, SandboxError
 
 _UPID = re.compile(
     r"UPID:([a-zA-Z0-9](?:[a-zA-Z0-9\-]*[a-zA-Z0-9])?):([0-9A-Fa-f]{8}):([0-9A-Fa-f]{8,9}):"
@@ -178,8 +179,11 @@ class Tasks:
             error = failure.text
         except AbortedError:
             error = "received interrupt"
-        except Exception as failure:  # noqa: BLE001 - a worker that dies still owes its task an end
-            error = f"{type(failure).__name__}: {failure}"
+        except SandboxError as failure:
+            error = failure.message
+        except Exception:  # noqa: BLE001 - a worker that dies still owes its task an end
+            traceback.print_exc()
+            error = INTERNAL
         self._end(task, error)
 
     def _end(self, task: Task, error: str | None) -> None:
