@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from live.stage import Node, wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key
+from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.observe import address
 from paddock.secret import Secret
@@ -20,7 +22,8 @@ pytestmark = pytest.mark.live
 def api(node: Node) -> Client:
     """The node's API, as a person with a token uses it."""
     place = node.file()["places"]["box"]["proxmox"]
-    return Client(place["url"], place["node"], Secret(node.stage.environment["PVE_TOKEN"]), place["ca"])
+    trust = tls.context(place["url"], Path(place["ca"]), None)
+    return Client(place["url"], place["node"], Secret(node.stage.environment["PVE_TOKEN"]), trust)
 
 
 def container(node: Node, api: Client, vmid: int, **params: Any) -> str:

@@ -105,11 +105,16 @@ class Client:
         outcome = str(status["exitstatus"])
         if outcome == "OK":
             return TaskEnd()
-        log = [str(line["t"]) for line in self.get(f"{task}/log", {"limit": 0})]
+        log = self.task_log(upid)
         if outcome.startswith("WARNINGS"):
             return TaskEnd(tuple(line for line in log if line.startswith("WARN")))
         tail = "\n".join(f"  {line}" for line in log[-8:])
         raise TaskFailed(mask(f"the task {name} failed: {outcome}\n{tail}"))
+
+    def task_log(self, upid: str) -> list[str]:
+        """Return all lines that a task wrote."""
+        path = f"/nodes/{self.node}/tasks/{quote(upid, safe=':@!')}/log"
+        return [str(line["t"]) for line in self.get(path, {"limit": 0})]
 
     def _data(self, method: str, path: str, response: httpx.Response) -> Any:
         try:

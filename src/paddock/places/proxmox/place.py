@@ -36,7 +36,7 @@ class ProxmoxPlace:
         self._token_id = token.reveal().partition("=")[0]  # the name of a token is no secret
         self._spec = spec
         self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
-        self._reacher = Reacher(self._client, key, spec.ssh.jump)
+        self._reacher = Reacher(self._client, key, spec.ssh.jump, story)
         self._worker = Worker(self._client, self._reacher, story)
         self._story = story
 

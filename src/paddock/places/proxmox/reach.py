@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -22,8 +24,9 @@ _REACH_SECONDS: Final = 120
 class Reacher:
     """Finds a running container's address, waits for its ssh, and knows which host key to expect."""
 
-    def __init__(self, client: Client, key: Path, jump: str | None) -> None:
+    def __init__(self, client: Client, key: Path, jump: str | None, story: Callable[[str], None]) -> None:
         self._client = client
+        self._story = story
         self._key = key
         self._jump = jump
 
@@ -36,8 +39,7 @@ class Reacher:
         """Return address and host key of a machine that answers; ``record`` puts keys into its notes."""
         address, answered = self._answering(vmid)
         if not keys:
-            # A container made from an archive has fresh keys that no API shows: the first one that answers at the
-            # address the API gave is trusted, once.
+            self._check_first_key(vmid, address, answered)
             record(answered)
         elif answered not in keys:
             raise Unreachable(
@@ -49,6 +51,21 @@ class Reacher:
         elif len(keys) > 1:
             record(answered)
         return {ADDRESS.name: address, HOST_KEY.name: answered}
+
+    def _check_first_key(self, vmid: int, address: str, answered: str) -> None:
+        """A container made from an archive has fresh keys; the log of its making tells their fingerprints."""
+        made = self._client.get(
+            f"/nodes/{self._client.node}/tasks", {"vmid": vmid, "typefilter": "vzcreate", "source": "all", "limit": 1}
+        )
+        log = self._client.task_log(str(made[0]["upid"])) if made else []
+        expected = logged_fingerprint(log)
+        if expected is None:
+            self._story(f"the log of making {vmid} is gone; the ssh host key that answers at {address} is trusted")
+        elif expected != fingerprint(answered):
+            raise Unreachable(
+                f"at {address} answers another ssh host key than the one machine {vmid} was made with",
+                hint="someone else may have its address",
+            )
 
     def _answering(self, vmid: int) -> tuple[str, str]:
         end = time.monotonic() + _REACH_SECONDS
@@ -74,6 +91,22 @@ class Reacher:
         expect(guest, "changing the host key", _script("switch"))
         record(new)
         return new
+
+
+def fingerprint(key: str) -> str:
+    """Return the fingerprint of a key's base64 part, as ssh-keygen prints it."""
+    digest = hashlib.sha256(base64.b64decode(key)).digest()
+    return f"SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
+
+
+def logged_fingerprint(log: Iterable[str]) -> str | None:
+    """Return the fingerprint of the ed25519 host key that the log of a create tells of."""
+    lines = iter(log)
+    for line in lines:
+        if "'ssh_host_ed25519_key'" in line:
+            done = next(lines, "").split()
+            return done[1] if len(done) > 1 and done[0] == "done:" else None
+    return None
 
 
 def _script(verb: str) -> list[str]:

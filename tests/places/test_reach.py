@@ -1,0 +1,80 @@
+"""The first host key of a machine is the one that the log of its making tells of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from paddock.guests import Unreachable
+from paddock.places.proxmox import observe
+from paddock.places.proxmox import reach as room
+from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.reach import Reacher, fingerprint, logged_fingerprint
+
+LOG = [
+    "Detected container architecture: amd64",
+    "Creating SSH host key 'ssh_host_rsa_key' - this may take some time ...",
+    "done: SHA256:5yn6t45jPF8cnLXk7qG+TjhnKe5F4crG6CUvtqhsYUQ root@localhost",
+    "Creating SSH host key 'ssh_host_ed25519_key' - this may take some time ...",
+    "done: SHA256:p1zX3tUHEnzVtgHRiB7zWBkvebdIwjfQy6YXRBDrcF0 root@localhost",
+]
+
+
+def test_the_log_names_the_key() -> None:
+    assert logged_fingerprint(LOG) == "SHA256:p1zX3tUHEnzVtgHRiB7zWBkvebdIwjfQy6YXRBDrcF0"
+
+
+@pytest.mark.parametrize("log", [[], LOG[:3], LOG[:4], [*LOG[:3], LOG[3], "failed"]])
+def test_a_log_without_it_names_none(log: list[str]) -> None:
+    assert logged_fingerprint(log) is None
+
+
+def test_a_fingerprint_is_what_ssh_keygen_prints() -> None:
+    key = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+    assert fingerprint(key) == "SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU"
+
+
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+
+
+class _Node:
+    """A node that knows how machine 105 was made."""
+
+    node = "pve"
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    def get(self, path: str, params: dict[str, Any]) -> list[dict[str, str]]:
+        return [{"upid": "UPID:pve:1:1:1:vzcreate:105:a@pve!b:"}] if self.log else []
+
+    def task_log(self, upid: str) -> list[str]:
+        return self.log
+
+
+def _reached(monkeypatch: pytest.MonkeyPatch, log: list[str]) -> tuple[list[str], list[str]]:
+    """What went on record, and what was told."""
+    monkeypatch.setattr(observe, "address", lambda client, vmid: "192.0.2.5")
+    monkeypatch.setattr(room, "scan_host_key", lambda address, jump=None: f"ssh-ed25519 {KEY}")
+    recorded: list[str] = []
+    told: list[str] = []
+    reacher = Reacher(cast(Client, _Node(log)), Path("id"), None, told.append)
+    reacher.reach(105, (), recorded.append, clone=False)
+    return recorded, told
+
+
+def test_the_key_of_the_log_goes_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _reached(monkeypatch, [LOG[3], f"done: {fingerprint(KEY)} root@localhost"]) == ([KEY], [])
+
+
+def test_another_key_than_that_of_the_log_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Unreachable, match="answers another ssh host key"):
+        _reached(monkeypatch, LOG)
+
+
+def test_without_a_log_it_is_said_that_the_first_key_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded, told = _reached(monkeypatch, [])
+    assert recorded == [KEY]
+    assert "is trusted" in told[0]
