@@ -236,6 +236,25 @@ def test_a_pet_whose_protection_was_lifted_gets_it_back(node: Node, after: int) 
     assert node.running == [CATTLE, 102]
 
 
+@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize(("kind", "value"), [("lose", ""), ("answer", "596")])
+def test_a_pet_gets_its_volume_once_whatever_answer_is_lost(node: Node, kind: str, value: str, nth: int) -> None:
+    up(node.agent())
+    node.before("*", "*", lambda: node.fault(kind, value), nth=nth)
+    assert runs_until_done(up, lambda: node.agent("ant", state={"pet": PET})) == []
+    assert node.config(PET)["protection"] == 1
+    assert node.volumes == PETS_VOLUMES | {"vm-100-disk-2", "vm-101-disk-0", "vm-102-disk-0"}
+
+
+@pytest.mark.parametrize("nth", range(2, 14))
+def test_a_template_is_made_once_whatever_answer_is_lost(node: Node, nth: int) -> None:
+    node.before("*", "*", lambda: node.fault("lose"), nth=nth)
+    assert runs_until_done(up, lambda: node.agent(template="auto")) == []
+    templates = [vmid for vmid in node.vmids if node.config(vmid).get("template")]
+    assert len(templates) == 1
+    expect_up(node, templates[0])
+
+
 def test_the_matrices_above_reach_every_request(node: Node) -> None:
     """The ranges are those of today's plans; a plan with more requests makes them longer."""
     assert writes_of(node, lambda: up(node.agent())) == 4
@@ -398,6 +417,20 @@ def test_a_configuration_that_somebody_changes_is_read_again(node: Node, nth: in
     node.before("PUT", "*/config", lambda: node.root("pct", "set", CATTLE, "--tags", f"paddock;t{nth}"), nth=nth)
     assert runs_until_done(down, node.agent) == []
     expect_down(node)
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "disk"),
+    [
+        ({"machine": {"disk": "9G"}}, f"{LXC}/{CATTLE}/resize", "rootfs"),
+        ({"state": {"size": "9G"}}, f"{LXC}/{PET}/resize", "mp0"),
+    ],
+)
+def test_a_disk_that_somebody_grows_is_looked_at_again(node: Node, keys: dict[str, Any], path: str, disk: str) -> None:
+    up(node.agent())
+    node.before("PUT", path, lambda: node.somebody_asks("PUT", path, disk=disk, size="9G"))
+    assert runs_until_done(up, lambda: node.agent(**keys)) == []
+    expect_up(node)
 
 
 def test_a_machine_that_another_run_has_claimed_stays_until_the_claim_ends(node: Node) -> None:
