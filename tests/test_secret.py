@@ -1,24 +1,49 @@
 from __future__ import annotations
 
+import base64
+import copy
+import io
+import json
 import pickle
+import re
+from urllib.parse import quote, quote_plus
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
 
-from paddock import process
-from paddock.secret import MASK, Secret, mask
+from paddock import process, secret
+from paddock.errors import PaddockError
+from paddock.secret import MASK, MaskedStream, Secret, mask, unmasked
 
 
 def test_a_secret_does_not_show_itself() -> None:
-    secret = Secret("canary-value-5")
-    assert [str(secret), repr(secret), f"{secret}", f"{secret:>20}", f"{[secret]}"] == [
-        MASK,
-        MASK,
-        MASK,
-        MASK,
-        f"[{MASK}]",
-    ]
-    with pytest.raises(TypeError, match="not pickled"):
-        pickle.dumps(secret)
+    value = Secret("canary-value-5")
+    shown = [str(value), repr(value), f"{value}", f"{value:>20}", f"{value!r}", "%s" % value, "".join([str(value)])]  # noqa: UP031
+    assert set(shown) == {MASK}
+    assert f"{[value]} { ({'a': value}) }" == f"[{MASK}] {{'a': {MASK}}}"
+    assert json.dumps({"a": value}, ensure_ascii=False) == f'{{"a": "{MASK}"}}'
+    assert pickle.loads(pickle.dumps(value)) == MASK
+    assert "canary" not in repr(pickle.dumps(value))
+
+
+def test_in_a_model_it_does_not_show_itself_either() -> None:
+    class Holder(BaseModel, arbitrary_types_allowed=True):
+        value: Secret
+
+    holder = Holder(value=Secret("canary-value-5"))
+    assert "canary" not in f"{holder} {holder!r} {holder.model_dump_json()}"
+
+
+def test_it_stays_itself() -> None:
+    value = Secret("canary-value-5")
+    assert value.reveal() == "canary-value-5"
+    assert copy.deepcopy(value).reveal() == copy.copy(value).reveal() == "canary-value-5"
+    assert value == Secret("canary-value-5")
+    assert value != Secret("canary-value-6")
+    assert value != MASK
+    assert len({value, Secret("canary-value-5")}) == 1
 
 
 def test_known_values_are_masked_inside_longer_text() -> None:
@@ -32,7 +57,64 @@ def test_of_two_values_the_longer_is_masked_whole() -> None:
     assert mask("x canary-7-and-more y") == f"x {MASK} y"
 
 
+def test_every_line_of_a_longer_secret_is_masked() -> None:
+    Secret("-----BEGIN KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END KEY-----\n")
+    assert mask("found b3BlbnNzaC1rZXktdjEA there") == f"found {MASK} there"
+
+
+# Values as they are: printable, without a line break, of some length.
+VALUES = st.text(st.characters(min_codepoint=33, max_codepoint=0x24F), min_size=6, max_size=60)
+
+
+@given(VALUES, st.binary(max_size=5), st.binary(max_size=5))
+def test_encoded_values_are_masked(value: str, before: bytes, after: bytes) -> None:
+    secret._known.clear()
+    Secret(value)
+    whole = base64.b64encode(before + value.encode() + after).decode()
+    inner = base64.b64encode(b"\0" * len(before) + value.encode()).decode()[-(-len(before) * 4 // 3) : -4]
+    for text in (whole, whole.replace("+", "-").replace("/", "_")):
+        assert MASK in mask(text)
+        assert inner not in mask(text)
+    small = re.sub("%..", lambda found: found[0].lower(), quote(value, safe=""))
+    for encoded in (quote(value), quote(value, safe=""), quote_plus(value), small):
+        assert mask(f"https://host/?q={encoded}&x") == f"https://host/?q={MASK}&x"
+    for escaped in (json.dumps(value), json.dumps(value, ensure_ascii=False), repr(value)):
+        assert mask(escaped)[1:-1] == MASK
+
+
 def test_what_a_process_prints_is_masked() -> None:
     Secret("canary-value-8")
     result = process.run(["sh", "-c", "echo canary-value-8; echo canary-value-8 >&2"])
     assert (result.out, result.err) == (f"{MASK}\n", f"{MASK}\n")
+
+
+def test_what_a_process_prints_as_a_secret_is_known_from_then_on() -> None:
+    value = process.run_for_secret(["printf", "canary-value-9"])
+    assert value.reveal() == "canary-value-9"
+    assert process.run_for_secret(["printf", "canary-value-9"]).reveal() == "canary-value-9"
+    assert mask("canary-value-9") == MASK
+
+
+def test_a_process_that_fails_does_not_show_what_it_printed() -> None:
+    with pytest.raises(PaddockError) as caught:
+        process.run_for_secret(["sh", "-c", "echo canary-value-10; echo complaint about canary-value-10 >&2; exit 3"])
+    assert caught.value.message == f"sh failed with code 3:\ncomplaint about {MASK}"
+
+
+def test_a_program_that_cannot_be_started() -> None:
+    with pytest.raises(PaddockError, match="is not installed"):
+        process.run_for_secret(["no-such-program-at-all"])
+    with pytest.raises(PaddockError, match="cannot be started: Permission denied"):
+        process.run_for_secret(["/etc/passwd"])
+
+
+def test_a_stream_masks_what_is_written_to_it() -> None:
+    Secret("canary-value-11")
+    bare = io.StringIO()
+    stream = MaskedStream(bare)
+    print("say canary-value-11", file=stream)
+    stream.writelines(["canary-value-11\n"])
+    assert bare.getvalue() == f"say {MASK}\n{MASK}\n"
+    assert not stream.isatty()
+    assert unmasked(stream) is bare  # type: ignore[arg-type]
+    assert unmasked(bare) is bare

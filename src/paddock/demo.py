@@ -15,9 +15,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+_ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 FACT: Final = "the gate code is 7421"
 QUESTION: Final = "What is the gate code?"
@@ -60,24 +62,35 @@ class Stage:
     """Where the story plays: a folder with a paddock.yaml, and the environment of its commands."""
 
     folder: Path
-    environment: Mapping[str, str]
+    environment: Mapping[str, str] = field(repr=False)
 
     def paddock(self, *words: str) -> str:
         """Run a command as a person would, show it, and return what it printed."""
         print(f"\n$ paddock {' '.join(_shown(word) for word in words)}", flush=True)
         command = [sys.executable, "-m", "paddock", *words]
-        done = subprocess.run(command, cwd=self.folder, env=dict(self.environment), stdout=subprocess.PIPE, text=True)
-        print(done.stdout, end="", flush=True)
-        if done.returncode:
-            raise SystemExit(f"paddock {words[0]} ended with code {done.returncode}")
-        return done.stdout
+        # In a group of its own, so that Ctrl-C reaches the demo alone, which ends what it has started in order.
+        environment = dict(self.environment)
+        running = subprocess.Popen(
+            command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, text=True, process_group=0
+        )
+        try:
+            printed, _ = running.communicate()
+        except BaseException:
+            os.killpg(running.pid, signal.SIGINT)
+            running.wait()
+            raise
+        print(printed, end="", flush=True)
+        if running.returncode:
+            raise SystemExit(f"paddock {words[0]} ended with code {running.returncode}")
+        return printed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave everything running and say how to use and end it")
     keep = parser.parse_args().keep
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    for number in _ENDINGS:
+        signal.signal(number, _stop)
     why_not = subprocess.run([sys.executable, "-m", "paddock.sandbox", "probe"], stdout=subprocess.PIPE, text=True)
     start = time.monotonic()
     with ExitStack() as cleanup:
@@ -95,14 +108,31 @@ def main() -> None:
             os._exit(0)  # without the clean-up that leaving the block would do
 
 
+def _stop(*_: object) -> None:
+    """End in order, and let no second signal cut the clean-up off."""
+    for number in _ENDINGS:
+        signal.signal(number, signal.SIG_IGN)
+    print("\nstopped; cleaning up", file=sys.stderr, flush=True)
+    sys.exit(1)
+
+
 def _tell_how_to_go_on(folder: Path) -> None:
-    python = sys.executable
+    (folder / "kept").touch()
     print(f"""
 Left running. To go on:
-  cd {folder} && . ./environment && {python} -m paddock status
+  cd {folder} && . ./environment && {sys.executable} -m paddock status
 To end it:
-  kill $(cat {folder}/pids); {python} -m paddock.sandbox clean --state {folder}/sandbox; rm -r {folder}""")
+{_how_to_end(folder)}""")
     sys.stdout.flush()
+
+
+def _how_to_end(folder: Path) -> str:
+    """The commands that end what a demo has left, and take it away."""
+    pids = [pid for pid in (folder / "pids").read_text().split() if Path(f"/proc/{pid}").exists()]
+    lines = [f"  kill {' '.join(pids)}"] if pids else []
+    if (folder / "sandbox").exists():
+        lines.append(f"  {sys.executable} -m paddock.sandbox clean --state {folder}/sandbox")
+    return "\n".join([*lines, f"  rm -r {folder}"])
 
 
 def _play(stage: Stage) -> str:
@@ -129,15 +159,31 @@ def _play_here(stage: Stage, keep: bool) -> str:
     return recalled
 
 
+def _tell_of_dead_ones() -> None:
+    """A demo that was killed could not clean up; say how to."""
+    for left in Path(tempfile.gettempdir()).glob("paddock-demo-*/pid"):
+        try:
+            owner = left.read_text()
+        except OSError:
+            continue  # someone else's
+        if not Path(f"/proc/{owner}").exists() and not (left.parent / "kept").exists():
+            print(f"A demo was cut off. To clean up after it:\n{_how_to_end(left.parent)}", file=sys.stderr)
+
+
 @contextmanager
 def stage_folder() -> Iterator[Path]:
     """A folder that is gone afterwards; containers, whose root is nobody here, can pass through it."""
+    _tell_of_dead_ones()
     folder = Path(tempfile.mkdtemp(prefix="paddock-demo-"))
     folder.chmod(0o711)
+    (folder / "pid").write_text(str(os.getpid()))
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if str(folder) in Path("/proc/self/mounts").read_text():
+            print(f"something is still mounted below {folder}; it is left as it is", file=sys.stderr)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -187,7 +233,7 @@ def running_agent(stage: Stage, keep: bool = False) -> Iterator[None]:
     """`paddock run` in the background until the agent is healthy, and until the block ends."""
     print("\n$ paddock run hermes &", flush=True)
     command = [sys.executable, "-m", "paddock", "run", "hermes"]
-    process = subprocess.Popen(command, cwd=stage.folder, env=dict(stage.environment))
+    process = subprocess.Popen(command, cwd=stage.folder, env=dict(stage.environment), process_group=0)
     remember(stage.folder, process)
     try:
         _wait_until_healthy(stage, process)
@@ -217,7 +263,8 @@ def model_server(folder: Path, host: str) -> Any:
 @contextmanager
 def server(folder: Path, *words: str) -> Iterator[dict[str, Any]]:
     """A module that serves until the block ends; yields the JSON line it prints when it is ready."""
-    process = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True)
+    # In a group of its own: Ctrl-C is for the demo, which ends its servers in order.
+    process = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True, process_group=0)
     remember(folder, process)
     try:
         assert process.stdout is not None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from paddock.errors import PaddockError
-from paddock.secret import mask
+from paddock.secret import Secret, mask
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,7 @@ def run(
 ) -> Result:
     """Run a program to its end and return what it said, with secrets masked."""
     start = time.monotonic()
-    try:
-        done = subprocess.run(list(argv), input=stdin, capture_output=True, timeout=deadline, env=env, check=False)
-    except FileNotFoundError:
-        raise ProgramMissing(f"the program {argv[0]} is not installed") from None
-    except subprocess.TimeoutExpired:
-        raise DeadlinePassed(f"{argv[0]} did not end within {deadline:.0f} s") from None
+    done = _finished(argv, stdin, deadline, env)
     return Result(
         argv=tuple(argv),
         code=done.returncode,
@@ -75,3 +70,32 @@ def run(
         err=mask(done.stderr.decode(errors="replace")),
         seconds=time.monotonic() - start,
     )
+
+
+def run_for_secret(argv: Sequence[str], *, deadline: float = 60.0) -> Secret:
+    """Run a program and return what it printed as a secret; only its complaints are ever shown."""
+    start = time.monotonic()
+    done = _finished(argv, b"", deadline, None)
+    try:
+        secret = Secret(done.stdout.decode())
+    except UnicodeDecodeError:
+        raise PaddockError(f"{argv[0]} printed something that is not a text in UTF-8") from None
+    if done.returncode != 0:
+        complaint = mask(done.stderr.decode(errors="replace"))
+        result = Result(tuple(argv), done.returncode, "", complaint, time.monotonic() - start)
+        raise CommandFailed(str(argv[0]), result)
+    return secret
+
+
+def _finished(
+    argv: Sequence[str], stdin: bytes, deadline: float, env: Mapping[str, str] | None
+) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(list(argv), input=stdin, capture_output=True, timeout=deadline, env=env, check=False)
+    except FileNotFoundError:
+        raise ProgramMissing(f"the program {argv[0]} is not installed") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "its arguments are unusable"
+        raise PaddockError(f"the program {argv[0]} cannot be started: {reason}") from None
+    except subprocess.TimeoutExpired:
+        raise DeadlinePassed(f"{argv[0]} did not end within {deadline:.0f} s") from None

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Final, NoReturn
+import base64
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TextIO
+from urllib.parse import quote, quote_plus
 
 MASK: Final = "•••"
 _SHORTEST: Final = 4  # masking shorter values would mangle every text and hide nothing
+_SHORTEST_ENCODED: Final = 6
 
-# Every secret ever made in this process, so that no gate, log or error can forget to mask one.
+# Every form of every secret ever made in this process, so that no gate, log or error can forget to mask one.
 _known: set[str] = set()
 
+if TYPE_CHECKING:
+    # To the type checker a secret is no text, so that forgetting reveal() is an error.
+    class _Text:
+        def __new__(cls, value: str) -> Any: ...
+else:
+    # At run time it is a text that says •••, so that whatever prints, joins or serialises it writes the mask.
+    _Text = str
 
-class Secret:
+
+class Secret(_Text):
     """A secret value; only ``reveal()`` gives it away."""
 
     __slots__ = ("_value",)
+    _value: str
 
-    def __init__(self, value: str) -> None:
-        self._value = value
-        if len(value) >= _SHORTEST:
-            _known.add(value)
+    def __new__(cls, value: str) -> Secret:
+        secret: Secret = super().__new__(cls, MASK)
+        secret._value = value
+        _known.update(_forms(value))
+        return secret
 
     def reveal(self) -> str:
         """Return the value itself. The only way to it, and easy to search for."""
@@ -36,15 +54,83 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Secret) and other._value == self._value
 
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self._value)
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not pickled")
+    def __reduce_ex__(self, protocol: object) -> tuple[Callable[[str], str], tuple[str]]:
+        return str, (MASK,)
+
+    def __deepcopy__(self, memo: object) -> Secret:
+        return self
+
+    def __copy__(self) -> Secret:
+        return self
 
 
 def mask(text: str) -> str:
-    """Return the text with every known secret value replaced."""
-    for value in sorted(_known, key=len, reverse=True):
-        text = text.replace(value, MASK)
-    return text
+    """Return the text with every known secret value replaced, as it is or encoded."""
+    return _pattern(frozenset(_known)).sub(MASK, text) if _known else text
+
+
+@lru_cache(maxsize=4)
+def _pattern(known: frozenset[str]) -> re.Pattern[str]:
+    longest_first = sorted(known, key=lambda form: (-len(form), form))
+    return re.compile("|".join(map(re.escape, longest_first)))
+
+
+def _forms(value: str) -> Iterator[str]:
+    """The value as it may appear inside other text."""
+    for part in {value, *value.splitlines()}:
+        if len(part.strip()) < _SHORTEST:
+            continue
+        yield from {
+            part,
+            json.dumps(part)[1:-1],
+            json.dumps(part, ensure_ascii=False)[1:-1],
+            repr(part)[1:-1],
+            shlex.quote(part).strip("'"),
+        }
+        yield from _url_forms(part)
+        yield from (form for form in _base64_forms(part.encode()) if len(form) >= _SHORTEST_ENCODED)
+
+
+def _url_forms(value: str) -> Iterator[str]:
+    for encoded in (quote(value), quote(value, safe=""), quote_plus(value)):
+        yield encoded
+        yield re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), encoded)
+
+
+def _base64_forms(value: bytes) -> Iterator[str]:
+    """The letters that do not depend on what stands before and after the value, at each of three alignments."""
+    for before in range(3):
+        letters = base64.b64encode(b"\0" * before + value).rstrip(b"=").decode()
+        first = -(-before * 4 // 3)
+        last = (before + len(value)) * 4 // 3
+        yield letters[first:last]
+        yield letters[first:last].replace("+", "-").replace("/", "_")
+
+
+class MaskedStream:
+    """A text stream that masks what is written to it."""
+
+    def __init__(self, bare: TextIO) -> None:
+        self.bare = bare
+
+    def write(self, text: str) -> int:
+        self.bare.write(mask(text))
+        return len(text)
+
+    def writelines(self, lines: list[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.bare, name)
+
+
+def unmasked(stream: TextIO) -> TextIO:
+    """The stream without its mask, for the one verb whose purpose is to print a secret."""
+    return stream.bare if isinstance(stream, MaskedStream) else stream

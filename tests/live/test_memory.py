@@ -17,7 +17,17 @@ pytestmark = pytest.mark.live
 RUNNING = "systemctl show -p MainPID,NRestarts,ExecMainStartTimestamp 'paddock-hermes-*'"
 
 
+def empty_the_memory(agent: Node) -> None:
+    """What was learned goes, and nothing else."""
+    agent.machine(
+        "systemctl stop paddock-hermes-gateway && rm -rf /var/lib/paddock/hermes/home/.hermes/memories/* && "
+        "systemctl start paddock-hermes-gateway"
+    )
+    wait_for(lambda: agent.status()["health"] == "ok")
+
+
 def test_the_memory_survives_its_machine(agent: Node) -> None:
+    empty_the_memory(agent)
     assert agent.ask(QUESTION) == "I do not know."
     assert FACT in agent.ask(f"Remember: {FACT}")
     agent.paddock("down")
@@ -102,11 +112,7 @@ def test_a_killed_gateway_comes_back(agent: Node) -> None:
 
 def test_with_the_state_emptied_the_recall_fails(agent: Node) -> None:
     agent.ask(f"Remember: {FACT}")
-    agent.machine(
-        "systemctl stop paddock-hermes-gateway && rm -r /var/lib/paddock/hermes/home/.hermes/memories/* && "
-        "systemctl start paddock-hermes-gateway"
-    )
-    wait_for(lambda: agent.status()["health"] == "ok")
+    empty_the_memory(agent)
     assert agent.ask(QUESTION) == "I do not know."
 
 
@@ -117,6 +123,7 @@ def test_a_model_that_refuses_the_key_is_a_clear_failure(agent: Node) -> None:
     assert "does not answer a prompt" in failure
     assert "401" in failure
     assert "sk-the-wrong-one" not in failure
+    assert "does not answer a prompt" in wrong.paddock("up", fails=True).stderr, "and it is not forgotten"
     agent.paddock("up")
     assert agent.ask("Say ok.") == "ok: Say ok."
 

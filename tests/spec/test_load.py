@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cases import DATA, agrees, golden, read_case
 from paddock.errors import BadInput, Exit
@@ -17,10 +14,14 @@ GOOD = (DATA / "good.yaml").read_text()
 
 
 @pytest.mark.parametrize("path", golden("spec"))
-def test_mistake(path: Path) -> None:
+def test_mistake(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A case has the ``file``, and may have other ``files`` beside it, files ``over`` it, and values ``set``."""
     case = read_case(path)
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"paddock.yaml": case["file"], **case.get("files", {}), **case.get("over", {})}.items():
+        Path(name).write_text(text)
     with pytest.raises(BadInput) as caught:
-        parse(case["file"], "paddock.yaml")
+        load(Path("paddock.yaml"), *map(Path, case.get("over", {})), sets=case.get("set", ()))
     assert caught.value.exit_code == Exit.BAD_INPUT
     found = caught.value.message.splitlines()
     assert agrees(path, case, "message", found), found
@@ -42,18 +43,3 @@ def test_missing_file(tmp_path: Path) -> None:
 def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot read"):
         load(tmp_path)
-
-
-@given(st.text())
-def test_any_text_is_a_spec_or_a_clean_error(text: str) -> None:
-    with pytest.raises(BadInput):
-        parse(text, "paddock.yaml")
-
-
-@given(st.data())
-def test_a_damaged_file_is_a_spec_or_a_clean_error(data: st.DataObject) -> None:
-    at = data.draw(st.integers(0, len(GOOD) - 1))
-    until = data.draw(st.integers(at, min(len(GOOD), at + 30)))
-    damaged = GOOD[:at] + data.draw(st.text(max_size=10)) + GOOD[until:]
-    with suppress(BadInput):
-        assert parse(damaged, "paddock.yaml").agents is not None

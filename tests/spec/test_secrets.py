@@ -1,62 +1,201 @@
+"""Where secret values come from, and what happens when they do not come."""
+
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyrage
 import pytest
 
 from paddock.errors import BadInput
+from paddock.secret import MASK, mask
+from paddock.spec.agefile import own_identity_path
 from paddock.spec.secrets import Source, resolve
+
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a file that only its owner may read."""
+
+    def write(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o600)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def sops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for sops: it "decrypts" by printing what a file beside the encrypted one holds."""
+    program = tmp_path / "bin" / "sops"
+    program.parent.mkdir()
+    program.write_text("""#!/bin/sh
+[ "$1" = --decrypt ] || exit 64
+shift
+if [ "$1" = --extract ]; then
+    grep -F "$2=" "$3.plain" | cut -d= -f2- | grep . && exit 0
+    echo "component $2 not found" >&2; exit 1
+fi
+cat "$1.plain"
+""")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    return program
 
 
 def test_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CANARY", "canary-value-1")
     assert Source(env="CANARY").read(tmp_path).reveal() == "canary-value-1"
+    assert mask("canary-value-1") == MASK
 
 
-def test_from_a_file_relative_to_the_one_that_names_it(tmp_path: Path) -> None:
-    file = tmp_path / "key"
-    file.write_text("canary-value-2\n")
-    file.chmod(0o600)
+def test_from_a_file_relative_to_the_one_that_names_it(write: Write, tmp_path: Path) -> None:
+    write("key", "canary-value-2\n")
     assert Source(file=Path("key")).read(tmp_path).reveal() == "canary-value-2"
 
 
-def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+def test_from_an_entry_of_a_dotenv(write: Write, tmp_path: Path) -> None:
+    write("hermes.env", "# keys\nexport A=one-value\nB = 'two value'\nC=\"three=value\"\n\n")
+    for key, value in {"A": "one-value", "B": "two value", "C": "three=value"}.items():
+        assert Source(dotenv=Path("hermes.env"), key=key).read(tmp_path).reveal() == value
+    with pytest.raises(BadInput, match=r"hermes\.env has no entry D"):
+        Source(dotenv=Path("hermes.env"), key="D").read(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["file", "dotenv"])
+def test_a_file_that_others_can_read_is_refused(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "key"
-    file.write_text("canary-value-3")
-    file.chmod(0o644)
-    with pytest.raises(BadInput, match="can be read by others") as caught:
-        Source(file=file).read(tmp_path)
-    assert caught.value.hint == f"chmod 600 {file}"
+    file.write_text("A=canary-value-3")
+    for mode in (0o644, 0o640, 0o602):
+        file.chmod(mode)
+        with pytest.raises(BadInput, match="can be read by others") as caught:
+            Source.model_validate({kind: file} | ({"key": "A"} if kind == "dotenv" else {})).read(tmp_path)
+        assert caught.value.hint == f"chmod 600 {file}"
 
 
-def test_from_an_age_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_from_an_age_file(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = pyrage.x25519.Identity.generate()
-    own = tmp_path / "identity"
-    own.write_text(f"# created by a test\n{identity}\n")
-    own.chmod(0o600)
+    own = write("identity", f"# created by a test\n{identity}\n")
     sealed = tmp_path / "secrets.age"
     sealed.write_bytes(pyrage.encrypt(b"other=1\ntelegram=canary-value-4\n", [identity.to_public()]))
+    source = Source(age=Path("secrets.age"), key="telegram")
     monkeypatch.setenv("PADDOCK_AGE_KEY", str(own))
-    assert Source(age=Path("secrets.age"), key="telegram").read(tmp_path).reveal() == "canary-value-4"
+    assert source.read(tmp_path).reveal() == "canary-value-4"
     with pytest.raises(BadInput, match="has no entry discord"):
         Source(age=Path("secrets.age"), key="discord").read(tmp_path)
-    own.write_text(str(pyrage.x25519.Identity.generate()))
+
+    monkeypatch.setenv("PADDOCK_AGE_KEY", str(identity))
+    assert source.read(tmp_path).reveal() == "canary-value-4"
+    assert mask(str(identity)) == MASK
+
+    monkeypatch.setenv("PADDOCK_AGE_KEY", str(write("other", str(pyrage.x25519.Identity.generate()))))
     with pytest.raises(BadInput, match="cannot be decrypted"):
-        Source(age=Path("secrets.age"), key="telegram").read(tmp_path)
+        source.read(tmp_path)
+    named = Source(age=Path("secrets.age"), key="telegram", identity=Path("identity"))
+    assert named.read(tmp_path).reveal() == "canary-value-4"
+
     monkeypatch.delenv("PADDOCK_AGE_KEY")
-    with pytest.raises(BadInput, match="is encrypted"):
-        Source(age=Path("secrets.age"), key="telegram").read(tmp_path)
+    with pytest.raises(BadInput, match="is encrypted") as caught:
+        source.read(tmp_path)
+    assert str(own_identity_path()) in (caught.value.hint or "")
+    own_identity_path().parent.mkdir(parents=True)
+    own.rename(own_identity_path())
+    assert source.read(tmp_path).reveal() == "canary-value-4"
+    own_identity_path().chmod(0o640)
+    with pytest.raises(BadInput, match="can be read by others"):
+        source.read(tmp_path)
+
+
+def test_broken_age_files_and_identities(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("identity", str(pyrage.x25519.Identity.generate()))
+    monkeypatch.setenv("PADDOCK_AGE_KEY", str(tmp_path / "identity"))
+    write("broken.age", "not encrypted at all")
+    with pytest.raises(BadInput, match="cannot be decrypted"):
+        Source(age=Path("broken.age")).read(tmp_path)
+    with pytest.raises(BadInput, match="cannot read"):
+        Source(age=Path("none.age")).read(tmp_path)
+    for text in ("no key at all", "AGE-SECRET-KEY-1BROKEN", "-----BEGIN OPENSSH PRIVATE KEY-----\nx\n"):
+        write("identity", text)
+        with pytest.raises(BadInput, match="holds no age identity"):
+            Source(age=Path("broken.age")).read(tmp_path)
+
+
+def test_a_whole_age_file_is_one_value(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = pyrage.x25519.Identity.generate()
+    monkeypatch.setenv("PADDOCK_AGE_KEY", str(identity))
+    (tmp_path / "auth.age").write_bytes(pyrage.encrypt(b'{"a":\n "canary-12"}\n', [identity.to_public()]))
+    assert Source(age=Path("auth.age")).content(tmp_path).reveal() == '{"a":\n "canary-12"}\n'
+    with pytest.raises(BadInput, match="line breaks"):
+        Source(age=Path("auth.age")).read(tmp_path)
+
+
+def test_from_sops(write: Write, sops: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("s.yaml.plain", '["hermes"]["key"]=canary-value-13')
+    assert Source(sops=Path("s.yaml"), key="hermes.key").read(tmp_path).reveal() == "canary-value-13"
+    with pytest.raises(Exception, match=r'component \["none"\] not found'):
+        Source(sops=Path("s.yaml"), key="none").read(tmp_path)
+    write("env.yaml.plain", "A=canary-value-14\nB=canary-value-15\n")
+    found = resolve({}, tmp_path, [Source(sops=Path("env.yaml"))])
+    assert {name: value.reveal() for name, value in found.items()} == {"A": "canary-value-14", "B": "canary-value-15"}
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(BadInput, match="needs the program sops"):
+        Source(sops=Path("s.yaml")).read(tmp_path)
+
+
+def test_from_a_command_without_a_shell(tmp_path: Path) -> None:
+    assert Source(command=["printf", "%s\n", "$HOME;x"]).read(tmp_path).reveal() == "$HOME;x"
 
 
 def test_all_missing_ones_are_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "open").write_text("canary-value-16")
+    (tmp_path / "lines").write_text("canary-value-17")
+    (tmp_path / "lines").chmod(0o600)
+    sources = {
+        "A": Source(env="NO_SUCH_A"),
+        "B": Source(file=tmp_path / "no-such"),
+        "C": Source(file=tmp_path / "open"),
+        "D": Source(command=["no-such-program-at-all"]),
+        "E": Source(command=["false"]),
+        "F": Source(dotenv=tmp_path / "lines", key="F"),
+    }
     with pytest.raises(BadInput) as caught:
-        resolve({"A": Source(env="NO_SUCH_A"), "B": Source(file=tmp_path / "no-such")}, tmp_path)
-    assert "A: environment variable NO_SUCH_A is not set" in caught.value.message
-    assert "B: cannot read" in caught.value.message
+        resolve(sources, tmp_path, [Source(file=tmp_path / "lines")])
+    assert caught.value.message.splitlines() == [
+        "secrets are missing:",
+        f"  environment_files {tmp_path}/lines: line 1 of {tmp_path}/lines is not NAME=value",
+        "  A: environment variable NO_SUCH_A is not set",
+        f"  B: cannot read {tmp_path}/no-such: No such file or directory",
+        f"  C: {tmp_path}/open can be read by others (chmod 600 {tmp_path}/open)",
+        "  D: the program no-such-program-at-all is not installed",
+        "  E: false failed with code 1",
+        f"  F: line 1 of {tmp_path}/lines is not NAME=value",
+    ]
+
+
+def test_named_secrets_win_over_environment_files(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("a.env", "A=first\nB=first\nC=\n")
+    write("b.env", "B=second")
+    monkeypatch.setenv("A", "named")
+    found = resolve({"A": Source(env="A")}, tmp_path, [Source(file=Path("a.env")), Source(file=Path("b.env"))])
+    assert {name: value.reveal() for name, value in found.items()} == {"A": "named", "B": "second"}
 
 
 def test_a_value_of_two_lines_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CANARY", "two\nlines")
     with pytest.raises(BadInput, match="line breaks"):
         Source(env="CANARY").read(tmp_path)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"\xff\xfe")
+    (tmp_path / "key").chmod(0o600)
+    with pytest.raises(BadInput, match="not a text in UTF-8"):
+        Source(file=Path("key")).read(tmp_path)

@@ -15,7 +15,9 @@ def test_units_are_powers_of_1024(text: str, size: int) -> None:
     assert Size.parse(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "10", "G", "ten G", "-1G", "1.G", 10, None, 1.5, "10 X"])
+@pytest.mark.parametrize(
+    "text", ["", "10", "G", "ten G", "-1G", "1.G", 10, None, 1.5, "10 X", "\u0665G", "9" * 400 + "G"]
+)
 def test_what_is_no_size(text: object) -> None:
     with pytest.raises(ValueError, match="a size needs"):
         Size.parse(text)

@@ -5,23 +5,35 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
+from typing import Any, Final
 
 import typer
 
 from paddock import __version__
 from paddock.errors import Exit, PaddockError
 
-_EPILOG = "Exit codes: 0 done, 1 failed, 2 bad input, 3 changes pending (plan --exit-code), 4 needs a person."
+_EXIT_CODES: Final = (
+    "Exit codes: 0 done, 1 failed, 2 bad input, 3 changes pending (plan --exit-code), 4 needs a person."
+)
 
 app = typer.Typer(
     name="paddock",
     help="Disposable compute, durable memory: AI agents on Proxmox or any Linux host, from one file.",
-    epilog=_EPILOG,
+    epilog=_EXIT_CODES,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+_debug = False
+
+
+def verb(*examples: str, of: typer.Typer = app, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A command of the command line, with examples of its use in its help."""
+    shown = [f"Example: {example}" for example in examples]
+    return of.command(epilog="\n\n".join([*shown, _EXIT_CODES]), **options)
 
 
 def _version(asked: bool) -> None:
@@ -33,12 +45,14 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    debug: bool = typer.Option(False, "--debug", help="When something fails, show where in Paddock's code."),
 ) -> None:
-    pass
+    global _debug
+    _debug = debug
 
 
-def main() -> None:
-    """Run the command line; what a person can cause ends in a sentence and an exit code, not in a traceback."""
+def import_verbs() -> None:
+    """Every verb adds itself to the command line when its module is imported."""
     from paddock.cli import (  # noqa: F401
         ask,
         check,
@@ -47,33 +61,56 @@ def main() -> None:
         down,
         enter,
         forget,
+        init,
         plan,
         run,
         sandbox,
+        schema,
+        secrets,
         status,
         template,
         timings,
         up,
     )
 
+
+def main() -> None:
+    """Run the command line; what a person can cause ends in a sentence and an exit code, not in a traceback."""
+    import_verbs()
+    from paddock.secret import MaskedStream
+
     # As an exception, so that whatever was started is ended on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    # Whatever any verb, library or traceback prints passes the mask.
+    sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)
     try:
-        app()
+        app(prog_name="paddock")
     except PaddockError as error:
-        _tell(error)
+        _tell(error.message, error.hint)
+        _trace()
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("\nstopped; run the same command again to go on from here", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as end:
+        if end.code == 130:  # what typer makes of Ctrl-C
+            print("\nstopped; run the same command again to go on from here", file=sys.stderr)
+        raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(Exit.FAILED)
+    except Exception as error:  # noqa: BLE001  the last resort: Python's own traceback would not be masked
+        hint = None if _debug else "this is a mistake in Paddock; `paddock --debug …` shows where"
+        _tell(f"unexpected {type(error).__name__}: {error}", hint)
+        _trace()
+        sys.exit(Exit.FAILED)
 
 
-def _tell(error: PaddockError) -> None:
-    from paddock.secret import mask
+def _tell(message: str, hint: str | None) -> None:
+    print(f"error: {message}", file=sys.stderr)
+    for line in (hint or "").splitlines():
+        print(f" hint: {line}", file=sys.stderr)
 
-    print(mask(f"error: {error.message}"), file=sys.stderr)
-    for line in (error.hint or "").splitlines():
-        print(mask(f" hint: {line}"), file=sys.stderr)
+
+def _trace() -> None:
+    if _debug:
+        import traceback
+
+        traceback.print_exc()

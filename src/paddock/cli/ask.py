@@ -6,21 +6,22 @@ from typing import Annotated
 
 import typer
 
-from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, File
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, File, Sets
 
 
-@app.command()
+@verb('paddock ask hermes "What do you remember?"')
 def ask(
     agent: Annotated[str, typer.Argument(help="The agent's name in the file.")],
     prompt: Annotated[str, typer.Argument(help="What to say.")],
     file: File = DEFAULT_FILE,
+    sets: Sets = None,
 ) -> None:
     """Put a prompt to a running agent and print its answer; each call is a conversation of its own."""
     from paddock.cli.session import looking
     from paddock.errors import PaddockError
 
-    with looking(file, [agent]) as agents:
+    with looking(file, [agent], sets) as agents:
         answer = agents[0].ask(prompt, agents[0].observe())
     if not answer.ok:
         raise PaddockError(f"{agent} did not answer: {answer.evidence}")

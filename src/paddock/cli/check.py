@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, File
+import json
+
+import typer
+
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, File, Json, Sets
+from paddock.errors import Exit
 
 
-@app.command()
-def check(file: File = DEFAULT_FILE) -> None:
+@verb("paddock check -f paddock.yaml -f at-home.yaml --set agents.hermes.machine.memory=8G")
+def check(file: File = DEFAULT_FILE, sets: Sets = None, as_json: Json = False) -> None:
     """Tell whether the file is right, without asking any place."""
+    from paddock.spec import checking
     from paddock.spec.load import load
 
-    spec = load(file).spec
-    print(f"{file}: {len(spec.agents)} agent(s) in {len(spec.places)} place(s)")
+    if as_json:
+        report = checking.as_data(file, sets or ())
+        print(json.dumps(report, indent=2))
+        raise typer.Exit(Exit.DONE if report["ok"] else Exit.BAD_INPUT)
+    print(checking.summary(load(*file, sets=sets or ())))

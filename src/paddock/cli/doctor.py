@@ -6,18 +6,18 @@ import json
 
 import typer
 
-from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, File, Json
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, File, Json, Sets
 from paddock.errors import Exit
 
 
-@app.command()
-def doctor(file: File = DEFAULT_FILE, as_json: Json = False) -> None:
+@verb("paddock doctor")
+def doctor(file: File = DEFAULT_FILE, sets: Sets = None, as_json: Json = False) -> None:
     """Tell whether the places can be reached and what the token may do, with the commands that grant the rest."""
     from paddock.cli.session import looking
     from paddock.run.doctor import as_text, examine
 
-    with looking(file, None) as agents:
+    with looking(file, None, sets) as agents:
         reports = examine(agents)
     print(json.dumps([report.as_data() for report in reports], indent=2) if as_json else as_text(reports))
     if any(report.missing for report in reports):

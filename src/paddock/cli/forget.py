@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, Agent, File
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, Agent, File, Sets
 
 
-@app.command()
+@verb("paddock forget hermes")
 def forget(
     agent: Agent,
     file: File = DEFAULT_FILE,
+    sets: Sets = None,
     name: Annotated[str | None, typer.Option("--name", help="The agent's name again, instead of being asked.")] = None,
 ) -> None:
     """Delete what an agent has learned, for good. Asks for the agent's name; refused while it is up."""
@@ -22,7 +23,7 @@ def forget(
     from paddock.errors import BadInput
     from paddock.run import verbs
 
-    with changing("forget", file, [agent]) as agents:
+    with changing("forget", file, [agent], sets=sets) as agents:
         seen, plan = verbs.plan_forget(agents[0])
         for step in plan.steps:
             print(f"  - {step.title}", file=sys.stderr)

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, File, Json, Only
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, File, Json, Only, Sets
 from paddock.errors import Exit
 
 
-@app.command()
+@verb("paddock plan --exit-code")
 def plan(
     file: File = DEFAULT_FILE,
+    sets: Sets = None,
     only: Only = None,
     as_json: Json = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 when something would change.")] = False,
@@ -25,7 +26,7 @@ def plan(
     from paddock.run.journal import past_runs
     from paddock.run.usual import usual_seconds
 
-    with looking(file, only) as agents:
+    with looking(file, only, sets) as agents:
         plans = [agent.plan_up(agent.observe()) for agent in agents]
     usual = usual_seconds(past_runs(20))
     if as_json:

@@ -7,14 +7,15 @@ from typing import Annotated
 
 import typer
 
-from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, File
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, File, Sets
 
 
-@app.command()
+@verb("paddock run hermes")
 def run(
     agent: Annotated[str, typer.Argument(help="An agent with runtime: process.")],
     file: File = DEFAULT_FILE,
+    sets: Sets = None,
 ) -> None:
     """Bring an agent up and keep it running here until Ctrl-C; for machines without systemd or root."""
     from pathlib import Path
@@ -24,7 +25,7 @@ def run(
     from paddock.run import verbs
     from paddock.runtimes.process.supervise import supervise
 
-    with changing("run", file, [agent]) as agents:
+    with changing("run", file, [agent], sets=sets) as agents:
         deployment = agents[0]
         if not deployment.runtime.foreground:
             raise BadInput(f"{agent} does not have runtime: process", hint="`paddock up` starts it")

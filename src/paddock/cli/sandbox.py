@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from paddock.cli import app
+from paddock.cli import verb
 from paddock.errors import BadInput
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+@verb(
+    "paddock sandbox --help",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)
 def sandbox(context: typer.Context) -> None:
     """A Proxmox VE node in a box, to try and test things on; `paddock sandbox --help` tells more."""
     try:

@@ -1,8 +1,8 @@
-"""What the changing verbs share: the file, its agents, a story and a journal."""
+"""What the verbs share: the file, its agents, a story and a journal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,19 +10,25 @@ from paddock.run.deployment import Deployment, deployments
 from paddock.run.journal import Journal
 from paddock.run.story import Story
 from paddock.spec.load import load
+from paddock.spec.support import supported
 
 
 @contextmanager
-def looking(file: Path, only: list[str] | None) -> Iterator[list[Deployment]]:
+def looking(
+    files: Sequence[Path], only: list[str] | None, sets: Sequence[str] | None = None
+) -> Iterator[list[Deployment]]:
     """The agents of the file, to look at."""
-    with deployments(load(file), only or [], Story()) as found:
+    loaded = supported(load(*files, sets=sets or ()), only or ())
+    with deployments(loaded, only or [], Story()) as found:
         yield found
 
 
 @contextmanager
-def changing(verb: str, file: Path, only: list[str] | None, jobs: int = 1) -> Iterator[list[Deployment]]:
+def changing(
+    verb: str, files: Sequence[Path], only: list[str] | None, jobs: int = 1, sets: Sequence[str] | None = None
+) -> Iterator[list[Deployment]]:
     """The agents of the file, to change; the journal tells of it."""
-    loaded = load(file)
+    loaded = supported(load(*files, sets=sets or ()), only or ())
     story = Story(Journal(verb), parallel=jobs > 1 and len(only or loaded.spec.agents) > 1)
     with story.run(), deployments(loaded, only or [], story) as found:
         yield found

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 
-from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, File, Json, Only
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, File, Json, Only, Sets
 
 
-@app.command()
-def status(file: File = DEFAULT_FILE, only: Only = None, as_json: Json = False) -> None:
+@verb("paddock status --json")
+def status(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, as_json: Json = False) -> None:
     """Show every agent: its machine, its state, its health."""
     from paddock.cli.session import looking
     from paddock.run.status import Status, table
 
-    with looking(file, only) as agents:
+    with looking(file, only, sets) as agents:
         rows = [Status.of(agent) for agent in agents]
     print(json.dumps([row.as_data() for row in rows], indent=2) if as_json else table(rows))

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
 
-from paddock.cli import app
+from paddock.cli import verb
+from paddock.cli.options import Json
 
 
-@app.command()
+@verb("paddock timings --last 3")
 def timings(
     last: Annotated[int, typer.Option("--last", min=1, help="How many runs.")] = 5,
     svg: Annotated[bool, typer.Option("--svg", help="A timeline as a picture instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show the phases of the last runs side by side, in seconds."""
     from paddock.run import timeline
     from paddock.run.journal import past_runs
-    from paddock.run.timings import table
+    from paddock.run.timings import as_data, table
 
     runs = past_runs(last)
-    print(timeline.svg(runs) if svg else table(runs))
+    if as_json:
+        print(json.dumps(as_data(runs), indent=2))
+    else:
+        print(timeline.svg(runs) if svg else table(runs))

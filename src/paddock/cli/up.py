@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from paddock.cli import app
-from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only, Sets
 
 
-@app.command()
-def up(file: File = DEFAULT_FILE, only: Only = None, jobs: Jobs = 4) -> None:
+@verb("paddock up --only hermes --jobs 2")
+def up(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, jobs: Jobs = 4) -> None:
     """Bring agents up: create what is missing, change what differs, and see that each answers."""
     from paddock.cli.session import changing
     from paddock.run import verbs
     from paddock.run.parallel import each
 
-    with changing("up", file, only, jobs) as agents:
+    with changing("up", file, only, jobs, sets) as agents:
         print("\n".join(each(agents, jobs, verbs.up)))

@@ -41,8 +41,10 @@ class SshGuest:
         with self._ssh() as ssh:
             result = process.run([*ssh, self.address, "--", shlex.join(argv)], stdin=stdin, deadline=deadline)
         if result.code == _SSH_FAILED:
-            said = result.err.strip().splitlines()
-            raise Unreachable(f"{self.name} cannot be reached over ssh at {self.address}: {said[-1] if said else '-'}")
+            said = (result.err.strip().splitlines() or ["-"])[-1]
+            raise Unreachable(
+                f"{self.name} cannot be reached over ssh at {self.address}: {said}", hint=self._hint(result.err)
+            )
         return result
 
     def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
@@ -66,6 +68,15 @@ class SshGuest:
                 *(["-J", self.jump] if self.jump else []),
                 *("-p", str(self.port), "-l", self.user),
             ]
+
+    def _hint(self, said: str) -> str:
+        if "Host key verification failed" in said:
+            return "is it the machine you mean? If so, put its key into host_key: or your known_hosts"
+        if "bad permissions" in said:
+            return f"chmod 600 {self.key}"
+        if "Permission denied" in said:
+            return f"does {self.user} let {self.key or 'your key'} in there?"
+        return "is it up, and can this machine route to it?"
 
     def _trust(self, folder: Path) -> list[str]:
         if not self.host_keys:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from paddock.plan.step import Action, Risk, Step
+from paddock.plan.step import Action, Refusal, Risk, Step
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class AgentWant:
     generation: str
     secrets: str  # digest
     foreground: bool  # nothing keeps it running but a person
+    init: str | None = None  # what has to be process 1 of the machine
     packages: frozenset[str] = frozenset()
 
 
@@ -27,7 +28,9 @@ class AgentSeen:
     packages: frozenset[str] = frozenset()
     trees: frozenset[str] = frozenset()
     generation: str = ""
+    answered: str = ""  # the generation that was last seen to work
     secrets: str = ""
+    init: str = ""
     state_of: str | None = None
     holder: str | None = None
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
@@ -42,6 +45,8 @@ class AgentSeen:
             packages=frozenset(value for name, value in pairs if name == "package"),
             trees=frozenset(value for name, value in pairs if name == "tree"),
             generation=values.get("generation", ""),
+            answered=values.get("answered", ""),
+            init=values.get("init", ""),
             secrets=values.get("secrets", ""),
             state_of=values.get("state.agent"),
             holder=values.get("holder"),
@@ -97,12 +102,21 @@ def up(agent: str, want: AgentWant, seen: AgentSeen) -> Iterator[Step]:
     if want.tree is not None and want.tree not in seen.trees:
         yield Step("code.install", f"install the code of {agent}", "it is not there", InstallCode(want.tree))
     reason = _why_apply(want, seen)
-    if reason is None:
-        return
-    risk = Risk.RESTARTS if seen.active else Risk.SAFE
-    yield Step("agent.configure", f"configure {agent}", reason, ApplyBundle(want.generation), risk)
-    if not want.foreground:
-        yield answer(agent, "it was changed")
+    if reason:
+        risk = Risk.RESTARTS if seen.active else Risk.SAFE
+        yield Step("agent.configure", f"configure {agent}", reason, ApplyBundle(want.generation), risk)
+    if not want.foreground and (reason or seen.answered != want.generation):
+        yield answer(agent, "it was changed" if reason else "it was not seen to answer since it was changed")
+
+
+def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
+    """What stands against bringing the agent up on a machine like this."""
+    if want.init and seen.init and seen.init != want.init:
+        return Refusal(
+            f"{agent} is to be supervised by {want.init}, and process 1 of its machine is {seen.init}",
+            "without systemd, on this machine: runtime: process",
+        )
+    return None
 
 
 def answer(agent: str, reason: str) -> Step:

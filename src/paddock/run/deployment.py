@@ -45,7 +45,7 @@ class Observation:
     place: Any
     machine: Machine
     agent: AgentSeen | None  # None when nothing inside could be read
-    problem: str | None = None
+    unreachable: Unreachable | None = None  # why it could not be
 
 
 class Deployment:
@@ -81,7 +81,7 @@ class Deployment:
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
-        return resolve(self.spec.secrets, self._folder)
+        return resolve(self.spec.secrets, self._folder, self.spec.environment_files)
 
     @property
     def want(self) -> AgentWant:
@@ -91,6 +91,7 @@ class Deployment:
             secrets=secrets_digest(self.secrets),
             foreground=self.runtime.foreground,
             packages=frozenset(self.furniture.packages),
+            init=self.runtime.init,
         )
 
     # Looking
@@ -105,9 +106,7 @@ class Deployment:
         try:
             return Observation(seen, machine, self._look_inside(guest))
         except Unreachable as error:
-            if self.place.keeps_machine:
-                raise
-            return Observation(seen, machine, None, error.message)
+            return Observation(seen, machine, None, error)
 
     def _look_inside(self, guest: Guest) -> AgentSeen:
         argv = self.runtime.observe(self.name, self.furniture.packages)
@@ -118,11 +117,18 @@ class Deployment:
     def plan_up(self, seen: Observation) -> Plan:
         """What it takes to have the agent answer."""
         machine = self.place.up(self.machine_want, seen.place)
-        steps = list(machine.steps)
-        if not machine.refusals:
+        refusals = [*machine.refusals, *self._refusals(seen)]
+        steps = [] if refusals else list(machine.steps)
+        if not refusals:
             steps += inside.up(self.name, self.want, self._inside(seen, furnished=machine.furnished))
-        problem = [f"what is inside the machine could not be read: {seen.problem}"] if seen.problem else []
-        return Plan(self.name, steps, machine.refusals, [*machine.notes, *problem])
+        return Plan(self.name, steps, refusals, machine.notes)
+
+    def _refusals(self, seen: Observation) -> Iterator[Refusal]:
+        if seen.unreachable:
+            # What is inside is unknown, and to guess would be to promise steps that are not needed.
+            yield Refusal(seen.unreachable.message, seen.unreachable.hint)
+        elif seen.agent and (refusal := inside.refusal(self.name, self.want, seen.agent)):
+            yield refusal
 
     def _inside(self, seen: Observation, *, furnished: bool) -> AgentSeen:
         if seen.agent is not None:
@@ -134,7 +140,8 @@ class Deployment:
     def plan_down(self, seen: Observation) -> Plan:
         """What it takes to have no machine, or no agent on a machine that stays."""
         if self.place.keeps_machine:
-            return Plan(self.name, list(inside.down(self.name, seen.agent or AgentSeen())))
+            unreachable = [Refusal(seen.unreachable.message, seen.unreachable.hint)] if seen.unreachable else []
+            return Plan(self.name, list(inside.down(self.name, seen.agent or AgentSeen())), unreachable)
         machine = self.place.down(self.machine_want, seen.place)
         return Plan(self.name, machine.steps, machine.refusals, machine.notes)
 
@@ -206,6 +213,8 @@ class Deployment:
 
     def guest(self, seen: Observation, got: Got) -> Guest:
         """The channel to the agent's machine; an error where there is none."""
+        if seen.unreachable and not got:
+            raise seen.unreachable
         guest = self.place.guest(self.machine_want, seen.place, got)
         if guest is None:
             raise PaddockError(
@@ -229,6 +238,7 @@ class Deployment:
             pause = min(pause * 1.5, 1.0)
         if probes.prompt and not (answer := ask(guest, self.paths, probes.prompt)).ok:
             raise PaddockError(f"{self.name} runs but does not answer a prompt: {answer.evidence}")
+        expect(guest, "writing down that it works", self.runtime.witness(self.name, self.bundle.id))
 
     def _check_state_size(self, guest: Guest, size: int) -> None:
         found = int(expect(guest, "measuring the state", ["df", "-B1", "--output=size", self.paths.state]).split()[-1])
@@ -251,6 +261,10 @@ class Deployment:
         probe = self._probes(prompt).prompt
         if probe is None:
             raise BadInput(f"{self.name} is a {self.spec.kind}, which takes no prompts")
+        if seen.agent is not None and not seen.agent.active:
+            # Whatever else listens on its port is not to get its key.
+            verb = "run" if self.runtime.foreground else "up"
+            raise PaddockError(f"{self.name} does not run", hint=f"`paddock {verb}` starts it")
         return ask(self.guest(seen, {}), self.paths, probe)
 
     def health(self, seen: Observation) -> Verdict | None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from paddock.errors import PaddockError
 from paddock.secret import mask
 
 
@@ -27,8 +28,13 @@ class Journal:
     def __init__(self, verb: str) -> None:
         now = datetime.now(UTC)
         self.path = folder() / f"{now:%Y%m%dT%H%M%S.%f}-{verb}.jsonl"
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._file = self.path.open("x", encoding="utf-8")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file = self.path.open("x", encoding="utf-8")
+        except OSError as error:
+            raise PaddockError(
+                f"the journal cannot be written: {error}", hint="XDG_STATE_HOME says where it goes"
+            ) from None
         self._writing = threading.Lock()  # agents proceed in parallel
         self.write("run", verb=verb, pid=os.getpid())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import sys
 import urllib.error
@@ -22,7 +23,7 @@ def main() -> None:
             reply = {"status": response.status, "body": decoded(response.read())}
     except urllib.error.HTTPError as error:
         reply = {"status": error.code, "body": decoded(error.read())}
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
         reply = {"refused": "%s: %s" % (question["url"], getattr(error, "reason", error))}  # noqa: UP031
     print(json.dumps(reply))
 
@@ -37,11 +38,14 @@ def decoded(data: bytes) -> object:
 
 def secret(name: str, files: list[str]) -> str:
     for path in files:
-        with open(path) as file:  # noqa: PTH123
-            for line in file:
-                if line.startswith(name + "="):
-                    return line.rstrip("\n").split("=", 1)[1]
-    raise SystemExit("there is no " + name)
+        try:
+            lines = open(path).read().splitlines()  # noqa: PTH123, SIM115
+        except OSError:
+            continue
+        for line in lines:
+            if line.startswith(name + "="):
+                return line.split("=", 1)[1]
+    raise SystemExit("there is no " + name + " on this machine: the agent is not configured")
 
 
 main()

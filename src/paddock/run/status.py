@@ -44,7 +44,7 @@ class Status:
             state=seen.machine.state,
             used=_used(inside.room) if inside and inside.room else "-",
             lease=(inside.holder or "-") if inside and held else "-",
-            health=seen.problem or ("-" if health is None else "ok" if health.ok else health.evidence),
+            health=str(seen.unreachable or "") or ("-" if health is None else "ok" if health.ok else health.evidence),
             drift=_drift(deployment, seen),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from paddock.run.journal import PastRun
 from paddock.run.table import columns
@@ -22,6 +23,19 @@ def table(runs: Sequence[PastRun]) -> str:
     total = ["", "total", *(f"{sum(each.values()):.1f}" for each in seconds)]
     outcome = ["", "", *(run.outcome for run in runs)]
     return columns([header, *rows, total, outcome])
+
+
+def as_data(runs: Sequence[PastRun]) -> list[dict[str, Any]]:
+    """The same for machines."""
+    return [
+        {
+            "verb": run.verb,
+            "started": run.started.isoformat(),
+            "outcome": run.outcome,
+            "steps": [{"agent": step.agent, "id": step.id, "seconds": step.seconds} for step in run.steps],
+        }
+        for run in runs
+    ]
 
 
 def _seconds(run: PastRun) -> dict[tuple[str, str], float]:

@@ -21,6 +21,11 @@ class Runtime(Protocol):
         """Whether the agent runs only while a person keeps ``paddock run`` open."""
         ...
 
+    @property
+    def init(self) -> str | None:
+        """What has to be process 1 of the machine."""
+        ...
+
     def paths(self, agent: str) -> Paths:
         """Where things are on the machine."""
         ...
@@ -39,6 +44,10 @@ class Runtime(Protocol):
 
     def remove(self, agent: str) -> Sequence[str]:
         """The argv that takes the agent away and leaves its state."""
+        ...
+
+    def witness(self, agent: str, generation: str) -> Sequence[str]:
+        """The argv that writes down, on the machine, that this generation was seen to work."""
         ...
 
     def enter(self, agent: str, user: UserSpec, argv: Sequence[str]) -> Sequence[str]:

@@ -79,6 +79,7 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
                     "--only-binary",
                     ":all:",
                 ),
+                "--system-certs",  # where a company's proxy is trusted
                 *("--target", str(packages), "--python-version", interpreter.version),
                 *("--python-platform", platform, "-r", str(lock)),
             ],

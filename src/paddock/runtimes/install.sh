@@ -10,7 +10,8 @@ rm -rf "$root/.new"
 packages=$(echo "$root/.new/lib/python3."*/site-packages)
 tar -xzf - -C "$packages" --no-same-owner
 "$root/.new/bin/python" -m compileall -q -j 0 "$packages" || true # a package may ship files for other Pythons
-"$root/.new/bin/python" -B "$@"
+HOME="$root/.new/home" "$root/.new/bin/python" -B "$@" # whatever an import writes is not for the person's home
+rm -rf "$root/.new/home"
 echo "$id" >"$root/.new/manifest"
 rm -rf "${root:?}/$id"
 mv "$root/.new" "$root/$id"

@@ -4,6 +4,8 @@ root=$1 code=$2 state=$3 agent=$4
 shift 4
 [ $# = 0 ] || dpkg-query -W -f 'package=${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$//p'
 echo "generation=$(readlink "$root/current")"
+echo "init=$(cat /proc/1/comm)"
+[ ! -e "$root/answered" ] || echo "answered=$(cat "$root/answered")"
 for tree in "$code"/*/manifest; do
     [ ! -e "$tree" ] || { tree=${tree%/manifest} && echo "tree=${tree##*/}"; }
 done

@@ -50,6 +50,8 @@ put_in_force() {
     done
     chmod 400 "$root/incoming/secrets.env"
     cmp -s "$root/incoming/secrets.env" "$root/secrets.env" || changed=yes
+    # Whether it works is to be seen anew.
+    rm -f "$root/answered"
     mv "$root/incoming/secrets.env" "$root/secrets.env"
     [ -d "$root/$id" ] || mv "$root/incoming/generation" "$root/$id"
     rm -rf "$root/incoming"

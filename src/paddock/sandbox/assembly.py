@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from . import directory
 from .base import ensure_base
 from .errors import SandboxError
 from .fixture import Fixture, access_data, default_fixture, parse_fixture
@@ -31,7 +32,7 @@ def remembered_fixture(state: Path, given: Mapping[str, Any] | None, nodes: tupl
     if file.exists():
         return parse_fixture(json.loads(file.read_text(encoding="utf-8"))), False
     data = dict(given) if given is not None else default_fixture(nodes)
-    state.mkdir(parents=True, exist_ok=True)
+    directory.make(state)
     _write(file, {key: value for key, value in data.items() if key != "state"})
     return parse_fixture(data), True
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from . import directory
 from .clean import clean, let_go
 from .errors import SandboxError
 from .process import is_alive, spawn
@@ -48,7 +49,7 @@ def up(state: Path, options: Sequence[str]) -> dict[str, Any]:
     running = ready(state)
     if running is not None:
         return running
-    state.mkdir(parents=True, exist_ok=True)
+    directory.make(state)
     (state / "up.json").write_text(json.dumps(list(options)), encoding="utf-8")
     log = state / "server.log"
     with log.open("ab") as output:

@@ -8,6 +8,7 @@ import shutil
 import time
 from pathlib import Path
 
+from . import directory
 from .errors import SandboxError
 from .lxc import bridge
 from .lxc.mounts import mounted_below, unmount
@@ -17,7 +18,7 @@ from .process import attempt, end_noted, is_alive
 
 def clean(state: Path) -> None:
     """Stop and remove all containers, mounts and networks of a state directory, then the directory."""
-    if state.exists():
+    if directory.is_one(state):
         let_go(state)
         shutil.rmtree(state)
 
@@ -57,11 +58,11 @@ def _stop_containers(names: Names) -> None:
         time.sleep(0.05)
 
 
-def _remove_empty(directory: Path) -> None:
+def _remove_empty(top: Path) -> None:
     """Remove mount points; never a file, for that would be one of a volume still mounted."""
-    for path in sorted(directory.rglob("*"), reverse=True):
+    for path in sorted(top.rglob("*"), reverse=True):
         path.rmdir()
-    for path in (directory, directory.parent):
+    for path in (top, top.parent):
         with contextlib.suppress(OSError):
             path.rmdir()
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
-from paddock.spec.durations import Duration, DurationField
+from paddock.spec.durations import Duration
 from paddock.spec.fields import (
     Argv,
     LocalPath,
@@ -16,6 +16,7 @@ from paddock.spec.fields import (
     Package,
     Port,
     RelativePath,
+    VariableName,
     Version,
     shorthand,
     worded,
@@ -67,7 +68,7 @@ class SupervisionSpec(Model):
     """How the agent's processes are kept running."""
 
     restart: Restart = Field(Restart.ALWAYS, strict=False, description="always, on-failure or no")
-    restart_delay: DurationField = Field(Duration.parse("5s"), description="pause before a restart")
+    restart_delay: Duration = Field(Duration.parse("5s"), description="pause before a restart")
     args: list[str] = Field(default_factory=list, description="more arguments for the agent's main program")
 
 
@@ -112,7 +113,7 @@ class HealthSpec(Model):
         return self
 
 
-Document = Annotated[DocumentSpec, shorthand("text", str, example="a text, or {file: ./SOUL.md}")]
+Document = Annotated[DocumentSpec, shorthand(DocumentSpec, "text", str, example="a text, or {file: ./SOUL.md}")]
 
 
 class AgentSpec(Model):
@@ -133,18 +134,19 @@ class AgentSpec(Model):
     working_directory: str = Field(
         "workspace", description="where it works: below its home in the state, or an absolute path"
     )
-    environment: dict[str, str] = Field(default_factory=dict, description="variables that are no secrets")
+    environment: dict[VariableName, str] = Field(default_factory=dict, description="variables that are no secrets")
     environment_files: list[Source] = Field(
         default_factory=list, description="sources that hold a whole dotenv: NAME=value lines"
     )
-    secrets: dict[str, Source] = Field(default_factory=dict, description="environment variables from outside")
+    secrets: dict[VariableName, Source] = Field(default_factory=dict, description="environment variables from outside")
     documents: dict[RelativePath, Document] = Field(
         default_factory=dict,
         description="texts by name: bare names go to the working directory, nested ones are relative to the state",
     )
     service: SupervisionSpec = Field(SupervisionSpec(), description="how it is kept running")
     expose: dict[
-        str, Annotated[ExposeSpec, shorthand("port", int, example="8642 or {port: 8642, address: 192.168.1.5}")]
+        str,
+        Annotated[ExposeSpec, shorthand(ExposeSpec, "port", int, example="8642 or {port: 8642, address: 192.168.1.5}")],
     ] = Field(default_factory=dict, description="ports reachable from beyond the machine; without it none is")
     verify: VerifySpec = Field(VerifySpec(), description="how `up` sees that it answers")
 
@@ -157,27 +159,12 @@ class AgentSpec(Model):
                 return {**data, "user": {"name": data["kind"], **user}}
         return data
 
-    @field_validator("environment", "secrets")
-    @classmethod
-    def _names_are_variables(cls, value: dict[str, Any]) -> dict[str, Any]:
-        for name in value:
-            if not name.isidentifier() or not name.isascii():
-                raise ValueError(f"{name!r} is not the name of an environment variable")
-        return value
-
     @field_validator("working_directory")
     @classmethod
     def _stays_below(cls, value: str) -> str:
         if not value or ".." in value.split("/"):
             raise ValueError("must be an absolute path, or one below the agent's home, without ..")
         return value
-
-    @model_validator(mode="after")
-    def _no_name_twice(self) -> Self:
-        twice = sorted(self.environment.keys() & self.secrets.keys())
-        if twice:
-            raise ValueError(f"{', '.join(twice)} is both in environment and in secrets")
-        return self
 
     def ports(self) -> dict[str, int]:
         """The ports its processes listen on, by the name `expose` knows them under."""
@@ -195,8 +182,10 @@ class _Packaged(AgentSpec):
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
-        if (self.version is None) == (self.package is None):
+        if self.version is None and self.package is None:
             raise ValueError("say which code: version: or package:")
+        if self.version is not None and self.package is not None:
+            raise ValueError("version and package are two origins of the code; keep one")
         if self.config_file is not None and self.settings:
             raise ValueError("settings and config_file are two origins of one configuration; keep one")
         return self
@@ -210,8 +199,8 @@ class HermesSpec(_Packaged):
     gateway: Name | None = Field(None, description="an agent of kind litellm in this file that gives it models")
     mcp_servers: dict[str, McpServerSpec] = Field(default_factory=dict, description="tools it may use, by name")
     auth: AuthSpec | None = Field(None, description="OAuth credentials (auth.json) to begin with")
-    dashboard: Annotated[DashboardSpec, shorthand("enabled", bool, example="true or {port: 9119}")] = Field(
-        DashboardSpec(enabled=False), description="its web page: true, or a mapping"
+    dashboard: Annotated[DashboardSpec, shorthand(DashboardSpec, "enabled", bool, example="true or {port: 9119}")] = (
+        Field(DashboardSpec(enabled=False), description="its web page: true, or a mapping")
     )
     managed: Managed = Field(
         Managed.STRICT,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Self
+from typing import Any, Final, Self
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", re.ASCII)
+_DURATION: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(ms|s|m|h|d)", re.ASCII)
 _LONGEST: Final = 366 * 86400.0
 
 
@@ -40,10 +41,11 @@ class Duration(float):
 
     __repr__ = __str__
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        shown = core_schema.plain_serializer_function_ser_schema(str, when_used="json")
+        return core_schema.no_info_plain_validator_function(cls.parse, serialization=shown)
 
-DurationField = Annotated[
-    Duration,
-    PlainValidator(Duration.parse),
-    PlainSerializer(str, when_used="json"),
-    WithJsonSchema({"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*(ms|s|m|h|d)\s*$", "examples": ["5s", "2m"]}),
-]
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+        return {"type": "string", "pattern": r"^\d+(\.\d+)?\s*(ms|s|m|h|d)$", "examples": ["5s", "2m"]}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Union, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -24,24 +25,39 @@ def worded(pattern: str, words: str) -> str:
     return pattern
 
 
-def shorthand(key: str, *forms: type, example: str) -> BeforeValidator:
+def shorthand(model: type[Model], key: str, *forms: Any, example: str) -> BeforeValidator:
     """A part that may also be written as one value of these forms, which stands for ``{key: value}``."""
+    kinds = tuple(get_origin(form) or form for form in forms)
 
     def expand(value: Any) -> Any:
         if isinstance(value, dict | BaseModel):
             return value
         # True is an int to Python, and not a number to anyone else.
-        if isinstance(value, forms) and (bool in forms or not isinstance(value, bool)):
+        if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
             return {key: value}
         raise ValueError(f"write it like {example}")
 
-    return BeforeValidator(expand, json_schema_input_type=Any)
+    return BeforeValidator(expand, json_schema_input_type=Union[(*forms, model)])
 
 
 def _absolute(path: str) -> str:
     if not path.startswith("/") or ".." in path.split("/"):
         raise ValueError("must be an absolute path without ..")
     return path.rstrip("/") or "/"
+
+
+def _ip_address(value: str) -> str:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        raise ValueError("must be an IP address") from None
+    return value
+
+
+def _variable(name: str) -> str:
+    if not name.isidentifier() or not name.isascii():
+        raise ValueError("is not the name of an environment variable: letters, digits and _")
+    return name
 
 
 def _below(path: str) -> str:
@@ -55,7 +71,8 @@ Name = Annotated[
     str,
     Field(
         pattern=worded(
-            r"^[a-z][a-z0-9-]{0,30}$", "a name: lower case letters, digits and -, beginning with a letter, at most 31"
+            r"^[a-z][a-z0-9-]{0,30}$",
+            "a name: lower case letters, digits and -, beginning with a letter, at most 31 of them",
         )
     ),
 ]
@@ -91,4 +108,6 @@ VolumeId = Annotated[str, Field(pattern=worded(r"^[A-Za-z][A-Za-z0-9_.-]*:\S+$",
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
 RelativePath = Annotated[str, AfterValidator(_below)]
 LocalPath = Annotated[Path, Field(strict=False, description="a path on this machine")]
+IpAddress = Annotated[str, AfterValidator(_ip_address)]
+VariableName = Annotated[str, AfterValidator(_variable)]
 Argv = Annotated[list[str], Field(min_length=1)]

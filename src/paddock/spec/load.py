@@ -2,148 +2,140 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from pydantic import ValidationError
 
 from paddock.errors import BadInput
-from paddock.spec.models import Kind, Spec
+from paddock.spec import sentences, together
+from paddock.spec.agent import AgentSpec, agent_from
+from paddock.spec.defaults import with_defaults
+from paddock.spec.files import unreadable
+from paddock.spec.models import Spec
+from paddock.spec.overrides import overridden
+from paddock.spec.place import PlaceSpec
+from paddock.spec.suspects import suspects
+from paddock.spec.tree import Location, Origin, Tree, dotted, merged, read
 
-Location = Sequence[str]
+_Mistake = tuple[Location, str]
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A valid file and the folder its relative paths start from."""
+    """A valid file, where everything in it was written, and the folder its relative paths start from."""
 
     spec: Spec
     path: Path
+    tree: Tree
 
     @property
     def folder(self) -> Path:
         return self.path.parent
 
+    def told(self, mistakes: Iterable[_Mistake]) -> list[str]:
+        """Sentences about places of the file, each with its line, in the order of the file."""
+        placed = {(self.tree.origin(location), sentence) for location, sentence in mistakes}
+        return [_line(origin, sentence) for origin, sentence in sorted(placed)]
 
-def load(path: Path) -> Loaded:
-    """Return the file's content, or raise one error that lists all its mistakes."""
-    try:
-        text = path.read_text()
-    except FileNotFoundError:
-        raise BadInput(
-            f"there is no {path}", hint="write one (README, a minimal file), or name it with --file"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read {path}: {error}") from None
-    return Loaded(parse(text, str(path)), path.absolute())
+
+class FileMistakes(BadInput):
+    """All that is wrong with a file, each with its origin."""
+
+    def __init__(self, found: Iterable[tuple[Origin, str]]) -> None:
+        # A mistake in the defaults is one, not one per agent.
+        self.found = sorted(set(found))
+        super().__init__("\n".join(_line(origin, what) for origin, what in self.found))
+
+
+def load(first: Path, *more: Path, sets: Sequence[str] = ()) -> Loaded:
+    """Return what the files say together, or raise one error that lists all mistakes.
+
+    Later files win over earlier ones, and ``sets`` over all of them; relative paths start at the first file's folder.
+    """
+    tree = _text_tree(first)
+    for path in more:
+        tree = merged(tree, _text_tree(path))
+    for assignment in sets:
+        tree = overridden(tree, assignment)
+    folder = first.absolute().parent
+    spec, tree = _checked(tree, folder)
+    return Loaded(spec, first.absolute(), tree)
 
 
 def parse(text: str, name: str) -> Spec:
-    """Return the spec a YAML text holds; ``name`` stands in the messages."""
+    """Return the spec a YAML text holds; ``name`` stands in the messages. Files it names are not looked at."""
+    return _checked(_mapping(read(text, name), name), None)[0]
+
+
+def _text_tree(path: Path) -> Tree:
     try:
-        tree = YAML(typ="rt").load(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-        problem = str(error.problem or error.context).partition(" with value")[0]  # it may be a secret
-        raise BadInput(f"{where}: not valid YAML: {problem}") from None
-    except (YAMLError, ValueError) as error:
-        raise BadInput(f"{name}: not valid YAML: {error}") from None
-    if not isinstance(tree, CommentedMap):
+        tree = read(path.read_text(encoding="utf-8"), str(path))
+    except FileNotFoundError:
+        raise BadInput(
+            f"there is no {path}", hint="`paddock init` writes one to start with; --file names another"
+        ) from None
+    except UnicodeDecodeError:
+        raise BadInput(f"cannot read {path}: it is not a text in UTF-8") from None
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    except ValueError:
+        raise BadInput(f"cannot read {str(path)!r}: that is no name of a file") from None
+    return _mapping(tree, str(path))
+
+
+def _mapping(tree: Tree, name: str) -> Tree:
+    if tree.data is None:
+        raise BadInput(f"{name}: the file is empty", hint="`paddock init` writes one to start with")
+    if not isinstance(tree.data, dict):
         raise BadInput(f"{name}:1:1: the file must be a mapping with places: and agents:")
+    return tree
+
+
+def _checked(tree: Tree, folder: Path | None) -> tuple[Spec, Tree]:
+    tree = with_defaults(tree)
+    spec: Spec | None = None
     try:
-        spec = Spec.model_validate(_plain(tree))
-        mistakes = list(spec.mistakes())
+        spec = Spec.model_validate(tree.data)
+        found = list(together.mistakes(spec.places, spec.agents))
+        places, agents = dict(spec.places), dict[str, AgentSpec](spec.agents)
     except ValidationError as error:
-        mistakes = [_mistake(detail) for detail in error.errors(include_url=False, include_input=False)]
-    if mistakes:
-        placed = sorted((_position(tree, location), location, what) for location, what in mistakes)
-        raise BadInput("\n".join(_sentence(name, *mistake) for mistake in placed))
-    return spec
+        found = list(sentences.mistakes(error, tree))
+        places, agents = _right_ones(tree, {location[:2] for location, _ in found})
+        found += together.mistakes(places, agents)
+    found += [*_lost(tree), *suspects(tree)]
+    if folder is not None:
+        found += unreadable(agents, folder)
+    # What could not even be read as YAML has no value that could be judged.
+    unread = {origin for origin, _ in tree.mistakes}
+    placed = [(tree.origin(location), sentence) for location, sentence in found]
+    placed = tree.mistakes + [(origin, sentence) for origin, sentence in placed if origin not in unread]
+    if placed or spec is None:
+        raise FileMistakes(placed)
+    return spec, tree
 
 
-def _plain(node: Any) -> Any:
-    """The tree as plain Python values, which is what strict validation expects."""
-    if isinstance(node, CommentedMap):
-        return {str(key): _plain(value) for key, value in node.items()}
-    if isinstance(node, CommentedSeq):
-        return [_plain(value) for value in node]
-    if isinstance(node, bool) or node is None:
-        return node
-    for kind in (int, float, str):
-        if isinstance(node, kind):
-            return kind(node)
-    return str(node)
+def _right_ones(tree: Tree, wrong: set[Location]) -> tuple[dict[str, PlaceSpec], dict[str, AgentSpec]]:
+    """The places and agents that are right, so that a wrong one does not hide the mistakes between them."""
+    places, agents = tree.at(("places",)), tree.at(("agents",))
+    if not isinstance(places, dict) or not isinstance(agents, dict):
+        return {}, {}
+    return (
+        {name: PlaceSpec.model_validate(place) for name, place in places.items() if ("places", name) not in wrong},
+        {name: agent_from(agent) for name, agent in agents.items() if ("agents", name) not in wrong},
+    )
 
 
-def _mistake(detail: ErrorDetails) -> tuple[tuple[str, ...], str]:
-    location = tuple(str(part) for part in detail["loc"] if part != "[key]")
-    if location[:1] == ("agents",) and len(location) > 2 and location[2] in list(Kind):
-        location = location[:2] + location[3:]  # the kind that chose the model is not part of the path
-    return location, _what(detail, location)
+def _lost(tree: Tree) -> Iterator[_Mistake]:
+    """Agents, right or wrong in the rest, that name a place the file does not have."""
+    places, agents = tree.at(("places",)), tree.at(("agents",))
+    if isinstance(places, dict) and isinstance(agents, dict):
+        for name in agents:
+            place = tree.at(("agents", name, "place"))
+            if isinstance(place, str):
+                yield from together.no_such_place(name, place, places)
 
 
-def _sentence(name: str, position: tuple[int, int], location: Location, what: str) -> str:
-    line, column = position
-    return f"{name}:{line}:{column}: {'.'.join(location) or 'file'}: {what}"
-
-
-def _what(detail: ErrorDetails, location: Location) -> str:
-    match detail["type"]:
-        case "extra_forbidden":
-            key = location[-1]
-            near = difflib.get_close_matches(key, _known_keys(location[:-1]), n=1)
-            return f"unknown key {key!r}" + (f"; did you mean {near[0]!r}?" if near else "")
-        case "missing":
-            return "is missing"
-        case "value_error":
-            return str(detail["ctx"]["error"])
-        case "string_pattern_mismatch":
-            return f"does not have the form {detail['ctx']['pattern']}"
-        case _:
-            message = detail["msg"]
-            return message[:1].lower() + message[1:]
-
-
-def _known_keys(location: Location) -> list[str]:
-    """The keys the model at this place of the file knows."""
-    model: Any = Spec
-    for part in location:
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
-            return []
-        field = model.model_fields.get(part)
-        model = _model_in(field.annotation) if field else model
-    return list(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
-
-
-def _model_in(annotation: Any) -> Any:
-    """The model inside ``X``, ``X | None`` or ``dict[str, X]``."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for argument in getattr(annotation, "__args__", ()):
-        found = _model_in(argument)
-        if found is not None:
-            return found
-    return None
-
-
-def _position(tree: CommentedMap, location: Location) -> tuple[int, int]:
-    """Line and column, from 1, of the deepest part of the path that the file has."""
-    node: Any = tree
-    line, column = 0, 0
-    for part in location:
-        if isinstance(node, CommentedMap) and part in node:
-            line, column = node.lc.key(part)
-        elif isinstance(node, CommentedSeq) and part.isdigit() and int(part) < len(node):
-            line, column = node.lc.item(int(part))
-        else:
-            break
-        node = node[int(part)] if isinstance(node, CommentedSeq) else node[part]
-    return line + 1, column + 1
+def _line(origin: Origin, sentence: str) -> str:
+    return f"{origin}: {dotted(origin.path) or 'file'}: {sentence}"

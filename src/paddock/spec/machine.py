@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from paddock.spec.fields import (
     AbsolutePath,
     Hostname,
+    IpAddress,
     LocalPath,
     Model,
     Tag,
@@ -19,7 +20,7 @@ from paddock.spec.fields import (
     shorthand,
     worded,
 )
-from paddock.spec.sizes import Size, SizeField, SizeOrZero
+from paddock.spec.sizes import Size, SizeOrZero
 
 
 class Feature(StrEnum):
@@ -34,7 +35,7 @@ class NetSpec(Model):
     """The machine's network card."""
 
     address: str = Field("dhcp", description="dhcp, or an address with its prefix: 192.168.1.105/24")
-    gateway: str | None = Field(None, description="goes with an address")
+    gateway: IpAddress | None = Field(None, description="goes with an address")
     bridge: str | None = Field(None, description="bridge or SDN vnet, instead of the place's")
     vlan: int | None = Field(None, ge=1, le=4094, description="VLAN tag")
     mtu: int | None = Field(None, ge=576, le=65535, description="without it the bridge's")
@@ -54,11 +55,6 @@ class NetSpec(Model):
             raise ValueError("must be dhcp, or an address of a machine with its prefix, like 192.168.1.105/24")
         return value
 
-    @field_validator("gateway")
-    @classmethod
-    def _ip(cls, value: str | None) -> str | None:
-        return value if value is None else ip_address(value)
-
     @model_validator(mode="after")
     def _gateway_is_near(self) -> Self:
         if self.gateway is None:
@@ -70,25 +66,11 @@ class NetSpec(Model):
         return self
 
 
-def ip_address(value: str) -> str:
-    """Return the text if it is an IP address."""
-    try:
-        ipaddress.ip_address(value)
-    except ValueError:
-        raise ValueError(f"{value!r} is not an IP address") from None
-    return value
-
-
 class DnsSpec(Model):
     """Who resolves names on the machine; without it the node's resolvers do."""
 
-    servers: list[str] = Field(default_factory=list, description="addresses of name servers")
+    servers: list[IpAddress] = Field(default_factory=list, description="addresses of name servers")
     search: Hostname | None = Field(None, description="domain that short names are looked up in")
-
-    @field_validator("servers")
-    @classmethod
-    def _ips(cls, value: list[str]) -> list[str]:
-        return [ip_address(each) for each in value]
 
 
 class MachineSpec(Model):
@@ -98,17 +80,18 @@ class MachineSpec(Model):
     hostname: Hostname | None = Field(None, description="without it the agent's name")
     description: str | None = Field(None, description="text for the machine's notes, above Paddock's mark")
     cores: int = Field(2, ge=1, le=8192, description="processor cores")
-    memory: SizeField = Field(Size.parse("2G"), description="memory")
+    memory: Size = Field(Size.parse("2G"), description="memory")
     swap: SizeOrZero = Field(Size.parse("512M"), description="swap; 0 for none")
-    disk: SizeField = Field(Size.parse("8G"), description="root disk; grows, never shrinks")
+    disk: Size = Field(Size.parse("8G"), description="root disk; grows, never shrinks")
     node: Hostname | None = Field(None, description="node of the cluster, instead of the place's")
     storage: str | None = Field(None, description="storage of the root disk, instead of the place's")
     net: Annotated[
-        NetSpec, shorthand("address", str, example="dhcp, 192.168.1.105/24 or {address: 192.168.1.105/24, gateway: …}")
+        NetSpec,
+        shorthand(NetSpec, "address", str, example="dhcp, 192.168.1.105/24 or {address: 192.168.1.105/24, gateway: …}"),
     ] = Field(NetSpec(), description="dhcp, an address with prefix, or a mapping")
-    dns: Annotated[DnsSpec, shorthand("servers", list, example="[1.1.1.1] or {servers: [1.1.1.1], search: lan}")] = (
-        Field(DnsSpec(), description="list of name servers, or a mapping")
-    )
+    dns: Annotated[
+        DnsSpec, shorthand(DnsSpec, "servers", list[str], example="[1.1.1.1] or {servers: [1.1.1.1], search: lan}")
+    ] = Field(DnsSpec(), description="list of name servers, or a mapping")
     features: list[Annotated[Feature, Field(strict=False)]] = Field(
         default_factory=lambda: [Feature.NESTING],
         description="what the container may do; a token can set nesting alone, the rest is a step for root",
@@ -123,21 +106,21 @@ class PetSpec(Model):
     vmid: VmId | None = Field(None, description="its number; without it the first free one; may be shared by agents")
     name: Hostname | None = Field(None, description="host name; without it the agent's name with -pet")
     cores: int = Field(1, ge=1, le=8192, description="it never runs, but Proxmox wants a number")
-    memory: SizeField = Field(Size.parse("256M"), description="the same")
-    disk: SizeField = Field(Size.parse("2G"), description="its root disk; the base must fit")
+    memory: Size = Field(Size.parse("256M"), description="the same")
+    disk: Size = Field(Size.parse("2G"), description="its root disk; the base must fit")
 
 
 class StateSpec(Model):
     """What the agent has learned: a volume owned by the pet, or a directory of a host."""
 
-    size: SizeField = Field(Size.parse("8G"), description="size of the volume; grows, never shrinks")
+    size: Size = Field(Size.parse("8G"), description="size of the volume; grows, never shrinks")
     path: AbsolutePath | None = Field(
         None, description="where it is on the machine; without it /var/lib/paddock/ and the agent's name"
     )
     backup: bool = Field(True, description="whether Proxmox' own backups of the pet include the volume")
     storage: str | None = Field(None, description="storage of the volume, instead of the place's")
     volume: VolumeId | None = Field(None, description="a volume the pet has already; without it Paddock's own")
-    pet: Annotated[PetSpec, shorthand("vmid", int, example="999 or {vmid: 999, name: pet-storage}")] = Field(
+    pet: Annotated[PetSpec, shorthand(PetSpec, "vmid", int, example="999 or {vmid: 999, name: pet-storage}")] = Field(
         PetSpec(), description="vmid of the container that owns the volume, or a mapping"
     )
 
@@ -183,12 +166,12 @@ class ContainerSpec(Model):
     archive: LocalPath | None = Field(None, description="image archive (docker save) instead of a registry")
     volumes: list[Volume] = Field(default_factory=list, description="more volumes: machine:container or …:ro")
     options: list[str] = Field(default_factory=list, description="more options of `docker create`, like --gpus, all")
-    shm_size: SizeField = Field(Size.parse("1G"), description="shared memory; browsers want 1G")
-    memory: SizeField | None = Field(None, description="limit; without it the machine's")
+    shm_size: Size = Field(Size.parse("1G"), description="shared memory; browsers want 1G")
+    memory: Size | None = Field(None, description="limit; without it the machine's")
     cpus: Annotated[float, BeforeValidator(_whole_number_too)] | None = Field(
         None, gt=0, description="limit, like 2 or 1.5; without it the machine's"
     )
-    data: SizeField | None = Field(None, description="a volume of its own for the engine's images, for overlay2 in LXC")
+    data: Size | None = Field(None, description="a volume of its own for the engine's images, for overlay2 in LXC")
     install: bool = Field(False, description="whether Paddock installs the engine from the distribution's packages")
     sudo: bool = Field(False, description="whether the agent may become root inside the container")
 

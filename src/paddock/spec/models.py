@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field
@@ -22,7 +21,6 @@ from paddock.spec.agent import (
 from paddock.spec.fields import Model, Name
 from paddock.spec.machine import MachineSpec, StateSpec
 from paddock.spec.place import HostSpec, PlaceSpec, ProxmoxSpec
-from paddock.spec.together import Mistake, mistakes
 
 __all__ = [
     "KINDS",
@@ -53,7 +51,3 @@ class Spec(Model):
         description="what all agents have unless they say otherwise; merged into each agent whose kind knows the key",
     )
     agents: dict[Name, AnyAgent] = Field(description="what should run, by name")
-
-    def mistakes(self) -> Iterator[Mistake]:
-        """Where in the file, and what, about things that are right alone and wrong together."""
-        return mistakes(self.places, self.agents)

@@ -108,7 +108,8 @@ class ProxmoxSpec(Model):
     insecure: bool = Field(False, description="cannot be switched on: pin the fingerprint instead")
     storage: str = Field(description="where root disks and state volumes go")
     base: Annotated[
-        BaseSpec, shorthand("volume", str, example="local:vztmpl/debian-12.tar.zst, or {url: https://…, sha512: …}")
+        BaseSpec,
+        shorthand(BaseSpec, "volume", str, example="local:vztmpl/debian-12.tar.zst, or {url: https://…, sha512: …}"),
     ] = Field(description="archive machines are made from")
     template: TemplateUse = Field(
         TemplateUse.AUTO,
@@ -173,8 +174,10 @@ class PlaceSpec(Model):
     proxmox: ProxmoxSpec | None = Field(None, description="a Proxmox VE node")
     host: HostSpec | None = Field(None, description="a Linux machine; {} is this one")
 
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        if (self.proxmox is None) == (self.host is None):
+    @model_validator(mode="before")
+    @classmethod
+    def _exactly_one(cls, data: Any) -> Any:
+        # Before the rest: what is missing in the one that should not be there helps nobody.
+        if isinstance(data, dict) and len(data.keys() & {"proxmox", "host"}) != 1:
             raise ValueError("a place is either proxmox: or host:")
-        return self
+        return data

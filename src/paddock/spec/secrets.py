@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
-import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from paddock.errors import BadInput
+from paddock import process
+from paddock.errors import BadInput, PaddockError
 from paddock.secret import Secret
+from paddock.spec import agefile, dotenv
+from paddock.spec.private import read_private
 
 
 class Source(BaseModel):
@@ -19,13 +22,13 @@ class Source(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    env: str | None = Field(None, description="name of an environment variable")
+    env: str | None = Field(None, min_length=1, description="name of an environment variable")
     file: Path | None = Field(None, strict=False, description="a file that is the value")
     dotenv: Path | None = Field(None, strict=False, description="a file of NAME=value lines; with key: NAME")
     age: Path | None = Field(None, strict=False, description="a file encrypted with age, of NAME=value lines with key:")
     sops: Path | None = Field(None, strict=False, description="a file encrypted with sops; key: a.b takes one entry")
     command: list[str] | None = Field(None, min_length=1, description="a command that prints the value; no shell")
-    key: str | None = Field(None, description="which entry of a dotenv, age or sops file; without it the whole content")
+    key: str | None = Field(None, min_length=1, description="which entry of a dotenv, age or sops file")
     identity: Path | None = Field(
         None, strict=False, description="age identity to decrypt with; without it PADDOCK_AGE_KEY or your own"
     )
@@ -33,9 +36,9 @@ class Source(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _no_literals(cls, data: Any) -> Any:
-        if isinstance(data, str):
+        if not isinstance(data, dict | Source):
             # The value itself is not repeated: it may be the secret.
-            raise ValueError("a secret is not written in the file; name its source, like {env: NAME}")  # noqa: TRY004
+            raise ValueError("a secret is not written in the file; name its source, like {env: NAME} or {file: PATH}")  # noqa: TRY004
         return data
 
     @model_validator(mode="after")
@@ -49,70 +52,73 @@ class Source(BaseModel):
             raise ValueError("identity: goes with age")
         return self
 
+    def __str__(self) -> str:
+        """The source as a person would name it."""
+        origin = self.env or self.file or self.dotenv or self.age or self.sops or " ".join(self.command or [])
+        return f"{origin}:{self.key}" if self.key else str(origin)
+
     def read(self, base: Path) -> Secret:
-        """Return the value; paths are relative to the folder of the file that names them."""
+        """Return the value, of one line; paths are relative to the folder of the file that names them."""
+        value = self.content(base).reveal().removesuffix("\n").removesuffix("\r")
+        if not value or any(ord(letter) < 32 for letter in value):
+            raise BadInput(f"the value from {self} is empty or has line breaks in it")
+        return Secret(value)
+
+    def content(self, base: Path) -> Secret:
+        """Return all there is, be it one line or many."""
         if self.env is not None:
             value = os.environ.get(self.env)
             if not value:
                 raise BadInput(f"environment variable {self.env} is not set")
-            return _checked(value, self.env)
+            return Secret(value)
         if self.file is not None:
-            return _checked(_private_text(base / self.file.expanduser()).rstrip("\n"), str(self.file))
-        if self.age is not None and self.key is not None:
-            return _checked(_age_entry(base / self.age.expanduser(), self.key), f"{self.age}:{self.key}")
-        raise AssertionError("the validator lets no source without an origin pass")
+            return Secret(read_private(base / self.file.expanduser()))
+        if self.command is not None:
+            return process.run_for_secret(self.command)
+        if self.sops is not None:
+            return _from_sops(base / self.sops.expanduser(), self.key)
+        if self.age is not None:
+            identity = base / self.identity.expanduser() if self.identity else None
+            whole = agefile.decrypted(base / self.age.expanduser(), identity)
+        else:
+            whole = Secret(read_private(base / Path(self.dotenv or "").expanduser()))
+        return whole if self.key is None else _entry(whole, self.key, str(self.age or self.dotenv))
 
 
-def resolve(sources: Mapping[str, Source], base: Path) -> dict[str, Secret]:
-    """Return all values, or one error that names everything missing."""
+def _entry(whole: Secret, key: str, origin: str) -> Secret:
+    found = dotenv.entries(whole.reveal(), origin)
+    if key not in found:
+        raise BadInput(f"{origin} has no entry {key}")
+    return Secret(found[key])
+
+
+def _from_sops(path: Path, key: str | None) -> Secret:
+    extract = ["--extract", "".join(f"[{json.dumps(part)}]" for part in key.split("."))] if key else []
+    try:
+        return process.run_for_secret(["sops", "--decrypt", *extract, str(path)])
+    except process.ProgramMissing:
+        raise BadInput(f"{path} needs the program sops", hint="https://getsops.io tells how to install it") from None
+
+
+def resolve(sources: Mapping[str, Source], base: Path, whole: Sequence[Source] = ()) -> dict[str, Secret]:
+    """Return all values, or one error that names everything missing; named sources win over ``whole`` dotenv ones."""
     found: dict[str, Secret] = {}
     missing: list[str] = []
+    for source in whole:
+        try:
+            lines = dotenv.entries(source.content(base).reveal(), str(source))
+            found |= {name: Secret(value) for name, value in lines.items() if value}
+        except PaddockError as error:
+            missing.append(_told(f"environment_files {source}", error))
     for name, source in sources.items():
         try:
             found[name] = source.read(base)
-        except BadInput as error:
-            missing.append(f"{name}: {error.message}")
+        except PaddockError as error:
+            missing.append(_told(name, error))
     if missing:
         raise BadInput("secrets are missing:\n" + "\n".join(f"  {line}" for line in missing))
     return found
 
 
-def _checked(value: str, origin: str) -> Secret:
-    if not value or any(ord(letter) < 32 for letter in value):
-        raise BadInput(f"the value from {origin} is empty or has line breaks in it")
-    return Secret(value)
-
-
-def _private_text(path: Path) -> str:
-    try:
-        mode = path.stat().st_mode
-        text = path.read_text()
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from None
-    if stat.S_IMODE(mode) & 0o077:
-        raise BadInput(f"{path} can be read by others", hint=f"chmod 600 {path}")
-    return text
-
-
-def _age_entry(path: Path, key: str) -> str:
-    # pyrage costs 10 ms of import and few files use age.
-    from pyrage import DecryptError, IdentityError, decrypt, x25519
-
-    identity_path = os.environ.get("PADDOCK_AGE_KEY")
-    if identity_path is None:
-        raise BadInput(f"{path} is encrypted", hint="set PADDOCK_AGE_KEY to the path of your age identity")
-    lines = _private_text(Path(identity_path).expanduser()).splitlines()
-    identity_text = next((line for line in lines if line.startswith("AGE-SECRET-KEY-")), "")
-    try:
-        plain = str(decrypt(path.read_bytes(), [x25519.Identity.from_str(identity_text)]), "utf-8")
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from None
-    except IdentityError:
-        raise BadInput(f"{identity_path} holds no age identity") from None
-    except (DecryptError, UnicodeDecodeError):
-        raise BadInput(f"{path} cannot be decrypted with {identity_path}") from None
-    for line in plain.splitlines():
-        name, found, value = line.partition("=")
-        if found and name.strip() == key:
-            return value.strip()
-    raise BadInput(f"{path} has no entry {key}")
+def _told(name: str, error: PaddockError) -> str:
+    return f"{name}: {error.message}" + (f" ({error.hint})" if error.hint else "")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i?B)?", re.IGNORECASE)
+_SIZE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT])(?:i?B)?", re.IGNORECASE | re.ASCII)
+_LARGEST: Final = 1 << 60
 
 
 class Size(int):
@@ -25,6 +27,8 @@ class Size(int):
         size = cls(float(match[1]) * _UNITS[match[2].upper()])
         if size <= 0:
             raise ValueError("a size must be larger than 0")
+        if size > _LARGEST:
+            raise ValueError("a size this large does not exist")
         return size
 
     @property
@@ -42,21 +46,18 @@ class Size(int):
                 return f"{self // factor}{unit}"
         return f"{int(self)}B"
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        shown = core_schema.plain_serializer_function_ser_schema(str, when_used="json")
+        return core_schema.no_info_plain_validator_function(cls.parse, serialization=shown)
 
-def _or_zero(value: object) -> Size:
-    return Size(0) if value == 0 and not isinstance(value, bool) else Size.parse(value)
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+        return {"type": "string", "pattern": r"^\d+(\.\d+)?\s*[KMGTkmgt]([iI]?[bB])?$", "examples": ["512M", "10G"]}
 
 
-_SCHEMA: Final = {
-    "type": "string",
-    "pattern": r"^\s*\d+(\.\d+)?\s*[KMGTkmgt]([iI]?[bB])?\s*$",
-    "examples": ["512M", "10G"],
-}
+def _zero(value: object) -> object:
+    return Size(0) if value == 0 and not isinstance(value, bool) else value
 
-SizeField = Annotated[Size, PlainValidator(Size.parse), PlainSerializer(str, when_used="json"), WithJsonSchema(_SCHEMA)]
-SizeOrZero = Annotated[
-    Size,
-    PlainValidator(_or_zero),
-    PlainSerializer(str, when_used="json"),
-    WithJsonSchema({"anyOf": [_SCHEMA, {"const": 0}]}),
-]
+
+SizeOrZero = Annotated[Size, BeforeValidator(_zero, json_schema_input_type=Size | int)]

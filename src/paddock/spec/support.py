@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from pydantic import BaseModel
 
+from paddock.errors import BadInput
+from paddock.spec.load import Loaded
 from paddock.spec.models import Kind, RuntimeName, Spec
 
 Location = tuple[str, ...]
@@ -27,7 +29,6 @@ NOT_YET: Final = frozenset(
         "user.gid",
         "user.create",
         "working_directory",
-        "environment_files",
         "documents",
         "expose",
         "verify.timeout",
@@ -56,19 +57,25 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
     """Where in the file something is asked for that is not carried out yet, and the sentence that says so."""
     found: list[tuple[Location, str]] = []
     for name, place in spec.places.items():
-        found += [(("places", name, *path), _sentence(path)) for path in _not_yet(place)]
+        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place)]
     for name, agent in spec.agents.items():
         at = ("agents", name)
         if agent.kind in KINDS_NOT_YET:
             found.append(((*at, "kind"), f"kind {agent.kind} is not carried out yet"))
         if agent.runtime in RUNTIMES_NOT_YET:
             found.append(((*at, "runtime"), f"runtime {agent.runtime} is not carried out yet"))
-        found += [((*at, *path), _sentence(path)) for path in _not_yet(agent)]
+        found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent)]
     return found
 
 
-def _sentence(path: Location) -> str:
-    return f"{'.'.join(path)} is not carried out yet"
+def supported(loaded: Loaded, only: Collection[str] = ()) -> Loaded:
+    """Return the file if all it asks of these agents, or of all enabled ones, is carried out; else raise the rest."""
+    agents = {name: agent for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)}
+    concerned = {("agents", name) for name in agents} | {("places", agent.place) for agent in agents.values()}
+    lacking = [(location, what) for location, what in unsupported(loaded.spec) if location[:2] in concerned]
+    if lacking:
+        raise BadInput("\n".join(loaded.told(lacking)), hint="this version of Paddock would ignore it; take it out")
+    return loaded
 
 
 def _not_yet(model: BaseModel) -> Iterator[Location]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
-from paddock.spec.durations import Duration, DurationField
-from paddock.spec.fields import Model, Port, Url
-from paddock.spec.machine import ip_address
+from paddock.spec.durations import Duration
+from paddock.spec.fields import IpAddress, Model, Port, Url
 
 
 class ApiServerSpec(Model):
@@ -19,12 +18,21 @@ class ApiServerSpec(Model):
     model_name: str | None = Field(None, description="name it gives itself as a model")
 
 
+def _user_id(value: object) -> str:
+    if not isinstance(value, int | str) or isinstance(value, bool) or not str(value).strip():
+        raise ValueError("must be an id: a number or a text")
+    return str(value).strip()
+
+
+UserId = Annotated[str, PlainValidator(_user_id), WithJsonSchema({"type": ["integer", "string"]})]
+
+
 class MessengerSpec(Model):
     """A messenger; its bot's token is a secret of the agent."""
 
-    allow: list[int | str] = Field(default_factory=list, description="who may talk to the agent: user ids")
+    allow: list[UserId] = Field(default_factory=list, description="who may talk to the agent: user ids")
     allow_all: bool = Field(False, description="whether everyone may; a decision to write down, never a default")
-    home_channel: int | str | None = Field(None, description="where it speaks of its own accord")
+    home_channel: UserId | None = Field(None, description="where it speaks of its own accord")
 
     @model_validator(mode="after")
     def _someone_may_talk(self) -> Self:
@@ -74,8 +82,8 @@ class McpServerSpec(Model):
     url: Url | None = Field(None, description="server to connect to, instead of a program")
     headers: dict[str, str] = Field(default_factory=dict, description="HTTP headers; ${NAME} takes a secret's value")
     enabled: bool = Field(True, description="whether the agent uses it")
-    timeout: DurationField | None = Field(None, description="how long one call may take")
-    connect_timeout: DurationField | None = Field(None, description="how long connecting may take")
+    timeout: Duration | None = Field(None, description="how long one call may take")
+    connect_timeout: Duration | None = Field(None, description="how long connecting may take")
     tools: ToolChoice = Field(ToolChoice(), description="which of its tools the agent sees")
 
     @model_validator(mode="after")
@@ -100,16 +108,11 @@ class ExposeSpec(Model):
     """A port that is reachable from beyond the machine."""
 
     port: Port | None = Field(None, description="without it the port of the process so named; a number stands for this")
-    address: str = Field("0.0.0.0", description="address to listen on")  # noqa: S104  exposing is what it is for
-
-    @field_validator("address")
-    @classmethod
-    def _ip(cls, value: str) -> str:
-        return ip_address(value)
+    address: IpAddress = Field("0.0.0.0", description="address to listen on")  # noqa: S104  exposing is what it is for
 
 
 class VerifySpec(Model):
     """What ``up`` asks the agent to see that it answers."""
 
     prompt: str = Field("Say ok.", min_length=1, description="the question")
-    timeout: DurationField = Field(Duration.parse("90s"), description="how long it may take to become healthy")
+    timeout: Duration = Field(Duration.parse("90s"), description="how long it may take to become healthy")

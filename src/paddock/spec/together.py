@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from paddock.spec.agent import AgentSpec, RuntimeName
-from paddock.spec.place import PlaceSpec
+from paddock.spec.agent import AgentSpec, HermesSpec, Kind, RuntimeName
+from paddock.spec.place import PlaceSpec, Scope
+from paddock.spec.talk import TOKENS
+from paddock.spec.tree import Location, dotted
 
-Mistake = tuple[tuple[str, ...], str]
+Mistake = tuple[Location, str]
 _Places = Mapping[str, PlaceSpec]
 _Agents = Mapping[str, AgentSpec]
+
+
+def no_such_place(agent: str, place: str, known: Collection[str]) -> Iterator[Mistake]:
+    """The mistake of an agent that names a place the file does not have."""
+    if place not in known:
+        there = ", ".join(dotted((name,)) for name in known) or "none"
+        yield ("agents", agent, "place"), f"there is no place {place!r} in this file (there is {there})"
 
 
 def mistakes(places: _Places, agents: _Agents) -> Iterator[Mistake]:
@@ -18,7 +27,144 @@ def mistakes(places: _Places, agents: _Agents) -> Iterator[Mistake]:
         at = ("agents", name)
         place = places.get(agent.place)
         if place is None:
-            known = ", ".join(places)
-            yield (*at, "place"), f"there is no place {agent.place!r} in this file (there is {known})"
-        elif agent.runtime is RuntimeName.PROCESS and (place.host is None or place.host.address is not None):
-            yield (*at, "runtime"), "process runs on this machine only: a place with host: {}"
+            continue
+        for location, sentence in [*_shape(agent, place), *_own(agent), *_gateway(agent, agents)]:
+            yield (*at, *location), sentence
+    placed = {name: (agent, places[agent.place]) for name, agent in agents.items() if agent.place in places}
+    yield from _numbers(placed)
+    yield from _volumes(placed)
+    yield from _neighbours(placed)
+
+
+def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
+    """What does not go with the place or the runtime."""
+    if place.host is not None:
+        if agent.runtime is RuntimeName.PROCESS and place.host.address is not None:
+            yield ("runtime",), "process runs on this machine only: a place with host: {}"
+        if agent.runtime is RuntimeName.PROCESS and agent.mounts:
+            yield ("mounts",), "with runtime process the agent sees this machine's directories as they are"
+        if agent.machine.model_fields_set:
+            yield ("machine",), "a host is there already; machine goes with a proxmox place"
+        for key in sorted(agent.state.model_fields_set & {"size", "pet", "storage", "volume", "backup"}):
+            yield ("state", key), "on a host the state is a directory; only path: goes with it"
+    elif agent.runtime is RuntimeName.PROCESS:
+        yield ("runtime",), "process runs on this machine only: a place with host: {}"
+    if agent.container.model_fields_set and not agent.runtime.is_engine:
+        yield ("container",), f"container goes with runtime docker or podman, not {agent.runtime}"
+    if agent.container.data is not None and place.host is not None:
+        yield ("container", "data"), "a volume for the engine's data goes with a proxmox place"
+
+
+def _own(agent: AgentSpec) -> Iterator[Mistake]:
+    """What an agent contradicts itself in."""
+    for name in agent.environment.keys() & agent.secrets.keys():
+        yield ("environment", name), "is in secrets too; keep one"
+    ports = agent.ports()
+    for name, exposed in agent.expose.items():
+        if exposed.port is None and name not in ports:
+            known = f" (named are {', '.join(ports)})" if ports else ""
+            yield ("expose", name), f"say which port: {{port: 8080}}{known}"
+        elif exposed.port is not None and name in ports and exposed.port != ports[name]:
+            yield ("expose", name, "port"), f"{name} listens on {ports[name]}; leave the port out here"
+    if len(set(ports.values())) < len(ports):
+        yield ("dashboard",), "has the same port as connectors.api_server"
+    for number, mount in enumerate(agent.mounts):
+        if mount.path in [other.path for other in agent.mounts[:number]]:
+            yield ("mounts", str(number), "path"), f"{mount.path} is mounted twice"
+    if isinstance(agent, HermesSpec) and not agent.environment_files:
+        for connector, tokens in TOKENS.items():
+            lacking = [token for token in tokens if token not in agent.secrets]
+            if getattr(agent.connectors, connector) is not None and lacking:
+                yield ("connectors", connector), f"needs {' and '.join(lacking)} under secrets"
+
+
+def _gateway(agent: AgentSpec, agents: _Agents) -> Iterator[Mistake]:
+    if not isinstance(agent, HermesSpec) or agent.gateway is None:
+        return
+    gateways = [name for name, other in agents.items() if other.kind is Kind.LITELLM]
+    if agent.gateway not in gateways:
+        known = f"there is {', '.join(gateways)}" if gateways else "there is none"
+        yield ("gateway",), f"{agent.gateway!r} is not an agent of kind litellm in this file ({known})"
+
+
+_Placed = Mapping[str, tuple[AgentSpec, PlaceSpec]]
+
+
+def _numbers(placed: _Placed) -> Iterator[Mistake]:
+    """Two containers with one vmid; only a pet may be shared."""
+    machines: dict[tuple[str, int], str] = {}
+    pets: dict[tuple[str, int], str] = {}
+    for name, (agent, place) in placed.items():
+        if place.proxmox is None:
+            continue
+        node = place.proxmox.url.rstrip("/")
+        vmid, pet = agent.machine.vmid, agent.state.pet.vmid
+        if vmid is not None:
+            if (node, vmid) in machines:
+                yield ("agents", name, "machine", "vmid"), f"{vmid} is the machine of {machines[node, vmid]} already"
+            machines.setdefault((node, vmid), name)
+        if pet is not None:
+            pets.setdefault((node, pet), name)
+    for (node, pet), name in pets.items():
+        if (node, pet) in machines:
+            yield (
+                ("agents", name, "state", "pet"),
+                f"{pet} is the machine of {machines[node, pet]}; a pet is never a machine",
+            )
+
+
+def _volumes(placed: _Placed) -> Iterator[Mistake]:
+    """Two agents with one state."""
+    seen: dict[tuple[str, str], str] = {}
+    for name, (agent, place) in placed.items():
+        where = place.proxmox.url.rstrip("/") if place.proxmox else _machine(agent.place, place)
+        state = agent.state.volume if place.proxmox else agent.state.path
+        key = "volume" if place.proxmox else "path"
+        if state is None:
+            continue
+        if (where, state) in seen:
+            sentence = f"{state} is the state of {seen[where, state]} already; two agents would write to it"
+            yield ("agents", name, "state", key), sentence
+        seen.setdefault((where, state), name)
+
+
+def _neighbours(placed: _Placed) -> Iterator[Mistake]:
+    """Agents on one host that would be in each other's way."""
+    ports: dict[tuple[str, int], str] = {}
+    users: dict[tuple[str, str | int], str] = {}
+    for name, (agent, place) in placed.items():
+        if place.host is None or not agent.enabled:
+            continue
+        machine = _machine(agent.place, place)
+        exposed = {f"expose.{key}": each.port for key, each in agent.expose.items() if each.port is not None}
+        for key, port in {**exposed, **agent.ports()}.items():
+            owner = ports.setdefault((machine, port), name)
+            if owner != name:
+                yield ("agents", name, *_port_path(key)), f"port {port} is used by {owner} on the same machine"
+        if agent.runtime is RuntimeName.PROCESS or place.host.scope is Scope.USER:
+            continue  # all of them run in the account of whoever runs paddock
+        for account in (agent.user.name, agent.user.uid):
+            owner = users.setdefault((machine, account), name)
+            if owner != name:
+                sentence = (
+                    f"{account} is the account of {owner} too, which could read its memory; give it one of its own"
+                )
+                yield ("agents", name, "user"), sentence + ": {name: NAME, uid: 10001}"
+                break
+
+
+def _machine(name: str, place: PlaceSpec) -> str:
+    """Tells hosts apart: two places may be the same machine."""
+    return place.host.address or "this machine" if place.host else name
+
+
+def _port_path(name: str) -> Location:
+    match name:
+        case "api_server":
+            return "connectors", "api_server", "port"
+        case "dashboard":
+            return "dashboard", "port"
+        case "proxy":
+            return ("port",)
+        case _:
+            return tuple(name.split("."))

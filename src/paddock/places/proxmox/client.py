@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
-from paddock.errors import PaddockError
+from paddock.errors import BadInput, PaddockError
 from paddock.places.proxmox.errors import AnswerLost, api_error
 from paddock.secret import Secret, mask
 
@@ -37,9 +37,12 @@ class Client:
     """One node's API. Reads are tried again; writes are sent once, and a lost answer is an error of its own."""
 
     def __init__(self, url: str, node: str, token: Secret, trust: ssl.SSLContext) -> None:
+        value = token.reveal()
+        if not value.isascii():
+            raise BadInput("the token has letters in it that no token has", hint="user@realm!name=uuid")
         self._http = httpx.Client(
             base_url=f"{url.rstrip('/')}/api2/json",
-            headers={"Authorization": f"PVEAPIToken={token.reveal()}"},
+            headers={"Authorization": f"PVEAPIToken={value}"},
             verify=trust,
             timeout=httpx.Timeout(60, connect=10),
             trust_env=False,  # a node is on the person's own network; a proxy would see the token
@@ -109,12 +112,14 @@ class Client:
         raise TaskFailed(mask(f"the task {name} failed: {outcome}\n{tail}"))
 
     def _data(self, method: str, path: str, response: httpx.Response) -> Any:
-        if response.status_code == 200:
-            return response.json()["data"]
         try:
             body = response.json()
         except ValueError:
             body = {}
+        if response.status_code == 200:
+            if "data" not in body:
+                raise PaddockError(f"{self._url} is not the API of a Proxmox node", hint="its port is usually 8006")
+            return body["data"]
         reason = mask(str(body.get("message") or response.reason_phrase))
         raise api_error(f"{method} {path}", response.status_code, reason, body.get("errors") or {})
 

@@ -113,4 +113,5 @@ def _public_key(private: Path) -> str:
     try:
         return public.read_text().strip()
     except OSError:
-        raise BadInput(f"there is no public key {public}", hint=f"ssh-keygen -t ed25519 -f {private}") from None
+        make = f"ssh-keygen -y -f {private} > {public}" if private.exists() else f"ssh-keygen -t ed25519 -f {private}"
+        raise BadInput(f"there is no public key {public}", hint=make) from None

@@ -24,6 +24,7 @@ class ForegroundProcess:
     """The runtime ``process``: everything below one folder of the person's own account."""
 
     foreground = True
+    init = None
 
     def paths(self, agent: str) -> Paths:
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
@@ -60,6 +61,9 @@ class ForegroundProcess:
     def remove(self, agent: str) -> Sequence[str]:
         paths = self.paths(agent)
         return script((_HERE, "remove.sh"), arguments=[_root(paths), paths.code, paths.state])
+
+    def witness(self, agent: str, generation: str) -> Sequence[str]:
+        return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{_root(self.paths(agent))}/answered"]
 
     def enter(self, agent: str, user: UserSpec, argv: Sequence[str]) -> Sequence[str]:
         paths = self.paths(agent)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -140,6 +140,7 @@ def _start(
         stderr=output,
         pass_fds=(lease_descriptor,),
         umask=0o077,
+        process_group=0,  # so that what it starts can be ended with it
     )
 
 
@@ -154,3 +155,5 @@ def _end(children: list[_Child], story: Callable[[str], None]) -> None:
             story(f"{process.name} did not end within {process.stop_seconds} s and is killed")
             popen.kill()
             popen.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(popen.pid, signal.SIGKILL)

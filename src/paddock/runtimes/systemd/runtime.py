@@ -44,6 +44,7 @@ class Systemd:
     """The runtime ``systemd``."""
 
     foreground = False
+    init = "systemd"
 
     def paths(self, agent: str) -> Paths:
         state = f"/var/lib/paddock/{agent}"
@@ -86,6 +87,9 @@ class Systemd:
     def remove(self, agent: str) -> Sequence[str]:
         paths = self.paths(agent)
         return script((_HERE, "remove.sh"), arguments=[_root(paths), paths.code, agent])
+
+    def witness(self, agent: str, generation: str) -> Sequence[str]:
+        return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{_root(self.paths(agent))}/answered"]
 
     def enter(self, agent: str, user: UserSpec, argv: Sequence[str]) -> Sequence[str]:
         paths = self.paths(agent)

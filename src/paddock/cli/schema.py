@@ -1,0 +1,15 @@
+"""``paddock schema``: what editors need to help with the file."""
+
+from __future__ import annotations
+
+import json
+
+from paddock.cli import verb
+
+
+@verb("paddock schema > paddock.schema.json")
+def schema() -> None:
+    """Print the JSON Schema of the file, with a description of every key."""
+    from paddock.spec.schema import json_schema
+
+    print(json.dumps(json_schema(), indent=2))

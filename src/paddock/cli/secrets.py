@@ -1,0 +1,75 @@
+"""``paddock secrets``: the entries of an age file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from paddock.cli import app, verb
+from paddock.cli.options import Json
+
+secrets = typer.Typer(
+    name="secrets",
+    help="Keep secrets in a file encrypted with age, one entry at a time.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(secrets)
+
+Store = Annotated[Path, typer.Option("--in", metavar="AGE_FILE", help="The encrypted file.")]
+Name = Annotated[str, typer.Argument(help="Name of the entry.")]
+DEFAULT_STORE = Path("secrets.age")
+
+
+@verb("paddock secrets list --in secrets.age", of=secrets, name="list")
+def list_(store: Store = DEFAULT_STORE, as_json: Json = False) -> None:
+    """Print the names of the entries, without their values."""
+    from paddock.spec.agefile import Store as AgeStore
+
+    names = sorted(AgeStore.open(store).entries)
+    print(json.dumps(names) if as_json else "\n".join(names))
+
+
+@verb("pass show telegram | paddock secrets set telegram", of=secrets)
+def set(  # noqa: A001  the verb is called so
+    name: Name,
+    store: Store = DEFAULT_STORE,
+    recipient: Annotated[
+        list[str] | None,
+        typer.Option("--recipient", metavar="KEY", help="Someone else's age public key who may read the file too."),
+    ] = None,
+) -> None:
+    """Add or replace an entry; its value is asked for, or read from stdin, and never an argument."""
+    from paddock.spec.agefile import set_entry
+
+    value = typer.prompt(name, hide_input=True) if sys.stdin.isatty() else sys.stdin.read()
+    for line in set_entry(store, name, value, recipient or []):
+        print(line, file=sys.stderr)
+
+
+@verb("paddock secrets rm telegram", of=secrets)
+def rm(name: Name, store: Store = DEFAULT_STORE) -> None:
+    """Remove an entry."""
+    from paddock.spec.agefile import remove_entry
+
+    remove_entry(store, name)
+
+
+@verb("paddock secrets get telegram | wl-copy", of=secrets)
+def get(
+    name: Name,
+    store: Store = DEFAULT_STORE,
+    reveal: Annotated[bool, typer.Option("--reveal", help="Print it even to a terminal.")] = False,
+) -> None:
+    """Print the value of an entry. The one verb that does; to a terminal only with --reveal."""
+    from paddock.errors import BadInput
+    from paddock.secret import unmasked
+    from paddock.spec.agefile import Store as AgeStore
+
+    if sys.stdout.isatty() and not reveal:
+        raise BadInput("stdout is a terminal", hint="add --reveal to print the value here, or pipe it where it belongs")
+    print(AgeStore.open(store).get(name).reveal(), file=unmasked(sys.stdout))

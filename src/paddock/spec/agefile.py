@@ -1,0 +1,152 @@
+"""Files encrypted with age: read, and changed one entry at a time."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Self
+
+from paddock.errors import BadInput
+from paddock.secret import Secret
+from paddock.spec import dotenv
+from paddock.spec.private import read_private, write_private
+
+# pyrage is imported where it is used: it costs 10 ms and few files use age.
+
+VARIABLE: Final = "PADDOCK_AGE_KEY"
+_RECIPIENTS: Final = "# recipients:"
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+def own_identity_path() -> Path:
+    """Where a person's identity is kept unless they say otherwise."""
+    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(config) / "paddock" / "age.key"
+
+
+def decrypted(path: Path, identity: Path | None = None) -> Secret:
+    """Return the text of an age file, decrypted with the given identity, PADDOCK_AGE_KEY or one's own."""
+    from pyrage import DecryptError, decrypt
+
+    origin, keys = _identities(path, identity)
+    try:
+        return Secret(str(decrypt(path.read_bytes(), keys), "utf-8"))
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    except DecryptError:
+        raise BadInput(f"{path} cannot be decrypted with {origin}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{path} does not hold a text in UTF-8") from None
+
+
+def _identities(path: Path, identity: Path | None) -> tuple[str, list[Any]]:
+    from pyrage import IdentityError, ssh, x25519
+
+    given = os.environ.get(VARIABLE, "").strip()
+    if identity is None and given.startswith("AGE-SECRET-KEY-"):
+        origin, text = VARIABLE, Secret(given).reveal()
+    else:
+        chosen = identity or (Path(given).expanduser() if given else own_identity_path())
+        if identity is None and not given and not chosen.exists():
+            raise BadInput(
+                f"{path} is encrypted", hint=f"set {VARIABLE} to your age identity or its path, or put it in {chosen}"
+            )
+        origin, text = str(chosen), read_private(chosen)
+    try:
+        if "PRIVATE KEY-----" in text:
+            return origin, [ssh.Identity.from_buffer(text.encode())]
+        lines = [line.strip() for line in text.splitlines()]
+        keys = [x25519.Identity.from_str(line) for line in lines if line.startswith("AGE-SECRET-KEY-")]
+    except IdentityError:
+        keys = []
+    if not keys:
+        raise BadInput(f"{origin} holds no age identity")
+    return origin, keys
+
+
+@dataclass(frozen=True)
+class Store:
+    """The entries of an age file, and who can read it."""
+
+    path: Path
+    entries: Mapping[str, Secret]
+    recipients: Sequence[str]
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Return what the file holds; a file that is not there yet holds nothing."""
+        if not path.exists():
+            return cls(path, {}, [])
+        text = decrypted(path).reveal()
+        recipients = [
+            recipient
+            for line in text.splitlines()
+            if line.startswith(_RECIPIENTS)
+            for recipient in line.removeprefix(_RECIPIENTS).split()
+        ]
+        values = dotenv.entries(text, str(path))
+        return cls(path, {name: Secret(value) for name, value in values.items()}, recipients)
+
+    def with_entry(self, name: str, value: Secret) -> Self:
+        return replace(self, entries={**self.entries, name: value})
+
+    def without(self, name: str) -> Self:
+        return replace(self, entries={other: value for other, value in self.entries.items() if other != name})
+
+    def get(self, name: str) -> Secret:
+        """Return one entry; one that is not there is an error."""
+        if name not in self.entries:
+            raise BadInput(
+                f"{self.path} has no entry {name}", hint=f"`paddock secrets list --in {self.path}` shows them"
+            )
+        return self.entries[name]
+
+    def for_others(self, more: Sequence[str]) -> Self:
+        """The same entries, readable by these recipients too."""
+        return replace(self, recipients=[*self.recipients, *(each for each in more if each not in self.recipients)])
+
+    def save(self) -> None:
+        """Encrypt for one's own identity and all recipients, and write the file whole or not at all."""
+        from pyrage import RecipientError, encrypt, x25519
+
+        _, keys = _identities(self.path, None)
+        # Who else can read a file is not visible from outside, so it is written inside.
+        lines = [f"{_RECIPIENTS} {' '.join(self.recipients)}"] if self.recipients else []
+        lines += [dotenv.written(name, value.reveal()) for name, value in sorted(self.entries.items())]
+        try:
+            readers = [key.to_public() for key in keys]
+            readers += [x25519.Recipient.from_str(recipient) for recipient in self.recipients]
+        except (RecipientError, AttributeError):
+            raise BadInput("a recipient is not an age public key (age1…)") from None
+        write_private(self.path, encrypt("".join(f"{line}\n" for line in lines).encode(), readers, armored=True))
+
+
+def set_entry(path: Path, name: str, value: str, recipients: Sequence[str]) -> Iterator[str]:
+    """Put an entry into a file, made on first use; yields what is worth telling."""
+    value = value.removesuffix("\n").removesuffix("\r")
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{name!r} is not a name: letters, digits, _ . and -, beginning with a letter")
+    if not value or any(ord(letter) < 32 for letter in value):
+        raise BadInput("the value is empty or has line breaks in it")
+    if not os.environ.get(VARIABLE, "").strip() and not own_identity_path().exists():
+        _make_identity()
+        yield f"made an identity of your own, {own_identity_path()}: keep a copy, nothing is decrypted without it"
+    Store.open(path).with_entry(name, Secret(value)).for_others(recipients).save()
+    yield f"{path}: {name} is set; in paddock.yaml it is {{age: {path}, key: {name}}}"
+
+
+def remove_entry(path: Path, name: str) -> None:
+    """Take an entry out of a file; one that is not there is an error."""
+    store = Store.open(path)
+    store.get(name)
+    store.without(name).save()
+
+
+def _make_identity() -> None:
+    from pyrage import x25519
+
+    identity = x25519.Identity.generate()
+    write_private(own_identity_path(), f"# public key: {identity.to_public()}\n{identity}\n".encode())

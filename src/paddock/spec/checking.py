@@ -1,0 +1,38 @@
+"""What ``check`` says of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from paddock.errors import BadInput
+from paddock.spec.load import FileMistakes, Loaded, load
+from paddock.spec.support import unsupported
+
+
+def summary(loaded: Loaded) -> str:
+    """The good news in a line, and a note for everything that is not carried out yet."""
+    spec = loaded.spec
+    head = f"{loaded.path.name}: {len(spec.agents)} agent(s) in {len(spec.places)} place(s)"
+    return "\n".join([head, *(f"note: {line}" for line in loaded.told(unsupported(spec)))])
+
+
+def as_data(files: Sequence[Path], sets: Sequence[str]) -> dict[str, Any]:
+    """The same for machines; mistakes are data too."""
+    try:
+        loaded = load(*files, sets=sets)
+    except FileMistakes as error:
+        return {"ok": False, "mistakes": [origin.as_data() | {"what": what} for origin, what in error.found]}
+    except BadInput as error:
+        return {"ok": False, "mistakes": [{"what": error.message}]}
+    notes = [(loaded.tree.origin(location), what) for location, what in unsupported(loaded.spec)]
+    return {
+        "ok": True,
+        "places": {name: "proxmox" if place.proxmox else "host" for name, place in loaded.spec.places.items()},
+        "agents": {
+            name: {"kind": agent.kind, "place": agent.place, "runtime": agent.runtime, "enabled": agent.enabled}
+            for name, agent in loaded.spec.agents.items()
+        },
+        "notes": [origin.as_data() | {"what": what} for origin, what in notes],
+    }

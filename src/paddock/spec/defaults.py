@@ -1,0 +1,40 @@
+"""``defaults:`` of the file, merged into every agent they mean something to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paddock.spec.agent import KINDS, AgentSpec, Kind, RuntimeName
+from paddock.spec.tree import Tree, grafted, merged
+
+
+def with_defaults(tree: Tree) -> Tree:
+    """Return the tree with the defaults in each agent; the agent's own values win."""
+    defaults, agents = tree.at(("defaults",)), tree.at(("agents",))
+    if not isinstance(defaults, dict) or not isinstance(agents, dict):
+        return tree
+    for name, agent in agents.items():
+        if not isinstance(agent, dict):
+            continue
+        both = defaults | agent
+        mine = {key for key in defaults if _concerns(key, both, tree)}
+        given = tree.below(("defaults",))
+        given = Tree(
+            {key: value for key, value in given.data.items() if key in mine},
+            {path: origin for path, origin in given.origins.items() if path[:1] and path[0] in mine},
+        )
+        own = tree.below(("agents", name))
+        tree = merged(tree, grafted(merged(given, own), ("agents", name)))
+    return tree
+
+
+def _concerns(key: str, agent: dict[str, Any], tree: Tree) -> bool:
+    """Whether a default has a meaning for this agent: its kind has the key, and its shape too."""
+    kind = agent.get("kind")
+    model = KINDS[Kind(kind)] if kind in list(Kind) else AgentSpec
+    if key == "machine" and isinstance(tree.at(("places", str(agent.get("place")), "host")), dict):
+        return False
+    if key == "container" and agent.get("runtime") not in [name for name in RuntimeName if name.is_engine]:
+        return False
+    # A key that no kind knows is told as a mistake of every agent, which is one mistake at one place of the file.
+    return key in model.model_fields or not any(key in other.model_fields for other in KINDS.values())

@@ -1,0 +1,151 @@
+"""The page docs/file.md, written from the models: `python -m paddock.spec.reference > docs/file.md`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator
+from pydantic.fields import FieldInfo
+
+from paddock.spec.agent import KINDS, AgentSpec
+from paddock.spec.durations import Duration
+from paddock.spec.models import Spec
+from paddock.spec.names import keys
+from paddock.spec.place import PlaceSpec
+from paddock.spec.secrets import Source
+from paddock.spec.sizes import Size
+
+_INTRODUCTION: Final = """\
+# The file
+
+<!-- Written from the models by `python -m paddock.spec.reference > docs/file.md`; do not edit. -->
+
+Everything is said in one file, `paddock.yaml`. `paddock init` writes one to start with, `paddock check` tells whether
+it is right, `paddock schema` prints its JSON Schema. Unknown keys are errors.
+
+- **Sizes** have a unit: `512M`, `10G`, `10GiB`; units are powers of 1024. **Durations** too: `500ms`, `5s`, `2m`, `1h`.
+- **Paths** on this machine are relative to the folder of the (first) file; `~` is your home.
+- **Several files**: `-f paddock.yaml -f at-home.yaml` merges them deeply. Later ones win, lists are replaced.
+- **One value**: `--set agents.hermes.machine.memory=8G`. The value is YAML; a part with dots needs quotes:
+  `--set 'agents.hermes.documents."SOUL.md"=Be brief.'`
+- **`defaults`** are merged into every agent whose kind and shape know the key; the agent's own values win.
+- **`${NAME}` is not replaced** by Paddock. Values from outside are [sources](#sources). Where another program reads a
+  text (`settings`, `mcp_servers`) and replaces `${NAME}` itself, it may stand there.
+- **Secrets** are never written in the file, only where they come from. A key-like name or value in `environment` or
+  `settings` is an error.
+"""
+
+_SCALARS: Final = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    Size: "size",
+    Duration: "duration",
+    Path: "path",
+    Any: "anything",
+}
+
+
+def reference() -> str:
+    """Return the whole page."""
+    sections = [_INTRODUCTION, *_section("paddock.yaml", Spec), *_parts("places.NAME", PlaceSpec)]
+    sections += [*_section("agents.NAME", AgentSpec), *_parts("agents.NAME", AgentSpec, heading=False)]
+    for kind, model in KINDS.items():
+        own = [name for name in keys(model) if name not in AgentSpec.model_fields]
+        sections += [
+            *_section(f"agents.NAME, kind {kind}", model, own),
+            *_parts("agents.NAME", model, own, heading=False),
+        ]
+    sections += _section("Sources", Source)
+    return "\n".join(sections)
+
+
+def _parts(path: str, model: type[BaseModel], only: list[str] | None = None, *, heading: bool = True) -> Iterator[str]:
+    """The section of a model, if it needs one, and of every model below it."""
+    if heading:
+        yield from _section(path, model)
+    for name, field in keys(model).items():
+        if only is not None and name not in only:
+            continue
+        inner, suffix = _inner(field.annotation)
+        if inner is not None and inner is not Source:
+            yield from _parts(f"{path}.{name}{suffix}", inner)
+
+
+def _inner(annotation: Any) -> tuple[type[BaseModel] | None, str]:
+    """The model a key holds, and how the path goes on to it."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, ""
+    suffix = {dict: ".NAME", list: "[]"}.get(get_origin(annotation), "")
+    for each in reversed(get_args(annotation)):
+        found, rest = _inner(each)
+        if found is not None:
+            return found, suffix + rest
+    return None, ""
+
+
+def _section(title: str, model: type[BaseModel], only: list[str] | None = None) -> Iterator[str]:
+    path = "" if model is Spec else title.partition(",")[0]
+    yield f"\n## {title}\n"
+    yield f"{' '.join((model.__doc__ or '').split()).replace('``', '`')}\n"
+    yield "| key | what it takes | default | meaning |"
+    yield "|---|---|---|---|"
+    for name, field in keys(model).items():
+        if only is None or name in only:
+            description = str(field.description or "").replace("|", "\\|")
+            yield f"| `{name}` | {_takes(f'{path}.{name}'.lstrip('.'), field)} | {_default(field)} | {description} |"
+
+
+def _takes(path: str, field: FieldInfo) -> str:
+    inner, suffix = _inner(field.annotation)
+    words = _words(field.annotation, field.metadata)
+    if inner is None or inner is Source:
+        return words
+    anchor = re.sub(r"[^a-z_-]", "", f"{path}{suffix}".lower())
+    return re.sub(r"\bmapping$", f"[mapping](#{anchor})", words)
+
+
+def _words(annotation: Any, metadata: Sequence[Any] = ()) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    # A part with a shorthand takes more than its model.
+    short = [each.json_schema_input_type for each in metadata if isinstance(each, BeforeValidator)]
+    if any(get_origin(form) in (Union, UnionType) for form in short):
+        return _words(short[0])
+    if annotation in _SCALARS:
+        return _SCALARS[annotation]
+    if origin is Annotated:
+        return _words(arguments[0], arguments[1:])
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_words(each) for each in arguments if each is not NoneType))
+    if origin is Literal:
+        return ", ".join(f"`{each}`" for each in arguments)
+    if origin is list:
+        return f"list of {_words(arguments[0])}"
+    if origin is dict:
+        return f"mapping of names to {_words(arguments[1])}"
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return ", ".join(f"`{member.value}`" for member in annotation)
+    if annotation is Source:
+        return "[source](#sources)"
+    return "mapping"
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "**required**"
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, BaseModel) or value in (None, [], {}):
+        return ""
+    if isinstance(value, list):
+        return f"`[{', '.join(map(str, value))}]`"
+    return f"`{re.sub('^(True|False)$', lambda found: found[0].lower(), str(value))}`"
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

@@ -1,0 +1,44 @@
+"""What ``init`` writes: a file to start with, its schema, and what git should not see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from paddock.errors import BadInput
+from paddock.spec.schema import json_schema
+
+SCHEMA_FILE: Final = "paddock.schema.json"
+_IGNORED: Final = ("# secrets of agents; encrypted *.age files may be committed", ".env", "*.env", "*.key", "auth.json")
+
+
+def write_starter(folder: Path, shape: str) -> Iterator[str]:
+    """Write the files, and yield a line about each; a paddock.yaml that is there is left alone."""
+    target = folder / "paddock.yaml"
+    if target.exists():
+        raise BadInput(f"there is a {target} already", hint="name another folder, or move it away")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        target.write_text(_example(shape), encoding="utf-8")
+        yield f"{target}: what should run, and where; edit it, then `paddock check`"
+        (folder / SCHEMA_FILE).write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
+        yield f"{folder / SCHEMA_FILE}: for editors, named in the first line of paddock.yaml"
+        yield from _ignore(folder / ".gitignore")
+    except OSError as error:
+        raise BadInput(f"cannot write to {folder}: {error.strerror}") from None
+
+
+def _example(shape: str) -> str:
+    text = (resources.files("paddock") / "examples" / f"{shape}.yaml").read_text(encoding="utf-8")
+    return text.replace(f" -f {shape}.yaml", "")
+
+
+def _ignore(path: Path) -> Iterator[str]:
+    present = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    missing = [line for line in _IGNORED if line not in present]
+    if missing:
+        path.write_text("\n".join([*present, *missing]) + "\n", encoding="utf-8")
+        yield f"{path}: keeps secrets out of git"

@@ -1,0 +1,33 @@
+"""The real Hermes Agent without root: the demo's story with processes, and with a memory that is lost on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paddock.demo import FACT, QUESTION, Stage, process_stage, running_agent, stage_folder
+
+pytestmark = pytest.mark.agent
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with stage_folder() as folder, process_stage(folder) as found:
+        yield found
+
+
+def test_the_memory_survives_process_and_code(stage: Stage) -> None:
+    with running_agent(stage):
+        assert stage.paddock("ask", "hermes", QUESTION).strip() == "I do not know."
+        assert FACT in stage.paddock("ask", "hermes", f"Remember: {FACT}")
+    stage.paddock("down")
+    home = Path(stage.environment["XDG_DATA_HOME"]) / "paddock/hermes"
+    assert sorted(path.name for path in home.iterdir()) == ["state"]
+    with running_agent(stage):
+        assert stage.paddock("ask", "hermes", QUESTION).strip() == FACT
+    for file in (home / "state/home/.hermes/memories").iterdir():
+        file.unlink()
+    with running_agent(stage):
+        assert stage.paddock("ask", "hermes", QUESTION).strip() == "I do not know."

@@ -1,0 +1,214 @@
+"""A canary in every source of secrets, and every verb: it never shows, but for the one verb that is asked to."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyrage
+import pytest
+import typer
+
+from paddock import cli
+from paddock.errors import PaddockError
+
+KINDS = ["env", "file", "dotenv", "age", "sops", "command", "whole", "multi", "token", "stored", "literal"]
+CANARIES = {kind: f"canary+{kind}/value=7421" for kind in KINDS}
+
+FILE = """\
+places:
+  here: {{host: {{}}}}
+  node:
+    proxmox:
+      url: https://127.0.0.1:9
+      node: pve
+      token: {{env: CANARY_TOKEN}}
+      storage: local
+      base: local:vztmpl/debian.tar.zst
+      ssh: {{key: ./id}}
+agents:
+  hermes:
+    kind: hermes
+    version: 0.19.0
+    place: {place}
+    runtime: {runtime}
+    secrets:
+      A: {{env: CANARY_ENV}}
+      B: {{file: file.key}}
+      C: {{dotenv: some.env, key: C}}
+      D: {{age: some.age, key: D}}
+      E: {{sops: some.yaml, key: a.b}}
+      F: {{command: [cat, command.txt]}}
+    environment_files: [{{file: whole.env}}]
+"""
+
+
+def private(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o600)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a canary in every source."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("CANARY_ENV", CANARIES["env"])
+    monkeypatch.setenv("CANARY_TOKEN", CANARIES["token"])
+    private(folder / "file.key", CANARIES["file"] + "\n")
+    private(folder / "some.env", f"C={CANARIES['dotenv']}\n")
+    private(folder / "whole.env", f"W={CANARIES['whole']}\nX='{CANARIES['multi']}'\n")
+    private(folder / "command.txt", CANARIES["command"])
+    identity = pyrage.x25519.Identity.generate()
+    monkeypatch.setenv("PADDOCK_AGE_KEY", str(identity))
+    for name, content in {"some.age": f"D={CANARIES['age']}\n", "secrets.age": f"s={CANARIES['stored']}\n"}.items():
+        (folder / name).write_bytes(pyrage.encrypt(content.encode(), [identity.to_public()]))
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "sops").write_text(f"#!/bin/sh\necho '{CANARIES['sops']}'\n")
+    (programs / "sops").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin")
+    private(folder / "id", "not a key")
+    (folder / "id.pub").write_text("ssh-ed25519 AAAA none\n")
+    return folder
+
+
+def shown(*texts: str) -> set[str]:
+    """The kinds of canaries that can be found, as they are or encoded."""
+    text = "\n".join(texts)
+    found = set()
+    for kind, value in CANARIES.items():
+        encoded = base64.b64encode(value.encode()).decode()
+        forms = [value, quote(value), quote(value, safe=""), encoded[:-4], json.dumps(value)[1:-1]]
+        if any(form in text for form in forms):
+            found.add(kind)
+    return found
+
+
+def written(tmp_path: Path) -> Iterator[str]:
+    """All that was written beside the sources: journals, state, caches."""
+    for path in tmp_path.rglob("*"):
+        if path.is_file() and path.parent.name not in {"work", "bin"}:
+            yield path.read_bytes().decode(errors="replace")
+
+
+def verbs() -> dict[str, Any]:
+    cli.import_verbs()
+    group: Any = typer.main.get_command(cli.app)
+    found: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", {"": command})
+        found |= {f"{name} {each}".strip(): inner[each] for each in inner}
+    return found
+
+
+def arguments(verb: str, command: Any) -> list[str]:
+    """What makes the verb go as far as it can."""
+    if verb == "sandbox":
+        return ["sandbox", "--help"]
+    given = {"agent": "hermes", "name": "s", "prompt": "hello", "folder": "new"}
+    positional = [given.get(each.name, "hermes") for each in command.params if each.param_type_name == "argument"]
+    return [*verb.split(), *positional]
+
+
+def in_all_forms() -> str:
+    values = [*CANARIES.values(), *map(quote, CANARIES.values())]
+    values += [base64.b64encode(f"user:{value}".encode()).decode() for value in CANARIES.values()]
+    return " ".join(values)
+
+
+@pytest.mark.parametrize("error", [PaddockError, RuntimeError, None], ids=["failing", "broken", "as-far-as-it-goes"])
+@pytest.mark.parametrize(("place", "runtime"), [("here", "process"), ("node", "systemd")])
+def test_no_verb_shows_a_secret(
+    paddock: Any,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    runtime: str,
+    error: type[Exception] | None,
+) -> None:
+    from paddock.run.deployment import Deployment
+    from paddock.secret import Secret
+
+    (folder / "paddock.yaml").write_text(FILE.format(place=place, runtime=runtime))
+    resolved: list[object] = []
+
+    def carry_out(self: Deployment, *plan: object) -> None:
+        resolved.append(self.secrets)
+        raise (error or PaddockError)(f"tried with {self.secrets} and {in_all_forms()}")
+
+    monkeypatch.setattr(Deployment, "carry_out", carry_out)
+    if error:
+        monkeypatch.setattr(Deployment, "observe", lambda self: carry_out(self))
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # nobody listens at the node's address
+    for kind in ("literal", "stored", "token"):
+        Secret(CANARIES[kind])  # not of this agent, and yet in its error
+    for verb, command in verbs().items():
+        if verb == "secrets get":
+            continue
+        for debug in ([], ["--debug"]):
+            for machine in ([], ["--json"]):
+                if machine and not any("--json" in each.opts for each in command.params):
+                    continue
+                said = paddock(*debug, *arguments(verb, command), *machine, stdin="new-value-of-s")
+                assert shown(said.out, said.err) == set(), (verb, said)
+    assert resolved or place == "node"
+    assert shown(*written(tmp_path)) == set()
+
+
+def test_the_one_verb_that_shows_it(paddock: Any, folder: Path) -> None:
+    said = paddock("secrets", "get", "s")
+    assert said.out == CANARIES["stored"] + "\n"
+    assert shown(said.err) == set()
+
+
+LITERALS = {
+    "secrets": "agents.hermes.secrets.A={}",
+    "token": "places.node.proxmox.token={}",
+    "environment": "agents.hermes.environment.OPENAI_API_KEY={}",
+    "settings": "agents.hermes.settings.model.api_key={}",
+    "mcp": "agents.hermes.mcp_servers.a={{url: 'https://x', headers: {{Authorization: '{}'}}}}",
+    "auth": "agents.hermes.auth={{from: '{}'}}",
+    "file": "agents.hermes.environment_files=['{}']",
+    "wrong-type": "agents.hermes.machine.memory={}",
+    "wrong-form": "agents.hermes.version={}",
+    "wrong-choice": "agents.hermes.runtime={}",
+    "unknown-key": "agents.hermes.pasword={}",
+    "broken-yaml": "agents.hermes.environment.A=[{}",
+    "alias": "agents.hermes.environment.A=*{}",
+}
+
+
+@pytest.mark.parametrize("assignment", LITERALS.values(), ids=LITERALS.keys())
+def test_a_literal_is_not_repeated(paddock: Any, folder: Path, assignment: str) -> None:
+    (folder / "paddock.yaml").write_text(FILE.format(place="here", runtime="process"))
+    value = CANARIES["literal"].replace("=", "-")
+    for more in ([], ["--json"]):
+        said = paddock("--debug", "check", "--set", assignment.format(value), *more)
+        assert said.code == 2
+        assert value not in said.out + said.err
+
+
+BROKEN = {
+    "two-lines": ("file.key", "{}\n{}\n"),
+    "no-entry": ("some.env", "{}\n"),
+    "no-dotenv": ("whole.env", "A=1\n{}\n"),
+    "empty": ("file.key", ""),
+}
+
+
+@pytest.mark.parametrize(("name", "text"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_source_that_cannot_be_used_is_not_repeated(paddock: Any, folder: Path, name: str, text: str) -> None:
+    (folder / "paddock.yaml").write_text(FILE.format(place="here", runtime="process"))
+    private(folder / name, text.format(CANARIES["literal"], CANARIES["literal"]))
+    said = paddock("--debug", "plan")
+    assert said.code == 2
+    assert "secrets are missing" in said.err
+    assert shown(said.out, said.err) == set()

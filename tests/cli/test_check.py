@@ -1,0 +1,88 @@
+"""``check``, ``schema`` and ``init``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cases import DATA
+
+GOOD = DATA / "good.yaml"
+SHAPES = ["pet-and-cattle", "docker-lxc", "container", "native"]
+
+
+def test_a_good_file(paddock: Any) -> None:
+    said = paddock("check", "-f", str(GOOD))
+    assert (said.code, said.out, said.err) == (0, "good.yaml: 1 agent(s) in 3 place(s)\n", "")
+
+
+def test_mistakes_are_told_on_stderr(paddock: Any) -> None:
+    said = paddock("check", "-f", str(GOOD), "--set", "agents.hermes.machine.memory=lots")
+    assert (said.code, said.out) == (2, "")
+    assert (
+        said.err == "error: --set: agents.hermes.machine.memory: a size needs a number and a unit, like 512M or 10G\n"
+    )
+
+
+def test_for_machines(paddock: Any) -> None:
+    said = paddock("check", "-f", str(GOOD), "--set", "agents.hermes.documents={A.md: b}", "--json")
+    assert said.code == 0
+    assert json.loads(said.out) == {
+        "ok": True,
+        "places": {"home": "proxmox", "here": "host", "box": "host"},
+        "agents": {"hermes": {"kind": "hermes", "place": "home", "runtime": "systemd", "enabled": True}},
+        "notes": [],
+    } | {"notes": json.loads(said.out)["notes"]}
+
+
+def test_mistakes_for_machines(paddock: Any, tmp_path: Path) -> None:
+    said = paddock("check", "-f", str(GOOD), "--set", "agents.hermes.machine.cores=0", "--json")
+    assert said.code == 2
+    where = {"file": "--set", "line": 0, "column": 0, "path": "agents.hermes.machine.cores"}
+    assert json.loads(said.out) == {"ok": False, "mistakes": [{**where, "what": "must be at least 1"}]}
+    said = paddock("check", "-f", str(tmp_path / "none.yaml"), "--json")
+    assert json.loads(said.out)["mistakes"] == [{"what": f"there is no {tmp_path / 'none.yaml'}"}]
+
+
+def test_the_schema_is_json(paddock: Any) -> None:
+    assert json.loads(paddock("schema").out)["title"] == "paddock.yaml"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_init_writes_is_right(paddock: Any, tmp_path: Path, shape: str) -> None:
+    folder = tmp_path / "new"
+    said = paddock("init", str(folder), "--shape", shape)
+    assert said.code == 0
+    assert paddock("check", "-f", str(folder / "paddock.yaml")).code == 0
+    assert (folder / "paddock.yaml").read_text().startswith("# yaml-language-server: $schema=./paddock.schema.json\n")
+    assert f"{shape}.yaml" not in (folder / "paddock.yaml").read_text()
+    assert json.loads((folder / "paddock.schema.json").read_text())["title"] == "paddock.yaml"
+    assert ".env" in (folder / ".gitignore").read_text().splitlines()
+
+
+def test_init_overwrites_nothing(paddock: Any, tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("mine\n.env\n")
+    (tmp_path / "paddock.yaml").write_text("mine")
+    said = paddock("init", str(tmp_path))
+    assert said.code == 2
+    assert "there is a" in said.err
+    (tmp_path / "paddock.yaml").unlink()
+    assert paddock("init", str(tmp_path)).code == 0
+    ignored = (tmp_path / ".gitignore").read_text().splitlines()
+    assert ignored[0] == "mine"
+    assert ignored.count(".env") == 1
+
+
+def test_what_is_not_carried_out_yet_is_refused_and_only_noted_by_check(paddock: Any, monkeypatch: Any) -> None:
+    from paddock.spec import support
+
+    monkeypatch.setattr(support, "NOT_YET", {"documents"})
+    given = ("-f", str(GOOD), "--set", "agents.hermes.documents={A.md: b}")
+    assert "note: --set: agents.hermes.documents: is not carried out yet" in paddock("check", *given).out
+    for verb in ("plan", "up"):
+        said = paddock(verb, *given)
+        assert said.code == 2
+        assert "agents.hermes.documents: is not carried out yet" in said.err

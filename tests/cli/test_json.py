@@ -1,0 +1,83 @@
+"""What docs/cli.md promises to machines is what they get."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.plan.step import Risk
+from paddock.run import journal
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+PROCESS = """\
+places: {here: {host: {}}}
+agents:
+  hermes: {kind: hermes, version: 0.19.0, place: here, runtime: process, dashboard: true}
+"""
+
+
+def promised(verb: str) -> list[Any]:
+    """The examples of the page after the verb is named."""
+    section = PAGE.split(f"`paddock {verb} --json`", 1)[1].split("`paddock ")[0]
+    return [json.loads(text) for text in re.findall(r"```json\n(.*?)```", section, re.DOTALL)]
+
+
+def shape(data: Any) -> Any:
+    """Only the keys; a list is as its first item."""
+    if isinstance(data, dict):
+        return {key: shape(value) for key, value in data.items()}
+    return [shape(data[0])] if isinstance(data, list) and data and isinstance(data[0], dict) else type(data).__name__
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "paddock.yaml"
+    path.write_text(PROCESS)
+    return path
+
+
+def test_check(paddock: Any, file: Path) -> None:
+    from paddock.spec import support
+
+    right, wrong = promised("check")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(support, "NOT_YET", {"dashboard"})
+        found = json.loads(paddock("check", "--json").out)
+    assert found.keys() == right.keys()
+    assert found["notes"][0].keys() == right["notes"][0].keys()
+    assert shape(found["agents"]["hermes"]) == shape(right["agents"]["hermes"])
+    assert shape(json.loads(paddock("check", "--json", "--set", "agents.hermes.version=1").out)) == shape(wrong)
+
+
+def test_plan(paddock: Any, file: Path) -> None:
+    (example,) = promised("plan")
+    (found,) = json.loads(paddock("plan", "--json", "--set", "agents.hermes.dashboard=false").out)
+    assert found.keys() == example[0].keys()
+    assert found["steps"][0].keys() == example[0]["steps"][0].keys()
+    assert all(f"`{risk}`" in PAGE for risk in Risk)
+
+
+def test_status(paddock: Any, file: Path) -> None:
+    (example,) = promised("status")
+    found = json.loads(paddock("status", "--json", "--set", "agents.hermes.dashboard=false").out)
+    assert shape(found) == shape(example)
+
+
+def test_doctor(paddock: Any, file: Path) -> None:
+    (example,) = promised("doctor")
+    (found,) = json.loads(paddock("doctor", "--json", "--set", "agents.hermes.dashboard=false").out)
+    assert found.keys() == example[0].keys()
+    assert found["findings"][0].keys() == example[0]["findings"][0].keys()
+
+
+def test_timings(paddock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (example,) = promised("timings")
+    run = journal.PastRun("up", datetime.now(UTC), "done", (journal.PastStep("hermes", "a", 1.0),))
+    monkeypatch.setattr(journal, "past_runs", lambda last: [run])
+    assert shape(json.loads(paddock("timings", "--json").out)) == shape(example)

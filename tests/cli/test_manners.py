@@ -1,0 +1,155 @@
+"""What all verbs have in common."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from paddock import cli
+from paddock.errors import PaddockError
+
+HEAVY = ["httpx", "pydantic", "rich", "ruamel", "ruamel.yaml", "pyrage"]
+SHELLS = ["bash", "zsh", "fish"]
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "paddock", *arguments]
+    return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_nothing_heavy_is_imported_to_say_little(option: str) -> None:
+    code = f"""
+import sys
+sys.argv = ["paddock", {option!r}]
+from paddock.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end
+print(sorted(set({HEAVY}) & set(sys.modules)), file=sys.stderr)
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert said.stdout
+    assert said.stderr.strip() == "[]"
+
+
+def commands(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*above, name))
+        else:
+            yield (*above, name), command
+
+
+def verbs() -> dict[tuple[str, ...], Any]:
+    cli.import_verbs()
+    return dict(commands(typer.main.get_command(cli.app)))
+
+
+def test_every_verb_has_an_example_that_names_it_and_the_exit_codes() -> None:
+    found = verbs()
+    assert {("up",), ("check",), ("secrets", "get")} <= found.keys()
+    for path, command in found.items():
+        assert f"paddock {' '.join(path)}" in (command.epilog or ""), path
+        assert "Exit codes: 0 done, 1 failed, 2 bad input" in command.epilog, path
+        assert command.help, path
+
+
+# Verbs that change something, talk to someone or start something have nothing for machines to read.
+NOT_READING = {
+    *("ask", "up", "down", "cycle", "run", "init", "forget", "sandbox", "schema"),  # schema is JSON anyway
+    *("shell", "exec", "logs", "forward"),
+    *("secrets set", "secrets rm", "secrets get", "template build", "template refresh", "template prune"),
+}
+
+
+def test_every_reading_verb_speaks_json() -> None:
+    for path, command in verbs().items():
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert ("--json" in options) == (" ".join(path) not in NOT_READING), path
+
+
+def test_every_verb_that_reads_the_file_takes_several_and_single_values() -> None:
+    for path, command in verbs().items():
+        options = {option: parameter for parameter in command.params for option in parameter.opts}
+        if "--file" in options:
+            assert options["--file"].multiple, path
+            assert "--set" in options, path
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completion(shell: str) -> None:
+    script = run(_PADDOCK_COMPLETE=f"source_{shell}", PROG_NAME="paddock")
+    assert script.returncode == 0
+    assert "_PADDOCK_COMPLETE" in script.stdout
+    words = {
+        "bash": {"COMP_WORDS": "paddock che", "COMP_CWORD": "1"},
+        "zsh": {"_TYPER_COMPLETE_ARGS": "paddock che"},
+        "fish": {"_TYPER_COMPLETE_ARGS": "paddock che", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }[shell]
+    assert "check" in run(_PADDOCK_COMPLETE=f"complete_{shell}", **words).stdout
+
+
+def test_no_colour_and_no_animation_where_there_is_no_terminal(tmp_path: Path) -> None:
+    for environment in ({}, {"NO_COLOR": "1"}, {"FORCE_COLOR": ""}):
+        for arguments in (["--help"], ["check", "-f", str(tmp_path / "none.yaml")], ["timings"], ["no-such-verb"]):
+            said = run(*arguments, **environment)
+            assert "\x1b" not in said.stdout + said.stderr
+
+
+def fails(error: Exception) -> Callable[[], None]:
+    def verb() -> None:
+        raise error
+
+    return verb
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
+    """Makes ``paddock schema`` fail."""
+    from paddock.spec import schema
+
+    return lambda error: monkeypatch.setattr(schema, "json_schema", fails(error))
+
+
+def test_an_error_is_a_sentence_and_its_hint(paddock: Any, failing: Any) -> None:
+    failing(PaddockError("it broke", hint="mend it"))
+    said = paddock("schema")
+    assert (said.code, said.out, said.err) == (1, "", "error: it broke\n hint: mend it\n")
+
+
+def test_debug_shows_the_trace(paddock: Any, failing: Any) -> None:
+    failing(PaddockError("it broke"))
+    said = paddock("--debug", "schema")
+    assert said.err.startswith("error: it broke\nTraceback")
+    assert "json_schema()" in said.err
+
+
+def test_a_mistake_of_ours_is_a_sentence_too(paddock: Any, failing: Any) -> None:
+    failing(ZeroDivisionError("division by zero"))
+    said = paddock("schema")
+    assert said.code == 1
+    assert said.err.startswith(
+        "error: unexpected ZeroDivisionError: division by zero\n hint: this is a mistake in Paddock"
+    )
+    assert "Traceback" not in said.err
+    assert "Traceback" in paddock("--debug", "schema").err
+
+
+def test_an_unknown_verb_gets_the_nearest(paddock: Any) -> None:
+    said = paddock("chekc")
+    assert said.code == 2
+    assert "check" in said.err
+
+
+def test_timings_for_machines(paddock: Any) -> None:
+    assert json.loads(paddock("timings", "--json").out) == []

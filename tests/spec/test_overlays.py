@@ -1,0 +1,175 @@
+"""Several files, single values and defaults: what wins, and where mistakes are said to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cases import DATA
+from paddock.errors import BadInput
+from paddock.spec.load import load, parse
+from paddock.spec.models import HermesSpec, ServiceSpec
+
+GOOD = DATA / "good.yaml"
+
+
+def overlay(tmp_path: Path, text: str, name: str = "over.yaml") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def hermes(*more: Path, sets: tuple[str, ...] = ()) -> HermesSpec:
+    agent = load(GOOD, *more, sets=sets).spec.agents["hermes"]
+    assert isinstance(agent, HermesSpec)
+    return agent
+
+
+def mistakes(*more: Path, sets: tuple[str, ...] = ()) -> list[str]:
+    with pytest.raises(BadInput) as caught:
+        load(GOOD, *more, sets=sets)
+    return caught.value.message.splitlines()
+
+
+def test_mappings_are_merged_and_later_files_win(tmp_path: Path) -> None:
+    one = overlay(tmp_path, "agents: {hermes: {machine: {memory: 8G}, settings: {model: {default: other}}}}", "1.yaml")
+    two = overlay(tmp_path, "agents: {hermes: {machine: {cores: 4, memory: 16G}}}", "2.yaml")
+    agent = hermes(one, two)
+    assert (agent.machine.vmid, agent.machine.cores, str(agent.machine.memory)) == (105, 4, "16G")
+    assert agent.settings["model"] == {"provider": "custom:litellm", "default": "other"}
+
+
+def test_lists_are_replaced(tmp_path: Path) -> None:
+    one = overlay(tmp_path, "agents: {hermes: {packages: [git, curl]}}", "1.yaml")
+    two = overlay(tmp_path, "agents: {hermes: {packages: [jq]}}", "2.yaml")
+    assert hermes(one, two).packages == ["jq"]
+
+
+def test_a_mistake_is_in_the_file_it_was_written_in(tmp_path: Path) -> None:
+    over = overlay(tmp_path, "agents:\n  hermes:\n    machine: {memory: lots}\n    colour: red\n")
+    assert mistakes(over) == [
+        f"{over}:3:15: agents.hermes.machine.memory: a size needs a number and a unit, like 512M or 10G",
+        f"{over}:4:5: agents.hermes.colour: unknown key 'colour'",
+    ]
+
+
+def test_a_mistake_between_files_is_told_where_it_was_made_last(tmp_path: Path) -> None:
+    over = overlay(tmp_path, "agents:\n  hermes:\n    place: nowhere\n")
+    assert mistakes(over) == [
+        f"{over}:3:5: agents.hermes.place: there is no place 'nowhere' in this file (there is home, here, box)"
+    ]
+
+
+def test_broken_yaml_names_its_file(tmp_path: Path) -> None:
+    over = overlay(tmp_path, "agents: {")
+    assert mistakes(over)[0].startswith(f"{over}:1:10: not valid YAML")
+
+
+def test_relative_paths_start_at_the_first_file(tmp_path: Path) -> None:
+    base = tmp_path / "a" / "paddock.yaml"
+    base.parent.mkdir()
+    base.write_text(GOOD.read_text())
+    (base.parent / "SOUL.md").write_text("Be kind.")
+    over = overlay(tmp_path, "agents: {hermes: {documents: {SOUL.md: {file: SOUL.md}}}}")
+    loaded = load(base, over)
+    assert loaded.folder == base.parent
+
+
+@pytest.mark.parametrize(
+    ("assignment", "cores"),
+    [
+        ("agents.hermes.machine.cores=4", 4),
+        ('agents."hermes".machine.cores= 4', 4),
+        ("agents.hermes.machine={cores: 3}", 3),
+    ],
+)
+def test_one_value(assignment: str, cores: int) -> None:
+    machine = hermes(sets=(assignment,)).machine
+    assert (machine.cores, machine.vmid) == (cores, 105)
+
+
+def test_later_values_win_and_values_are_yaml() -> None:
+    agent = hermes(
+        sets=("agents.hermes.packages=[git]", "agents.hermes.packages=[jq, curl]", "agents.hermes.enabled=false")
+    )
+    assert (agent.packages, agent.enabled) == (["jq", "curl"], False)
+
+
+def test_parts_with_dots_need_quotes() -> None:
+    agent = hermes(sets=('agents.hermes.documents."SOUL.md"=Be brief.',))
+    assert agent.documents["SOUL.md"].text == "Be brief."
+
+
+def test_an_item_of_a_list(tmp_path: Path) -> None:
+    over = overlay(tmp_path, "agents: {hermes: {mounts: [{host: /a, path: /b}, {host: /c, path: /d}]}}")
+    agent = hermes(over, sets=("agents.hermes.mounts.1.path=/e",))
+    assert [(mount.host, mount.path) for mount in agent.mounts] == [("/a", "/b"), ("/c", "/e")]
+    assert mistakes(over, sets=("agents.hermes.mounts.2.path=/e",)) == [
+        "--set agents.hermes.mounts.2.path: agents.hermes.mounts is a list of 2, from 0"
+    ]
+    assert mistakes(over, sets=("agents.hermes.mounts.0.path=e", "agents.hermes.mounts.1.host=/")) == [
+        "--set: agents.hermes.mounts.0.path: must be an absolute path without ..",
+        "--set: agents.hermes.mounts.1.host: / itself cannot be mounted",
+    ]
+
+
+@pytest.mark.parametrize("assignment", ["", "agents", "=1", ".=1", "a..b=1", 'a."b=1', "agents.hermes"])
+def test_what_is_no_assignment(assignment: str) -> None:
+    assert mistakes(sets=(assignment,)) == ["--set takes path=value, like --set agents.hermes.machine.memory=8G"]
+
+
+def test_a_literal_secret_from_the_command_line_is_not_repeated() -> None:
+    told = mistakes(
+        sets=("agents.hermes.secrets.A=canary-value-18", "agents.hermes.environment.X_TOKEN=canary-value-18")
+    )
+    assert told == [
+        "--set: agents.hermes.environment.X_TOKEN: is named like a secret;"
+        " move it to secrets: {X_TOKEN: {env: X_TOKEN}}",
+        "--set: agents.hermes.secrets.A: a secret is not written in the file; name its source,"
+        " like {env: NAME} or {file: PATH}",
+    ]
+
+
+DEFAULTS = """\
+places:
+  home: {proxmox: {url: https://192.0.2.10:8006, node: pve, token: {env: T}, storage: s, base: "l:b", ssh: {key: k}}}
+  here: {host: {}}
+defaults:
+  place: home
+  version: 0.19.0
+  machine: {memory: 1G, cores: 1}
+  container: {memory: 1G}
+  environment: {TZ: Europe/Rome}
+  packages: [git]
+agents:
+  one: {kind: hermes, machine: {cores: 2}}
+  two: {kind: service, command: [sleep, inf], packages: [], environment: {A: b}}
+  three: {kind: hermes, place: here, runtime: process}
+"""
+
+
+def test_defaults_are_for_whom_they_mean_something() -> None:
+    agents = parse(DEFAULTS, "paddock.yaml").agents
+    one, two, three = agents["one"], agents["two"], agents["three"]
+    assert (one.machine.cores, str(one.machine.memory), one.packages) == (2, "1G", ["git"])
+    assert isinstance(two, ServiceSpec)
+    assert (two.place, two.packages, two.environment) == ("home", [], {"TZ": "Europe/Rome", "A": "b"})
+    assert (three.place, three.machine.model_fields_set, three.container.model_fields_set) == ("here", set(), set())
+
+
+def test_a_mistake_in_the_defaults_is_told_once_and_there() -> None:
+    with pytest.raises(BadInput) as caught:
+        parse(DEFAULTS.replace("memory: 1G, cores: 1", "memory: lots, coers: 1"), "paddock.yaml")
+    assert caught.value.message.splitlines() == [
+        "paddock.yaml:7:13: defaults.machine.memory: a size needs a number and a unit, like 512M or 10G",
+        "paddock.yaml:7:27: defaults.machine.coers: unknown key 'coers'; did you mean 'cores'?",
+    ]
+
+
+def test_an_unknown_default_is_a_mistake() -> None:
+    with pytest.raises(BadInput) as caught:
+        parse(DEFAULTS.replace("packages: [git]", "pakcages: [git]"), "paddock.yaml")
+    assert (
+        caught.value.message == "paddock.yaml:10:3: defaults.pakcages: unknown key 'pakcages'; did you mean 'packages'?"
+    )

@@ -1,0 +1,71 @@
+"""What the file can say and nobody carries out yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from cases import DATA
+from paddock.errors import BadInput
+from paddock.spec import support
+from paddock.spec.load import load
+from paddock.spec.models import KINDS, PlaceSpec
+from paddock.spec.names import keys, model_in
+from paddock.spec.support import supported, unsupported
+
+GOOD = DATA / "good.yaml"
+
+
+def test_a_simple_file_is_carried_out() -> None:
+    loaded = load(GOOD)
+    assert unsupported(loaded.spec) == []
+    assert supported(loaded) is loaded
+
+
+@pytest.fixture(autouse=True)
+def _own_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real list gets shorter with time."""
+    monkeypatch.setattr(support, "NOT_YET", {"machine.swap", "dashboard", "host.scope", "connectors.telegram"})
+
+
+@pytest.mark.parametrize(
+    ("assignment", "location"),
+    [
+        ("agents.hermes.machine.swap=1G", ("agents", "hermes", "machine", "swap")),
+        ("agents.hermes.dashboard=true", ("agents", "hermes", "dashboard")),
+        ("agents.hermes.dashboard={port: 9000}", ("agents", "hermes", "dashboard")),
+        ("agents.hermes.connectors={telegram: {allow: [1]}}", ("agents", "hermes", "connectors", "telegram")),
+        ("places.here.host={scope: user}", ("places", "here", "host", "scope")),
+    ],
+)
+def test_what_is_not_is_told_with_its_place(assignment: str, location: tuple[str, ...]) -> None:
+    token = "agents.hermes.secrets.TELEGRAM_BOT_TOKEN={env: T}"
+    loaded = load(GOOD, sets=(token, assignment))
+    assert unsupported(loaded.spec) == [(location, "is not carried out yet")]
+
+
+def test_a_default_that_is_written_down_is_no_wish() -> None:
+    assert unsupported(load(GOOD, sets=("agents.hermes.machine.swap=512M", "agents.hermes.dashboard=false")).spec) == []
+
+
+def test_only_what_concerns_the_chosen_agents_is_refused() -> None:
+    other = (
+        "agents.other={kind: hermes, version: 0.19.0, place: here, dashboard: true, user: {name: other, uid: 10001}}"
+    )
+    loaded = load(GOOD, sets=(other,))
+    assert supported(loaded, ["hermes"]) is loaded
+    with pytest.raises(BadInput, match=r"agents\.other\.dashboard: is not carried out yet"):
+        supported(loaded)
+
+
+def test_the_real_list_names_keys_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    for path in support.NOT_YET:
+        assert any(exists(model, path.split(".")) for model in (PlaceSpec, *KINDS.values())), path
+
+
+def exists(model: object, path: list[str]) -> bool:
+    for part in path:
+        if not isinstance(model, type) or part not in (known := keys(model)):
+            return False
+        model = model_in(known[part].annotation)
+    return True
