@@ -47,8 +47,8 @@ def observe(client: Client, node: ProxmoxSpec, story: Callable[[str], None]) -> 
                 return seen
             if time.monotonic() > start + _SETTLE_SECONDS:
                 raise Refused(
-                    f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, and no task works on it",
-                    hint=f"run on the node: pct unlock {locked.vmid}",
+                    f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, and not by a task of ours",
+                    hint=f"if the node's task list shows nothing at work on it, run there: pct unlock {locked.vmid}",
                 )
             waiting = f"{locked.name} is locked ({locked.lock})"
         else:
