@@ -43,9 +43,7 @@ from paddock.sandbox.memory import MemoryContainers, MemoryRuntime
 from paddock.sandbox.runtime import Archive, GuestSpec, Interface, Unpacked
 from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
-from paddock.spec.load import Loaded
-from paddock.spec.models import Spec
-from paddock.spec.tree import Tree
+from paddock.spec.load import load
 
 BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 DEPLOYER: Final = "paddock@pve!deploy"
@@ -167,7 +165,7 @@ class Outside(Deployment):
     told: Told
 
     def observe(self) -> Observation:
-        seen = self.place.observe()
+        seen = self.place.observe(self.name)
         return Observation(seen, self.place.machine(self.machine_want, seen), None)
 
     def plan_up(self, seen: Observation) -> Plan:
@@ -288,30 +286,25 @@ class Node(httpx.BaseTransport):
         secret = self.world.access.tokens[token].secret
         (self._folder / "token").touch(mode=0o600)
         (self._folder / "token").write_text(f"{token}={secret}")
-        spec = Spec.model_validate(
-            {
-                "places": {
-                    "home": {
-                        "proxmox": {
-                            "url": "https://node:8006",
-                            "node": node,
-                            "token": {"file": "token"},
-                            "storage": "local-lvm",
-                            "base": BASE,
-                            "template": template,
-                            "ssh": {"key": "id"},
-                        }
-                    }
-                },
-                "agents": {name: {"kind": "service", "command": ["/bin/true"], "place": "home", **keys}},
-            }
-        )
-        proxmox = spec.places["home"].proxmox
+        file = self._folder / "paddock.yaml"
+        home = {
+            "url": "https://node:8006",
+            "node": node,
+            "token": {"file": "token"},
+            "storage": "local-lvm",
+            "base": BASE,
+            "template": template,
+            "ssh": {"key": "id"},
+        }
+        agents = {name: {"kind": "service", "command": ["/bin/true"], "place": "home", **keys}}
+        file.write_text(json.dumps({"places": {"home": {"proxmox": home}}, "agents": agents}))
+        loaded = load(file)
+        proxmox = loaded.spec.places["home"].proxmox
         assert proxmox is not None
         told = Told()
         place = ProxmoxPlace(proxmox, self._folder, told.say)
         place._client._http._transport = self
-        agent = Outside(name, Loaded(spec, self._folder / "paddock.yaml", Tree({})), place, told)
+        agent = Outside(name, loaded, place, told)
         agent.told = told
         return agent
 

@@ -16,6 +16,7 @@ from paddock.places.proxmox.errors import (
     BadParameters,
     Exists,
     Forbidden,
+    Grown,
     Locked,
     Modified,
     NoContainer,
@@ -95,6 +96,7 @@ def test_a_write_that_never_left_is_not_lost(monkeypatch: pytest.MonkeyPatch) ->
         (500, "CT 105 not running\n", NotRunning),
         (500, "VM 105 not running\n", NotRunning),
         (500, "unable to destroy CT 105 - container is running\n", StillRuns),
+        (500, "disk is already at specified size\n", Grown),
         (500, "something else\n", ApiError),
     ],
 )

@@ -95,6 +95,9 @@ def test_a_pet_is_never_destroyed_whatever_a_plan_says(node: Node) -> None:
     for action in (Destroy(PET), Detach(PET)):
         with pytest.raises(Refused):
             node.agent().place.perform(action, {})
+    node.put(PET, mp0=None)
+    with pytest.raises(Refused, match="not marked as something Paddock may destroy"):
+        node.agent().place.perform(Destroy(PET), {})
     assert not node.writes
     assert {"vm-100-disk-0", "vm-100-disk-1"} <= node.volumes
 
@@ -150,9 +153,10 @@ def test_volumes_are_left_to_the_containers_that_own_them(node: Node) -> None:
 
 def test_every_container_is_asked_to_be_unprivileged(node: Node) -> None:
     """Before Proxmox VE 9 a container is privileged without it, and then even nesting is refused to tokens."""
-    up(node.agent(template="auto"))
+    up(node.agent())
+    cycle(node.agent(template="auto"))
     creates = [sent for sent in node.writes if sent.path == LXC]
-    assert len(creates) == 2
+    assert len(creates) == 3  # pet, machine, builder
     assert all(sent.params["unprivileged"] == "1" for sent in creates)
     assert all(node.config(vmid)["unprivileged"] == 1 for vmid in node.vmids)
 

@@ -98,8 +98,8 @@ class Place(Protocol, Generic[Seen]):
         """The template a machine with these contents would come from; None where machines are not made from any."""
         ...
 
-    def observe(self) -> Seen:
-        """Read what is there. Changes nothing."""
+    def observe(self, agent: str | None = None) -> Seen:
+        """Read what is there, once nothing of that agent's is in the middle of a change. Changes nothing."""
         ...
 
     def up(self, want: MachineWant, seen: Seen) -> MachinePlan:

@@ -98,7 +98,7 @@ class Deployment:
 
     def observe(self) -> Observation:
         """Read the place, and the inside of the machine where it can be reached."""
-        seen = self.place.observe()
+        seen = self.place.observe(self.name)
         machine = self.place.machine(self.machine_want, seen)
         guest = self.place.guest(self.machine_want, seen, {})
         if guest is None:

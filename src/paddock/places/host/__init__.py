@@ -33,7 +33,7 @@ class HostPlace:
     def template(self, label: str, contents: str) -> None:
         return None
 
-    def observe(self) -> None:
+    def observe(self, agent: str | None = None) -> None:
         return None
 
     def up(self, want: MachineWant, seen: None) -> MachinePlan:

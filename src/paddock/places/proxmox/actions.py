@@ -63,9 +63,10 @@ class DeleteVolume(Action):
 
 @dataclass(frozen=True)
 class DestroyPet(Action):
-    """Delete a pet that has no volume any more."""
+    """Delete a pet together with its only volume."""
 
     vmid: int
+    volume: str
 
 
 @dataclass(frozen=True)

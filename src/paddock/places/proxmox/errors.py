@@ -66,6 +66,10 @@ class Exists(ApiError, WorldChanged):
     """Someone else took the number since we looked."""
 
 
+class Grown(ApiError, WorldChanged):
+    """Someone else made the disk as large since we looked."""
+
+
 class Modified(ApiError, WorldChanged):
     """Someone else changed the configuration since we looked."""
 
@@ -87,6 +91,7 @@ _BY_TEXT: Final[tuple[tuple[re.Pattern[str], type[ApiError]], ...]] = (
     (re.compile(r"CT \d+ already running"), Running),
     (re.compile(r"(CT|VM) \d+ not running"), NotRunning),
     (re.compile(r"container is running"), StillRuns),
+    (re.compile(r"disk is already at specified size"), Grown),
 )
 
 

@@ -14,6 +14,7 @@ from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import Forbidden, NoContainer, Stopped
 from paddock.places.proxmox.mark import Mark, Role
+from paddock.places.proxmox.pet import path_in_pet
 from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import BaseSpec
@@ -25,8 +26,8 @@ _MACHINE_TASKS: Final = frozenset(
 )
 
 
-def observe(client: Client, node: ProxmoxSpec, story: Callable[[str], None]) -> ProxmoxSeen:
-    """Return what is on the node, once nothing of ours is in the middle of a change.
+def observe(client: Client, node: ProxmoxSpec, agent: str | None, story: Callable[[str], None]) -> ProxmoxSeen:
+    """Return what is on the node, once nothing of the agent's is in the middle of a change.
 
     A run that was cut off leaves its last task behind. Until a create has ended, the container shows nothing but a
     lock: no mark yet that would tell whose it is. The task tells.
@@ -42,13 +43,13 @@ def observe(client: Client, node: ProxmoxSpec, story: Callable[[str], None]) -> 
                 # Begun since the tasks were read, perhaps for this very agent: now its task tells, or its mark.
                 half_made = without_mark
                 continue
-            locked = next((c for c in seen.containers.values() if c.mark and c.lock), None)
+            locked = next((c for c in seen.containers.values() if c.lock and _concerns(agent, c)), None)
             if locked is None:
                 return seen
             if time.monotonic() > start + _SETTLE_SECONDS:
                 raise Refused(
-                    f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, and no task works on it",
-                    hint=f"run on the node: pct unlock {locked.vmid}",
+                    f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, and not by a task of ours",
+                    hint=f"if the node's task list shows nothing at work on it, run there: pct unlock {locked.vmid}",
                 )
             waiting = f"{locked.name} is locked ({locked.lock})"
         else:
@@ -62,6 +63,15 @@ def observe(client: Client, node: ProxmoxSpec, story: Callable[[str], None]) -> 
             story(f"{waiting}; waiting for it to end")
             told = waiting
         time.sleep(0.3)
+
+
+def _concerns(agent: str | None, container: Container) -> bool:
+    """Whether a container is the agent's machine, its pet, or a template; others may be locked as long as they like."""
+    if container.mark is None or agent is None:
+        return False
+    if container.has(Role.PET):
+        return container.mount_at(path_in_pet(agent)) is not None
+    return container.mark.agent in (agent, None)
 
 
 def _own_task(client: Client) -> str | None:

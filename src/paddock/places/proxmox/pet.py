@@ -159,12 +159,15 @@ def forget_steps(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> Iterator[Ste
         raise Refuse(f"{', '.join(users)} still names the state volume {pet.state.volume}", "run `paddock down` first")
     if pet.container.running:
         raise Refuse(f"{pet.container.name} runs", "stop it first")
-    action = DeleteVolume(pet.vmid, pet.state.key, pet.state.volume)
-    title = f"delete the volume {pet.state.volume} and all that {want.agent} has learned"
-    yield Step("state.delete", title, "it is to be forgotten", action, Risk.RECREATES)
+    reason = "it is to be forgotten"
     if all(mount.key in ("rootfs", pet.state.key) for mount in pet.container.mounts):
-        title = f"destroy pet {pet.vmid}"
-        yield Step("pet.destroy", title, "it has nothing left to keep", DestroyPet(pet.vmid), Risk.RECREATES)
+        # In one call, so that a run that is cut off leaves all of it or nothing.
+        title = f"destroy pet {pet.vmid} with {pet.state.volume} and all that {want.agent} has learned"
+        yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, pet.state.volume), Risk.RECREATES)
+    else:
+        action = DeleteVolume(pet.vmid, pet.state.key, pet.state.volume)
+        title = f"delete {pet.state.volume} of pet {pet.vmid} and all that {want.agent} has learned"
+        yield Step("state.delete", title, reason, action, Risk.RECREATES)
 
 
 def _free_key(container: Container) -> str:

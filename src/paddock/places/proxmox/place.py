@@ -46,8 +46,8 @@ class ProxmoxPlace:
     def template(self, label: str, contents: str) -> TemplateWant | None:
         return self._planner.template(label, contents)
 
-    def observe(self) -> ProxmoxSeen:
-        return observe.observe(self._client, self._spec, self._story)
+    def observe(self, agent: str | None = None) -> ProxmoxSeen:
+        return observe.observe(self._client, self._spec, agent, self._story)
 
     def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         return self._planner.up(want, seen)

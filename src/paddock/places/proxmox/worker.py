@@ -97,8 +97,8 @@ class Worker:
                 self.destroy(vmid)
             case DeleteVolume(vmid, key, volume):
                 self._delete_volume(vmid, key, volume)
-            case DestroyPet(vmid):
-                self._destroy_pet(vmid)
+            case DestroyPet(vmid, volume):
+                self._destroy_pet(vmid, volume)
             case Seal(vmid):
                 return self._seal(vmid, got)
             case _:
@@ -222,10 +222,10 @@ class Worker:
         finally:
             self._put(self.read(vmid), {"protection": 1})
 
-    def _destroy_pet(self, vmid: int) -> None:
+    def _destroy_pet(self, vmid: int, volume: str) -> None:
         pet = self.read(vmid)
-        if not pet.has(Role.PET) or any(mount.key != "rootfs" for mount in pet.mounts):
-            raise Refused(f"{pet.name} is not an empty pet")
+        if not pet.has(Role.PET) or any(mount.volume != volume for mount in pet.mounts if mount.key != "rootfs"):
+            raise Refused(f"{pet.name} is not a pet with {volume} alone")
         self._put(pet, {"protection": 0})
         self._task("DELETE", f"{self._path}/{vmid}")
 

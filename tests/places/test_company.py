@@ -1,0 +1,161 @@
+"""Others on the node at the same time: people, and Paddock itself on this and on other machines."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from paddock.errors import Refused
+from paddock.places.proxmox import worker
+from paddock.places.proxmox.claim import Claim
+from paddock.run import verbs
+from paddock.run.lock import Busy
+from paddock.run.verbs import down, up
+from places.life import LXC, expect_down, expect_up, runs_until_done
+from places.node import CATTLE, PET, Killed, Node
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_a_number_that_somebody_takes_is_left_to_them(node: Node, nth: int) -> None:
+    number = PET if nth == 1 else CATTLE
+    node.before("POST", LXC, lambda: node.somebody(number), nth=nth)
+    assert runs_until_done(up, node.agent) == []
+    assert "description" not in node.config(number)
+    assert len(node.vmids) == 3
+    assert len(node.running) == 1
+
+
+def test_a_number_that_somebody_takes_from_a_clone_is_left_to_them(node: Node) -> None:
+    node.before("POST", "*/clone", lambda: node.somebody(CATTLE))
+    assert runs_until_done(up, lambda: node.agent(template="auto")) == []
+    assert "description" not in node.config(CATTLE)
+    assert node.running == [103]
+
+
+@pytest.mark.parametrize("nth", range(1, 4))
+def test_a_configuration_that_somebody_changes_is_read_again(node: Node, nth: int) -> None:
+    up(node.agent())
+    node.before("PUT", "*/config", lambda: node.root("pct", "set", CATTLE, "--tags", f"paddock;t{nth}"), nth=nth)
+    assert runs_until_done(down, node.agent) == []
+    expect_down(node)
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "disk"),
+    [
+        ({"machine": {"disk": "9G"}}, f"{LXC}/{CATTLE}/resize", "rootfs"),
+        ({"state": {"size": "9G"}}, f"{LXC}/{PET}/resize", "mp0"),
+    ],
+)
+def test_a_disk_that_somebody_grows_is_looked_at_again(node: Node, keys: dict[str, Any], path: str, disk: str) -> None:
+    up(node.agent())
+    node.before("PUT", path, lambda: node.somebody_asks("PUT", path, disk=disk, size="9G"))
+    assert runs_until_done(up, lambda: node.agent(**keys)) == []
+    expect_up(node)
+
+
+def test_a_machine_that_another_run_has_claimed_stays_until_the_claim_ends(node: Node) -> None:
+    up(node.agent())
+    claim = Claim("laptop", datetime.now(UTC) + timedelta(minutes=1))
+    notes = node.config(CATTLE)["description"]
+    node.put(CATTLE, description=claim.written_into(notes))
+    with pytest.raises(Refused, match=rf"laptop is at work on container {CATTLE} \(bee\) until"):
+        down(node.agent())
+    assert CATTLE in node.vmids
+    over = Claim("laptop", datetime.now(UTC) - timedelta(seconds=1))
+    node.put(CATTLE, description=over.written_into(notes))
+    down(node.agent())
+    expect_down(node)
+
+
+def test_a_claim_that_its_holder_did_not_live_to_use_does_not_outlive_it(node: Node) -> None:
+    up(node.agent())
+    node.sent.clear()
+    node.kill_after = 4  # the claim is written, the machine not yet deleted
+    with pytest.raises(Killed):
+        down(node.agent())
+    assert "paddock-claim" in node.config(CATTLE)["description"]
+    up(node.agent())  # it may stay as well
+    expect_up(node)
+    down(node.agent())
+    expect_down(node)
+
+
+def test_a_delete_under_way_keeps_others_away(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    up(node.agent())
+    said: list[str] = []
+
+    def other_laptop() -> None:
+        with monkeypatch.context() as there:
+            there.setattr(worker, "socket", SimpleNamespace(gethostname=lambda: "other"))
+            there.setattr(verbs, "working_on", nullcontext)
+            try:
+                down(node.agent())
+            except Refused as refused:
+                said.append(refused.message)
+
+    node.before("DELETE", f"{LXC}/{CATTLE}", other_laptop)
+    down(node.agent())
+    assert "is at work on container 101 (bee)" in said[0]
+    expect_down(node)
+
+
+def test_a_second_run_on_this_machine_says_who_is_at_it(node: Node) -> None:
+    go = node.hold_creates()
+    first = threading.Thread(target=up, args=(node.agent(),))
+    first.start()
+    while not node.world.tasks.running():
+        time.sleep(0.002)
+    with pytest.raises(Busy, match=r"bee: another run is at work \(process \d+\)"):
+        down(node.agent())
+    up_of_another = threading.Thread(target=up, args=(node.agent("ant"),))  # other agents are free to go
+    up_of_another.start()
+    go.set()
+    first.join()
+    up_of_another.join()
+    assert len(node.running) == 2
+
+
+@pytest.mark.parametrize("path", [LXC, "/cluster/resources"])
+def test_a_machine_in_the_making_is_not_made_a_second_time(node: Node, path: str) -> None:
+    """Somewhere else the same agent is brought up, and begins to make the machine while this run reads the node."""
+    up(node.agent())
+    down(node.agent())
+    params = node.writes[1].params
+    go = node.hold_creates()
+
+    def elsewhere() -> None:
+        with node.unnoted():
+            node.client().send("POST", LXC, params)
+
+    node.before("GET", path, elsewhere)
+    threading.Timer(0.05, go.set).start()
+    up(node.agent())
+    expect_up(node)
+
+
+def test_two_runs_from_two_machines_make_one_of_everything(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs, "working_on", nullcontext)
+    monkeypatch.setattr(verbs, "alone_in", nullcontext)
+    runs = [threading.Thread(target=up, args=(node.agent(),)) for _ in range(2)]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    up(node.agent())
+    expect_up(node)
+
+
+def test_a_backup_of_another_agents_machine_keeps_nobody_waiting(node: Node) -> None:
+    up(node.agent("ant"))
+    locked = node.vmids[-1]
+    node.put(locked, lock="backup")
+    agent = node.agent("bee")
+    up(agent)
+    assert "is locked" not in str(agent.told)
