@@ -27,7 +27,7 @@ RUNTIME = ForegroundProcess()
 GUEST = LocalGuest()
 
 
-def toy(script: str = "sleep 60", fatal: tuple[int, ...] = (), restart: str = "always") -> Bundle:
+def toy(script: str = "exec sleep 60", fatal: tuple[int, ...] = (), restart: str = "always") -> Bundle:
     home = RUNTIME.paths("toy").home
     process = Process(
         "main",
@@ -100,14 +100,14 @@ def test_a_generated_secret_is_made_once() -> None:
     apply(toy())
     file = Path(RUNTIME.paths("toy").etc).parent / "generated.env"
     before = file.read_text()
-    apply(toy("sleep 61"))
+    apply(toy("exec sleep 61"))
     assert file.read_text() == before
     assert before.startswith("TOKEN=")
     assert len(before.strip()) == len("TOKEN=") + 64
 
 
 def test_only_the_current_and_the_previous_generation_are_kept() -> None:
-    bundles = [toy(f"sleep {n}") for n in (60, 61, 62)]
+    bundles = [toy(f"exec sleep {n}") for n in (60, 61, 62)]
     for bundle in bundles:
         apply(bundle)
     root = Path(RUNTIME.paths("toy").etc).parent
