@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shlex
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -38,8 +39,7 @@ class SshGuest:
     jump: str | None = None
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
-        with self._ssh() as ssh:
-            result = process.run([*ssh, self.address, "--", shlex.join(argv)], stdin=stdin, deadline=deadline)
+        result = process.run([*self._ssh, self.address, "--", shlex.join(argv)], stdin=stdin, deadline=deadline)
         if result.code == _SSH_FAILED:
             said = (result.err.strip().splitlines() or ["-"])[-1]
             raise Unreachable(
@@ -48,26 +48,22 @@ class SshGuest:
         return result
 
     def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
-        with self._ssh() as ssh:
-            return process.attach([*ssh, *(["-t"] if terminal else []), self.address, "--", shlex.join(argv)])
+        return process.attach([*self._ssh, *(["-t"] if terminal else []), self.address, "--", shlex.join(argv)])
 
     def forward(self, local: int, port: int) -> int:
-        with self._ssh() as ssh:
-            tunnel = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{local}:127.0.0.1:{port}"]
-            return process.attach([*ssh, *tunnel, self.address])
+        tunnel = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{local}:127.0.0.1:{port}"]
+        return process.attach([*self._ssh, *tunnel, self.address])
 
-    @contextmanager
-    def _ssh(self) -> Iterator[list[str]]:
-        """The command up to the address, for as long as its known_hosts is needed."""
-        with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
-            options = [*_OPTIONS, *self._trust(Path(folder))]
-            yield [
-                "ssh",
-                *(word for option in options for word in ("-o", option)),
-                *(["-i", str(self.key), "-o", "IdentitiesOnly=yes"] if self.key else []),
-                *(["-J", self.jump] if self.jump else []),
-                *("-p", str(self.port), "-l", self.user),
-            ]
+    @property
+    def _ssh(self) -> list[str]:
+        """The command up to the address."""
+        return [
+            "ssh",
+            *(word for option in (*_OPTIONS, *self._trust()) for word in ("-o", option)),
+            *(["-i", str(self.key), "-o", "IdentitiesOnly=yes"] if self.key else []),
+            *(["-J", self.jump] if self.jump else []),
+            *("-p", str(self.port), "-l", self.user),
+        ]
 
     def _hint(self, said: str) -> str:
         if "Host key verification failed" in said:
@@ -78,19 +74,30 @@ class SshGuest:
             return f"does {self.user} let {self.key or 'your key'} in there?"
         return "is it up, and can this machine route to it?"
 
-    def _trust(self, folder: Path) -> list[str]:
+    def _trust(self) -> list[str]:
         if not self.host_keys:
             return ["StrictHostKeyChecking=yes"]
         # HostKeyAlias: the key belongs to the machine, whatever address it has today.
-        known = folder / "known_hosts"
-        known.write_text("".join(f"{self.name} {key}\n" for key in self.host_keys))
         return [
             "StrictHostKeyChecking=yes",
             f"HostKeyAlias={self.name}",
-            f"UserKnownHostsFile={known}",
+            f"UserKnownHostsFile={_known_hosts(self.name, self.host_keys)}",
             "GlobalKnownHostsFile=/dev/null",
             f"HostKeyAlgorithms={','.join(dict.fromkeys(key.split()[0] for key in self.host_keys))}",
         ]
+
+
+def _known_hosts(name: str, keys: Sequence[str]) -> Path:
+    """A file with these keys, named by them: made once, and nothing to clean up when a run is killed."""
+    text = "".join(f"{name} {key}\n" for key in keys)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock/known_hosts"
+    path = cache / hashlib.sha256(text.encode()).hexdigest()[:16]
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=cache, delete=False) as unfinished:
+            unfinished.write(text)
+        Path(unfinished.name).replace(path)
+    return path
 
 
 def scan_host_key(address: str, port: int = 22, jump: str | None = None) -> str | None:

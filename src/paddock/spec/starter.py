@@ -32,7 +32,10 @@ def write_starter(folder: Path, shape: str) -> Iterator[str]:
 
 
 def _example(shape: str) -> str:
-    text = (resources.files("paddock") / "examples" / f"{shape}.yaml").read_text(encoding="utf-8")
+    # Beside the package once it is installed; at the root of the project where it is developed.
+    installed = resources.files("paddock") / "examples" / f"{shape}.yaml"
+    source = installed if installed.is_file() else Path(__file__).parents[3] / "examples" / f"{shape}.yaml"
+    text = source.read_text(encoding="utf-8")
     return text.replace(f" -f {shape}.yaml", "")
 
 
