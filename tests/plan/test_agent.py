@@ -23,3 +23,9 @@ def test_plan(path: Path) -> None:
 
 def test_what_cannot_be_read_is_nothing() -> None:
     assert AgentSeen.from_lines("") == AgentSeen()
+
+
+def test_of_a_stopped_machine_nothing_is_claimed() -> None:
+    want = AgentWant("t2", "g2", "s2", foreground=False)
+    reasons = [step.reason for step in agent.up("hermes", want, AgentSeen(trees=frozenset({"t2"}), unread=True))]
+    assert reasons[0] == "its machine was stopped, and what is on it could not be read"

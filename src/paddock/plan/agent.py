@@ -35,6 +35,7 @@ class AgentSeen:
     holder: str | None = None
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
+    unread: bool = False  # its machine was stopped, so that nothing of this is known
 
     @classmethod
     def from_lines(cls, text: str) -> Self:
@@ -125,6 +126,8 @@ def answer(agent: str, reason: str) -> Step:
 
 
 def _why_apply(want: AgentWant, seen: AgentSeen) -> str | None:
+    if seen.unread:
+        return "its machine was stopped, and what is on it could not be read"
     if not seen.generation:
         return "it has no configuration yet"
     if seen.generation != want.generation:

@@ -133,9 +133,11 @@ class Deployment:
     def _inside(self, seen: Observation, *, furnished: bool) -> AgentSeen:
         if seen.agent is not None:
             return seen.agent
-        if furnished and self.want.tree:
-            return AgentSeen(packages=self.want.packages, trees=frozenset({self.want.tree}))
-        return AgentSeen(packages=self.want.packages) if furnished else AgentSeen()
+        unread = seen.machine.status == "stopped"
+        if not furnished:
+            return AgentSeen(unread=unread)
+        trees = frozenset({self.want.tree} if self.want.tree else ())
+        return AgentSeen(packages=self.want.packages, trees=trees, unread=unread)
 
     def plan_down(self, seen: Observation) -> Plan:
         """What it takes to have no machine, or no agent on a machine that stays."""
@@ -147,6 +149,8 @@ class Deployment:
 
     def plan_forget(self, seen: Observation) -> Plan:
         """What it takes to delete the agent's state; refused while anything of it is there."""
+        if seen.unreachable:
+            return Plan(self.name, refusals=[Refusal(seen.unreachable.message, seen.unreachable.hint)])
         if seen.agent and seen.agent.installed:
             return Plan(self.name, refusals=[Refusal(f"{self.name} is still installed", "run `paddock down` first")])
         if self.place.keeps_machine and (seen.agent is None or seen.agent.state_of is None):

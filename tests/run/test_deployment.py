@@ -1,0 +1,51 @@
+"""One agent with its rooms, where its machine cannot be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from paddock.errors import Refused
+from paddock.guests import Unreachable
+from paddock.guests.ssh import SshGuest
+from paddock.process import Result
+from paddock.run import verbs
+from paddock.run.deployment import Deployment, deployments
+from paddock.run.story import Story
+from paddock.spec.load import load
+
+FILE = """\
+places: {far: {host: {address: 192.0.2.9}}}
+agents: {web: {kind: service, place: far, command: [/bin/true]}}
+"""
+
+
+@pytest.fixture
+def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    def refuse(self: SshGuest, *_: object, **__: object) -> Result:
+        raise Unreachable("far cannot be reached", hint="is it up?")
+
+    monkeypatch.setattr(SshGuest, "run", refuse)
+    (tmp_path / "paddock.yaml").write_text(FILE)
+    with deployments(load(tmp_path / "paddock.yaml"), [], Story()) as found:
+        yield found[0]
+
+
+def test_nothing_is_promised_of_a_machine_that_cannot_be_reached(far: Deployment) -> None:
+    plan = far.plan_up(far.observe())
+    assert not plan.steps
+    assert [refusal.reason for refusal in plan.refusals] == ["far cannot be reached"]
+
+
+@pytest.mark.parametrize("verb", [verbs.up, verbs.down])
+def test_no_verb_says_that_it_is_done(far: Deployment, verb: object) -> None:
+    with pytest.raises(Refused, match="far cannot be reached"):
+        verb(far)  # type: ignore[operator]
+
+
+def test_it_is_not_said_that_there_is_nothing_to_forget(far: Deployment) -> None:
+    seen, plan = verbs.plan_forget(far)
+    with pytest.raises(Refused, match="far cannot be reached"):
+        verbs.forget(far, plan, seen)
