@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,7 @@ class Node:
             env=dict(self.stage.environment),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            process_group=0,
         )
 
     @property
@@ -93,6 +96,9 @@ def cut_off(node: Node, step: str, *words: str) -> None:
     wait_for(lambda: any(_begun(path, step) for path in set(node.journals.glob("*")) - known), seconds=120)
     running.kill()
     assert running.wait() == -9, "it ended before it could be killed"
+    # Its ssh would end by itself when it misses the other end; what runs there goes on either way.
+    with suppress(ProcessLookupError):
+        os.killpg(running.pid, signal.SIGTERM)
 
 
 def _begun(journal: Path, step: str) -> bool:
