@@ -106,8 +106,11 @@ def test_the_unit_is_hardened(agent: Node) -> None:
 
 
 def test_a_killed_gateway_comes_back(agent: Node) -> None:
+    pid = "systemctl show -p MainPID --value paddock-hermes-gateway"
+    killed = agent.machine(pid)
     agent.machine("systemctl kill -s KILL paddock-hermes-gateway")
     wait_for(lambda: agent.status()["health"] == "ok")
+    assert agent.machine(pid) not in (killed, "0\n")
 
 
 def test_with_the_state_emptied_the_recall_fails(agent: Node) -> None:

@@ -268,6 +268,14 @@ class Node(httpx.BaseTransport):
         """
         self._hooks.append(Hook(method, path, happening, nth))
 
+    @property
+    def waited_in_vain(self) -> list[str]:
+        """What was to happen before a request that never came."""
+        return [f"{hook.method} {hook.path}" for hook in self._hooks]
+
+    def forget_what_was_to_happen(self) -> None:
+        self._hooks.clear()
+
     def fault(self, kind: str, value: str = "", **more: Any) -> None:
         """Let the next request that is met go wrong."""
         self.faults.add(Rule.from_json({"kind": kind, "value": value, **more}))

@@ -250,6 +250,8 @@ def test_a_machine_that_never_keeps_running_is_a_sentence(node: Node) -> None:
     with pytest.raises(PaddockError, match=f"machine {CATTLE} runs no more") as caught:
         up(node.agent())
     assert "console" in str(caught.value.hint)
+    assert node.waited_in_vain  # more of them than the run has patience for
+    node.forget_what_was_to_happen()
 
 
 def test_a_machine_that_stops_while_the_node_is_read_is_started(node: Node) -> None:

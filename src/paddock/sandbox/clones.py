@@ -74,7 +74,7 @@ def clone(world: World, order: CloneOrder, task: Task) -> None:
     except ApiError as error:
         _undo(world, order, made, task)
         raise OperationError(f"clone failed: {error.text}") from None
-    except Exception:
+    except Exception:  # not a NodeCrashError: that one leaves everything lying about
         _undo(world, order, made, task)
         raise
     unlock(world, order.source, order.node)

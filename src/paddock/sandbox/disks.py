@@ -95,7 +95,7 @@ def create_disks(
             volume = world.runtime.volumes.get(ref)
             say(*_filesystem_lines(asked[1] // 4096))
             texts[point.key] = str(point.on(f"{ref.storage}:{ref.name}", volume.size if volume else None))
-    except Exception:
+    except Exception:  # not a NodeCrashError: that one leaves everything lying about
         destroy_volumes(world, made, say)
         raise
     return texts, made

@@ -77,7 +77,7 @@ def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create"
         destroy_volumes(world, made, task.say)
         world.guests.remove(vmid)
         raise OperationError(f"unable to {verb} CT {vmid} - {text}") from None
-    except Exception:
+    except Exception:  # not a NodeCrashError: that one leaves everything lying about
         destroy_volumes(world, made, task.say)
         world.guests.remove(vmid)
         raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 import socket
 from collections.abc import Callable
@@ -52,9 +51,8 @@ def serve(face: Face, certificates: Certificates, listener: socket.socket, annou
 
 async def _serve(server: uvicorn.Server, listener: socket.socket, announce: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
-    with contextlib.suppress(NotImplementedError, RuntimeError):
-        for name in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(name, _end, server)
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, _end, server)
     task = asyncio.create_task(_run(server, listener))
     while not server.started and not task.done():
         await asyncio.sleep(0.005)

@@ -58,7 +58,7 @@ def take(world: World, vmid: int, node: str, name: str, description: str) -> Non
         for ref in volumes:
             world.runtime.volumes.copy(ref, _snapshot_of(ref, name))
             made.append(_snapshot_of(ref, name))
-    except Exception:
+    except Exception:  # not a NodeCrashError: that one leaves everything lying about
         for ref in made:
             world.runtime.volumes.remove(ref)
         _unlock(world, vmid, node)
