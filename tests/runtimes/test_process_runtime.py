@@ -195,6 +195,19 @@ def test_a_second_one_is_told_who_holds_the_lease(tmp_path: Path) -> None:
             expect(GUEST, "removing", RUNTIME.remove("toy"))
 
 
+def test_one_who_only_looks_keeps_nobody_from_running(tmp_path: Path) -> None:
+    apply(toy())
+    lease = Path(RUNTIME.paths("toy").state) / ".paddock/lease"
+    with supervised(tmp_path / "log"):
+        wait_for(lambda: observe().active)  # which makes the file
+    with subprocess.Popen(["flock", "--shared", lease, "sleep", "0.7"]) as looking:
+        wait_for(lambda: subprocess.run(["flock", "--nonblock", lease, "true"]).returncode == 1)
+        assert not observe().active
+        with supervised(tmp_path / "log2"):
+            wait_for(lambda: observe().active)
+        looking.wait()
+
+
 def test_killed_without_warning_it_takes_its_children_along_and_frees_the_lease(tmp_path: Path) -> None:
     apply(toy("echo $$; exec sleep 60"))
     log = tmp_path / "log"

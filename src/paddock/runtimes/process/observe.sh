@@ -1,3 +1,3 @@
-if [ -e "$state/.paddock/lease" ] && ! flock --nonblock "$state/.paddock/lease" true; then
+if [ -e "$state/.paddock/lease" ] && ! flock --shared --nonblock "$state/.paddock/lease" true; then
     echo "unit.run=active"
 fi

@@ -12,12 +12,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO, Final
 
 from paddock.errors import PaddockError
 from paddock.recipes.workload import Paths, Process
 from paddock.runtimes import envfile
 from paddock.runtimes.process.runtime import processes
 from paddock.secret import Secret
+
+_MOMENT: Final = 2.0
 
 
 class _Fatal(Exception):
@@ -36,14 +39,26 @@ class LeaseHeld(PaddockError):
 def lease(state: Path) -> Iterator[int]:
     """Hold the kernel's lock on the state; yields its file descriptor."""
     with (state / ".paddock/lease").open("ab") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(lock):
             holder = (state / ".paddock/holder").read_text().strip()
-            raise LeaseHeld(f"the state in {state} is held by {holder}", hint="end that one first") from None
+            raise LeaseHeld(f"the state in {state} is held by {holder}", hint="end that one first")
         since = datetime.now(UTC).strftime("%FT%TZ")
         (state / ".paddock/holder").write_text(f"process {os.getpid()} on {os.uname().nodename} since {since}\n")
         yield lock.fileno()
+
+
+def _locked(lock: BinaryIO) -> bool:
+    """Lock it within a moment: one who only looks, or a child that is being ended, may have it for as long."""
+    end = time.monotonic() + _MOMENT
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
 
 
 @dataclass
