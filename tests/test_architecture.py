@@ -23,7 +23,8 @@ ALLOWED = {
     "plan": set[str](),
     "places": {"spec", "plan", "guests"},
     "runtimes": {"spec", "recipes", "guests"},
-    "run": {"spec", "plan", "places", "runtimes", "recipes", "guests"},
+    "checks": {"spec", "recipes", "runtimes", "guests"},
+    "run": {"spec", "plan", "checks", "places", "runtimes", "recipes", "guests"},
     "cli": {"spec", "plan", "run", "runtimes", "sandbox"},
 }
 
@@ -77,8 +78,9 @@ def test_processes_start_in_the_gates_alone() -> None:
         if re.search(r"\bimport subprocess\b|\bos\.(system|exec|spawn|popen)", path.read_text())
         and path.relative_to(SOURCE).parts[0] != "sandbox"
     }
-    # The supervisor's children outlive a call, and the demo plays the person at the keyboard.
-    assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py"}
+    # The supervisor's children outlive a call, the demo plays a person, and two programs run on the agent's machine.
+    elsewhere = {"checks/machine.py", "checks/inside.py"}
+    assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py", *elsewhere}
 
 
 def test_http_goes_through_one_gate() -> None:

@@ -71,6 +71,7 @@ def import_verbs() -> None:
         template,
         timings,
         up,
+        verify,
     )
 
 

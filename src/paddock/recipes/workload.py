@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from paddock.spec.models import AgentSpec
+
+if TYPE_CHECKING:
+    from paddock.recipes.checks import Check
 
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
@@ -146,4 +149,8 @@ class Recipe(Protocol[Own]):
 
     def probes(self, agent: Own, prompt: str, conversation: str) -> Probes:
         """How to see that it lives, and that it answers a prompt in a conversation of that name."""
+        ...
+
+    def checks(self, agent: Own, name: str, paths: Paths) -> Sequence[Check]:
+        """What else `verify` can ask it."""
         ...

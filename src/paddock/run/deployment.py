@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
+from paddock.checks.line import as_text
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.guests import Guest, Unreachable, expect
 from paddock.places import Got, Machine, MachineWant, Place, place_for
@@ -25,17 +26,16 @@ from paddock.plan.agent import (
 )
 from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
 from paddock.recipes import recipe_for
-from paddock.recipes.workload import Paths, Probes, Verdict
+from paddock.recipes.workload import Paths, Probes, Verdict, Workload
 from paddock.run.ask import ask, healthy
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
+from paddock.run.verify import verify_through
 from paddock.runtimes import codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.secret import Secret
 from paddock.spec.load import Loaded
 from paddock.spec.secrets import resolve
-
-_HEALTH_SECONDS: Final = 90
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Deployment:
         self.place = place
         self.runtime = runtime_for(self.spec.runtime)
         self.story = story.of(name)
-        self._recipe = recipe_for(self.spec.kind)
+        self.recipe = recipe_for(self.spec.kind)
         self._folder = loaded.folder
 
     @property
@@ -66,18 +66,26 @@ class Deployment:
 
     @cached_property
     def furniture(self) -> Furniture:
-        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec))
+        return Furniture(tuple(self.recipe.packages(self.spec)), self.recipe.code(self.spec))
 
     @cached_property
     def machine_want(self) -> MachineWant:
         template = self.place.template(str(self.spec.kind), self.furniture.id)
         return MachineWant(self.name, self.spec, self.paths.state, template)
 
+    @property
+    def tree(self) -> str:
+        """Where its code is; nowhere, if packages bring it."""
+        tree = self.furniture.tree
+        return f"{self.paths.code}/{tree.id}" if tree else ""
+
+    @cached_property
+    def workload(self) -> Workload:
+        return self.recipe.workload(self.spec, self.paths, self.tree)
+
     @cached_property
     def bundle(self) -> Bundle:
-        tree = self.furniture.tree
-        workload = self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree.id}" if tree else "")
-        return self.runtime.bundle(self.name, self.spec.user, workload, mounted=self.place.mounts_state)
+        return self.runtime.bundle(self.name, self.spec.user, self.workload, mounted=self.place.mounts_state)
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
@@ -227,10 +235,11 @@ class Deployment:
         return guest
 
     def _await_answer(self, guest: Guest) -> None:
-        probes = self._probes(self.spec.verify.prompt)
-        end = time.monotonic() + _HEALTH_SECONDS
+        """Wait until it is healthy, then see that all is as it should be."""
+        probe = self.probes("").health
+        end = time.monotonic() + self.spec.verify.timeout
         pause = 0.1
-        while not (health := healthy(guest, self.paths, self.spec.user.name, probes.health)).ok:
+        while not (health := healthy(guest, self.paths, self.spec.user.name, probe)).ok:
             failed = [unit for unit, state in self._look_inside(guest).units.items() if state == "failed"]
             if failed or time.monotonic() > end:
                 what = f"{', '.join(failed)} failed" if failed else health.evidence
@@ -240,8 +249,12 @@ class Deployment:
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
-        if probes.prompt and not (answer := ask(guest, self.paths, probes.prompt)).ok:
-            raise PaddockError(f"{self.name} runs but does not answer a prompt: {answer.evidence}")
+        report = verify_through(self, guest, self.place.observe(self.name), quick=False)
+        self.story.journal("verified", lines=[line.as_data() for line in report.lines])
+        if not report.ok:
+            count = f"{len(report.failed)} of {len(report.lines)}"
+            raise PaddockError(f"{self.name} runs, but is not as it should be in {count}:\n{as_text(report.failed)}")
+        self.story.say(f"{len(report.lines)} checks, and none failed")
         expect(guest, "writing down that it works", self.runtime.witness(self.name, self.bundle.id))
 
     def _check_state_size(self, guest: Guest, size: int) -> None:
@@ -257,12 +270,13 @@ class Deployment:
         argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.name])
         expect(guest, f"deleting the state of {self.name}", argv, deadline=300)
 
-    def _probes(self, prompt: str) -> Probes:
-        return self._recipe.probes(self.spec, prompt, conversation=f"paddock-{uuid.uuid4()}")
+    def probes(self, prompt: str) -> Probes:
+        """How to see that it lives, and that it answers this prompt."""
+        return self.recipe.probes(self.spec, prompt, conversation=f"paddock-{uuid.uuid4()}")
 
     def ask(self, prompt: str, seen: Observation) -> Verdict:
         """Put a prompt to the running agent."""
-        probe = self._probes(prompt).prompt
+        probe = self.probes(prompt).prompt
         if probe is None:
             raise BadInput(f"{self.name} is a {self.spec.kind}, which takes no prompts")
         if seen.agent is not None and not seen.agent.active:
@@ -275,7 +289,7 @@ class Deployment:
         """Whether the agent is healthy; None where nothing runs that could be asked."""
         if seen.agent is None or not seen.agent.active:
             return None
-        return healthy(self.guest(seen, {}), self.paths, self.spec.user.name, self._probes("").health)
+        return healthy(self.guest(seen, {}), self.paths, self.spec.user.name, self.probes("").health)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from paddock.errors import BadInput
 from paddock.recipes.workload import Paths, Workload
 from paddock.runtimes.bundle import Bundle
 from paddock.runtimes.envfile import quote
+from paddock.runtimes.isolation import Isolation
 from paddock.spec.models import RuntimeName, UserSpec
 
 
@@ -44,6 +45,18 @@ class Runtime(Protocol):
 
     def remove(self, agent: str) -> Sequence[str]:
         """The argv that takes the agent away and leaves its state."""
+        ...
+
+    @property
+    def confines(self) -> frozenset[Isolation]:
+        """What it keeps an agent from."""
+        ...
+
+    def inspect(self, agent: str) -> Sequence[str]:
+        """The argv that prints how its processes are, and who holds its lease: ``NAME=STATE PID RESTARTS SINCE``.
+
+        ``active`` is the state of one that runs; the lease's name is ``lease``; since is in seconds of the epoch.
+        """
         ...
 
     def witness(self, agent: str, generation: str) -> Sequence[str]:

@@ -31,7 +31,6 @@ NOT_YET: Final = frozenset(
         "working_directory",
         "documents",
         "expose",
-        "verify.timeout",
         "package",
         "extras",
         "config_file",

@@ -8,7 +8,7 @@ from pathlib import Path
 from paddock.errors import BadInput
 from paddock.guests import Guest
 from paddock.places import Finding, Got, Machine, MachinePlan, MachineWant, TemplateInfo, TemplateWant
-from paddock.places.proxmox import access, observe, tls
+from paddock.places.proxmox import access, observe, tls, verify
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.client import Client
@@ -86,6 +86,12 @@ class ProxmoxPlace:
         works = dict.fromkeys(grant.work for grant, _ in lacks)
         remedies = [line for work in works for line in (f"# {work}", *access.commands(work, wanted, self._token_id))]
         return findings, ["as root on the node:", *remedies] if remedies else []
+
+    def verify(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:
+        return verify.findings(want, seen)
+
+    def notes(self, want: MachineWant, seen: ProxmoxSeen) -> str:
+        return verify.notes(want, seen)
 
     def machine(self, want: MachineWant, seen: ProxmoxSeen) -> Machine:
         path = path_in_pet(want.agent)

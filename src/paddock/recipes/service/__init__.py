@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from paddock.recipes.checks import Check
 from paddock.recipes.workload import (
     Answer,
     CodeTree,
@@ -44,6 +45,9 @@ class Service:
 
     def probes(self, agent: ServiceSpec, prompt: str, conversation: str) -> Probes:
         return Probes(_health(agent), prompt=None)
+
+    def checks(self, agent: ServiceSpec, name: str, paths: Paths) -> Sequence[Check]:
+        return ()
 
 
 def _health(agent: ServiceSpec) -> Probe | Command | OpenPort | None:

@@ -13,11 +13,13 @@ from paddock.recipes.workload import Paths, Process, Workload
 from paddock.runtimes import environment_of, script
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
+from paddock.runtimes.isolation import Isolation
 from paddock.spec.models import UserSpec
 
 _HERE: Final = "paddock.runtimes.process"
 _SHARED: Final = "paddock.runtimes"
 PROCESSES: Final = "processes.json"
+RUNNING: Final = "running"  # beside the generations: what `paddock run` has started
 
 
 class ForegroundProcess:
@@ -25,6 +27,7 @@ class ForegroundProcess:
 
     foreground = True
     init = None
+    confines: frozenset[Isolation] = frozenset()
 
     def paths(self, agent: str) -> Paths:
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
@@ -61,6 +64,9 @@ class ForegroundProcess:
     def remove(self, agent: str) -> Sequence[str]:
         paths = self.paths(agent)
         return script((_HERE, "remove.sh"), arguments=[_root(paths), paths.code, paths.state])
+
+    def inspect(self, agent: str) -> Sequence[str]:
+        return script((_HERE, "inspect.sh"), arguments=[_root(self.paths(agent))])
 
     def witness(self, agent: str, generation: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{_root(self.paths(agent))}/answered"]

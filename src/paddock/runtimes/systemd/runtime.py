@@ -10,6 +10,7 @@ from paddock.recipes.workload import Paths, Process, Workload
 from paddock.runtimes import environment_of, script
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
+from paddock.runtimes.isolation import Isolation
 from paddock.spec.models import UserSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
@@ -45,6 +46,7 @@ class Systemd:
 
     foreground = False
     init = "systemd"
+    confines = frozenset(Isolation)
 
     def paths(self, agent: str) -> Paths:
         state = f"/var/lib/paddock/{agent}"
@@ -87,6 +89,9 @@ class Systemd:
     def remove(self, agent: str) -> Sequence[str]:
         paths = self.paths(agent)
         return script((_HERE, "remove.sh"), arguments=[_root(paths), paths.code, agent])
+
+    def inspect(self, agent: str) -> Sequence[str]:
+        return script((_HERE, "inspect.sh"), arguments=[agent])
 
     def witness(self, agent: str, generation: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{_root(self.paths(agent))}/answered"]
