@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from paddock import secret
+
+
+def pytest_configure() -> None:
+    """Asked to end, by Ctrl-C or by ``./test`` itself, tests still clean up after themselves."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -129,13 +129,13 @@ def fdinfo(pid: int, fd: str) -> str:
     return text(f"/proc/{pid}/fdinfo/{fd}")
 
 
-def configuration(etc: str, files: list[str]) -> dict[str, Json | None]:
+def configuration(etc: str, files: list[str]) -> Json:
     found: dict[str, Json | None] = {}
     for name in files:
         path = os.path.join(etc, name)
         known = owner(path)
         found[name] = known and {**known, "sha256": digest(path).hex()}
-    return found
+    return {"generation": os.path.basename(os.path.realpath(etc)), "files": found}
 
 
 def digest(path: str) -> bytes:
@@ -168,7 +168,7 @@ def code(tree: str | None) -> Json | None:
         if path in recorded:
             if recorded[path] and sha256 != recorded[path]:
                 changed.append(path)
-        elif not path.endswith(".pyc"):
+        elif not path.endswith(".pyc") and path != top + "/.lock":  # uv's own
             added.append(path)
     missing = [path for path in recorded if path not in present and not path.endswith(".pyc")]
     return {"files": len(present), "changed": changed, "added": added, "missing": missing, "loose": loose}

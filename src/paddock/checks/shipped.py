@@ -11,7 +11,11 @@ from paddock.checks.subject import Subject
 
 def configuration(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
     """The files of the bundle: there, of the same content, and not for everyone to change."""
-    found = fact["found"]
+    found, generation = fact["found"]["files"], fact["found"]["generation"]
+    if generation != subject.generation:
+        evidence = f"{generation} is in force, and what the file makes is {subject.generation}"
+        yield Line.of("files.configuration", False, evidence, "run `paddock up`", fact["seconds"])
+        return
     wrong = []
     for path, wanted in sorted(subject.files.items()):
         file = found.get(path)

@@ -95,6 +95,7 @@ def _subject(agent: Deployment) -> Subject:
         agent=agent.name,
         paths=agent.paths,
         processes=[process.name for process in agent.workload.processes],
+        generation=agent.bundle.id,
         files=digests,
         tree=agent.tree or None,
         asked=[
@@ -111,7 +112,7 @@ def _subject(agent: Deployment) -> Subject:
 def _means(agent: Deployment, subject: Subject) -> Means:
     python = f"{subject.tree}/bin/python" if subject.tree else "python3"
     return Means(
-        inspect=agent.runtime.inspect(agent.name),
-        enter=agent.runtime.enter(agent.name, agent.spec.user, [python, "-I", "-c"]),
-        logs=agent.runtime.logs(agent.name, 2000, follow=False),
+        inspect=agent.runtime.inspect(),
+        enter=agent.runtime.enter([python, "-I", "-c"]),
+        logs=agent.runtime.logs(2000, follow=False),
     )
