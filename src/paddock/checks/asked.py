@@ -16,7 +16,7 @@ def of_every_agent(agent: str, paths: Paths, probes: Probes) -> Iterator[Check]:
         "state.writable",
         WriteInto(paths.home),
         lambda _: Verdict(True, f"the agent can write to {paths.home}"),
-        "make room there or let it grow (state.size); `paddock up` mends owners and modes",
+        f"make room there, or let it grow (state.size); `paddock cycle --only {agent}` puts owners right",
         quick=True,
     )
     logs = f"`paddock logs {agent}` tells more"

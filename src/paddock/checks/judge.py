@@ -26,18 +26,12 @@ _ALL: Final[Mapping[str, _Judge]] = {
 def lines(subject: Subject, facts: Facts, *, quick: bool) -> list[Line]:
     """Return what the facts say of the agent."""
     inside = facts["inside"]
-    found = [
+    return [
         *_judged(_QUICK, subject, facts),
         *state.processes(subject, facts),
         *asked.lines(subject.questions(quick=quick), inside.get("found", inside)),
         *(() if quick else _judged(_ALL, subject, facts)),
     ]
-    subjects = list(dict.fromkeys(_topic(line) for line in found))
-    return sorted(found, key=lambda line: subjects.index(_topic(line)))
-
-
-def _topic(line: Line) -> str:
-    return line.check.partition(".")[0]
 
 
 def _judged(judges: Mapping[str, _Judge], subject: Subject, facts: Facts) -> Iterator[Line]:

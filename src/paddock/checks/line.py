@@ -37,6 +37,12 @@ class Line:
         return {**asdict(self), "seconds": round(self.seconds, 3)}
 
 
+def by_topic(lines: Sequence[Line]) -> list[Line]:
+    """The lines in the order of their topics' first, so that ``state.owner`` and ``state.private`` stand together."""
+    topics = list(dict.fromkeys(line.check.partition(".")[0] for line in lines))
+    return sorted(lines, key=lambda line: topics.index(line.check.partition(".")[0]))
+
+
 _SIGNS: Final = {Outcome.OK: "✓", Outcome.FAILED: "✗", Outcome.UNAVAILABLE: "·"}
 
 

@@ -26,6 +26,7 @@ Json = dict[str, Any]
 
 def main() -> None:
     question = json.load(sys.stdin)
+    os.nice(5)  # the agent, which is to answer meanwhile, comes first
     running = processes(question["supervisor"])
     pids = [running[name]["pid"] for name in question["processes"] if running.get(name, {}).get("pid")]
     looks: dict[str, Callable[[], Any]] = {

@@ -29,7 +29,7 @@ def configuration(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any
         "files.configuration",
         not wrong,
         _some(wrong) or f"{len(subject.files)} files are as they were shipped",
-        f"`paddock down` and `paddock up` bring {subject.agent} back as the file says; its state stays",
+        f"`paddock cycle --only {subject.agent}` brings it back as the file says; its state stays",
         fact["seconds"],
     )
 

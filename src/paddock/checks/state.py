@@ -20,7 +20,7 @@ def lines(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -
     top = subject.paths.state
     if subject.mounted:
         evidence = f"{top} is {'a volume of its own' if found['mounted'] else 'part of the root disk'}"
-        hint = "the agent must not run like this: `paddock down`, then `paddock up`"
+        hint = f"the agent must not run like this: `paddock cycle --only {subject.agent}`"
         yield Line.of("state.mounted", found["mounted"], evidence, hint, seconds)
     wrong = list(_loose(subject, found["folders"], _uid(facts)))
     size, free = found.get("size", 0), found.get("free", 0)
@@ -29,7 +29,7 @@ def lines(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -
         "state.private",
         not wrong,
         "\n".join(wrong) or f"only the agent and root get into {top}{room}",
-        "`paddock up` mends owners and modes; find out who changed them",
+        f"`paddock cycle --only {subject.agent}` puts them right; find out who changed them",
         seconds,
     )
 

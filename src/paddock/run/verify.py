@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paddock.checks import asked, judge
-from paddock.checks.line import Line, Outcome, as_text
+from paddock.checks.line import Line, Outcome, as_text, by_topic
 from paddock.checks.look import Means, look
 from paddock.checks.subject import Subject
 from paddock.errors import BadInput, PaddockError
@@ -56,8 +56,9 @@ def verify_through(agent: Deployment, guest: Guest, place: Any, *, quick: bool) 
     """The same, through a channel to its machine that is open already."""
     subject = _subject(agent)
     facts = look(guest, subject, _means(agent, subject), quick=quick)
-    lines = [*_outside(agent, place), *judge.lines(subject, facts, quick=quick)]
-    return Report(agent.name, lines if quick else [*lines, *_told(agent, place)])
+    inside = judge.lines(subject, facts, quick=quick)
+    told = () if quick else _told(agent, place)
+    return Report(agent.name, by_topic([*_outside(agent, place), *inside, *told]))
 
 
 def _outside(agent: Deployment, place: Any) -> Iterator[Line]:
