@@ -25,7 +25,7 @@ from paddock.plan.agent import (
 )
 from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
 from paddock.recipes import recipe_for
-from paddock.recipes.workload import Paths, Probes, Verdict
+from paddock.recipes.workload import Distribution, Paths, Probes, Verdict
 from paddock.run.ask import ask, healthy
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
@@ -58,15 +58,19 @@ class Deployment:
         self.runtime = runtime_for(name, self.spec)
         self.story = story.of(name)
         self._recipe = recipe_for(self.spec.kind)
-        self._folder = loaded.folder
+        self.folder = loaded.folder
 
     @property
     def paths(self) -> Paths:
         return self.runtime.paths
 
+    @property
+    def distribution(self) -> Distribution | None:
+        return self._recipe.distribution(self.spec, self.folder)
+
     @cached_property
     def furniture(self) -> Furniture:
-        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec))
+        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec, self.folder))
 
     @cached_property
     def machine_want(self) -> MachineWant:
@@ -81,7 +85,7 @@ class Deployment:
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
-        return resolve(self.spec.secrets, self._folder, self.spec.environment_files)
+        return resolve(self.spec.secrets, self.folder, self.spec.environment_files)
 
     @property
     def want(self) -> AgentWant:

@@ -31,8 +31,6 @@ NOT_YET: Final = frozenset(
         "documents",
         "expose",
         "verify.timeout",
-        "package",
-        "extras",
         "config_file",
         "connectors.api_server.cors_origins",
         "connectors.api_server.model_name",
