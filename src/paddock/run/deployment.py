@@ -33,6 +33,7 @@ from paddock.runtimes import codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.secret import Secret
 from paddock.spec.load import Loaded
+from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import resolve
 
 _HEALTH_SECONDS: Final = 90
@@ -61,6 +62,12 @@ class Deployment:
         self._folder = loaded.folder
 
     @property
+    def where(self) -> str:
+        """Its place, and the node where the file names another one."""
+        node = self.spec.machine.node
+        return f"{self.spec.place} ({node})" if node else self.spec.place
+
+    @property
     def paths(self) -> Paths:
         return self.runtime.paths(self.name)
 
@@ -77,7 +84,8 @@ class Deployment:
     def bundle(self) -> Bundle:
         tree = self.furniture.tree
         workload = self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree.id}" if tree else "")
-        return self.runtime.bundle(self.name, self.spec.user, workload, mounted=self.place.mounts_state)
+        bundle = self.runtime.bundle(self.name, self.spec.user, workload, mounted=self.place.mounts_state)
+        return bundle.with_people(self.place.people)
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
@@ -285,13 +293,18 @@ def deployments(loaded: Loaded, only: list[str], story: Story) -> Iterator[list[
     if unknown:
         raise BadInput(f"there is no agent {', '.join(unknown)} in {loaded.path.name}")
     chosen = {name: agent for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)}
-    places: dict[str, Place[Any]] = {}
+    places: dict[tuple[str, str | None], Place[Any]] = {}
     try:
         for agent in chosen.values():
-            if agent.place not in places:
-                spec = loaded.spec.places[agent.place]
-                places[agent.place] = place_for(agent.place, spec, loaded.folder, story.say)
-        yield [Deployment(name, loaded, places[agent.place], story) for name, agent in chosen.items()]
+            if _where(agent) not in places:
+                spec = loaded.spec.places[agent.place].on_node(agent.machine.node)
+                places[_where(agent)] = place_for(agent.place, spec, loaded.folder, story.say)
+        yield [Deployment(name, loaded, places[_where(agent)], story) for name, agent in chosen.items()]
     finally:
         for place in places.values():
             place.close()
+
+
+def _where(agent: AgentSpec) -> tuple[str, str | None]:
+    """Another node of a cluster is another place: everything of an agent is on one node."""
+    return agent.place, agent.machine.node

@@ -46,4 +46,4 @@ def prune(agents: Sequence[Deployment], *, really: bool) -> Iterator[str]:
 def _one_per_place(agents: Sequence[Deployment]) -> list[tuple[str, Deployment]]:
     if not agents:
         raise BadInput("there is no agent in the file")
-    return list({agent.spec.place: agent for agent in agents}.items())
+    return list({agent.where: agent for agent in agents}.items())
