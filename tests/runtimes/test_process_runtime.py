@@ -44,7 +44,7 @@ def toy(script: str = "exec sleep 60", fatal: tuple[int, ...] = (), restart: str
 
 
 def apply(bundle: Bundle, **secrets: str) -> None:
-    archive = bundle.archive({name: Secret(value) for name, value in secrets.items()})
+    archive = bundle.archive({name: Secret(value) for name, value in secrets.items()}, {})
     expect(GUEST, "applying", RUNTIME.apply("toy", bundle.id), stdin=archive)
 
 

@@ -2,7 +2,5 @@
 root=$1 id=$2
 receive
 claim_state
-for folder in $DIRECTORIES; do
-    mkdir -p "$HOME_DIR/$folder"
-done
+furnish_state
 put_in_force

@@ -3,7 +3,7 @@ root=$1 id=$2
 receive
 systemd-sysusers "$root/incoming/generation/sysusers.conf"
 claim_state
-systemd-tmpfiles --create "$root/incoming/generation/tmpfiles.conf"
+furnish_state
 put_in_force
 
 units=/etc/systemd/system

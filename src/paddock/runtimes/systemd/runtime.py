@@ -1,4 +1,4 @@
-"""Renders a workload as systemd units, with sysusers and tmpfiles entries and a lease."""
+"""Renders a workload as systemd units, with a sysusers entry and a lease."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import resources
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import environment_of, script
+from paddock.runtimes import environment_of, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.spec.models import UserSpec
@@ -61,14 +61,14 @@ class Systemd:
         units = [_unit_name(agent, process.name) for process in workload.processes]
         texts = {
             "environment": environment_of(workload),
-            "bundle.env": _environment(agent, paths, workload, lease, units, mounted=mounted),
+            "bundle.env": _environment(agent, paths, user, workload, lease, units, mounted=mounted),
             "sysusers.conf": f'u {user.name} {user.uid} "Paddock agent {agent}" {paths.home} /bin/bash\n',
-            "tmpfiles.conf": _tmpfiles(paths, user, workload),
             f"units/{lease}": _lease_unit(agent, paths, units, mounted=mounted),
             **{
                 f"units/{name}": _process_unit(agent, paths, user, process, lease)
                 for name, process in zip(units, workload.processes, strict=True)
             },
+            **statefiles.rendered(workload),
             **{file.path: file.content for file in workload.files},
         }
         files = {path: BundleFile(text) for path, text in texts.items()}
@@ -82,7 +82,7 @@ class Systemd:
 
     def apply(self, agent: str, generation: str) -> Sequence[str]:
         arguments = [_root(self.paths(agent)), generation]
-        return script((_SHARED, "receive.sh"), (_HERE, "apply.sh"), arguments=arguments)
+        return script((_SHARED, "receive.sh"), (_SHARED, "state.sh"), (_HERE, "apply.sh"), arguments=arguments)
 
     def remove(self, agent: str) -> Sequence[str]:
         paths = self.paths(agent)
@@ -111,28 +111,19 @@ def _unit_name(agent: str, part: str) -> str:
 
 
 def _environment(
-    agent: str, paths: Paths, workload: Workload, lease: str, units: Sequence[str], *, mounted: bool
+    agent: str, paths: Paths, user: UserSpec, workload: Workload, lease: str, units: Sequence[str], *, mounted: bool
 ) -> str:
     values = {
         "AGENT": agent,
         "STATE": paths.state,
+        "HOME_DIR": paths.home,
+        "OWNER": f"{user.name}:{user.name}",
         "MOUNTED": "yes" if mounted else "",
         "LEASE": lease,
         "UNITS": " ".join(units),
         "GENERATED": " ".join(workload.generated),
     }
     return "".join(f"{name}={quote(value)}\n" for name, value in values.items())
-
-
-def _tmpfiles(paths: Paths, user: UserSpec, workload: Workload) -> str:
-    # The top is root's and sticky, so that the agent can neither replace nor remove the lock and the identity.
-    lines = [
-        f"d {paths.state} 1770 root {user.name}",
-        f"d {paths.state}/.paddock 0700 root root",
-        f"d {paths.home} 0700 {user.name} {user.name}",
-        *(f"d {paths.home}/{folder} 0700 {user.name} {user.name}" for folder in workload.directories),
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def _lease_unit(agent: str, paths: Paths, units: Sequence[str], *, mounted: bool) -> str:
