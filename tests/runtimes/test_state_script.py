@@ -19,11 +19,13 @@ from paddock.recipes.workload import Keep, Process, SecretFile, StateFile, Workl
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.secret import Secret
-from paddock.spec.models import UserSpec
+from paddock.spec.models import ServiceSpec
 from paddock.spec.secrets import Source
 
 UID = 54321
-RUNTIME = ForegroundProcess()
+RUNTIME = ForegroundProcess(
+    "toy", ServiceSpec.model_validate({"kind": "service", "place": "here", "command": ["true"]})
+)
 SOURCE = Source(env="AUTH")
 WORKLOAD = Workload(
     processes=(Process("main", ("true",), {}, "/", stop_seconds=1),),
@@ -48,14 +50,14 @@ class Lab:
 
     @property
     def home(self) -> Path:
-        return Path(RUNTIME.paths("toy").home)
+        return Path(RUNTIME.paths.home)
 
     def apply(self, workload: Workload = WORKLOAD, **secret_files: str) -> None:
-        bundle = RUNTIME.bundle("toy", UserSpec(name="toy"), workload, mounted=False)
+        bundle = RUNTIME.bundle(workload, None, mounted=False)
         settings = bundle.files["bundle.env"].content.replace('OWNER=""', f'OWNER="{self.owner}"')
         bundle = Bundle({**bundle.files, "bundle.env": BundleFile(settings)})
         archive = bundle.archive({}, {name: Secret(value) for name, value in secret_files.items()})
-        expect(LocalGuest(), "applying", RUNTIME.apply("toy", bundle.id), stdin=archive)
+        expect(LocalGuest(), "applying", RUNTIME.apply(bundle.id), stdin=archive)
 
     def agent(self, script: str) -> subprocess.CompletedProcess[str]:
         """Run a script as the agent, in its home."""
@@ -223,7 +225,7 @@ def test_a_secret_file_is_seeded_once_and_kept_nowhere_else(lab: Lab) -> None:
     assert lab.agent("echo refreshed > .hermes/auth.json").returncode == 0
     lab.apply(secret(overwrite=False), **{"0": '{"token": "second"}'})
     assert file.read_text() == "refreshed\n"
-    etc = Path(RUNTIME.paths("toy").etc).parent
+    etc = Path(RUNTIME.paths.etc).parent
     assert list((etc / "secret-files").iterdir()) == []
     assert not [path for path in etc.rglob("*") if path.is_file() and "token" in path.read_text()]
 
@@ -233,11 +235,11 @@ def test_an_overwritten_secret_file_is_written_each_time(lab: Lab) -> None:
     lab.agent("echo refreshed > .hermes/auth.json")
     lab.apply(secret(overwrite=True), **{"0": "second"})
     assert text(lab, ".hermes/auth.json") == "second"
-    kept = Path(RUNTIME.paths("toy").etc).parent / "secret-files/0"
+    kept = Path(RUNTIME.paths.etc).parent / "secret-files/0"
     assert (kept.read_text(), kept.stat().st_mode & 0o777) == ("second", 0o400)
 
 
 def test_a_path_with_a_line_break_is_refused() -> None:
     bad = replace(WORKLOAD, state_files=(StateFile("a\nlock\t0\tb", ""),))
     with pytest.raises(ValueError, match="cannot be"):
-        RUNTIME.bundle("toy", UserSpec(name="toy"), bad, mounted=False)
+        RUNTIME.bundle(bad, None, mounted=False)

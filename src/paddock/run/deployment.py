@@ -56,14 +56,14 @@ class Deployment:
         self.name = name
         self.spec = loaded.spec.agents[name]
         self.place = place
-        self.runtime = runtime_for(self.spec.runtime)
+        self.runtime = runtime_for(name, self.spec)
         self.story = story.of(name)
         self._recipe = recipe_for(self.spec.kind)
         self._folder = loaded.folder
 
     @property
     def paths(self) -> Paths:
-        return self.runtime.paths(self.name)
+        return self.runtime.paths
 
     @cached_property
     def furniture(self) -> Furniture:
@@ -81,7 +81,8 @@ class Deployment:
 
     @cached_property
     def bundle(self) -> Bundle:
-        return self.runtime.bundle(self.name, self.spec.user, self.workload, mounted=self.place.mounts_state)
+        tree = self.furniture.tree.id if self.furniture.tree else None
+        return self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
@@ -108,6 +109,7 @@ class Deployment:
             foreground=self.runtime.foreground,
             packages=frozenset(self.furniture.packages),
             init=self.runtime.init,
+            state=self.paths.state,
         )
 
     # Looking
@@ -125,7 +127,7 @@ class Deployment:
             return Observation(seen, machine, None, error)
 
     def _look_inside(self, guest: Guest) -> AgentSeen:
-        argv = self.runtime.observe(self.name, self.furniture.packages)
+        argv = self.runtime.observe(self.furniture.packages)
         return AgentSeen.from_lines(expect(guest, "looking at the agent", argv))
 
     # Planning
@@ -213,10 +215,10 @@ class Deployment:
                 install_packages(self.guest(seen, got), packages)
             case InstallCode():
                 if self.furniture.tree:
-                    codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code)
+                    codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code, self.name)
             case ApplyBundle(generation):
                 archive = self.bundle.archive(self.secrets, self.secret_files)
-                argv = self.runtime.apply(self.name, generation)
+                argv = self.runtime.apply(generation)
                 expect(self.guest(seen, got), f"configuring {self.name}", argv, stdin=archive, deadline=180)
             case AwaitAnswer():
                 self._await_answer(self.guest(seen, got))
@@ -225,7 +227,7 @@ class Deployment:
             case DeleteState():
                 self._delete_state(self.guest(seen, got))
             case RemoveAgent():
-                argv = self.runtime.remove(self.name)
+                argv = self.runtime.remove()
                 expect(self.guest(seen, got), f"removing {self.name}", argv, deadline=180)
             case _:
                 return self.place.perform(action, got)
@@ -258,7 +260,7 @@ class Deployment:
             pause = min(pause * 1.5, 1.0)
         if probes.prompt and not (answer := ask(guest, self.paths, probes.prompt)).ok:
             raise PaddockError(f"{self.name} runs but does not answer a prompt: {answer.evidence}")
-        expect(guest, "writing down that it works", self.runtime.witness(self.name, self.bundle.id))
+        expect(guest, "writing down that it works", self.runtime.witness(self.bundle.id))
 
     def _check_state_size(self, guest: Guest, size: int) -> None:
         found = int(expect(guest, "measuring the state", ["df", "-B1", "--output=size", self.paths.state]).split()[-1])
@@ -270,7 +272,7 @@ class Deployment:
             )
 
     def _delete_state(self, guest: Guest) -> None:
-        argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.name])
+        argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.paths.trail, self.name])
         expect(guest, f"deleting the state of {self.name}", argv, deadline=300)
 
     def _probes(self, prompt: str) -> Probes:

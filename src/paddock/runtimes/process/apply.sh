@@ -3,4 +3,5 @@ root=$1 id=$2
 receive
 claim_state
 furnish_state
+[ -z "$TREE" ] || keep_version "$TREE"
 put_in_force

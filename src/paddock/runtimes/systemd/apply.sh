@@ -4,6 +4,7 @@ receive
 systemd-sysusers "$root/incoming/generation/sysusers.conf"
 claim_state
 furnish_state
+[ -z "$TREE" ] || keep_version "$TREE"
 put_in_force
 
 units=/etc/systemd/system
