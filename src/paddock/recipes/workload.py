@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from paddock.spec.models import AgentSpec
+from paddock.spec.secrets import Source
 
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
@@ -16,10 +18,11 @@ Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 class Paths:
     """Where things are on the machine; decided by the runtime, once."""
 
-    code: str  # root of all code trees of this agent; each is named by its id
+    code: str  # the store of code trees; each is named by its id
     etc: str  # the configuration in force
     state: str  # top of what must survive; its ``.paddock`` belongs to Paddock
     home: str  # the agent's own part of the state
+    trail: str  # leads to the state, wherever the file puts it; a change of mind is noticed there
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class CodeTree:
     @property
     def id(self) -> str:
         """Names the tree by what goes into it."""
-        return hashlib.sha256(f"1\n{self.lock}".encode()).hexdigest()[:12]
+        return hashlib.sha256(f"2\n{self.lock}".encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -59,14 +62,42 @@ class File:
     content: str
 
 
+class Keep(StrEnum):
+    """What becomes of a file in the state when the agent is configured again."""
+
+    PLANTED = "plant"  # written anew; until then it is the agent's
+    SEEDED = "seed"  # written where there is none, and the agent's from then on
+    LOCKED = "lock"  # written anew; the agent can read it, but neither change nor replace it
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """A text in the state; readable by everyone on its way there, so never a secret."""
+
+    path: str  # below Paths.home; absolute only where the file says so, and never if locked
+    content: str
+    keep: Keep = Keep.PLANTED
+
+
+@dataclass(frozen=True)
+class SecretFile:
+    """A file in the state whose content is a secret; it is the agent's, which may refresh it."""
+
+    path: str  # below Paths.home
+    source: Source
+    overwrite: bool = False  # false: written where there is none
+
+
 @dataclass(frozen=True)
 class Workload:
     """All that has to be on the machine for the agent to work, except its code."""
 
     processes: Sequence[Process]
     files: Sequence[File]
-    directories: Sequence[str]  # below Paths.home
+    directories: Sequence[str]  # below Paths.home, or absolute; the agent's
     generated: Sequence[str]  # secrets that only the machine itself needs to know
+    state_files: Sequence[StateFile] = ()
+    secret_files: Sequence[SecretFile] = ()
 
 
 @dataclass(frozen=True)

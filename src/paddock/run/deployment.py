@@ -25,12 +25,13 @@ from paddock.plan.agent import (
 )
 from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
 from paddock.recipes import recipe_for
-from paddock.recipes.workload import Paths, Probes, Verdict
+from paddock.recipes.workload import Paths, Probes, Verdict, Workload
 from paddock.run.ask import ask, healthy
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
 from paddock.runtimes import codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
+from paddock.runtimes.statefiles import secret_name
 from paddock.secret import Secret
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
@@ -56,7 +57,7 @@ class Deployment:
         self.name = name
         self.spec = loaded.spec.agents[name]
         self.place = place
-        self.runtime = runtime_for(self.spec.runtime)
+        self.runtime = runtime_for(name, self.spec)
         self.story = story.of(name)
         self._recipe = recipe_for(self.spec.kind)
         self._folder = loaded.folder
@@ -69,7 +70,7 @@ class Deployment:
 
     @property
     def paths(self) -> Paths:
-        return self.runtime.paths(self.name)
+        return self.runtime.paths
 
     @cached_property
     def furniture(self) -> Furniture:
@@ -81,25 +82,42 @@ class Deployment:
         return MachineWant(self.name, self.spec, self.paths.state, template)
 
     @cached_property
-    def bundle(self) -> Bundle:
+    def workload(self) -> Workload:
         tree = self.furniture.tree
-        workload = self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree.id}" if tree else "")
-        bundle = self.runtime.bundle(self.name, self.spec.user, workload, mounted=self.place.mounts_state)
+        return self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree.id}" if tree else "")
+
+    @cached_property
+    def bundle(self) -> Bundle:
+        tree = self.furniture.tree.id if self.furniture.tree else None
+        bundle = self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
         return bundle.with_people(self.place.people)
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
         return resolve(self.spec.secrets, self._folder, self.spec.environment_files)
 
+    @cached_property
+    def secret_files(self) -> dict[str, Secret]:
+        return {
+            secret_name(self.workload, file): file.source.content(self._folder) for file in self.workload.secret_files
+        }
+
+    @property
+    def _lasting_secret_files(self) -> dict[str, Secret]:
+        """Without those that are written once: what becomes of their source later does not matter."""
+        lasting = {secret_name(self.workload, file) for file in self.workload.secret_files if file.overwrite}
+        return {name: content for name, content in self.secret_files.items() if name in lasting}
+
     @property
     def want(self) -> AgentWant:
         return AgentWant(
             tree=self.furniture.tree.id if self.furniture.tree else None,
             generation=self.bundle.id,
-            secrets=secrets_digest(self.secrets),
+            secrets=secrets_digest(self.secrets, self._lasting_secret_files),
             foreground=self.runtime.foreground,
             packages=frozenset(self.furniture.packages),
             init=self.runtime.init,
+            state=self.paths.state,
         )
 
     # Looking
@@ -117,7 +135,7 @@ class Deployment:
             return Observation(seen, machine, None, error)
 
     def _look_inside(self, guest: Guest) -> AgentSeen:
-        argv = self.runtime.observe(self.name, self.furniture.packages)
+        argv = self.runtime.observe(self.furniture.packages)
         return AgentSeen.from_lines(expect(guest, "looking at the agent", argv))
 
     # Planning
@@ -205,10 +223,10 @@ class Deployment:
                 install_packages(self.guest(seen, got), packages)
             case InstallCode():
                 if self.furniture.tree:
-                    codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code)
+                    codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code, self.name)
             case ApplyBundle(generation):
-                archive = self.bundle.archive(self.secrets)
-                argv = self.runtime.apply(self.name, generation)
+                archive = self.bundle.archive(self.secrets, self.secret_files)
+                argv = self.runtime.apply(generation)
                 expect(self.guest(seen, got), f"configuring {self.name}", argv, stdin=archive, deadline=180)
             case AwaitAnswer():
                 self._await_answer(self.guest(seen, got))
@@ -217,7 +235,7 @@ class Deployment:
             case DeleteState():
                 self._delete_state(self.guest(seen, got))
             case RemoveAgent():
-                argv = self.runtime.remove(self.name)
+                argv = self.runtime.remove()
                 expect(self.guest(seen, got), f"removing {self.name}", argv, deadline=180)
             case _:
                 return self.place.perform(action, got)
@@ -250,7 +268,7 @@ class Deployment:
             pause = min(pause * 1.5, 1.0)
         if probes.prompt and not (answer := ask(guest, self.paths, probes.prompt)).ok:
             raise PaddockError(f"{self.name} runs but does not answer a prompt: {answer.evidence}")
-        expect(guest, "writing down that it works", self.runtime.witness(self.name, self.bundle.id))
+        expect(guest, "writing down that it works", self.runtime.witness(self.bundle.id))
 
     def _check_state_size(self, guest: Guest, size: int) -> None:
         found = int(expect(guest, "measuring the state", ["df", "-B1", "--output=size", self.paths.state]).split()[-1])
@@ -262,7 +280,7 @@ class Deployment:
             )
 
     def _delete_state(self, guest: Guest) -> None:
-        argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.name])
+        argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.paths.trail, self.name])
         expect(guest, f"deleting the state of {self.name}", argv, deadline=300)
 
     def _probes(self, prompt: str) -> Probes:

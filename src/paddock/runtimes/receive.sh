@@ -1,5 +1,5 @@
-# Shared by the runtimes' apply scripts: takes a tar of generation/ and secrets.env from stdin, below $root.
-# Every step can be cut off at any point and done again.
+# Shared by the runtimes' apply scripts: takes a tar of generation/, secrets.env and secret-files/ from stdin, below
+# $root. Every step can be cut off at any point and done again.
 set -eu
 umask 077
 
@@ -21,7 +21,8 @@ receive() {
 # not mounted would look empty too.
 claim_state() {
     [ -z "$MOUNTED" ] || mountpoint -q "$STATE" || fail 78 "the state volume is not mounted at $STATE"
-    (umask 022 && mkdir -p "${STATE%/*}")
+    (umask 022 && mkdir -p "${STATE%/*}" "${TRAIL%/*}")
+    lay_trail
     mkdir -p "$STATE"
     if [ -e "$STATE/.paddock/identity" ]; then
         grep -qx "agent=$AGENT" "$STATE/.paddock/identity" ||
@@ -40,6 +41,15 @@ claim_state() {
     mv "$STATE/.paddock/identity.new" "$STATE/.paddock/identity"
 }
 
+# Wherever the state is, the trail leads there: a file that puts it elsewhere would otherwise be an agent without memory.
+lay_trail() {
+    [ -e "$TRAIL" ] || rm -f "$TRAIL" # a link to what was moved by hand
+    [ "$STATE" != "$TRAIL" ] || [ -L "$TRAIL" ] || return 0
+    [ "$STATE" != "$(readlink "$TRAIL")" ] || return 0
+    [ ! -e "$TRAIL" ] || rmdir "$TRAIL" 2>/dev/null || fail 78 "the state of $AGENT is $(readlink -f "$TRAIL"), not $STATE"
+    [ "$STATE" = "$TRAIL" ] || ln -s "$STATE" "$TRAIL"
+}
+
 # Sets changed=yes when the secrets or the generation in force are not the ones that came.
 put_in_force() {
     changed=
@@ -50,8 +60,12 @@ put_in_force() {
     done
     chmod 400 "$root/incoming/secrets.env"
     cmp -s "$root/incoming/secrets.env" "$root/secrets.env" || changed=yes
+    mkdir -p "$root/incoming/secret-files"
+    diff -rq "$root/incoming/secret-files" "$root/secret-files" >/dev/null 2>&1 || changed=yes
     # Whether it works is to be seen anew.
     rm -f "$root/answered"
+    rm -rf "$root/secret-files"
+    mv "$root/incoming/secret-files" "$root/secret-files"
     mv "$root/incoming/secrets.env" "$root/secrets.env"
     [ -d "$root/$id" ] || mv "$root/incoming/generation" "$root/$id"
     rm -rf "$root/incoming"
