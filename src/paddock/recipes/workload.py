@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from paddock.spec.models import AgentSpec
+from paddock.spec.secrets import Source
 
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
@@ -92,14 +94,42 @@ class File:
     content: str
 
 
+class Keep(StrEnum):
+    """What becomes of a file in the state when the agent is configured again."""
+
+    PLANTED = "plant"  # written anew; until then it is the agent's
+    SEEDED = "seed"  # written where there is none, and the agent's from then on
+    LOCKED = "lock"  # written anew; the agent can read it, but neither change nor replace it
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """A text in the state; readable by everyone on its way there, so never a secret."""
+
+    path: str  # below Paths.home; absolute only where the file says so, and never if locked
+    content: str
+    keep: Keep = Keep.PLANTED
+
+
+@dataclass(frozen=True)
+class SecretFile:
+    """A file in the state whose content is a secret; it is the agent's, which may refresh it."""
+
+    path: str  # below Paths.home
+    source: Source
+    overwrite: bool = False  # false: written where there is none
+
+
 @dataclass(frozen=True)
 class Workload:
     """All that has to be on the machine for the agent to work, except its code."""
 
     processes: Sequence[Process]
     files: Sequence[File]
-    directories: Sequence[str]  # below Paths.home
+    directories: Sequence[str]  # below Paths.home, or absolute; the agent's
     generated: Sequence[str]  # secrets that only the machine itself needs to know
+    state_files: Sequence[StateFile] = ()
+    secret_files: Sequence[SecretFile] = ()
 
 
 @dataclass(frozen=True)

@@ -64,4 +64,4 @@ def write_lock(agent: Deployment) -> Path:
 def _one_per_place(agents: Sequence[Deployment]) -> list[tuple[str, Deployment]]:
     if not agents:
         raise BadInput("there is no agent in the file")
-    return list({agent.spec.place: agent for agent in agents}.items())
+    return list({agent.where: agent for agent in agents}.items())

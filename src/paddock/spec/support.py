@@ -19,7 +19,6 @@ NOT_YET: Final = frozenset(
         "proxmox.ssh.root",
         "proxmox.ssh.people",
         "host.scope",
-        "machine.node",
         "machine.features",
         "state.volume",
         "mounts",
