@@ -89,7 +89,7 @@ def test_what_fails(path: Path) -> None:
 
 
 def _plain(given: dict[str, Any]) -> dict[str, Any]:
-    sets = {name: frozenset(given[name]) for name in ("confined", "exposed") if name in given}
+    sets: dict[str, Any] = {name: frozenset(given[name]) for name in ("confined", "exposed") if name in given}
     return {**given, **sets}
 
 

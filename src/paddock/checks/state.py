@@ -48,7 +48,7 @@ def _loose(subject: Subject, folders: Mapping[str, Any], uid: int | None) -> Ite
         mode = int(folder["mode"], 8)
         if mode & _OTHERS:
             yield f"{path} is open to everyone (mode {folder['mode']})"
-        own = {0, uid} if Isolation.ACCOUNT in subject.confined and path != subject.paths.home else {uid}
+        own = {0, uid} if Isolation.ACCOUNT in subject.confined else {uid}
         if uid is not None and folder["uid"] not in own:
             yield f"{path} belongs to user {folder['uid']}, not to the agent"
     state_folder = folders.get(f"{subject.paths.state}/.paddock")

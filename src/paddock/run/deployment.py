@@ -26,15 +26,17 @@ from paddock.plan.agent import (
 )
 from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
 from paddock.recipes import recipe_for
-from paddock.recipes.workload import Paths, Probes, Verdict, Workload
+from paddock.recipes.workload import Distribution, Paths, Probes, Verdict, Workload
 from paddock.run.ask import ask, healthy
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
 from paddock.run.verify import verify_through
 from paddock.runtimes import codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
+from paddock.runtimes.statefiles import secret_name
 from paddock.secret import Secret
 from paddock.spec.load import Loaded
+from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import resolve
 
 
@@ -58,15 +60,25 @@ class Deployment:
         self.runtime = runtime_for(name, self.spec)
         self.story = story.of(name)
         self.recipe = recipe_for(self.spec.kind)
-        self._folder = loaded.folder
+        self.folder = loaded.folder
+
+    @property
+    def where(self) -> str:
+        """Its place, and the node where the file names another one."""
+        node = self.spec.machine.node
+        return f"{self.spec.place} ({node})" if node else self.spec.place
 
     @property
     def paths(self) -> Paths:
         return self.runtime.paths
 
+    @property
+    def distribution(self) -> Distribution | None:
+        return self.recipe.distribution(self.spec, self.folder)
+
     @cached_property
     def furniture(self) -> Furniture:
-        return Furniture(tuple(self.recipe.packages(self.spec)), self.recipe.code(self.spec))
+        return Furniture(tuple(self.recipe.packages(self.spec)), self.recipe.code(self.spec, self.folder))
 
     @cached_property
     def machine_want(self) -> MachineWant:
@@ -86,18 +98,31 @@ class Deployment:
     @cached_property
     def bundle(self) -> Bundle:
         tree = self.furniture.tree.id if self.furniture.tree else None
-        return self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
+        bundle = self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
+        return bundle.with_people(self.place.people)
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
-        return resolve(self.spec.secrets, self._folder, self.spec.environment_files)
+        return resolve(self.spec.secrets, self.folder, self.spec.environment_files)
+
+    @cached_property
+    def secret_files(self) -> dict[str, Secret]:
+        return {
+            secret_name(self.workload, file): file.source.content(self.folder) for file in self.workload.secret_files
+        }
+
+    @property
+    def _lasting_secret_files(self) -> dict[str, Secret]:
+        """Without those that are written once: what becomes of their source later does not matter."""
+        lasting = {secret_name(self.workload, file) for file in self.workload.secret_files if file.overwrite}
+        return {name: content for name, content in self.secret_files.items() if name in lasting}
 
     @property
     def want(self) -> AgentWant:
         return AgentWant(
             tree=self.furniture.tree.id if self.furniture.tree else None,
             generation=self.bundle.id,
-            secrets=secrets_digest(self.secrets),
+            secrets=secrets_digest(self.secrets, self._lasting_secret_files),
             foreground=self.runtime.foreground,
             packages=frozenset(self.furniture.packages),
             init=self.runtime.init,
@@ -209,7 +234,7 @@ class Deployment:
                 if self.furniture.tree:
                     codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code, self.name)
             case ApplyBundle(generation):
-                archive = self.bundle.archive(self.secrets)
+                archive = self.bundle.archive(self.secrets, self.secret_files)
                 argv = self.runtime.apply(generation)
                 expect(self.guest(seen, got), f"configuring {self.name}", argv, stdin=archive, deadline=180)
             case AwaitAnswer():
@@ -301,13 +326,18 @@ def deployments(loaded: Loaded, only: list[str], story: Story) -> Iterator[list[
     if unknown:
         raise BadInput(f"there is no agent {', '.join(unknown)} in {loaded.path.name}")
     chosen = {name: agent for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)}
-    places: dict[str, Place[Any]] = {}
+    places: dict[tuple[str, str | None], Place[Any]] = {}
     try:
         for agent in chosen.values():
-            if agent.place not in places:
-                spec = loaded.spec.places[agent.place]
-                places[agent.place] = place_for(agent.place, spec, loaded.folder, story.say)
-        yield [Deployment(name, loaded, places[agent.place], story) for name, agent in chosen.items()]
+            if _where(agent) not in places:
+                spec = loaded.spec.places[agent.place].on_node(agent.machine.node)
+                places[_where(agent)] = place_for(agent.place, spec, loaded.folder, story.say)
+        yield [Deployment(name, loaded, places[_where(agent)], story) for name, agent in chosen.items()]
     finally:
         for place in places.values():
             place.close()
+
+
+def _where(agent: AgentSpec) -> tuple[str, str | None]:
+    """Another node of a cluster is another place: everything of an agent is on one node."""
+    return agent.place, agent.machine.node

@@ -3,7 +3,7 @@ root=$1 id=$2
 receive
 systemd-sysusers "$root/incoming/generation/sysusers.conf"
 claim_state
-systemd-tmpfiles --create "$root/incoming/generation/tmpfiles.conf"
+furnish_state
 [ -z "$TREE" ] || keep_version "$TREE"
 put_in_force
 

@@ -1,4 +1,4 @@
-"""Renders a workload as systemd units, with sysusers and tmpfiles entries and a lease."""
+"""Renders a workload as systemd units, with a sysusers entry and a lease."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import environment_of, script
+from paddock.runtimes import environment_of, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
@@ -78,6 +78,8 @@ class Systemd:
             "STORE": paths.code,
             "TREE": tree or "",
             "STATE": paths.state,
+            "HOME_DIR": paths.home,
+            "OWNER": f"{user.name}:{user.name}",
             "TRAIL": paths.trail,
             "MOUNTED": "yes" if mounted else "",
             "LEASE": lease,
@@ -88,12 +90,12 @@ class Systemd:
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
             "sysusers.conf": f'u {user.name} {user.uid} "Paddock agent {agent}" {paths.home} /bin/bash\n',
-            "tmpfiles.conf": _tmpfiles(paths, user, workload),
             f"units/{lease}": _lease_unit(agent, paths, units, mounted=mounted),
             **{
                 f"units/{name}": _process_unit(agent, paths, user, process, lease)
                 for name, process in zip(units, workload.processes, strict=True)
             },
+            **statefiles.rendered(workload),
             **{file.path: file.content for file in workload.files},
         }
         files = {path: BundleFile(text) for path, text in texts.items()}
@@ -105,7 +107,7 @@ class Systemd:
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = ((_SHARED, "receive.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
+        parts = ((_SHARED, "receive.sh"), (_SHARED, "state.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
         return script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
@@ -130,17 +132,6 @@ class Systemd:
 
 def _unit_name(agent: str, part: str) -> str:
     return f"paddock-{agent}-{part}.service"
-
-
-def _tmpfiles(paths: Paths, user: UserSpec, workload: Workload) -> str:
-    # The top is root's and sticky, so that the agent can neither replace nor remove the lock and the identity.
-    lines = [
-        f"d {paths.state} 1770 root {user.name}",
-        f"d {paths.state}/.paddock 0700 root root",
-        f"d {paths.home} 0700 {user.name} {user.name}",
-        *(f"d {paths.home}/{folder} 0700 {user.name} {user.name}" for folder in workload.directories),
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def _lease_unit(agent: str, paths: Paths, units: Sequence[str], *, mounted: bool) -> str:
