@@ -27,6 +27,10 @@ DROP_IN = f"/etc/systemd/system/{GATEWAY}.d"
 PACKAGES = "/opt/paddock/.store/*/lib/python3*/site-packages"
 
 
+# Of a model that cannot be reached it is told once, not three times with pauses in between.
+IMPATIENT = "agents.hermes.settings.agent.api_max_retries=1"
+
+
 @dataclass(frozen=True)
 class Bench:
     """An agent that is well, and the means to break it."""
@@ -38,7 +42,7 @@ class Bench:
         return self.node.shell(self.address, script)
 
     def report(self, *sets: str) -> Report:
-        loaded = load(self.node.stage.folder / "paddock.yaml", sets=sets)
+        loaded = load(self.node.stage.folder / "paddock.yaml", sets=[IMPATIENT, *sets])
         with deployments(loaded, [], Story()) as found:
             return verify(found[0], found[0].observe())
 
@@ -64,12 +68,12 @@ class Bench:
         return Client(place["url"], place["node"], Secret(self.node.stage.environment["PVE_TOKEN"]), trust)
 
     def wait_until_healthy(self) -> None:
-        wait_for(lambda: "ok" in self.root("curl -s http://127.0.0.1:8642/health || true"))
+        wait_for(lambda: "open" in self.root("bash -c ': </dev/tcp/127.0.0.1/8642' 2>/dev/null && echo open || true"))
 
 
 @pytest.fixture(scope="module")
 def bench(node: Node) -> Iterator[Bench]:
-    node.paddock("up")
+    node.paddock("up", "--set", IMPATIENT)
     node.ask(f"Remember: {FACT}")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in node.stage.environment.items():
@@ -81,7 +85,7 @@ def test_all_is_well(bench: Bench) -> None:
     report = bench.report()
     assert report.ok, report.as_text()
     assert len(report.lines) >= 25
-    said = bench.node.paddock("verify", "hermes").stdout
+    said = bench.node.paddock("verify", "hermes", "--set", IMPATIENT).stdout
     assert said.startswith("hermes:\n  ✓ machine ")
     assert bench.key not in said
 
@@ -195,8 +199,8 @@ def test_a_confinement_that_was_loosened(bench: Bench) -> None:
     ):
         bench.wait_until_healthy()
         failed = bench.failed()
-    assert failed.keys() >= {"isolation.capabilities", "isolation.privileges", "isolation.system_calls"}, failed
-    assert {check.partition(".")[0] for check in failed} == {"isolation"}, failed
+    # System calls stay filtered: by the container.
+    assert failed.keys() == {f"isolation.{way}" for way in ("capabilities", "privileges", "proc", "sys")}, failed
     bench.wait_until_healthy()
 
 
@@ -211,9 +215,10 @@ def test_a_gateway_that_was_killed_recovers_and_is_told(bench: Bench) -> None:
 
 
 def test_a_setting_that_does_not_work_ends_up_in_a_failed_line(bench: Bench) -> None:
-    failure = bench.node.paddock("up", "--set", "agents.hermes.settings.model.provider=nonesuch", fails=True).stderr
+    wrong = "agents.hermes.settings.model.provider=nonesuch"
+    failure = bench.node.paddock("up", "--set", IMPATIENT, "--set", wrong, fails=True).stderr
     assert "hermes runs, but is not as it should be in 1 of" in failure
     assert "✗ answer" in failure
-    bench.node.paddock("up")
+    bench.node.paddock("up", "--set", IMPATIENT)
     assert bench.failed() == {}
     assert bench.node.ask(QUESTION) == FACT, "and its state is as it was"
