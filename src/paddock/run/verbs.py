@@ -23,7 +23,7 @@ def up(agent: Deployment) -> str:
             return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
         if not plan.empty:
             return f"{agent.name}: up and working"
-        if not verify(agent, seen, quick=True).ok:
+        if seen.agent is None or not verify(agent, seen, quick=True).ok:
             # As the file says, but perhaps still starting: a run before this one may have been cut off.
             agent.carry_out(agent.plan_answer(), seen)
         return f"{agent.name}: nothing to do, and healthy"
