@@ -28,6 +28,7 @@ class ForegroundProcess:
     spec: AgentSpec
     foreground = True
     init = None
+    container = None
 
     @property
     def paths(self) -> Paths:
@@ -41,6 +42,10 @@ class ForegroundProcess:
             home=f"{state}/home",
             trail=trail,
         )
+
+    @property
+    def inside(self) -> Paths:
+        return self.paths
 
     @property
     def _root(self) -> str:
