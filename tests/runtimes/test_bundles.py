@@ -74,11 +74,13 @@ def test_secrets_are_beside_the_bundle_and_not_in_it() -> None:
     secrets = {"LITELLM_API_KEY": Secret("canary-value-11")}
     bundle = bundle_of(Systemd("hermes", AGENT), mounted=True)
     assert not any("canary" in file.content for file in bundle.files.values())
-    with tarfile.open(fileobj=io.BytesIO(bundle.archive(secrets))) as tar:
+    with tarfile.open(fileobj=io.BytesIO(bundle.archive(secrets, {"0": Secret("canary-value-12")}))) as tar:
         holders = [m.name for m in tar.getmembers() if b"canary" in (tar.extractfile(m) or io.BytesIO()).read()]
-        assert holders == ["secrets.env"]
+        assert holders == ["secrets.env", "secret-files/0"]
         assert tar.getmember("secrets.env").mode == 0o600
 
 
 def test_the_digest_tells_secrets_apart() -> None:
-    assert secrets_digest({"A": Secret("1")}) != secrets_digest({"A": Secret("2")})
+    secrets = {"A": Secret("1")}
+    assert secrets_digest(secrets, {}) != secrets_digest({"A": Secret("2")}, {})
+    assert secrets_digest(secrets, {"0": Secret("x")}) != secrets_digest(secrets, {"0": Secret("y")})

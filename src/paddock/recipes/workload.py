@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from paddock.spec.models import AgentSpec
+from paddock.spec.secrets import Source
 
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
@@ -60,6 +62,32 @@ class File:
     content: str
 
 
+class Keep(StrEnum):
+    """What becomes of a file in the state when the agent is configured again."""
+
+    PLANTED = "plant"  # written anew; until then it is the agent's
+    SEEDED = "seed"  # written where there is none, and the agent's from then on
+    LOCKED = "lock"  # written anew; the agent can read it, but neither change nor replace it
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """A text in the state; readable by everyone on its way there, so never a secret."""
+
+    path: str  # below Paths.home; absolute only where the file says so, and never if locked
+    content: str
+    keep: Keep = Keep.PLANTED
+
+
+@dataclass(frozen=True)
+class SecretFile:
+    """A file in the state whose content is a secret; it is the agent's, which may refresh it."""
+
+    path: str  # below Paths.home
+    source: Source
+    overwrite: bool = False  # false: written where there is none
+
+
 @dataclass(frozen=True)
 class ImageManners:
     """How an image that brings the agent's code wants to be run: as root, from which it drops to an account itself."""
@@ -79,8 +107,10 @@ class Workload:
 
     processes: Sequence[Process]
     files: Sequence[File]
-    directories: Sequence[str]  # below Paths.home
+    directories: Sequence[str]  # below Paths.home, or absolute; the agent's
     generated: Sequence[str]  # secrets that only the machine itself needs to know
+    state_files: Sequence[StateFile] = ()
+    secret_files: Sequence[SecretFile] = ()
     image: ImageManners | None = None  # how its own image would run it, where there is one
 
 

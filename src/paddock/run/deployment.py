@@ -25,12 +25,13 @@ from paddock.plan.agent import (
 )
 from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
 from paddock.recipes import recipe_for
-from paddock.recipes.workload import Paths, Probes, Verdict
+from paddock.recipes.workload import Paths, Probes, Verdict, Workload
 from paddock.run.ask import ask, healthy
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
 from paddock.runtimes import codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
+from paddock.runtimes.statefiles import secret_name
 from paddock.secret import Secret
 from paddock.spec.load import Loaded
 from paddock.spec.secrets import resolve
@@ -74,21 +75,37 @@ class Deployment:
         return MachineWant(self.name, self.spec, self.paths.state, template)
 
     @cached_property
+    def workload(self) -> Workload:
+        tree = self.furniture.tree
+        return self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree.id}" if tree else "")
+
+    @cached_property
     def bundle(self) -> Bundle:
         tree = self.furniture.tree.id if self.furniture.tree else None
-        workload = self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree}" if tree else "")
-        return self.runtime.bundle(workload, tree, mounted=self.place.mounts_state)
+        return self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
         return resolve(self.spec.secrets, self._folder, self.spec.environment_files)
+
+    @cached_property
+    def secret_files(self) -> dict[str, Secret]:
+        return {
+            secret_name(self.workload, file): file.source.content(self._folder) for file in self.workload.secret_files
+        }
+
+    @property
+    def _lasting_secret_files(self) -> dict[str, Secret]:
+        """Without those that are written once: what becomes of their source later does not matter."""
+        lasting = {secret_name(self.workload, file) for file in self.workload.secret_files if file.overwrite}
+        return {name: content for name, content in self.secret_files.items() if name in lasting}
 
     @property
     def want(self) -> AgentWant:
         return AgentWant(
             tree=self.furniture.tree.id if self.furniture.tree else None,
             generation=self.bundle.id,
-            secrets=secrets_digest(self.secrets),
+            secrets=secrets_digest(self.secrets, self._lasting_secret_files),
             foreground=self.runtime.foreground,
             packages=frozenset(self.furniture.packages),
             init=self.runtime.init,
@@ -200,7 +217,7 @@ class Deployment:
                 if self.furniture.tree:
                     codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code, self.name)
             case ApplyBundle(generation):
-                archive = self.bundle.archive(self.secrets)
+                archive = self.bundle.archive(self.secrets, self.secret_files)
                 argv = self.runtime.apply(generation)
                 expect(self.guest(seen, got), f"configuring {self.name}", argv, stdin=archive, deadline=180)
             case AwaitAnswer():

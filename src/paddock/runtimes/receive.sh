@@ -1,5 +1,5 @@
-# Shared by the runtimes' apply scripts: takes a tar of generation/ and secrets.env from stdin, below $root.
-# Every step can be cut off at any point and done again.
+# Shared by the runtimes' apply scripts: takes a tar of generation/, secrets.env and secret-files/ from stdin, below
+# $root. Every step can be cut off at any point and done again.
 set -eu
 umask 077
 
@@ -60,8 +60,12 @@ put_in_force() {
     done
     chmod 400 "$root/incoming/secrets.env"
     cmp -s "$root/incoming/secrets.env" "$root/secrets.env" || changed=yes
+    mkdir -p "$root/incoming/secret-files"
+    diff -rq "$root/incoming/secret-files" "$root/secret-files" >/dev/null 2>&1 || changed=yes
     # Whether it works is to be seen anew.
     rm -f "$root/answered"
+    rm -rf "$root/secret-files"
+    mv "$root/incoming/secret-files" "$root/secret-files"
     mv "$root/incoming/secrets.env" "$root/secrets.env"
     [ -d "$root/$id" ] || mv "$root/incoming/generation" "$root/$id"
     rm -rf "$root/incoming"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import environment_of, script
+from paddock.runtimes import environment_of, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.spec.models import AgentSpec
@@ -63,12 +63,13 @@ class ForegroundProcess:
             "MOUNTED": "yes" if mounted else "",
             "GENERATED": " ".join(workload.generated),
             "HOME_DIR": paths.home,
-            "DIRECTORIES": " ".join(workload.directories),
+            "OWNER": "",
         }
         texts = {
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
             PROCESSES: json.dumps([asdict(process) for process in workload.processes], indent=2) + "\n",
+            **statefiles.rendered(workload),
             **{file.path: file.content for file in workload.files},
         }
         return Bundle({path: BundleFile(text) for path, text in texts.items()})
@@ -78,7 +79,7 @@ class ForegroundProcess:
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = ((_SHARED, "receive.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
+        parts = ((_SHARED, "receive.sh"), (_SHARED, "state.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
         return script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Renders a workload as systemd units, with sysusers and tmpfiles entries and a lease."""
+"""Renders a workload as systemd units, with a sysusers entry and a lease."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from types import MappingProxyType
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import environment_of, script
+from paddock.runtimes import environment_of, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.spec.models import AgentSpec, UserSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
+
+# Received, and its account and state in place.
+BEFORE_APPLY: Final = ((_SHARED, "receive.sh"), (_SHARED, "state.sh"), (_HERE, "prepare.sh"))
 
 _CONFINED: Final = """\
 CapabilityBoundingSet=
@@ -101,6 +104,8 @@ class Systemd:
             "STORE": paths.code,
             "TREE": tree or "",
             "STATE": paths.state,
+            "HOME_DIR": paths.home,
+            "OWNER": f"{user.name}:{user.name}",
             "TRAIL": paths.trail,
             "MOUNTED": "yes" if mounted else "",
             "LEASE": self.unit("lease"),
@@ -112,9 +117,9 @@ class Systemd:
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
             "sysusers.conf": f'u {user.name} {user.uid} "Paddock agent {agent}" {paths.home} /bin/bash\n',
-            "tmpfiles.conf": _tmpfiles(paths, user, workload),
             f"units/{self.unit('lease')}": _lease_unit(agent, paths, list(units), mounted=mounted),
             **{f"units/{name}": text for name, text in units.items()},
+            **statefiles.rendered(workload),
             **{file.path: file.content for file in workload.files},
         }
         files = {path: BundleFile(text) for path, text in texts.items()}
@@ -126,7 +131,7 @@ class Systemd:
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = ((_SHARED, "receive.sh"), (_SHARED, "versions.sh"), (_HERE, "prepare.sh"), (_HERE, "apply.sh"))
+        parts = (*BEFORE_APPLY, (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
         return script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
@@ -146,15 +151,6 @@ class Systemd:
         return ["journalctl", "--no-pager", "--unit", f"paddock-{self.agent}-*", "--lines", str(lines), *follows]
 
 
-def _tmpfiles(paths: Paths, user: UserSpec, workload: Workload) -> str:
-    # The top is root's and sticky, so that the agent can neither replace nor remove the lock and the identity.
-    lines = [
-        f"d {paths.state} 1770 root {user.name}",
-        f"d {paths.state}/.paddock 0700 root root",
-        f"d {paths.home} 0700 {user.name} {user.name}",
-        *(f"d {paths.home}/{folder} 0700 {user.name} {user.name}" for folder in workload.directories),
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def _lease_unit(agent: str, paths: Paths, units: Sequence[str], *, mounted: bool) -> str:
