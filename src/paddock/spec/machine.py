@@ -157,11 +157,7 @@ def _whole_number_too(value: Any) -> Any:
 
 Image = Annotated[
     str,
-    Field(
-        pattern=worded(
-            r"^[a-z0-9][^\s@]*(@sha256:[0-9a-f]{64})?$", "an image: name:tag, or name@sha256:digest"
-        )
-    ),
+    Field(pattern=worded(r"^[a-z0-9][^\s@]*(@sha256:[0-9a-f]{64})?$", "an image: name:tag, or name@sha256:digest")),
 ]
 
 

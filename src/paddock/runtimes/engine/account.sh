@@ -2,7 +2,7 @@
 
 # as_agent ARGV...: becomes the program, as the agent's account. Without sudo nothing it starts can become root again.
 as_agent() {
-    export HOME="$HOME_DIR" USER="$USER_NAME" LOGNAME="$USER_NAME"
+    export HOME="$ACCOUNT_HOME" USER="$USER_NAME" LOGNAME="$USER_NAME"
     groups=--clear-groups
     ! grep -q "^[^:]*:[^:]*:$USER_UID:" /etc/passwd || groups=--init-groups
     if command -v setpriv >/dev/null; then

@@ -15,6 +15,6 @@ def compose(service: str, container: dict[str, Any], options: Sequence[str]) -> 
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.dump({"services": {service: container}}, text)
-    told = "# What `paddock up` makes, as a compose file. Run by hand, nothing keeps two machines from writing to one state.\n"
+    told = "# What `paddock up` makes. Run by hand, nothing keeps two machines from writing to one state.\n"
     lost = f"# Not in here: {' '.join(options)}\n" if options else ""
     return told + lost + text.getvalue()

@@ -1,4 +1,5 @@
 # After the shared parts: the engine, the image and the container. Uses $ENGINE, $IMAGE, $CONTAINER and $IDENTITY.
+! command -v "$ENGINE" >/dev/null || printf 'package=%s\n' "$@" # whichever package has brought it
 if ! command -v "$ENGINE" >/dev/null; then
     echo "engine=missing"
 elif ! said=$("$ENGINE" ps --quiet 2>&1 >/dev/null); then

@@ -20,7 +20,7 @@ from paddock.runtimes.engine.compose import compose
 from paddock.runtimes.engine.dialect import Dialect, dialect_of
 from paddock.runtimes.engine.identity import LABEL, digest, identity
 from paddock.runtimes.engine.throwaway import Throwaway
-from paddock.runtimes.systemd.runtime import Systemd
+from paddock.runtimes.systemd.runtime import BEFORE_APPLY, Systemd
 from paddock.spec.models import AgentSpec
 
 _HERE: Final = "paddock.runtimes.engine"
@@ -77,8 +77,7 @@ class Engine:
     @property
     def _image(self) -> str:
         """The image's name on the machine."""
-        name = self.spec.container.image or self.spec.container.base
-        assert name is not None, "the validator lets no engine without an image pass"
+        name = self.spec.container.image or self.spec.container.base or ""  # the validator wants one of them
         return self._archive.name if self._archive else self._dialect.reference(name)
 
     # The container, to those who plan and make it
@@ -125,12 +124,11 @@ class Engine:
         return Throwaway(machine, self.engine, self._image, self.paths.code.rpartition("/")[0])
 
     def load(self) -> Sequence[str]:
-        assert self._archive is not None, "only an archive is loaded"
-        return script((_HERE, "load.sh"), arguments=[self.engine, self._archive.verb])
+        verb = self._archive.verb if self._archive else "load"
+        return script((_HERE, "load.sh"), arguments=[self.engine, verb])
 
     def create(self, generation: str) -> Sequence[str]:
-        parts = ((_SHARED, "receive.sh"), (_SYSTEMD, "prepare.sh"), (_HERE, "create.sh"))
-        return script(*parts, arguments=[self._root, generation])
+        return script(*BEFORE_APPLY, (_HERE, "create.sh"), arguments=[self._root, generation])
 
     # Rendering
 
@@ -151,6 +149,7 @@ class Engine:
             "start": _text(start),
             "enter": _text("enter_container.sh"),
             "account.sh": _text("account.sh"),
+            "ownership.sh": _text("ownership.sh", _SHARED),
             **{f"processes/{name}": text for name, text in processes.items()},
         }
         return Bundle({**framed.files, **{path: BundleFile(text) for path, text in files.items()}})
@@ -191,7 +190,7 @@ class Engine:
             "USER_UID": str(user.uid),
             "USER_GROUP": user.group or user.name,
             "USER_GID": str(self._gid),
-            "HOME_DIR": self._home(workload),
+            "ACCOUNT_HOME": self._home(workload),
             "DATA": self.inside.home,
             "PACKAGES": " ".join(self.spec.packages),
             "SUDO": "yes" if sudo else "",
@@ -277,9 +276,9 @@ TimeoutStopSec={stop + 15}
             "network_mode": "host",
             "restart": "no",
             "stop_grace_period": f"{max(process.stop_seconds for process in workload.processes)}s",
-            "shm_size": container.shm_size,
+            "shm_size": str(container.shm_size),
             "volumes": self._volumes(workload),
-            **({"mem_limit": container.memory} if container.memory else {}),
+            **({"mem_limit": str(container.memory)} if container.memory else {}),
             **({"cpus": container.cpus} if container.cpus else {}),
         }
         if not self.brings_code:
@@ -295,9 +294,7 @@ TimeoutStopSec={stop + 15}
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
         parts = ((_SHARED, "observe.sh"), (_SYSTEMD, "observe.sh"), (_HERE, "observe.sh"))
-        return self._with(
-            script(*parts, arguments=arguments), IMAGE=self._image, DRIVER=self._dialect.driver
-        )
+        return self._with(script(*parts, arguments=arguments), IMAGE=self._image, DRIVER=self._dialect.driver)
 
     def apply(self, generation: str) -> Sequence[str]:
         return self._units.apply(generation)
@@ -328,5 +325,5 @@ def _program(process: Process) -> str:
     return f"{exports}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"
 
 
-def _text(name: str) -> str:
-    return (resources.files(_HERE) / name).read_text(encoding="utf-8")
+def _text(name: str, package: str = _HERE) -> str:
+    return (resources.files(package) / name).read_text(encoding="utf-8")

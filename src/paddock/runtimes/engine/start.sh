@@ -6,6 +6,7 @@ here=${0%/*}
 root=${here%/*}
 . "$here/bundle.env"
 . "$here/account.sh"
+. "$here/ownership.sh"
 
 refuse() {
     echo "paddock: $1" >&2
@@ -27,7 +28,7 @@ make_account() {
         esac
     done </etc/passwd.paddock
     [ -n "$known" ] ||
-        echo "$USER_NAME:*:$USER_UID:$USER_GID:Paddock agent:$HOME_DIR:$shell" >>/etc/passwd.paddock
+        echo "$USER_NAME:*:$USER_UID:$USER_GID:Paddock agent:$ACCOUNT_HOME:$shell" >>/etc/passwd.paddock
     known=
     while IFS=: read -r name _ gid _; do
         case "$name:$gid" in
@@ -40,11 +41,6 @@ make_account() {
         cmp -s "/etc/$file.paddock" "/etc/$file" || cat "/etc/$file.paddock" >"/etc/$file"
         rm "/etc/$file.paddock"
     done
-}
-
-# own FOLDER: only what is somebody else's, and nothing that is mounted below.
-own() {
-    find "$1" -xdev ! -user "$USER_UID" -exec chown -h "$USER_UID:$USER_GID" {} +
 }
 
 install_packages() {
@@ -78,9 +74,12 @@ run() {
 }
 
 make_account
-mkdir -p "$HOME_DIR"
-own "$HOME_DIR"
-own "$DATA"
+mkdir -p "$ACCOUNT_HOME"
+OWNER=$USER_UID:$USER_GID
+HOME_DIR=$ACCOUNT_HOME list=/dev/null
+repair_ownership
+HOME_DIR=$DATA list=$here/state/list
+repair_ownership
 install_packages
 allow_sudo
 

@@ -33,5 +33,6 @@ class Throwaway:
         return self.machine.forward(local, port)
 
     def _inside(self, argv: Sequence[str]) -> list[str]:
-        options = ["--rm", "--interactive", "--network", "none", "--volume", f"{self.folder}:{self.folder}"]
-        return [self.engine, "run", *options, "--entrypoint", argv[0], self.image, *argv[1:]]
+        options = ["--rm", "--interactive", "--network", "none", "--env", "THROWAWAY=yes"]
+        volume = ["--volume", f"{self.folder}:{self.folder}"]
+        return [self.engine, "run", *options, *volume, "--entrypoint", argv[0], self.image, *argv[1:]]

@@ -18,7 +18,10 @@ _HERE: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
 
 # Received, and its account and state in place.
-BEFORE_APPLY: Final = ((_SHARED, "receive.sh"), (_SHARED, "state.sh"), (_HERE, "prepare.sh"))
+BEFORE_APPLY: Final = (
+    *((_SHARED, name) for name in ("receive.sh", "ownership.sh", "state.sh")),
+    (_HERE, "prepare.sh"),
+)
 
 _CONFINED: Final = """\
 CapabilityBoundingSet=
@@ -149,8 +152,6 @@ class Systemd:
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
         return ["journalctl", "--no-pager", "--unit", f"paddock-{self.agent}-*", "--lines", str(lines), *follows]
-
-
 
 
 def _lease_unit(agent: str, paths: Paths, units: Sequence[str], *, mounted: bool) -> str:
