@@ -26,7 +26,7 @@ from paddock.plan.agent import (
 from paddock.plan.container import ContainerWant, CreateContainer, GetImage, StartEngine
 from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
 from paddock.recipes import recipe_for
-from paddock.recipes.workload import CodeTree, Paths, Probes, Verdict, Workload
+from paddock.recipes.workload import CodeTree, Distribution, Paths, Probes, Verdict, Workload
 from paddock.run.ask import ask, healthy
 from paddock.run.container import get_image, start_engine
 from paddock.run.furnish import Furniture, install_packages
@@ -36,6 +36,7 @@ from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.runtimes.statefiles import secret_name
 from paddock.secret import Secret
 from paddock.spec.load import Loaded
+from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import resolve
 
 _HEALTH_SECONDS: Final = 90
@@ -62,18 +63,28 @@ class Deployment:
         self.runtime = runtime_for(name, self.spec, loaded.folder)
         self.story = story.of(name)
         self._recipe = recipe_for(self.spec.kind)
-        self._folder = loaded.folder
+        self.folder = loaded.folder
+
+    @property
+    def where(self) -> str:
+        """Its place, and the node where the file names another one."""
+        node = self.spec.machine.node
+        return f"{self.spec.place} ({node})" if node else self.spec.place
 
     @property
     def paths(self) -> Paths:
         return self.runtime.paths
+
+    @property
+    def distribution(self) -> Distribution | None:
+        return self._recipe.distribution(self.spec, self.folder)
 
     @cached_property
     def furniture(self) -> Furniture:
         if container := self.runtime.container:
             # The agent's own packages and code are for its container, which no template has.
             return Furniture(tuple(container.packages), None)
-        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec))
+        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec, self.folder))
 
     @cached_property
     def code(self) -> tuple[str, CodeTree] | None:
@@ -81,7 +92,7 @@ class Deployment:
         container = self.runtime.container
         if container and container.brings_code:
             return None
-        tree = self._recipe.code(self.spec)
+        tree = self._recipe.code(self.spec, self.folder)
         return (container.tree(tree) if container else tree.id, tree) if tree else None
 
     @cached_property
@@ -96,16 +107,18 @@ class Deployment:
 
     @cached_property
     def bundle(self) -> Bundle:
-        return self.runtime.bundle(self.workload, self.code[0] if self.code else None, mounted=self.place.mounts_state)
+        tree = self.code[0] if self.code else None
+        bundle = self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
+        return bundle.with_people(self.place.people)
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
-        return resolve(self.spec.secrets, self._folder, self.spec.environment_files)
+        return resolve(self.spec.secrets, self.folder, self.spec.environment_files)
 
     @cached_property
     def secret_files(self) -> dict[str, Secret]:
         return {
-            secret_name(self.workload, file): file.source.content(self._folder) for file in self.workload.secret_files
+            secret_name(self.workload, file): file.source.content(self.folder) for file in self.workload.secret_files
         }
 
     @property
@@ -349,13 +362,18 @@ def deployments(loaded: Loaded, only: list[str], story: Story) -> Iterator[list[
     if unknown:
         raise BadInput(f"there is no agent {', '.join(unknown)} in {loaded.path.name}")
     chosen = {name: agent for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)}
-    places: dict[str, Place[Any]] = {}
+    places: dict[tuple[str, str | None], Place[Any]] = {}
     try:
         for agent in chosen.values():
-            if agent.place not in places:
-                spec = loaded.spec.places[agent.place]
-                places[agent.place] = place_for(agent.place, spec, loaded.folder, story.say)
-        yield [Deployment(name, loaded, places[agent.place], story) for name, agent in chosen.items()]
+            if _where(agent) not in places:
+                spec = loaded.spec.places[agent.place].on_node(agent.machine.node)
+                places[_where(agent)] = place_for(agent.place, spec, loaded.folder, story.say)
+        yield [Deployment(name, loaded, places[_where(agent)], story) for name, agent in chosen.items()]
     finally:
         for place in places.values():
             place.close()
+
+
+def _where(agent: AgentSpec) -> tuple[str, str | None]:
+    """Another node of a cluster is another place: everything of an agent is on one node."""
+    return agent.place, agent.machine.node
