@@ -185,7 +185,6 @@ class Engine:
             "ENGINE": self.engine,
             "CONTAINER": self._name,
             "IMAGE": self._image,
-            "FOLDERS": " ".join(mount.host for mount in self.spec.mounts),
             "USER_NAME": user.name,
             "USER_UID": str(user.uid),
             "USER_GROUP": user.group or user.name,
@@ -255,7 +254,7 @@ TimeoutStopSec={stop + 15}
 
     def _create(self, workload: Workload) -> str:
         words = [
-            *(self.engine, "create", "--name", self._name, "--label", f"{LABEL}={self.identity(workload)}"),
+            *("--label", f"{LABEL}={self.identity(workload)}"),
             # Loopback is the machine's, where the agent is asked; nothing else would listen there for it.
             *("--network", "host"),
             # The journal has what the agent says; the engine need not keep it a second time, without end.
@@ -265,7 +264,12 @@ TimeoutStopSec={stop + 15}
             *self.spec.container.options,
             *("--entrypoint", "/bin/sh", self._image, f"{self.paths.etc}/start"),
         ]
-        return f'exec {shlex.join(words)} "$@"\n'
+        checks = "".join(
+            f"[ -d {folder} ] || {{ echo there is no directory {folder} on this machine to mount >&2 && exit 78; }}\n"
+            for folder in (shlex.quote(mount.host) for mount in self.spec.mounts)
+        )
+        head = "# create NAME ENTRYPOINT...: makes the container; the entrypoint is the image's own.\nname=$1\nshift\n"
+        return f'{head}{checks}exec {self.engine} create --name "$name" {shlex.join(words)} "$@"\n'
 
     def _compose(self, workload: Workload) -> str:
         container = self.spec.container
@@ -274,7 +278,6 @@ TimeoutStopSec={stop + 15}
             "container_name": self._name,
             "labels": {LABEL: self.identity(workload)},
             "network_mode": "host",
-            "restart": "no",
             "stop_grace_period": f"{max(process.stop_seconds for process in workload.processes)}s",
             "shm_size": str(container.shm_size),
             "volumes": self._volumes(workload),
