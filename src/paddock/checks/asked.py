@@ -49,6 +49,9 @@ def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:
             "inside", Outcome.FAILED, f"nothing can be run as the agent: {found['refused']}", "run `paddock up` again"
         )
         return
+    if "missing" in found:
+        yield Line("inside", Outcome.UNAVAILABLE, "there is no Python beside the agent to ask with")
+        return
     held: set[str] = set()
     for check, answer in zip(checks, found["answers"], strict=True):
         if check.needs and check.needs not in held:

@@ -39,7 +39,7 @@ def _proc(process: Mapping[str, Any]) -> _Seen:
     options = process["mounts"].get("/proc")
     if options is None:
         return None
-    hidden = "hidepid=invisible" in options or "hidepid=2" in options
+    hidden = process["among_its_own"] or "hidepid=invisible" in options or "hidepid=2" in options
     return hidden, "it sees only its own processes" if hidden else "it sees the processes of others"
 
 

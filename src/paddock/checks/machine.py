@@ -20,6 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 LARGEST = 4 << 20  # of a file that is searched for secrets
+NO_SUCH_PROGRAM = (126, 127)
 SHORTEST = 6  # a shorter value is found everywhere and hides nothing
 Json = dict[str, Any]
 
@@ -28,7 +29,8 @@ def main() -> None:
     question = json.load(sys.stdin)
     os.nice(5)  # the agent, which is to answer meanwhile, comes first
     running = processes(question["supervisor"])
-    pids = [running[name]["pid"] for name in question["processes"] if running.get(name, {}).get("pid")]
+    started = [running[name]["pid"] for name in question["processes"] if running.get(name, {}).get("pid")]
+    pids = agents_own(started)
     looks: dict[str, Callable[[], Any]] = {
         "inside": lambda: inside(question["inside"]),
         "state": lambda: state(question["folders"]),
@@ -61,12 +63,31 @@ def run(argv: list[str], stdin: bytes = b"") -> subprocess.CompletedProcess[byte
 
 def processes(argv: list[str]) -> dict[str, Json]:
     """The agent's processes, from lines ``NAME=STATE PID RESTARTS SINCE``."""
-    found = {}
+    found: dict[str, Json] = {}
     for line in run(argv).stdout.decode().splitlines():
         name, _, rest = line.partition("=")
+        if name.endswith(".pid"):
+            found[name[: -len(".pid")]]["pid"] = int(rest)
+            continue
         state, pid, restarts, since = rest.split()
         found[name] = {"state": state, "pid": int(pid), "restarts": int(restarts), "since": float(since)}
     return found
+
+
+def agents_own(started: list[int]) -> list[int]:
+    """Of what was started the first processes that are not root's; all, if root is all there is."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents().items():
+        children.setdefault(parent, []).append(pid)
+    found, left = [], list(started)
+    while left:
+        pid = left.pop()
+        status = re.search(r"^Uid:\t(\d+)", text(f"/proc/{pid}/status"), re.MULTILINE)
+        if status and status[1] != "0":
+            found.append(pid)
+        else:
+            left += children.get(pid, [])
+    return found or started
 
 
 def inside(question: Json) -> Json:
@@ -75,7 +96,8 @@ def inside(question: Json) -> Json:
         return dict(json.loads(done.stdout))
     except ValueError:
         said = (done.stderr or done.stdout).decode(errors="replace").strip()
-        return {"refused": f"code {done.returncode}: {said[-500:]}"}
+        missing = done.returncode in NO_SUCH_PROGRAM
+        return {"missing" if missing else "refused": f"code {done.returncode}: {said[-500:]}"}
 
 
 def state(folders: list[str]) -> Json:
@@ -207,6 +229,7 @@ def isolation(pid: int) -> Json:
         "no_new_privileges": status.get("NoNewPrivs"),
         "seccomp": status.get("Seccomp"),
         "mounts": mounts,
+        "among_its_own": os.readlink(folder + "ns/pid") != os.readlink("/proc/self/ns/pid"),
         "apparmor": text(folder + "attr/current").strip("\0\n "),
         "apparmor_enabled": text("/sys/module/apparmor/parameters/enabled").strip() == "Y",
     }
@@ -237,16 +260,20 @@ def address(words: str, family: int) -> str:
     return socket.inet_ntop(family, raw)
 
 
-def descendants(pids: set[int]) -> set[int]:
-    parents = {}
+def parents() -> dict[int, int]:
+    found = {}
     for pid in all_pids():
         # The name in the middle may hold anything, also blanks and brackets.
         fields = text(f"/proc/{pid}/stat").rpartition(")")[2].split()
         if fields:
-            parents[pid] = int(fields[1])
-    found = set(pids)
+            found[pid] = int(fields[1])
+    return found
+
+
+def descendants(pids: set[int]) -> set[int]:
+    known, found = parents(), set(pids)
     while True:
-        more = {pid for pid, parent in parents.items() if parent in found} - found
+        more = {pid for pid, parent in known.items() if parent in found} - found
         if not more:
             return found
         found |= more

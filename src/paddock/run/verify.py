@@ -14,6 +14,7 @@ from paddock.checks.subject import Subject
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
 from paddock.run import journal
+from paddock.run.ask import healthy
 from paddock.secret import Secret
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ def verify_through(agent: Deployment, guest: Guest, place: Any, *, quick: bool) 
     subject = _subject(agent)
     facts = look(guest, subject, _means(agent, subject), quick=quick)
     inside = judge.lines(subject, facts, quick=quick)
+    if not any(line.check == "health" for line in inside):
+        health = healthy(guest, agent.paths, agent.runtime, agent.probes("").health)
+        inside.append(Line.of("health", health.ok, health.evidence, f"`paddock logs {agent.name}` tells more"))
     told = () if quick else _told(agent, place)
     return Report(agent.name, by_topic([*_outside(agent, place), *inside, *told]))
 
@@ -95,13 +99,13 @@ def _subject(agent: Deployment) -> Subject:
     return Subject(
         agent=agent.name,
         paths=agent.paths,
-        processes=[process.name for process in agent.workload.processes],
+        processes=agent.runtime.supervised(agent.workload),
         generation=agent.bundle.id,
         files=digests,
-        tree=agent.tree or None,
+        tree=f"{agent.paths.code}/{agent.code[0]}" if agent.code else None,
         asked=[
-            *asked.of_every_agent(agent.name, agent.paths, agent.probes(agent.spec.verify.prompt)),
-            *agent.recipe.checks(agent.spec, agent.name, agent.paths),
+            *asked.of_every_agent(agent.name, agent.runtime.inside, agent.probes(agent.spec.verify.prompt)),
+            *agent.recipe.checks(agent.spec, agent.name, agent.runtime.inside),
         ],
         confined=agent.runtime.confines,
         mounted=agent.place.mounts_state,
@@ -112,6 +116,7 @@ def _subject(agent: Deployment) -> Subject:
 
 def _means(agent: Deployment, subject: Subject) -> Means:
     python = f"{subject.tree}/bin/python" if subject.tree else "python3"
+    # The tree is at the same path beside the agent.
     return Means(
         inspect=agent.runtime.inspect(),
         enter=agent.runtime.enter([python, "-I", "-c"]),

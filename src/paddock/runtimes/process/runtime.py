@@ -31,6 +31,7 @@ class ForegroundProcess:
     foreground = True
     init = None
     confines: ClassVar[frozenset[Isolation]] = frozenset()
+    container = None
 
     @property
     def paths(self) -> Paths:
@@ -44,6 +45,10 @@ class ForegroundProcess:
             home=f"{state}/home",
             trail=trail,
         )
+
+    @property
+    def inside(self) -> Paths:
+        return self.paths
 
     @property
     def _root(self) -> str:
@@ -77,12 +82,15 @@ class ForegroundProcess:
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = ((_SHARED, "receive.sh"), (_SHARED, "state.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
-        return script(*parts, arguments=[self._root, generation])
+        shared = ("receive.sh", "ownership.sh", "state.sh", "versions.sh")
+        return script(*((_SHARED, name) for name in shared), (_HERE, "apply.sh"), arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.agent, self.paths.state]
         return script((_SHARED, "versions.sh"), (_HERE, "remove.sh"), arguments=arguments)
+
+    def supervised(self, workload: Workload) -> Sequence[str]:
+        return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
         return script((_HERE, "inspect.sh"), arguments=[self._root])
