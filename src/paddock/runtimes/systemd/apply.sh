@@ -1,7 +1,7 @@
 # apply.sh ROOT ID: puts the bundle from stdin in force and starts or restarts what changed.
 root=$1 id=$2
 receive
-systemd-sysusers "$root/incoming/generation/sysusers.conf"
+have_account
 claim_state
 furnish_state
 [ -z "$TREE" ] || keep_version "$TREE"

@@ -11,6 +11,7 @@ from paddock.recipes.workload import Paths, Process, Workload
 from paddock.runtimes import environment_of, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
+from paddock.runtimes.systemd import account
 from paddock.spec.models import AgentSpec, UserSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
@@ -77,7 +78,7 @@ class Systemd:
             "TREE": tree or "",
             "STATE": paths.state,
             "HOME_DIR": paths.home,
-            "OWNER": f"{user.name}:{user.name}",
+            **account.variables(user),
             "TRAIL": paths.trail,
             "MOUNTED": "yes" if mounted else "",
             "LEASE": lease,
@@ -87,7 +88,7 @@ class Systemd:
         texts = {
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
-            "sysusers.conf": f'u {user.name} {user.uid} "Paddock agent {agent}" {paths.home} /bin/bash\n',
+            "sysusers.conf": account.sysusers(agent, user, paths.home),
             f"units/{lease}": _lease_unit(agent, paths, units, mounted=mounted),
             **{
                 f"units/{name}": _process_unit(agent, paths, user, process, lease)
@@ -105,7 +106,13 @@ class Systemd:
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = ((_SHARED, "receive.sh"), (_SHARED, "state.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
+        parts = (
+            (_SHARED, "receive.sh"),
+            (_SHARED, "state.sh"),
+            (_SHARED, "versions.sh"),
+            (_HERE, "account.sh"),
+            (_HERE, "apply.sh"),
+        )
         return script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
@@ -116,8 +123,8 @@ class Systemd:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        user = self.spec.user.name
-        inner = ["setpriv", "--reuid", user, "--regid", user, "--init-groups", "--no-new-privs", *argv]
+        user = self.spec.user
+        inner = ["setpriv", "--reuid", user.name, "--regid", user.group_name, "--init-groups", "--no-new-privs", *argv]
         return script((_SHARED, "enter.sh"), arguments=[self._root, self.paths.home, *inner])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
@@ -169,7 +176,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=exec
 User={user.name}
-Group={user.name}
+Group={user.group_name}
 WorkingDirectory={process.directory}
 {environment}EnvironmentFile={root}/secrets.env
 EnvironmentFile={root}/generated.env
