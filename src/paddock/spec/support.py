@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from paddock.errors import BadInput
 from paddock.spec.load import Loaded
-from paddock.spec.models import Kind, RuntimeName, Spec
+from paddock.spec.models import Kind, Spec
 
 Location = tuple[str, ...]
 
@@ -22,7 +22,7 @@ NOT_YET: Final = frozenset(
         "machine.features",
         "state.volume",
         "mounts",
-        "container",
+        "container.data",
         "working_directory",
         "documents",
         "expose",
@@ -45,7 +45,6 @@ NOT_YET: Final = frozenset(
 # The same, for agents in a place of that kind.
 NOT_YET_ON_PROXMOX: Final = frozenset({"state.path"})
 KINDS_NOT_YET: Final = frozenset({Kind.LITELLM})
-RUNTIMES_NOT_YET: Final = frozenset({RuntimeName.DOCKER, RuntimeName.PODMAN})
 
 
 def unsupported(spec: Spec) -> list[tuple[Location, str]]:
@@ -57,10 +56,12 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
         at = ("agents", name)
         if agent.kind in KINDS_NOT_YET:
             found.append(((*at, "kind"), f"kind {agent.kind} is not carried out yet"))
-        if agent.runtime in RUNTIMES_NOT_YET:
-            found.append(((*at, "runtime"), f"runtime {agent.runtime} is not carried out yet"))
         on_proxmox = agent.place in spec.places and spec.places[agent.place].proxmox is not None
+        if agent.runtime.is_engine and on_proxmox:
+            found.append(((*at, "runtime"), f"runtime {agent.runtime} on proxmox is not carried out yet"))
         keys = NOT_YET | NOT_YET_ON_PROXMOX if on_proxmox else NOT_YET
+        if agent.runtime.is_engine and not on_proxmox:
+            keys -= {"mounts"}  # of a host into a container
         found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent, keys)]
     return found
 

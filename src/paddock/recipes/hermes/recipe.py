@@ -17,6 +17,7 @@ from paddock.recipes.workload import (
     CodeTree,
     Distribution,
     File,
+    ImageManners,
     Paths,
     Probes,
     Process,
@@ -112,11 +113,25 @@ class Hermes:
                 *(f".hermes/{name}" for name in ("cron", "logs", "memories", "sessions")),
             ),
             generated=(API_KEY,),
+            image=_official_image(agent),
         )
 
     def probes(self, agent: HermesSpec, prompt: str, conversation: str) -> Probes:
         url = f"http://127.0.0.1:{agent.connectors.api_server.port}"
         return Probes(health=_Health(url), prompt=_Prompt(url, prompt, conversation))
+
+
+def _official_image(agent: HermesSpec) -> ImageManners:
+    """The image upstream publishes: it starts as root, drops to the account it is told, and refuses to be another's."""
+    return ImageManners(
+        # Its own supervisor would restart the gateway behind the back of ours.
+        argv=("gateway", "run", "--no-supervise", *agent.service.args),
+        state={".hermes": "/opt/data"},
+        home="/opt/data",
+        uid="HERMES_UID",
+        gid="HERMES_GID",
+        own=("HOME", "HERMES_HOME"),
+    )
 
 
 @dataclass(frozen=True)
