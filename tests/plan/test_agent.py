@@ -15,7 +15,8 @@ from paddock.plan.agent import AgentSeen, AgentWant
 def test_plan(path: Path) -> None:
     case = read_case(path)
     want, seen = AgentWant(**case["want"]), AgentSeen.from_lines(case["seen"])
-    up = [f"{step.id} {step.risk}: {step.reason}" for step in agent.up("hermes", want, seen)]
+    steps = agent.up("hermes", want, seen, adopted=case.get("adopted", False))
+    up = [f"{step.id} {step.risk}: {step.reason}" for step in steps]
     down = [f"{step.id} {step.risk}: {step.reason}" for step in agent.down("hermes", seen)]
     assert agrees(path, case, "up", up), up
     assert agrees(path, case, "down", down), down
