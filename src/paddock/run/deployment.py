@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,10 +24,12 @@ from paddock.plan.agent import (
     InstallPackages,
     RemoveAgent,
 )
+from paddock.plan.container import ContainerWant, CreateContainer, GetImage, StartEngine
 from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
 from paddock.recipes import recipe_for
-from paddock.recipes.workload import Paths, Probes, Verdict, Workload
+from paddock.recipes.workload import CodeTree, Distribution, Paths, Probes, Verdict, Workload
 from paddock.run.ask import ask, healthy
+from paddock.run.container import get_image, start_engine
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
 from paddock.runtimes import codetree, runtime_for, script
@@ -56,12 +58,13 @@ class Deployment:
 
     def __init__(self, name: str, loaded: Loaded, place: Place[Any], story: Story) -> None:
         self.name = name
+        self.recreate = False  # whether a person wants another container, whatever its identity
         self.spec = loaded.spec.agents[name]
         self.place = place
-        self.runtime = runtime_for(name, self.spec)
+        self.runtime = runtime_for(name, self.spec, loaded.folder)
         self.story = story.of(name)
         self._recipe = recipe_for(self.spec.kind)
-        self._folder = loaded.folder
+        self.folder = loaded.folder
 
     @property
     def where(self) -> str:
@@ -73,9 +76,25 @@ class Deployment:
     def paths(self) -> Paths:
         return self.runtime.paths
 
+    @property
+    def distribution(self) -> Distribution | None:
+        return self._recipe.distribution(self.spec, self.folder)
+
     @cached_property
     def furniture(self) -> Furniture:
-        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec))
+        if container := self.runtime.container:
+            # The agent's own packages and code are for its container, which no template has.
+            return Furniture(tuple(container.packages), None)
+        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec, self.folder))
+
+    @cached_property
+    def code(self) -> tuple[str, CodeTree] | None:
+        """The code tree, by its name on the machine; None where packages or an image bring the code."""
+        container = self.runtime.container
+        if container and container.brings_code:
+            return None
+        tree = self._recipe.code(self.spec, self.folder)
+        return (container.tree(tree) if container else tree.id, tree) if tree else None
 
     @cached_property
     def machine_want(self) -> MachineWant:
@@ -84,23 +103,23 @@ class Deployment:
 
     @cached_property
     def workload(self) -> Workload:
-        tree = self.furniture.tree
-        return self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree.id}" if tree else "")
+        paths = self.runtime.inside
+        return self._recipe.workload(self.spec, paths, f"{paths.code}/{self.code[0]}" if self.code else "")
 
     @cached_property
     def bundle(self) -> Bundle:
-        tree = self.furniture.tree.id if self.furniture.tree else None
+        tree = self.code[0] if self.code else None
         bundle = self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
         return bundle.with_people(self.place.people)
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
-        return resolve(self.spec.secrets, self._folder, self.spec.environment_files)
+        return resolve(self.spec.secrets, self.folder, self.spec.environment_files)
 
     @cached_property
     def secret_files(self) -> dict[str, Secret]:
         return {
-            secret_name(self.workload, file): file.source.content(self._folder) for file in self.workload.secret_files
+            secret_name(self.workload, file): file.source.content(self.folder) for file in self.workload.secret_files
         }
 
     @property
@@ -112,13 +131,29 @@ class Deployment:
     @property
     def want(self) -> AgentWant:
         return AgentWant(
-            tree=self.furniture.tree.id if self.furniture.tree else None,
+            tree=self.code[0] if self.code else None,
             generation=self.bundle.id,
             secrets=secrets_digest(self.secrets, self._lasting_secret_files),
             foreground=self.runtime.foreground,
             packages=frozenset(self.furniture.packages),
             init=self.runtime.init,
             state=self.paths.state if self.place.keeps_machine else "",
+            container=self._container_want,
+        )
+
+    @property
+    def _container_want(self) -> ContainerWant | None:
+        container = self.runtime.container
+        if container is None:
+            return None
+        return ContainerWant(
+            engine=container.engine,
+            service=container.service,
+            install=bool(container.packages),
+            image=container.image.name,
+            archive=container.image.archive is not None,
+            identity=container.identity(self.workload),
+            recreate=self.recreate,
         )
 
     # Looking
@@ -164,7 +199,7 @@ class Deployment:
         unread = seen.machine.status == "stopped"
         if not furnished:
             return AgentSeen(unread=unread)
-        trees = frozenset({self.want.tree} if self.want.tree else ())
+        trees = frozenset({self.furniture.tree.id} if self.furniture.tree else ())
         return AgentSeen(packages=self.want.packages, trees=trees, unread=unread)
 
     def plan_down(self, seen: Observation) -> Plan:
@@ -230,12 +265,17 @@ class Deployment:
             case InstallPackages(packages):
                 install_packages(self.guest(seen, got), packages)
             case InstallCode():
-                if self.furniture.tree:
-                    codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code, self.name)
+                self._install_code(self.guest(seen, got))
+            case StartEngine(service):
+                start_engine(self.guest(seen, got), service)
+            case GetImage():
+                if self.runtime.container:
+                    get_image(self.guest(seen, got), self.runtime.container)
+            case CreateContainer(generation):
+                if self.runtime.container:
+                    self._apply(self.guest(seen, got), self.runtime.container.create(generation))
             case ApplyBundle(generation):
-                archive = self.bundle.archive(self.secrets, self.secret_files)
-                argv = self.runtime.apply(generation)
-                expect(self.guest(seen, got), f"configuring {self.name}", argv, stdin=archive, deadline=180)
+                self._apply(self.guest(seen, got), self.runtime.apply(generation))
             case ClaimState():
                 self._claim_state(self.guest(seen, got))
             case AwaitAnswer():
@@ -250,6 +290,16 @@ class Deployment:
             case _:
                 return self.place.perform(action, got)
         return {}
+
+    def _install_code(self, guest: Guest) -> None:
+        if self.code:
+            name, tree = self.code
+            builder = self.runtime.container.builder(guest) if self.runtime.container else guest
+            codetree.install(builder, tree, self.paths.code, self.name, name)
+
+    def _apply(self, guest: Guest, argv: Sequence[str]) -> None:
+        archive = self.bundle.archive(self.secrets, self.secret_files)
+        expect(guest, f"configuring {self.name}", argv, stdin=archive, deadline=180)
 
     def guest(self, seen: Observation, got: Got) -> Guest:
         """The channel to the agent's machine; an error where there is none."""
@@ -266,10 +316,11 @@ class Deployment:
         probes = self._probes(self.spec.verify.prompt)
         end = time.monotonic() + _HEALTH_SECONDS
         pause = 0.1
-        while not (health := healthy(guest, self.paths, self.spec.user.name, probes.health)).ok:
-            failed = [unit for unit, state in self._look_inside(guest).units.items() if state == "failed"]
+        while not (health := healthy(guest, self.paths, self.runtime, probes.health)).ok:
+            found = self._look_inside(guest)
+            failed = [unit for unit, state in found.units.items() if state == "failed"]
             if failed or time.monotonic() > end:
-                what = f"{', '.join(failed)} failed" if failed else health.evidence
+                what = found.said or (f"{', '.join(failed)} failed" if failed else health.evidence)
                 raise PaddockError(
                     f"{self.name} did not become healthy: {what}",
                     hint=f"`paddock logs {self.name}` tells more",
@@ -320,7 +371,7 @@ class Deployment:
         """Whether the agent is healthy; None where nothing runs that could be asked."""
         if seen.agent is None or not seen.agent.active:
             return None
-        return healthy(self.guest(seen, {}), self.paths, self.spec.user.name, self._probes("").health)
+        return healthy(self.guest(seen, {}), self.paths, self.runtime, self._probes("").health)
 
 
 @contextmanager

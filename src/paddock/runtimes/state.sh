@@ -1,11 +1,9 @@
-# Shared by the runtimes' apply scripts, after receive.sh: brings about what generation/state/list says of the state.
+# Shared by the runtimes' apply scripts, after receive.sh and ownership.sh: brings about what generation/state/list says of the state.
 # $OWNER is USER:GROUP of the agent, or empty where Paddock itself is no other user than the agent.
 #
 # The agent is not trusted: while this runs it can put links, directories and pipes wherever it may write. So what is
 # its own is written under its own user. What is root's lies in directories that are root's and sticky, all the way
 # down from the top of the state: there the agent can make entries, but cannot replace those of others.
-tab=$(printf '\t')
-
 as_agent() {
     if [ -z "$OWNER" ]; then
         "$@"
@@ -69,22 +67,6 @@ lock() { # PATH CONTENT, in a directory that is held
         set_aside "$1"
     fi
     mv -fT -- "$new" "$1"
-}
-
-# Never through a link: an entry may change between being found and being given away. A second name of a file from
-# outside, or something mounted here, is no reason to give that away.
-repair_ownership() {
-    set -- "$HOME_DIR" -xdev
-    while read -r _ _ _ _ mounted _; do
-        case "$mounted" in "$HOME_DIR"/*) set -- "$@" ! -path "$mounted" ;; esac
-    done </proc/self/mountinfo
-    while IFS=$tab read -r verb _ path; do
-        case "$verb $path" in
-            "hold .") set -- "$@" ! -path "$HOME_DIR" ;;
-            hold\ * | lock\ *) set -- "$@" ! -path "$HOME_DIR/$path" ;;
-        esac
-    done <"$list"
-    find "$@" ! -user "${OWNER%:*}" \( -type d -o -links 1 \) -execdir chown -h "$OWNER" -- {} +
 }
 
 furnish_state() {

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from paddock.errors import BadInput
 from paddock.spec.load import Loaded
-from paddock.spec.models import Kind, RuntimeName, Spec
+from paddock.spec.models import Kind, Spec
 
 Location = tuple[str, ...]
 
@@ -20,7 +20,7 @@ NOT_YET: Final = frozenset(
         "host.scope",
         "machine.features",
         "mounts",
-        "container",
+        "container.data",
         "user.group",
         "user.gid",
         "user.create",
@@ -28,8 +28,6 @@ NOT_YET: Final = frozenset(
         "documents",
         "expose",
         "verify.timeout",
-        "package",
-        "extras",
         "config_file",
         "connectors.api_server.cors_origins",
         "connectors.api_server.model_name",
@@ -46,21 +44,23 @@ NOT_YET: Final = frozenset(
     }
 )
 KINDS_NOT_YET: Final = frozenset({Kind.LITELLM})
-RUNTIMES_NOT_YET: Final = frozenset({RuntimeName.DOCKER, RuntimeName.PODMAN})
 
 
 def unsupported(spec: Spec) -> list[tuple[Location, str]]:
     """Where in the file something is asked for that is not carried out yet, and the sentence that says so."""
     found: list[tuple[Location, str]] = []
     for name, place in spec.places.items():
-        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place)]
+        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place, NOT_YET)]
     for name, agent in spec.agents.items():
         at = ("agents", name)
         if agent.kind in KINDS_NOT_YET:
             found.append(((*at, "kind"), f"kind {agent.kind} is not carried out yet"))
-        if agent.runtime in RUNTIMES_NOT_YET:
-            found.append(((*at, "runtime"), f"runtime {agent.runtime} is not carried out yet"))
-        found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent)]
+        on_proxmox = agent.place in spec.places and spec.places[agent.place].proxmox is not None
+        if agent.runtime.is_engine and on_proxmox:
+            found.append(((*at, "runtime"), f"runtime {agent.runtime} on proxmox is not carried out yet"))
+        # A host's directories are mounted into a container.
+        keys = NOT_YET - {"mounts"} if agent.runtime.is_engine and not on_proxmox else NOT_YET
+        found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent, keys)]
     return found
 
 
@@ -74,10 +74,10 @@ def supported(loaded: Loaded, only: Collection[str] = ()) -> Loaded:
     return loaded
 
 
-def _not_yet(model: BaseModel) -> Iterator[Location]:
+def _not_yet(model: BaseModel, keys: Collection[str]) -> Iterator[Location]:
     for path in _changed(model):
         for length in range(1, len(path) + 1):
-            if ".".join(path[:length]) in NOT_YET:
+            if ".".join(path[:length]) in keys:
                 yield path[:length]
                 break
 

@@ -51,6 +51,8 @@ def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
         yield ("runtime",), "process runs on this machine only: a place with host: {}"
     if agent.container.model_fields_set and not agent.runtime.is_engine:
         yield ("container",), f"container goes with runtime docker or podman, not {agent.runtime}"
+    if agent.runtime.is_engine and agent.container.image is None and agent.container.base is None:
+        yield ("container",), "say which: image: (one with the agent's code) or base: (a distribution without it)"
     if agent.container.data is not None and place.host is not None:
         yield ("container", "data"), "a volume for the engine's data goes with a proxmox place"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from types import MappingProxyType
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
@@ -15,6 +16,12 @@ from paddock.spec.models import AgentSpec, UserSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
+
+# Received, and its account and state in place.
+BEFORE_APPLY: Final = (
+    *((_SHARED, name) for name in ("receive.sh", "ownership.sh", "state.sh")),
+    (_HERE, "prepare.sh"),
+)
 
 _CONFINED: Final = """\
 CapabilityBoundingSet=
@@ -49,6 +56,7 @@ class Systemd:
     spec: AgentSpec
     foreground = False
     init = "systemd"
+    container = None
 
     @property
     def paths(self) -> Paths:
@@ -63,14 +71,37 @@ class Systemd:
         )
 
     @property
+    def inside(self) -> Paths:
+        return self.paths
+
+    @property
     def _root(self) -> str:
         """The folder of all generations and of the secrets beside them."""
         return self.paths.etc.removesuffix("/current")
 
     def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+        lease = self.unit("lease")
+        units = {
+            self.unit(process.name): _process_unit(self.agent, self.paths, self.spec.user, process, lease)
+            for process in workload.processes
+        }
+        return self.bundle_of(units, workload, tree, mounted=mounted)
+
+    def unit(self, part: str) -> str:
+        """The name of one of the agent's units."""
+        return f"paddock-{self.agent}-{part}.service"
+
+    def bundle_of(
+        self,
+        units: Mapping[str, str],
+        workload: Workload,
+        tree: str | None,
+        *,
+        mounted: bool,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> Bundle:
+        """These units, and what goes with any: account, directories, lease; ``more`` is known to the scripts too."""
         agent, paths, user = self.agent, self.paths, self.spec.user
-        lease = _unit_name(agent, "lease")
-        units = [_unit_name(agent, process.name) for process in workload.processes]
         environment = {
             "AGENT": agent,
             "STORE": paths.code,
@@ -80,19 +111,17 @@ class Systemd:
             "OWNER": f"{user.name}:{user.name}",
             "TRAIL": paths.trail,
             "MOUNTED": "yes" if mounted else "",
-            "LEASE": lease,
+            "LEASE": self.unit("lease"),
             "UNITS": " ".join(units),
             "GENERATED": " ".join(workload.generated),
+            **more,
         }
         texts = {
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
             "sysusers.conf": f'u {user.name} {user.uid} "Paddock agent {agent}" {paths.home} /bin/bash\n',
-            f"units/{lease}": _lease_unit(agent, paths, units, mounted=mounted),
-            **{
-                f"units/{name}": _process_unit(agent, paths, user, process, lease)
-                for name, process in zip(units, workload.processes, strict=True)
-            },
+            f"units/{self.unit('lease')}": _lease_unit(agent, paths, list(units), mounted=mounted),
+            **{f"units/{name}": text for name, text in units.items()},
             **statefiles.rendered(workload),
             **{file.path: file.content for file in workload.files},
         }
@@ -105,7 +134,7 @@ class Systemd:
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = ((_SHARED, "receive.sh"), (_SHARED, "state.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
+        parts = (*BEFORE_APPLY, (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
         return script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
@@ -123,10 +152,6 @@ class Systemd:
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
         return ["journalctl", "--no-pager", "--unit", f"paddock-{self.agent}-*", "--lines", str(lines), *follows]
-
-
-def _unit_name(agent: str, part: str) -> str:
-    return f"paddock-{agent}-{part}.service"
 
 
 def _lease_unit(agent: str, paths: Paths, units: Sequence[str], *, mounted: bool) -> str:
