@@ -105,7 +105,7 @@ def _subject(agent: Deployment) -> Subject:
         tree=f"{agent.paths.code}/{agent.code[0]}" if agent.code else None,
         asked=[
             *asked.of_every_agent(agent.name, agent.runtime.inside, agent.probes(agent.spec.verify.prompt)),
-            *agent.recipe.checks(agent.spec, agent.name, agent.runtime.inside),
+            *agent.recipe.checks(agent.configured, agent.name, agent.runtime.inside),
         ],
         confined=agent.runtime.confines,
         mounted=agent.place.mounts_state,

@@ -30,7 +30,6 @@ NOT_YET: Final = frozenset(
         "connectors.telegram",
         "connectors.discord",
         "connectors.slack",
-        "gateway",
         "mcp_servers",
         "auth",
         "dashboard",
@@ -39,7 +38,6 @@ NOT_YET: Final = frozenset(
         "cli_on_path",
     }
 )
-KINDS_NOT_YET: Final = frozenset({Kind.LITELLM})
 
 
 def unsupported(spec: Spec) -> list[tuple[Location, str]]:
@@ -49,13 +47,13 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
         found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place, NOT_YET)]
     for name, agent in spec.agents.items():
         at = ("agents", name)
-        if agent.kind in KINDS_NOT_YET:
-            found.append(((*at, "kind"), f"kind {agent.kind} is not carried out yet"))
         on_proxmox = agent.place in spec.places and spec.places[agent.place].proxmox is not None
         if agent.runtime.is_engine and on_proxmox:
             found.append(((*at, "runtime"), f"runtime {agent.runtime} on proxmox is not carried out yet"))
         # A host's directories are mounted into a container.
         keys = NOT_YET - {"mounts"} if agent.runtime.is_engine and not on_proxmox else NOT_YET
+        if agent.kind is Kind.LITELLM:
+            keys -= {"expose"}
         found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent, keys)]
     return found
 

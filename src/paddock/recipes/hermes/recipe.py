@@ -12,6 +12,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 
 from paddock.recipes.checks import Check
+from paddock.recipes.gateway import ModelServer
 from paddock.recipes.hermes import checks
 from paddock.recipes.packaged import code_tree, distribution
 from paddock.recipes.workload import (
@@ -130,6 +131,19 @@ class Hermes:
             *checks.model(agent.settings),
             checks.databases(name, hermes_home),
         )
+
+    def offer(self, agent: HermesSpec) -> None:
+        return None
+
+    def using(self, agent: HermesSpec, server: ModelServer) -> HermesSpec:
+        # A server with a key of its own is known to Hermes as custom:NAME; `custom` alone sends the key to nobody.
+        model = agent.settings.get("model") or {}
+        provider = {"base_url": server.url, "key_env": server.key, "default_model": model.get("default")}
+        ours = {
+            "model": {"provider": f"custom:{server.name}"},
+            "providers": {server.name: {name: value for name, value in provider.items() if value}},
+        }
+        return agent.model_copy(update={"settings": _merged(ours, agent.settings)})
 
 
 def _official_image(agent: HermesSpec) -> ImageManners:

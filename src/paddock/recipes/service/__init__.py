@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.recipes.checks import Check
+from paddock.recipes.gateway import ModelServer
 from paddock.recipes.workload import (
     Answer,
     CodeTree,
@@ -53,6 +54,12 @@ class Service:
 
     def checks(self, agent: ServiceSpec, name: str, paths: Paths) -> Sequence[Check]:
         return ()
+
+    def offer(self, agent: ServiceSpec) -> None:
+        return None
+
+    def using(self, agent: ServiceSpec, server: ModelServer) -> ServiceSpec:
+        return agent
 
 
 def _health(agent: ServiceSpec) -> Probe | Command | OpenPort | None:
