@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import environment_of, script, statefiles
+from paddock.runtimes import configuration, environment_of, script, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.spec.models import AgentSpec, UserSpec
@@ -16,6 +16,7 @@ from paddock.spec.models import AgentSpec, UserSpec
 _HERE: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
 
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CONFINED: Final = """\
 CapabilityBoundingSet=
 LockPersonality=yes
@@ -94,11 +95,10 @@ class Systemd:
                 for name, process in zip(units, workload.processes, strict=True)
             },
             **statefiles.rendered(workload),
-            **{file.path: file.content for file in workload.files},
         }
         files = {path: BundleFile(text) for path, text in texts.items()}
         holder = (resources.files(_HERE) / "lease.sh").read_text(encoding="utf-8")
-        return Bundle({**files, "lease": BundleFile(holder, executable=True)})
+        return Bundle({**files, **configuration(workload), "lease": BundleFile(holder, executable=True)})
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
@@ -154,7 +154,7 @@ WantedBy=multi-user.target
 def _process_unit(agent: str, paths: Paths, user: UserSpec, process: Process, lease: str) -> str:
     root = paths.etc.removesuffix("/current")
     environment = "".join(
-        f"Environment={_word(f'{name}={value}')}\n" for name, value in sorted(process.environment.items())
+        f"Environment={_word(f'{name}={value}')}\n" for name, value in sorted(variables(process, _PATH).items())
     )
     # Only a command line expands variables.
     command = " ".join(_word(word).replace("$", "$$") for word in process.argv)
@@ -178,9 +178,10 @@ Restart={process.restart}
 RestartSec={process.restart_seconds:g}
 SuccessExitStatus={" ".join(map(str, process.clean_exits))}
 RestartPreventExitStatus={" ".join(map(str, process.fatal_exits))}
+RestartForceExitStatus={" ".join(map(str, process.restart_exits))}
 KillMode=mixed
 TimeoutStopSec={process.stop_seconds}
-ReadWritePaths={paths.home}
+ReadWritePaths={" ".join(_word(path) for path in (paths.home, *process.writable))}
 {_CONFINED}"""
 
 
