@@ -35,9 +35,9 @@ def test_plan(path: Path) -> None:
     node = ProxmoxSpec.model_validate({**NODE, **case.get("node", {})})
     planner = NodePlanner(node, public_key="ssh-ed25519 AAAApublic paddock")
     seen = _seen(case)
-    for verb in ("up", "down"):
+    for verb in ("up", "down", "forget"):
         if verb in case:
-            found = _as_data(planner.up(want, seen) if verb == "up" else planner.down(want, seen))
+            found = _as_data(getattr(planner, verb)(want, seen))
             assert agrees(path, case, verb, found), found
 
 
@@ -58,6 +58,7 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
         frozenset(containers) | frozenset(case.get("taken", ())),
         Room(**room),
         case.get("base_missing", False),
+        elsewhere=case.get("elsewhere", {}),
     )
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from paddock.spec.models import AgentSpec
@@ -26,9 +27,39 @@ class Paths:
 
 
 @dataclass(frozen=True)
-class CodeTree:
-    """Python packages at exact versions, each with its hash."""
+class LocalCode:
+    """A wheel or a folder of sources on this machine."""
 
+    path: Path
+    digest: str  # of what is in it
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A version of a Python package with extras, from an index or from this machine."""
+
+    name: str
+    version: str
+    extras: Sequence[str]
+    beside: Sequence[str] = ()  # packages it needs and does not name
+    local: LocalCode | None = None
+
+    @property
+    def lock(self) -> str:
+        """The name of its lock."""
+        return f"{self.name}-{self.version}{''.join(f'+{extra}' for extra in self.extras)}.txt"
+
+    @property
+    def requirement(self) -> str:
+        """Its name with its extras, as an installer takes it."""
+        return f"{self.name}[{','.join(self.extras)}]" if self.extras else self.name
+
+
+@dataclass(frozen=True)
+class CodeTree:
+    """A Python package and all it needs at exact versions, each with its hash."""
+
+    distribution: Distribution
     lock: str
     pythons: Sequence[str]  # versions of the interpreters it runs on, the best first
     proof: Sequence[str]  # arguments of its python that must succeed, with no side effect
@@ -36,7 +67,8 @@ class CodeTree:
     @property
     def id(self) -> str:
         """Names the tree by what goes into it."""
-        return hashlib.sha256(f"2\n{self.lock}".encode()).hexdigest()[:12]
+        local = self.distribution.local
+        return hashlib.sha256(f"2\n{local.digest if local else ''}\n{self.lock}".encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -171,7 +203,11 @@ class Recipe(Protocol[Own]):
         """The Debian packages it needs beside its code."""
         ...
 
-    def code(self, agent: Own) -> CodeTree | None:
+    def distribution(self, agent: Own, folder: Path) -> Distribution | None:
+        """The Python package this agent is, if it is one; relative paths of the file start at the folder."""
+        ...
+
+    def code(self, agent: Own, folder: Path) -> CodeTree | None:
         """The code this agent runs, unless packages bring it."""
         ...
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.guests import Guest, Unreachable, expect
@@ -25,7 +25,7 @@ from paddock.plan.agent import (
 )
 from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
 from paddock.recipes import recipe_for
-from paddock.recipes.workload import Paths, Probes, Verdict, Workload
+from paddock.recipes.workload import Distribution, Paths, Probes, Verdict, Workload
 from paddock.run.ask import ask, healthy
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
@@ -33,10 +33,10 @@ from paddock.runtimes import codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.runtimes.statefiles import secret_name
 from paddock.secret import Secret
+from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
+from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import resolve
-
-_HEALTH_SECONDS: Final = 90
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,30 @@ class Deployment:
 
     def __init__(self, name: str, loaded: Loaded, place: Place[Any], story: Story) -> None:
         self.name = name
-        self.spec = loaded.spec.agents[name]
+        self.spec = inlined(loaded.spec.agents[name], loaded.folder)
         self.place = place
         self.runtime = runtime_for(name, self.spec)
         self.story = story.of(name)
         self._recipe = recipe_for(self.spec.kind)
-        self._folder = loaded.folder
+        self.folder = loaded.folder
+
+    @property
+    def where(self) -> str:
+        """Its place, and the node where the file names another one."""
+        node = self.spec.machine.node
+        return f"{self.spec.place} ({node})" if node else self.spec.place
 
     @property
     def paths(self) -> Paths:
         return self.runtime.paths
 
+    @property
+    def distribution(self) -> Distribution | None:
+        return self._recipe.distribution(self.spec, self.folder)
+
     @cached_property
     def furniture(self) -> Furniture:
-        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec))
+        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec, self.folder))
 
     @cached_property
     def machine_want(self) -> MachineWant:
@@ -82,16 +92,17 @@ class Deployment:
     @cached_property
     def bundle(self) -> Bundle:
         tree = self.furniture.tree.id if self.furniture.tree else None
-        return self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
+        bundle = self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
+        return bundle.with_people(self.place.people)
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
-        return resolve(self.spec.secrets, self._folder, self.spec.environment_files)
+        return resolve(self.spec.secrets, self.folder, self.spec.environment_files)
 
     @cached_property
     def secret_files(self) -> dict[str, Secret]:
         return {
-            secret_name(self.workload, file): file.source.content(self._folder) for file in self.workload.secret_files
+            secret_name(self.workload, file): file.source.content(self.folder) for file in self.workload.secret_files
         }
 
     @property
@@ -246,7 +257,7 @@ class Deployment:
 
     def _await_answer(self, guest: Guest) -> None:
         probes = self._probes(self.spec.verify.prompt)
-        end = time.monotonic() + _HEALTH_SECONDS
+        end = time.monotonic() + self.spec.verify.timeout
         pause = 0.1
         while not (health := healthy(guest, self.paths, self.spec.user.name, probes.health)).ok:
             failed = [unit for unit, state in self._look_inside(guest).units.items() if state == "failed"]
@@ -303,13 +314,18 @@ def deployments(loaded: Loaded, only: list[str], story: Story) -> Iterator[list[
     if unknown:
         raise BadInput(f"there is no agent {', '.join(unknown)} in {loaded.path.name}")
     chosen = {name: agent for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)}
-    places: dict[str, Place[Any]] = {}
+    places: dict[tuple[str, str | None], Place[Any]] = {}
     try:
         for agent in chosen.values():
-            if agent.place not in places:
-                spec = loaded.spec.places[agent.place]
-                places[agent.place] = place_for(agent.place, spec, loaded.folder, story.say)
-        yield [Deployment(name, loaded, places[agent.place], story) for name, agent in chosen.items()]
+            if _where(agent) not in places:
+                spec = loaded.spec.places[agent.place].on_node(agent.machine.node)
+                places[_where(agent)] = place_for(agent.place, spec, loaded.folder, story.say)
+        yield [Deployment(name, loaded, places[_where(agent)], story) for name, agent in chosen.items()]
     finally:
         for place in places.values():
             place.close()
+
+
+def _where(agent: AgentSpec) -> tuple[str, str | None]:
+    """Another node of a cluster is another place: everything of an agent is on one node."""
+    return agent.place, agent.machine.node

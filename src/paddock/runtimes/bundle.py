@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from paddock.runtimes import envfile
@@ -35,6 +35,11 @@ class Bundle:
         for path, file in sorted(self.files.items()):
             digest.update(f"{path}\0{file.mode:o}\0{len(file.content)}\0{file.content}\0".encode())
         return digest.hexdigest()[:12]
+
+    def with_people(self, keys: Sequence[str]) -> Bundle:
+        """The bundle with public keys of people who may log in to the machine."""
+        text = "".join(f"{key}\n" for key in keys)
+        return Bundle({**self.files, "people": BundleFile(text)}) if keys else self
 
     def archive(self, secrets: Mapping[str, Secret], secret_files: Mapping[str, Secret]) -> bytes:
         """As a tar: the bundle below ``generation/``, the secrets as ``secrets.env`` and below ``secret-files/``."""

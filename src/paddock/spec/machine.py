@@ -40,6 +40,12 @@ class NetSpec(Model):
     vlan: int | None = Field(None, ge=1, le=4094, description="VLAN tag")
     mtu: int | None = Field(None, ge=576, le=65535, description="without it the bridge's")
     firewall: bool = Field(False, description="whether Proxmox' firewall filters this card")
+    mac: (
+        Annotated[
+            str, Field(pattern=worded(r"^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$", "a MAC address: BC:24:11:01:02:03"))
+        ]
+        | None
+    ) = Field(None, description="without it one that every machine of the agent has again")
 
     @field_validator("address")
     @classmethod

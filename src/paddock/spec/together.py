@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from paddock.spec import settings
 from paddock.spec.agent import AgentSpec, HermesSpec, Kind, RuntimeName
 from paddock.spec.place import PlaceSpec, Scope
 from paddock.spec.talk import TOKENS
@@ -71,11 +72,29 @@ def _own(agent: AgentSpec) -> Iterator[Mistake]:
     for number, mount in enumerate(agent.mounts):
         if mount.path in [other.path for other in agent.mounts[:number]]:
             yield ("mounts", str(number), "path"), f"{mount.path} is mounted twice"
-    if isinstance(agent, HermesSpec) and not agent.environment_files:
-        for connector, tokens in TOKENS.items():
-            lacking = [token for token in tokens if token not in agent.secrets]
-            if getattr(agent.connectors, connector) is not None and lacking:
-                yield ("connectors", connector), f"needs {' and '.join(lacking)} under secrets"
+    if isinstance(agent, HermesSpec):
+        yield from _talk(agent)
+        yield from ((("settings", *at), sentence) for at, sentence in settings.mistakes(agent, agent.settings))
+        yield from settings.unnamed_variables(agent)
+
+
+def _talk(agent: HermesSpec) -> Iterator[Mistake]:
+    """Messengers without a token, and tokens of bots that would talk to nobody knows whom."""
+    for connector, tokens in TOKENS.items():
+        there = getattr(agent.connectors, connector) is not None
+        lacking = [token for token in tokens if token not in agent.secrets]
+        if there and lacking and not agent.environment_files:
+            yield ("connectors", connector), f"needs {' and '.join(lacking)} under secrets"
+        if not there and tokens[0] in agent.secrets:
+            yield (
+                ("secrets", tokens[0]),
+                f"say who may talk to the bot: connectors: {{{connector}: {{allow: [USER_ID]}}}}",
+            )
+    prefixes = [prefix.upper() for prefix in ("gateway", *TOKENS)]
+    decided = {f"{prefix}_{word}" for prefix in prefixes for word in ("ALLOWED_USERS", "ALLOW_ALL_USERS")}
+    for name in agent.environment:
+        if name in decided:
+            yield ("environment", name), "who may talk to the agent is said under connectors: allow: [USER_ID]"
 
 
 def _gateway(agent: AgentSpec, agents: _Agents) -> Iterator[Mistake]:
@@ -115,7 +134,7 @@ def _numbers(placed: _Placed) -> Iterator[Mistake]:
 
 def _volumes(placed: _Placed) -> Iterator[Mistake]:
     """Two agents with one state."""
-    owners: dict[tuple[str, str | int, str], str] = {}
+    owners: dict[tuple[str, str, str], str] = {}
     for name, (agent, place) in placed.items():
         for key, state in _states(agent, place):
             owner = owners.setdefault(state, name)
@@ -124,9 +143,9 @@ def _volumes(placed: _Placed) -> Iterator[Mistake]:
                 yield ("agents", name, "state", key), sentence
 
 
-def _states(agent: AgentSpec, place: PlaceSpec) -> Iterator[tuple[str, tuple[str, str | int, str]]]:
+def _states(agent: AgentSpec, place: PlaceSpec) -> Iterator[tuple[str, tuple[str, str, str]]]:
     """What tells the agent's state apart from others, and the key that says so."""
-    volume, path, pet = agent.state.volume, agent.state.path, agent.state.pet.vmid
+    volume, path = agent.state.volume, agent.state.path
     if place.proxmox is None:
         if path is not None:
             yield "path", (_machine(agent.place, place), "path", path)
@@ -134,8 +153,6 @@ def _states(agent: AgentSpec, place: PlaceSpec) -> Iterator[tuple[str, tuple[str
     node = place.proxmox.url.rstrip("/")
     if volume is not None:
         yield "volume", (node, "volume", volume)
-    if path is not None and pet is not None:
-        yield "path", (node, pet, path)  # the volumes of one pet are told apart by their paths
 
 
 def _neighbours(placed: _Placed) -> Iterator[Mistake]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
@@ -25,6 +25,7 @@ class Mount:
     volume: str
     path: str | None
     size: Size | None
+    options: Mapping[str, str] = field(default_factory=dict, compare=False)  # all there are, as written
 
     @classmethod
     def from_config(cls, key: str, text: str) -> Mount:
@@ -37,7 +38,13 @@ class Mount:
             volume=options.get("volume") or words[0],
             path=options.get("mp"),
             size=Size.parse(size) if size else None,
+            options=options,
         )
+
+    def mounted_at(self, path: str) -> str:
+        """Return the text that mounts the same volume elsewhere; Proxmox adds its size by itself."""
+        kept = {name: value for name, value in self.options.items() if name not in ("volume", "mp", "size")}
+        return ",".join((self.volume, f"mp={path}", *(f"{name}={value}" for name, value in kept.items())))
 
     @property
     def owner(self) -> int | None:
@@ -100,6 +107,12 @@ class Container:
         """The volume at a key."""
         return next((m for m in self.mounts if m.key == key), None)
 
+    @property
+    def free_key(self) -> str:
+        """A key that no volume of its is at."""
+        taken = {mount.key for mount in self.mounts}
+        return next(key for key in (f"mp{n}" for n in range(256)) if key not in taken)
+
     def flag(self, key: str) -> bool:
         return int(self.config.get(key, 0)) == 1
 
@@ -126,6 +139,7 @@ class ProxmoxSeen:
     base_missing: bool = False  # the archive machines are made from is to be downloaded first
     host: str = ""  # who looked
     now: datetime = _LONG_AGO  # and when
+    elsewhere: Mapping[str, str] = field(default_factory=dict)  # names of containers on other nodes, and which node
 
     def with_role(self, role: Role) -> list[Container]:
         """The containers that carry a mark of that role."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
+from pathlib import Path
 from typing import Any, Final
 
-from paddock.errors import BadInput
 from paddock.recipes.documents import beyond_home, documents, working_directory
 from paddock.recipes.hermes import connectors, managed
 from paddock.recipes.hermes.yaml import merged
+from paddock.recipes.packaged import code_tree, distribution
 from paddock.recipes.workload import (
     Answer,
     CodeTree,
+    Distribution,
     Paths,
     Probes,
     Process,
@@ -40,22 +42,38 @@ _ALWAYS: Final[dict[str, Any]] = {
 }
 
 
+_BESIDE: Final = ("aiohttp",)  # its API server imports it, and its base package does not bring it
+_MODULES: Final = {"mcp": ("mcp",), "messaging": ("telegram", "discord", "slack_bolt")}
+
+
+def _extras(agent: HermesSpec) -> Iterator[str]:
+    """The extras of its package that other parts of the file need."""
+    if connectors.messengers(agent):
+        yield "messaging"
+    if agent.mcp_servers:
+        yield "mcp"
+
+
 class Hermes:
     """The recipe of kind ``hermes``."""
 
     def packages(self, agent: HermesSpec) -> Sequence[str]:
         return tuple(agent.packages)
 
-    def code(self, agent: HermesSpec) -> CodeTree:
-        locks = resources.files(__package__) / "locks"
-        lock = locks / f"{agent.version}.txt"
-        if not lock.is_file():
-            known = ", ".join(sorted(f.name.removesuffix(".txt") for f in locks.iterdir() if f.name.endswith(".txt")))
-            raise BadInput(f"there is no lock for hermes-agent {agent.version}", hint=f"supported: {known}")
-        return CodeTree(
-            lock=lock.read_text(encoding="utf-8"),
+    def distribution(self, agent: HermesSpec, folder: Path) -> Distribution:
+        return distribution(agent, "hermes-agent", folder, extras=_extras(agent), beside=_BESIDE)
+
+    def code(self, agent: HermesSpec, folder: Path) -> CodeTree:
+        wanted = self.distribution(agent, folder)
+        here = resources.files(__package__)
+        proof = (here / "proof.py").read_text(encoding="utf-8")
+        modules = [module for extra in wanted.extras for module in _MODULES.get(extra, ())]
+        return code_tree(
+            wanted,
+            here / "locks",
+            folder,
             pythons=("3.11", "3.12", "3.13"),
-            proof=("-c", "import aiohttp, hermes_cli.main"),
+            proof=("-c", proof, wanted.version, *_BESIDE, *modules),
         )
 
     def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
