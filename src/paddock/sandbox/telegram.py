@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from email.message import Message
 from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -175,11 +176,10 @@ def _values(kind: str, body: bytes) -> Json:
     if kind.startswith("multipart/form-data"):
         whole = BytesParser().parsebytes(b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body)
         parts = whole.get_payload() if whole.is_multipart() else []
-        return {
-            str(part.get_param("name", header="content-disposition")): (part.get_payload(decode=True) or b"").decode()
-            for part in parts
-            if not isinstance(part, str)
-        }
+        named = [
+            (part.get_param("name", header="content-disposition"), part) for part in parts if isinstance(part, Message)
+        ]
+        return {str(name): str(part.get_payload()).removesuffix("\r\n") for name, part in named}
     return dict(parse_qsl(body.decode()))
 
 

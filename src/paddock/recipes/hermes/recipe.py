@@ -92,7 +92,7 @@ class Hermes:
             argv=_hermes(paths, tree, "gateway", "run", "--external-supervisor", *agent.service.args),
             environment={**_tools(paths), **pinned},
             directory=paths.home,
-            stop_seconds=_DRAIN_SECONDS + 15,
+            stop_seconds=_DRAIN_SECONDS + 30,  # what Hermes itself wants to have
             clean_exits=(0, 1),  # SIGTERM ends it with 1
             fatal_exits=(78,),  # its configuration is unusable, or its port is taken
             # It asks for a restart with 75. A 1 that nobody asked for is a crash.
