@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from live.stage import Node, wait_for
+from live.stage import Node, faults, wait_for
 from paddock.recipes.hermes.launch import REFUSED
 from paddock.sandbox import telegram
 
@@ -100,13 +100,22 @@ def talker(node: Node) -> Iterator[Talker]:
         found = Talker(own, tree, api)
         found.paddock("up")
         yield found
-    node.paddock("up")
+
+
+@pytest.fixture(scope="module")
+def pinned(talker: Talker) -> Talker:
+    """The same agent, after it has changed its files, with less of it managed and another document."""
+    talker.as_agent("sed -i s/with-this/refreshed/ ~/.hermes/auth.json && echo mine > ~/workspace/AGENTS.md")
+    talker.spec["managed"] = "pinned"
+    talker.spec["documents"]["AGENTS.md"] = "Be briefer.\n"
+    talker.paddock("up")
+    return talker
 
 
 def test_every_blocked_command_is_refused(talker: Talker) -> None:
-    for command in (*BLOCKED, "-p other config set model.default other", "--profile=other config unset model"):
-        said = talker.as_agent(f"hermes {command} 2>&1 >/dev/null </dev/null; echo $?")
-        assert said.splitlines() == [REFUSED, "1"], command
+    commands = (*BLOCKED, "-p other config set model.default other", "--profile=other config unset model")
+    said = talker.as_agent("\n".join(f"hermes {command} 2>&1 >/dev/null </dev/null; echo $?" for command in commands))
+    assert said.splitlines() == [REFUSED, "1"] * len(commands)
 
 
 def test_where_the_wrapper_does_not_reach_nothing_changes(talker: Talker) -> None:
@@ -116,7 +125,9 @@ def test_where_the_wrapper_does_not_reach_nothing_changes(talker: Talker) -> Non
     tries += [f"{tree}/bin/hermes config set model.default other", "echo x > ~/.hermes/config.yaml"]
     tries += [f"cd ~/.hermes && {word}" for word in ("rm -f config.yaml", "mv config.yaml x", "ln -sf /dev/null .env")]
     tries += ["mv ~/.hermes ~/away", "echo other > ~/.hermes/active_profile", f"touch {tree}/x"]
-    talker.as_agent("\n".join(f"(unset HERMES_MANAGED; {attempt}) </dev/null >/dev/null 2>&1" for attempt in tries))
+    talker.as_agent(
+        "\n".join(f"(unset HERMES_MANAGED; {attempt}) </dev/null >/dev/null 2>&1" for attempt in tries) + "\ntrue"
+    )
     after = talker.node.machine("cd /var/lib/paddock/hermes/home/.hermes && sha256sum config.yaml .env active_profile")
     assert after == before
     assert talker.as_agent("hermes config get model.default").strip() == "stand-in"
@@ -145,16 +156,10 @@ def test_the_layout_of_the_state(talker: Talker) -> None:
     assert lines["workspace/AGENTS.md"] == "600 hermes:hermes"
 
 
-def test_auth_is_seeded_once_and_refreshes_are_kept(talker: Talker) -> None:
-    file = "~/.hermes/auth.json"
-    assert "with-this" in talker.as_agent(f"stat -c %a {file}; cat {file}")
-    talker.as_agent(f"sed -i s/with-this/refreshed/ {file}")
-    talker.spec["documents"]["AGENTS.md"] = "Be briefer.\n"
-    talker.paddock("up")
-    assert "refreshed" in talker.as_agent(f"cat {file}")
-    assert talker.as_agent("cat ~/workspace/AGENTS.md") == "Be briefer.\n"
-    elsewhere = talker.node.machine("grep -rl with-this /etc/paddock /opt/paddock /var/log 2>/dev/null || true")
-    assert elsewhere == ""
+def test_auth_is_seeded_and_nowhere_else(talker: Talker) -> None:
+    assert talker.as_agent("stat -c %a ~/.hermes/auth.json; cat ~/.hermes/auth.json") == f"600\n{AUTH}"
+    found = talker.node.machine("grep -rl with-this /etc/paddock /opt/paddock /var/lib/paddock /var/log || true")
+    assert found.split() == ["/var/lib/paddock/hermes/home/.hermes/auth.json"]
 
 
 def test_mcp_servers_start_with_their_secrets(talker: Talker) -> None:
@@ -187,11 +192,14 @@ def test_a_stop_waits_for_the_answer_in_flight(talker: Talker) -> None:
         asked = beside.submit(talker.node.paddock, "ask", "-f", path, "hermes", "Take 4 seconds and say it.")
         wait_for(lambda: talker.node.machine("ss -Htn state established dport = 8642") != "")
         time.sleep(1)  # so that it has gone on to the model
-        talker.node.machine("systemctl restart paddock-hermes-gateway")
+        talker.node.machine("systemctl stop paddock-hermes-gateway")
         assert asked.result(timeout=30).stdout.strip() == "ok: Take 4 seconds and say it."
-    assert "Result=success" in talker.node.machine("systemctl show -p Result paddock-hermes-gateway")
+    ended = talker.node.machine("systemctl show -p Result,ExecMainStatus,ActiveState paddock-hermes-gateway")
+    assert ended.split() == ["Result=success", "ExecMainStatus=1", "ActiveState=inactive"]
+    talker.paddock("up")
 
 
+@faults
 def test_asked_by_hermes_to_restart_it_is(talker: Talker) -> None:
     show = "systemctl show -p NRestarts,ExecMainStatus paddock-hermes-gateway"
     assert "NRestarts=0" in talker.node.machine(show)
@@ -200,23 +208,26 @@ def test_asked_by_hermes_to_restart_it_is(talker: Talker) -> None:
     wait_for(lambda: talker.node.status()["health"] == "ok")
 
 
-def test_pinned_the_rest_can_be_edited(talker: Talker) -> None:
-    talker.spec["managed"] = "pinned"
-    talker.paddock("up")
+def test_documents_are_written_again_and_refreshed_credentials_kept(pinned: Talker) -> None:
+    found = pinned.as_agent("cat ~/workspace/AGENTS.md ~/.hermes/auth.json")
+    assert found == "Be briefer.\n" + AUTH.replace("with-this", "refreshed")
+
+
+def test_pinned_the_rest_can_be_edited(pinned: Talker) -> None:
     set_it = "hermes config set {} 2>&1 >/dev/null; echo $?"
-    assert talker.as_agent(set_it.format("display.compact true")) == "0\n"
-    assert "compact: true" in talker.as_agent("cat ~/.hermes/config.yaml")
-    assert talker.as_agent(set_it.format("model.default other")).splitlines()[-1] == "1"
+    assert pinned.as_agent(set_it.format("display.compact true")) == "0\n"
+    assert "compact: true" in pinned.as_agent("cat ~/.hermes/config.yaml")
+    assert pinned.as_agent(set_it.format("model.default other")).splitlines()[-1] == "1"
     # All ways known to tell Hermes of another place for what is pinned, and of other people.
     evil = "model: {default: other, provider: openrouter}\nHERMES_MANAGED_DIR: /tmp\nGATEWAY_ALLOWED_USERS: '666'\n"
-    talker.as_agent(f"cat > ~/.hermes/config.yaml <<'END'\n{evil}END")
-    assert talker.as_agent("echo HERMES_MANAGED_DIR=/tmp > ~/.hermes/.env || echo no").strip() == "no"
-    talker.node.machine("systemctl restart paddock-hermes-gateway")
-    wait_for(lambda: talker.node.status()["health"] == "ok")
-    assert talker.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."
-    talker.say(666, "And now?")
-    talker.say(4242, "Are you there.")
-    wait_for(lambda: any("Are you there" in text for text in talker.heard(4242)))
-    assert talker.heard(666) == []
+    pinned.as_agent(f"cat > ~/.hermes/config.yaml <<'END'\n{evil}END")
+    assert pinned.as_agent("echo HERMES_MANAGED_DIR=/tmp > ~/.hermes/.env || echo no").strip() == "no"
+    pinned.node.machine("systemctl restart paddock-hermes-gateway")
+    wait_for(lambda: pinned.node.status()["health"] == "ok")
+    assert pinned.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."
+    pinned.say(666, "And now?")
+    pinned.say(4242, "Are you there.")
+    wait_for(lambda: any("Are you there" in text for text in pinned.heard(4242)))
+    assert pinned.heard(666) == []
     for command in ("update", "uninstall --yes", "gateway install"):
-        assert REFUSED in talker.as_agent(f"hermes {command} 2>&1 || true"), command
+        assert REFUSED in pinned.as_agent(f"hermes {command} 2>&1 || true"), command
