@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from paddock.plan import container
+from paddock.plan.container import ContainerSeen, ContainerWant
 from paddock.plan.step import Action, Refusal, Risk, Step
 
 
@@ -19,7 +21,8 @@ class AgentWant:
     foreground: bool  # nothing keeps it running but a person
     init: str | None = None  # what has to be process 1 of the machine
     packages: frozenset[str] = frozenset()
-    state: str = ""  # where its state is to be
+    state: str = ""  # where its state is to be, on a machine that stays
+    container: ContainerWant | None = None
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class AgentSeen:
     holder: str | None = None
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
+    said: str = ""  # by a unit that failed, to Paddock
+    container: ContainerSeen = field(default_factory=ContainerSeen)
     unread: bool = False  # its machine was stopped, so that nothing of this is known
 
     @classmethod
@@ -55,6 +60,8 @@ class AgentSeen:
             state_at=values.get("state.at"),
             holder=values.get("holder"),
             room=_two_numbers(values.get("room", "")),
+            said=values.get("said", ""),
+            container=ContainerSeen.from_pairs(pairs),
             units={name.removeprefix("unit."): value for name, value in pairs if name.startswith("unit.")},
         )
 
@@ -88,6 +95,11 @@ class ApplyBundle(Action):
 
 
 @dataclass(frozen=True)
+class ClaimState(Action):
+    """Make files that were there before Paddock the agent's state."""
+
+
+@dataclass(frozen=True)
 class AwaitAnswer(Action):
     """Wait until the agent is healthy and has answered a prompt."""
 
@@ -97,15 +109,26 @@ class RemoveAgent(Action):
     """Take code and configuration away; the state stays."""
 
 
-def up(agent: str, want: AgentWant, seen: AgentSeen) -> Iterator[Step]:
-    """The steps to an agent that runs and answers."""
+def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted: bool = False) -> Iterator[Step]:
+    """The steps to an agent that runs and answers; ``adopted`` says that its state was there before Paddock."""
     missing = sorted(want.packages - seen.packages)
     if missing:
         title = f"install packages: {', '.join(missing)}"
         yield Step("packages.install", title, "they are not there", InstallPackages(missing))
+    if want.container:
+        yield from container.before_code(want.container, seen.container)
     if want.tree is not None and want.tree not in seen.trees:
         yield Step("code.install", f"install the code of {agent}", "it is not there", InstallCode(want.tree))
+    if adopted and seen.state_of is None:
+        yield claim(agent)
     reason = _why_apply(want, seen)
+    if want.container:
+        made = list(container.after_code(agent, want.container, seen.container, want.generation))
+        yield from made
+        if made:
+            reason = reason or "its container is another one"
+        elif reason:
+            reason += "; its container stays, with what is installed in it"
     if reason:
         risk = Risk.RESTARTS if seen.active else Risk.SAFE
         yield Step("agent.configure", f"configure {agent}", reason, ApplyBundle(want.generation), risk)
@@ -120,12 +143,18 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
             f"{agent} is to be supervised by {want.init}, and process 1 of its machine is {seen.init}",
             "without systemd, on this machine: runtime: process",
         )
-    if seen.state_at and seen.state_at != want.state:
+    if want.state and seen.state_at and seen.state_at != want.state:
         return Refusal(
             f"the state of {agent} is {seen.state_at} on its machine, and the file says {want.state}",
             f"to move it: `paddock down {agent}` with the file as it was, then mv it there, then `paddock up`",
         )
-    return None
+    return container.refusal(agent, want.container, seen.container) if want.container else None
+
+
+def claim(agent: str) -> Step:
+    """The step that makes what was there before Paddock the agent's."""
+    title = f"make what is there the state of {agent}, in its home"
+    return Step("state.claim", title, "it was adopted", ClaimState())
 
 
 def answer(agent: str, reason: str) -> Step:
@@ -149,5 +178,6 @@ def _why_apply(want: AgentWant, seen: AgentSeen) -> str | None:
 
 def down(agent: str, seen: AgentSeen) -> Iterator[Step]:
     """The steps to a machine without the agent, with its state kept."""
-    if seen.installed:
-        yield Step("agent.remove", f"remove {agent} from the machine", "its state stays", RemoveAgent(), Risk.RECREATES)
+    if seen.installed or seen.container.ours:
+        reason = f"its state stays{seen.container.lost}" if seen.container.ours else "its state stays"
+        yield Step("agent.remove", f"remove {agent} from the machine", reason, RemoveAgent(), Risk.RECREATES)

@@ -125,6 +125,19 @@ class SecretFile:
 
 
 @dataclass(frozen=True)
+class ImageManners:
+    """How an image that brings the agent's code wants to be run: as root, from which it drops to an account itself."""
+
+    argv: Sequence[str]  # what its entrypoint is given
+    state: Mapping[str, str]  # where it wants directories of Paths.home
+    home: str  # of the account it drops to
+    uid: str  # the variables that name that account
+    gid: str
+    own: Sequence[str]  # variables of the processes that it sets itself
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables it alone needs
+
+
+@dataclass(frozen=True)
 class Workload:
     """All that has to be on the machine for the agent to work, except its code."""
 
@@ -134,6 +147,7 @@ class Workload:
     generated: Sequence[str]  # secrets that only the machine itself needs to know
     state_files: Sequence[StateFile] = ()
     secret_files: Sequence[SecretFile] = ()
+    image: ImageManners | None = None  # how its own image would run it, where there is one
 
 
 @dataclass(frozen=True)

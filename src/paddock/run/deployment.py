@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,21 +12,24 @@ from typing import Any
 
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.guests import Guest, Unreachable, expect
-from paddock.places import Got, Machine, MachineWant, Place, place_for
+from paddock.places import AdoptWish, Got, Machine, MachineWant, Place, place_for
 from paddock.plan import agent as inside
 from paddock.plan.agent import (
     AgentSeen,
     AgentWant,
     ApplyBundle,
     AwaitAnswer,
+    ClaimState,
     InstallCode,
     InstallPackages,
     RemoveAgent,
 )
+from paddock.plan.container import ContainerWant, CreateContainer, GetImage, StartEngine
 from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
 from paddock.recipes import recipe_for
-from paddock.recipes.workload import Distribution, Paths, Probes, Verdict, Workload
+from paddock.recipes.workload import CodeTree, Distribution, Paths, Probes, Verdict, Workload
 from paddock.run.ask import ask, healthy
+from paddock.run.container import get_image, start_engine
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
 from paddock.runtimes import codetree, runtime_for, script
@@ -54,9 +57,10 @@ class Deployment:
 
     def __init__(self, name: str, loaded: Loaded, place: Place[Any], story: Story) -> None:
         self.name = name
+        self.recreate = False  # whether a person wants another container, whatever its identity
         self.spec = inlined(loaded.spec.agents[name], loaded.folder)
         self.place = place
-        self.runtime = runtime_for(name, self.spec)
+        self.runtime = runtime_for(name, self.spec, loaded.folder)
         self.story = story.of(name)
         self._recipe = recipe_for(self.spec.kind)
         self.folder = loaded.folder
@@ -77,7 +81,19 @@ class Deployment:
 
     @cached_property
     def furniture(self) -> Furniture:
+        if container := self.runtime.container:
+            # The agent's own packages and code are for its container, which no template has.
+            return Furniture(tuple(container.packages), None)
         return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec, self.folder))
+
+    @cached_property
+    def code(self) -> tuple[str, CodeTree] | None:
+        """The code tree, by its name on the machine; None where packages or an image bring the code."""
+        container = self.runtime.container
+        if container and container.brings_code:
+            return None
+        tree = self._recipe.code(self.spec, self.folder)
+        return (container.tree(tree) if container else tree.id, tree) if tree else None
 
     @cached_property
     def machine_want(self) -> MachineWant:
@@ -86,12 +102,12 @@ class Deployment:
 
     @cached_property
     def workload(self) -> Workload:
-        tree = self.furniture.tree
-        return self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree.id}" if tree else "")
+        paths = self.runtime.inside
+        return self._recipe.workload(self.spec, paths, f"{paths.code}/{self.code[0]}" if self.code else "")
 
     @cached_property
     def bundle(self) -> Bundle:
-        tree = self.furniture.tree.id if self.furniture.tree else None
+        tree = self.code[0] if self.code else None
         bundle = self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
         return bundle.with_people(self.place.people)
 
@@ -114,13 +130,29 @@ class Deployment:
     @property
     def want(self) -> AgentWant:
         return AgentWant(
-            tree=self.furniture.tree.id if self.furniture.tree else None,
+            tree=self.code[0] if self.code else None,
             generation=self.bundle.id,
             secrets=secrets_digest(self.secrets, self._lasting_secret_files),
             foreground=self.runtime.foreground,
             packages=frozenset(self.furniture.packages),
             init=self.runtime.init,
-            state=self.paths.state,
+            state=self.paths.state if self.place.keeps_machine else "",
+            container=self._container_want,
+        )
+
+    @property
+    def _container_want(self) -> ContainerWant | None:
+        container = self.runtime.container
+        if container is None:
+            return None
+        return ContainerWant(
+            engine=container.engine,
+            service=container.service,
+            install=bool(container.packages),
+            image=container.image.name,
+            archive=container.image.archive is not None,
+            identity=container.identity(self.workload),
+            recreate=self.recreate,
         )
 
     # Looking
@@ -149,7 +181,8 @@ class Deployment:
         refusals = [*machine.refusals, *self._refusals(seen)]
         steps = [] if refusals else list(machine.steps)
         if not refusals:
-            steps += inside.up(self.name, self.want, self._inside(seen, furnished=machine.furnished))
+            known = self._inside(seen, furnished=machine.furnished)
+            steps += inside.up(self.name, self.want, known, adopted=machine.adopted)
         return Plan(self.name, steps, refusals, machine.notes)
 
     def _refusals(self, seen: Observation) -> Iterator[Refusal]:
@@ -165,7 +198,7 @@ class Deployment:
         unread = seen.machine.status == "stopped"
         if not furnished:
             return AgentSeen(unread=unread)
-        trees = frozenset({self.want.tree} if self.want.tree else ())
+        trees = frozenset({self.furniture.tree.id} if self.furniture.tree else ())
         return AgentSeen(packages=self.want.packages, trees=trees, unread=unread)
 
     def plan_down(self, seen: Observation) -> Plan:
@@ -186,6 +219,12 @@ class Deployment:
             return Plan(self.name)
         machine = self.place.forget(self.machine_want, seen.place)
         return Plan(self.name, machine.steps, machine.refusals, machine.notes)
+
+    def plan_adopt(self, wish: AdoptWish, seen: Observation) -> Plan:
+        """What it takes to have something that is there in the file's care."""
+        machine = self.place.adopt(self.machine_want, wish, seen.place)
+        claims = [inside.claim(self.name)] if machine.adopted and self.place.keeps_machine else []
+        return Plan(self.name, [*machine.steps, *claims], machine.refusals, machine.notes)
 
     def plan_template(self, seen: Observation, *, anew: bool) -> Plan:
         """What it takes to have the template of the agent's machine."""
@@ -225,12 +264,19 @@ class Deployment:
             case InstallPackages(packages):
                 install_packages(self.guest(seen, got), packages)
             case InstallCode():
-                if self.furniture.tree:
-                    codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code, self.name)
+                self._install_code(self.guest(seen, got))
+            case StartEngine(service):
+                start_engine(self.guest(seen, got), service)
+            case GetImage():
+                if self.runtime.container:
+                    get_image(self.guest(seen, got), self.runtime.container)
+            case CreateContainer(generation):
+                if self.runtime.container:
+                    self._apply(self.guest(seen, got), self.runtime.container.create(generation))
             case ApplyBundle(generation):
-                archive = self.bundle.archive(self.secrets, self.secret_files)
-                argv = self.runtime.apply(generation)
-                expect(self.guest(seen, got), f"configuring {self.name}", argv, stdin=archive, deadline=180)
+                self._apply(self.guest(seen, got), self.runtime.apply(generation))
+            case ClaimState():
+                self._claim_state(self.guest(seen, got))
             case AwaitAnswer():
                 self._await_answer(self.guest(seen, got))
             case CheckStateSize(size):
@@ -243,6 +289,16 @@ class Deployment:
             case _:
                 return self.place.perform(action, got)
         return {}
+
+    def _install_code(self, guest: Guest) -> None:
+        if self.code:
+            name, tree = self.code
+            builder = self.runtime.container.builder(guest) if self.runtime.container else guest
+            codetree.install(builder, tree, self.paths.code, self.name, name)
+
+    def _apply(self, guest: Guest, argv: Sequence[str]) -> None:
+        archive = self.bundle.archive(self.secrets, self.secret_files)
+        expect(guest, f"configuring {self.name}", argv, stdin=archive, deadline=180)
 
     def guest(self, seen: Observation, got: Got) -> Guest:
         """The channel to the agent's machine; an error where there is none."""
@@ -259,10 +315,11 @@ class Deployment:
         probes = self._probes(self.spec.verify.prompt)
         end = time.monotonic() + self.spec.verify.timeout
         pause = 0.1
-        while not (health := healthy(guest, self.paths, self.spec.user.name, probes.health)).ok:
-            failed = [unit for unit, state in self._look_inside(guest).units.items() if state == "failed"]
+        while not (health := healthy(guest, self.paths, self.runtime, probes.health)).ok:
+            found = self._look_inside(guest)
+            failed = [unit for unit, state in found.units.items() if state == "failed"]
             if failed or time.monotonic() > end:
-                what = f"{', '.join(failed)} failed" if failed else health.evidence
+                what = found.said or (f"{', '.join(failed)} failed" if failed else health.evidence)
                 raise PaddockError(
                     f"{self.name} did not become healthy: {what}",
                     hint=f"`paddock logs {self.name}` tells more",
@@ -281,6 +338,15 @@ class Deployment:
                 f"the state volume was grown to {size >> 20}M, its filesystem has only {found >> 20}M",
                 hint="run on the node, with the machine stopped: e2fsck -f and resize2fs on the volume",
             )
+
+    def _claim_state(self, guest: Guest) -> None:
+        user = self.spec.user
+        mounted = "yes" if self.place.mounts_state else ""
+        parts = (("paddock.runtimes", "receive.sh"), ("paddock.runtimes", "claim.sh"))
+        arguments = [self.paths.state, self.name, user.name, str(user.uid), str(user.gid or user.uid), mounted]
+        told = expect(guest, f"claiming the state of {self.name}", script(*parts, arguments=arguments), deadline=600)
+        for line in told.splitlines():
+            self.story.say(line)
 
     def _delete_state(self, guest: Guest) -> None:
         argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.paths.trail, self.name])
@@ -304,7 +370,7 @@ class Deployment:
         """Whether the agent is healthy; None where nothing runs that could be asked."""
         if seen.agent is None or not seen.agent.active:
             return None
-        return healthy(self.guest(seen, {}), self.paths, self.spec.user.name, self._probes("").health)
+        return healthy(self.guest(seen, {}), self.paths, self.runtime, self._probes("").health)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from paddock.process import CommandFailed
 from paddock.recipes.packaged import sources
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode
 
+_GLIBC: Final = (2, 28)
 _WHEELS: Final = ("--only-binary", ":all:")
 _PLATFORMS: Final = {"x86_64": "x86_64-manylinux_2_28", "aarch64": "aarch64-manylinux_2_28"}
 
@@ -36,11 +37,12 @@ class Interpreter:
     arch: str
 
 
-def install(guest: Guest, tree: CodeTree, store: str, agent: str | None = None) -> None:
+def install(guest: Guest, tree: CodeTree, store: str, agent: str | None = None, name: str | None = None) -> None:
     """Put the tree into the store on the machine, and keep it there for the agent; without one, for any."""
     interpreter = find_interpreter(guest, tree.pythons)
     archive = build(tree, interpreter)
-    argv = [*_script("install.sh"), store, tree.id, agent or "", tree.distribution.name, interpreter.path, *tree.proof]
+    known = tree.distribution.name
+    argv = [*_script("install.sh"), store, name or tree.id, agent or "", known, interpreter.path, *tree.proof]
     expect(guest, "installing the code", argv, stdin=archive.read_bytes(), deadline=600)
 
 
@@ -52,8 +54,18 @@ def find_interpreter(guest: Guest, versions: Sequence[str]) -> Interpreter:
             f"{guest.name} has no Python {' or '.join(versions)}",
             hint="install one of them, or use a base with it (Debian 12 and 13 and Ubuntu 24.04 have one)",
         )
-    path, version, arch = printed.split()
+    path, version, arch, libc = printed.split()
+    if not _is_recent(libc):
+        raise PaddockError(
+            f"the C library of {guest.name} is {libc.replace('-', ' ')}; the agent's packages need glibc 2.28 or newer",
+            hint="Debian 12 and 13 and Ubuntu 24.04 have it; Alpine has another one",
+        )
     return Interpreter(path, version, arch)
+
+
+def _is_recent(libc: str) -> bool:
+    name, _, version = libc.partition("-")
+    return name == "glibc" and tuple(map(int, version.split(".")[:2])) >= _GLIBC
 
 
 def build(tree: CodeTree, interpreter: Interpreter) -> Path:

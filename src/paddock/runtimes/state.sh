@@ -1,11 +1,9 @@
-# Shared by the runtimes' apply scripts, after receive.sh: brings about what generation/state/list says of the state.
+# Shared by the runtimes' apply scripts, after receive.sh and ownership.sh: brings about what generation/state/list says of the state.
 # $OWNER is USER:GROUP of the agent, or empty where Paddock itself is no other user than the agent.
 #
 # The agent is not trusted: while this runs it can put links, directories and pipes wherever it may write. So what is
 # its own is written under its own user. What is root's lies in directories that are root's and sticky, all the way
 # down from the top of the state: there the agent can make entries, but cannot replace those of others.
-tab=$(printf '\t')
-
 as_agent() {
     if [ -z "$OWNER" ]; then
         "$@"
@@ -39,7 +37,7 @@ missing_to_agent() { # PATH
     as_agent sh -c 'cd "$1" && [ ! -e "$2" ] && [ ! -L "$2" ]' paddock "$HOME_DIR" "$1"
 }
 
-hold() { # DIRECTORY, in one that is held already
+hold() { # DIRECTORY [MODE], in one that is held already
     if [ -n "$OWNER" ]; then
         # From here on the agent cannot put anything else in its place. Its group comes later: it may not be a directory.
         chown -h root -- "$1"
@@ -47,11 +45,11 @@ hold() { # DIRECTORY, in one that is held already
     [ -d "$1" ] && [ ! -L "$1" ] || fail 78 "$1 is not a directory"
     if [ -n "$OWNER" ]; then
         chgrp "${OWNER#*:}" "$1"
-        chmod 1770 "$1"
+        chmod "${2:-1770}" "$1"
     fi
 }
 
-make_and_hold() { # DIRECTORY, in one that is held already
+make_and_hold() { # DIRECTORY [MODE], in one that is held already
     if [ -L "$1" ] || [ ! -d "$1" ]; then
         [ ! -L "$1" ] && [ ! -e "$1" ] || mv -T -- "$1" "$1.found-$(date +%s)"
         mkdir -- "$1"
@@ -81,27 +79,11 @@ unlock_others() {
     sed -n "s/^lock$tab[^$tab]*$tab//p" "$list" >"$locked"
 }
 
-# Never through a link: an entry may change between being found and being given away. A second name of a file from
-# outside, or something mounted here, is no reason to give that away.
-repair_ownership() {
-    set -- "$HOME_DIR" -xdev
-    while read -r _ _ _ _ mounted _; do
-        case "$mounted" in "$HOME_DIR"/*) set -- "$@" ! -path "$mounted" ;; esac
-    done </proc/self/mountinfo
-    while IFS=$tab read -r verb _ path; do
-        case "$verb $path" in
-            "hold .") set -- "$@" ! -path "$HOME_DIR" ;;
-            hold\ * | lock\ *) set -- "$@" ! -path "$HOME_DIR/$path" ;;
-        esac
-    done <"$list"
-    find "$@" ! -user "${OWNER%:*}" \( -type d -o -links 1 \) -execdir chown -h "$OWNER" -- {} +
-}
-
 furnish_state() {
     list=$root/incoming/generation/state/list
     sources=$root/incoming/generation/state
     secrets=$root/incoming/secret-files
-    hold "$STATE"
+    hold "$STATE" 750 # nothing in the top is the agent's to make
     if grep -q '^hold' "$list"; then
         make_and_hold "$HOME_DIR"
     elif [ ! -d "$HOME_DIR" ]; then

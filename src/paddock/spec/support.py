@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from paddock.errors import BadInput
 from paddock.spec.load import Loaded
-from paddock.spec.models import Kind, RuntimeName, Spec
+from paddock.spec.models import Kind, Spec
 
 Location = tuple[str, ...]
 
@@ -17,25 +17,17 @@ Location = tuple[str, ...]
 NOT_YET: Final = frozenset(
     {
         "proxmox.ssh.root",
-        "proxmox.ssh.people",
         "host.scope",
         "machine.features",
-        "state.volume",
         "mounts",
-        "container",
-        "user.group",
-        "user.gid",
-        "user.create",
+        "container.data",
         "expose",
         "gateway",
         "browser",
         "cli_on_path",
     }
 )
-# The same, for agents in a place of that kind.
-NOT_YET_ON_PROXMOX: Final = frozenset({"state.path"})
 KINDS_NOT_YET: Final = frozenset({Kind.LITELLM})
-RUNTIMES_NOT_YET: Final = frozenset({RuntimeName.DOCKER, RuntimeName.PODMAN})
 
 
 def unsupported(spec: Spec) -> list[tuple[Location, str]]:
@@ -47,10 +39,11 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
         at = ("agents", name)
         if agent.kind in KINDS_NOT_YET:
             found.append(((*at, "kind"), f"kind {agent.kind} is not carried out yet"))
-        if agent.runtime in RUNTIMES_NOT_YET:
-            found.append(((*at, "runtime"), f"runtime {agent.runtime} is not carried out yet"))
         on_proxmox = agent.place in spec.places and spec.places[agent.place].proxmox is not None
-        keys = NOT_YET | NOT_YET_ON_PROXMOX if on_proxmox else NOT_YET
+        if agent.runtime.is_engine and on_proxmox:
+            found.append(((*at, "runtime"), f"runtime {agent.runtime} on proxmox is not carried out yet"))
+        # A host's directories are mounted into a container.
+        keys = NOT_YET - {"mounts"} if agent.runtime.is_engine and not on_proxmox else NOT_YET
         found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent, keys)]
     return found
 

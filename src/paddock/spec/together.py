@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from paddock.spec import settings
-from paddock.spec.agent import AgentSpec, HermesSpec, Kind, RuntimeName
+from paddock.spec.agent import AgentSpec, HermesSpec, Kind, RuntimeName, UserSpec
 from paddock.spec.place import PlaceSpec, Scope
-from paddock.spec.talk import TOKENS
+from paddock.spec.talk import DASHBOARD_LOGIN, TOKENS
 from paddock.spec.tree import Location, dotted
 
 Mistake = tuple[Location, str]
@@ -52,6 +52,8 @@ def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
         yield ("runtime",), "process runs on this machine only: a place with host: {}"
     if agent.container.model_fields_set and not agent.runtime.is_engine:
         yield ("container",), f"container goes with runtime docker or podman, not {agent.runtime}"
+    if agent.runtime.is_engine and agent.container.image is None and agent.container.base is None:
+        yield ("container",), "say which: image: (one with the agent's code) or base: (a distribution without it)"
     if agent.container.data is not None and place.host is not None:
         yield ("container", "data"), "a volume for the engine's data goes with a proxmox place"
 
@@ -79,7 +81,7 @@ def _own(agent: AgentSpec) -> Iterator[Mistake]:
 
 
 def _talk(agent: HermesSpec) -> Iterator[Mistake]:
-    """Messengers without a token, and tokens of bots that would talk to nobody knows whom."""
+    """Messengers without a token, pages without a login, and tokens of bots that would talk to nobody knows whom."""
     for connector, tokens in TOKENS.items():
         there = getattr(agent.connectors, connector) is not None
         lacking = [token for token in tokens if token not in agent.secrets]
@@ -90,6 +92,9 @@ def _talk(agent: HermesSpec) -> Iterator[Mistake]:
                 ("secrets", tokens[0]),
                 f"say who may talk to the bot: connectors: {{{connector}: {{allow: [USER_ID]}}}}",
             )
+    login = [secret for secret in DASHBOARD_LOGIN if secret not in agent.secrets]
+    if agent.dashboard.enabled and "dashboard" in agent.expose and login and not agent.environment_files:
+        yield ("expose", "dashboard"), f"needs a login: {' and '.join(login)} under secrets"
     prefixes = [prefix.upper() for prefix in ("gateway", *TOKENS)]
     decided = {f"{prefix}_{word}" for prefix in prefixes for word in ("ALLOWED_USERS", "ALLOW_ALL_USERS")}
     for name in agent.environment:
@@ -133,32 +138,33 @@ def _numbers(placed: _Placed) -> Iterator[Mistake]:
 
 
 def _volumes(placed: _Placed) -> Iterator[Mistake]:
-    """Two agents with one state."""
-    owners: dict[tuple[str, str, str], str] = {}
+    """Two agents with one state, or one within the other's."""
+    volumes: dict[tuple[str, str], str] = {}
+    folders: dict[tuple[str, str], str] = {}
     for name, (agent, place) in placed.items():
-        for key, state in _states(agent, place):
-            owner = owners.setdefault(state, name)
+        if place.proxmox is not None:
+            volume = agent.state.volume
+            owner = volumes.setdefault((place.proxmox.url.rstrip("/"), volume), name) if volume else name
             if owner != name:
-                sentence = f"{state[-1]} is the state of {owner} already; two agents would write to it"
-                yield ("agents", name, "state", key), sentence
+                yield ("agents", name, "state", "volume"), _already(volume, owner)
+            continue
+        machine = _machine(agent.place, place)
+        path = agent.state.path or f"/var/lib/paddock/{name}"
+        for (other_machine, other), owner in folders.items():
+            if machine == other_machine and (f"{path}/".startswith(f"{other}/") or other.startswith(f"{path}/")):
+                yield ("agents", name, "state", "path"), _already(other, owner)
+        folders[machine, path] = name
 
 
-def _states(agent: AgentSpec, place: PlaceSpec) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """What tells the agent's state apart from others, and the key that says so."""
-    volume, path = agent.state.volume, agent.state.path
-    if place.proxmox is None:
-        if path is not None:
-            yield "path", (_machine(agent.place, place), "path", path)
-        return
-    node = place.proxmox.url.rstrip("/")
-    if volume is not None:
-        yield "volume", (node, "volume", volume)
+def _already(state: str | None, owner: str) -> str:
+    return f"{state} is the state of {owner} already; two agents would write to it"
 
 
 def _neighbours(placed: _Placed) -> Iterator[Mistake]:
     """Agents on one host that would be in each other's way."""
     ports: dict[tuple[str, int], str] = {}
     users: dict[tuple[str, str | int], str] = {}
+    commands: dict[str, str] = {}
     for name, (agent, place) in placed.items():
         if place.host is None or not agent.enabled:
             continue
@@ -168,16 +174,26 @@ def _neighbours(placed: _Placed) -> Iterator[Mistake]:
             owner = ports.setdefault((machine, port), name)
             if owner != name:
                 yield ("agents", name, *_port_path(key)), f"port {port} is used by {owner} on the same machine"
+        if isinstance(agent, HermesSpec) and agent.cli_on_path:
+            owner = commands.setdefault(machine, name)
+            if owner != name:
+                yield ("agents", name, "cli_on_path"), f"`hermes` is {owner}'s command on the same machine already"
         if agent.runtime is RuntimeName.PROCESS or place.host.scope is Scope.USER:
             continue  # all of them run in the account of whoever runs paddock
-        for account in (agent.user.name, agent.user.uid):
+        for account in _accounts(agent.user):
             owner = users.setdefault((machine, account), name)
             if owner != name:
-                sentence = (
-                    f"{account} is the account of {owner} too, which could read its memory; give it one of its own"
-                )
+                sentence = f"{account} is {owner}'s too, which could read its memory; give it an account of its own"
                 yield ("agents", name, "user"), sentence + ": {name: NAME, uid: 10001}"
                 break
+
+
+def _accounts(user: UserSpec) -> Iterator[str | int]:
+    """What gives access to what the account has; a number only where Paddock makes the account with it."""
+    yield user.name
+    if user.create:
+        yield user.uid
+    yield f"group {user.group_name}"
 
 
 def _machine(name: str, place: PlaceSpec) -> str:

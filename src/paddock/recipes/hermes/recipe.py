@@ -16,6 +16,7 @@ from paddock.recipes.workload import (
     Answer,
     CodeTree,
     Distribution,
+    ImageManners,
     Paths,
     Probes,
     Process,
@@ -78,9 +79,8 @@ class Hermes:
 
     def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
         directory = working_directory(agent, paths)
+        places = {"HERMES_HOME": f"{paths.home}/{_HOME}", "HERMES_MANAGED_DIR": f"{paths.etc}/hermes"}
         pinned = {
-            "HERMES_HOME": f"{paths.home}/{_HOME}",
-            "HERMES_MANAGED_DIR": f"{paths.etc}/hermes",
             "HERMES_DISABLE_LAZY_INSTALLS": "1",
             **({"HERMES_MANAGED": "paddock"} if agent.managed is Managed.STRICT else {}),
             **connectors.environment(agent),
@@ -90,7 +90,7 @@ class Hermes:
         gateway = Process(
             name="gateway",
             argv=_hermes(paths, tree, "gateway", "run", "--external-supervisor", *agent.service.args),
-            environment={**_tools(paths), **pinned},
+            environment={**_tools(paths), **places, **pinned},
             directory=paths.home,
             stop_seconds=_DRAIN_SECONDS + 30,  # what Hermes itself wants to have
             clean_exits=(0, 1),  # SIGTERM ends it with 1
@@ -127,12 +127,26 @@ class Hermes:
             secret_files=(
                 (SecretFile(f"{_HOME}/auth.json", agent.auth.source, agent.auth.overwrite),) if agent.auth else ()
             ),
+            image=_official_image(agent),
         )
 
     def probes(self, agent: HermesSpec, prompt: str, conversation: str) -> Probes:
         url = f"http://127.0.0.1:{agent.connectors.api_server.port}"
         model = agent.connectors.api_server.model_name or "hermes-agent"
         return Probes(health=_Health(url), prompt=_Prompt(url, model, prompt, conversation))
+
+
+def _official_image(agent: HermesSpec) -> ImageManners:
+    """The image upstream publishes: it starts as root, drops to the account it is told, and refuses to be another's."""
+    return ImageManners(
+        # Its own supervisor would restart the gateway behind the back of ours.
+        argv=("gateway", "run", "--no-supervise", *agent.service.args),
+        state={".hermes": "/opt/data"},
+        home="/opt/data",
+        uid="HERMES_UID",
+        gid="HERMES_GID",
+        own=("HOME", "HERMES_HOME"),
+    )
 
 
 @dataclass(frozen=True)

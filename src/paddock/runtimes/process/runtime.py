@@ -28,6 +28,7 @@ class ForegroundProcess:
     spec: AgentSpec
     foreground = True
     init = None
+    container = None
 
     @property
     def paths(self) -> Paths:
@@ -41,6 +42,10 @@ class ForegroundProcess:
             home=f"{state}/home",
             trail=trail,
         )
+
+    @property
+    def inside(self) -> Paths:
+        return self.paths
 
     @property
     def _root(self) -> str:
@@ -73,8 +78,8 @@ class ForegroundProcess:
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = ((_SHARED, "receive.sh"), (_SHARED, "state.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
-        return script(*parts, arguments=[self._root, generation])
+        shared = ("receive.sh", "ownership.sh", "state.sh", "versions.sh")
+        return script(*((_SHARED, name) for name in shared), (_HERE, "apply.sh"), arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.agent, self.paths.state]

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from types import MappingProxyType
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
 from paddock.runtimes import configuration, environment_of, script, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
+from paddock.runtimes.systemd import account
 from paddock.spec.models import AgentSpec, UserSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# Received, and its account and state in place.
+BEFORE_APPLY: Final = (
+    *((_SHARED, name) for name in ("receive.sh", "ownership.sh", "state.sh")),
+    *((_HERE, name) for name in ("account.sh", "prepare.sh")),
+)
+
 _CONFINED: Final = """\
 CapabilityBoundingSet=
 LockPersonality=yes
@@ -50,6 +59,7 @@ class Systemd:
     spec: AgentSpec
     foreground = False
     init = "systemd"
+    container = None
 
     @property
     def paths(self) -> Paths:
@@ -64,36 +74,57 @@ class Systemd:
         )
 
     @property
+    def inside(self) -> Paths:
+        return self.paths
+
+    @property
     def _root(self) -> str:
         """The folder of all generations and of the secrets beside them."""
         return self.paths.etc.removesuffix("/current")
 
     def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+        lease = self.unit("lease")
+        units = {
+            self.unit(process.name): _process_unit(self.agent, self.paths, self.spec.user, process, lease)
+            for process in workload.processes
+        }
+        return self.bundle_of(units, workload, tree, mounted=mounted)
+
+    def unit(self, part: str) -> str:
+        """The name of one of the agent's units."""
+        return f"paddock-{self.agent}-{part}.service"
+
+    def bundle_of(
+        self,
+        units: Mapping[str, str],
+        workload: Workload,
+        tree: str | None,
+        *,
+        mounted: bool,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> Bundle:
+        """These units, and what goes with any: account, directories, lease; ``more`` is known to the scripts too."""
         agent, paths, user = self.agent, self.paths, self.spec.user
-        lease = _unit_name(agent, "lease")
-        units = [_unit_name(agent, process.name) for process in workload.processes]
         environment = {
             "AGENT": agent,
             "STORE": paths.code,
             "TREE": tree or "",
             "STATE": paths.state,
             "HOME_DIR": paths.home,
-            "OWNER": f"{user.name}:{user.name}",
+            **account.variables(user),
             "TRAIL": paths.trail,
             "MOUNTED": "yes" if mounted else "",
-            "LEASE": lease,
+            "LEASE": self.unit("lease"),
             "UNITS": " ".join(units),
             "GENERATED": " ".join(workload.generated),
+            **more,
         }
         texts = {
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
-            "sysusers.conf": f'u {user.name} {user.uid} "Paddock agent {agent}" {paths.home} /bin/bash\n',
-            f"units/{lease}": _lease_unit(agent, paths, units, mounted=mounted),
-            **{
-                f"units/{name}": _process_unit(agent, paths, user, process, lease)
-                for name, process in zip(units, workload.processes, strict=True)
-            },
+            "sysusers.conf": account.sysusers(agent, user, paths.home),
+            f"units/{self.unit('lease')}": _lease_unit(agent, paths, list(units), mounted=mounted),
+            **{f"units/{name}": text for name, text in units.items()},
             **statefiles.rendered(workload),
         }
         files = {path: BundleFile(text) for path, text in texts.items()}
@@ -105,7 +136,7 @@ class Systemd:
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = ((_SHARED, "receive.sh"), (_SHARED, "state.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
+        parts = (*BEFORE_APPLY, (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
         return script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
@@ -116,17 +147,13 @@ class Systemd:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        user = self.spec.user.name
-        inner = ["setpriv", "--reuid", user, "--regid", user, "--init-groups", "--no-new-privs", *argv]
+        user = self.spec.user
+        inner = ["setpriv", "--reuid", user.name, "--regid", user.group_name, "--init-groups", "--no-new-privs", *argv]
         return script((_SHARED, "enter.sh"), arguments=[self._root, self.paths.home, *inner])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
         return ["journalctl", "--no-pager", "--unit", f"paddock-{self.agent}-*", "--lines", str(lines), *follows]
-
-
-def _unit_name(agent: str, part: str) -> str:
-    return f"paddock-{agent}-{part}.service"
 
 
 def _lease_unit(agent: str, paths: Paths, units: Sequence[str], *, mounted: bool) -> str:
@@ -144,8 +171,7 @@ NotifyAccess=all
 ExecStart={paths.etc}/lease {paths.state} {agent}
 Restart=on-failure
 RestartSec=5
-ReadWritePaths={paths.state}/.paddock
-{_CONFINED}
+{_confined(f"{paths.state}/.paddock")}
 [Install]
 WantedBy=multi-user.target
 """
@@ -169,7 +195,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=exec
 User={user.name}
-Group={user.name}
+Group={user.group_name}
 WorkingDirectory={process.directory}
 {environment}EnvironmentFile={root}/secrets.env
 EnvironmentFile={root}/generated.env
@@ -181,8 +207,15 @@ RestartPreventExitStatus={" ".join(map(str, process.fatal_exits))}
 RestartForceExitStatus={" ".join(map(str, process.restart_exits))}
 KillMode=mixed
 TimeoutStopSec={process.stop_seconds}
-ReadWritePaths={" ".join(_word(path) for path in (paths.home, *process.writable))}
-{_CONFINED}"""
+{_confined(paths.home, *process.writable)}"""
+
+
+def _confined(writes: str, *more: str) -> str:
+    """Little but the folders it may write to; people's homes are hidden, except where that folder is in one."""
+    confined = f"ReadWritePaths={' '.join(_word(path) for path in (writes, *more))}\n{_CONFINED}"
+    if writes.startswith(("/home/", "/root/", "/run/user/")):
+        return confined.replace("ProtectHome=yes", f"ProtectHome=tmpfs\nBindPaths={writes}")
+    return confined
 
 
 def _word(text: str) -> str:
