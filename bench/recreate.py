@@ -3,9 +3,9 @@
 
 As root, where LXC runs: .venv/bin/python bench/recreate.py [--rounds N] [--agent]
 
-Prints one JSON line: medians in seconds of the phases, of the whole, and of CPU time. `beyond` is what is left when clone
-and boot themselves are taken away: that part is Paddock's. `cpu` is the CPU time of Paddock itself, `cpu_children` that of
-the ssh clients it runs.
+Prints one JSON line: medians in seconds of the phases, of the whole, and of CPU time. `beyond` is what is left when
+clone and boot themselves are taken away: that part is Paddock's. `cpu` is the CPU time of Paddock itself,
+`cpu_children` that of the ssh clients it runs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SERVICE: dict[str, Any] = {
     "state": {"size": "1G"},
     "machine": {"cores": 2, "memory": "512M", "disk": "4G"},
 }
-# Runs paddock as `python -m paddock` does, and writes down how much CPU time it took by itself and through its children.
+# Runs paddock as `python -m paddock` does, and writes down how much CPU time it and its children took.
 MEASURED = """
 import atexit, json, resource, runpy, sys
 target = sys.argv.pop(1)
