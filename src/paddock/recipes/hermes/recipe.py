@@ -8,8 +8,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+from paddock.recipes.checks import Check
 from paddock.recipes.documents import beyond_home, documents, working_directory
-from paddock.recipes.hermes import connectors, managed
+from paddock.recipes.hermes import checks, connectors, managed
 from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.packaged import code_tree, distribution
 from paddock.recipes.workload import (
@@ -134,6 +135,14 @@ class Hermes:
         url = f"http://127.0.0.1:{agent.connectors.api_server.port}"
         model = agent.connectors.api_server.model_name or "hermes-agent"
         return Probes(health=_Health(url), prompt=_Prompt(url, model, prompt, conversation))
+
+    def checks(self, agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
+        hermes_home = f"{paths.home}/{_HOME}"
+        return (
+            *checks.gateway(name, hermes_home, frozenset({"api_server", *connectors.messengers(agent)})),
+            *checks.model(agent.settings),
+            checks.databases(name, hermes_home),
+        )
 
 
 def _official_image(agent: HermesSpec) -> ImageManners:
