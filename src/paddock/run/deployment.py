@@ -35,11 +35,12 @@ from paddock.run.ask import ask, healthy
 from paddock.run.container import get_image, start_engine
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
-from paddock.run.verify import verify_through
+from paddock.run.verify import verify_when_settled
 from paddock.runtimes import codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.runtimes.statefiles import secret_name
 from paddock.secret import Secret
+from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import resolve
@@ -64,7 +65,7 @@ class Deployment:
         self.name = name
         self.gateway = gateway  # the agent that gives it models
         self.recreate = False  # whether a person wants another container, whatever its identity
-        self.spec = loaded.spec.agents[name]
+        self.spec = inlined(loaded.spec.agents[name], loaded.folder)
         self.place = place
         self.runtime = runtime_for(name, self.spec, loaded.folder)
         self.story = story.of(name)
@@ -351,7 +352,7 @@ class Deployment:
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
-        report = verify_through(self, guest, self.place.observe(self.name), quick=False)
+        report = verify_when_settled(self, guest)
         self.story.journal("verified", lines=[line.as_data() for line in report.lines])
         if not report.ok:
             count = f"{len(report.failed)} of {len(report.lines)}"
