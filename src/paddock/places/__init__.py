@@ -74,6 +74,7 @@ class MachinePlan:
     steps: Sequence[Step] = ()
     refusals: Sequence[Refusal] = ()
     notes: Sequence[str] = ()
+    late: Sequence[Step] = ()  # those that may wait for a person: all that can be done without comes first
     furnished: bool = False  # the machine will be new and come with what the wanted template holds
 
 
@@ -94,8 +95,8 @@ class Place(Protocol, Generic[Seen]):
         """Let go of connections."""
         ...
 
-    def template(self, label: str, contents: str) -> TemplateWant | None:
-        """The template a machine with these contents would come from; None where machines are not made from any."""
+    def template(self, agent: AgentSpec, contents: str) -> TemplateWant | None:
+        """The template an agent's machine with these contents would come from; None where machines are not made from any."""
         ...
 
     def observe(self, agent: str | None = None) -> Seen:
@@ -143,12 +144,17 @@ class Place(Protocol, Generic[Seen]):
         ...
 
 
-def place_for(name: str, spec: PlaceSpec, folder: Path, story: Callable[[str], None]) -> Place[Any]:
-    """Return the place a file describes; ``story`` hears what is worth telling on the way."""
+def place_for(
+    name: str, spec: PlaceSpec, folder: Path, story: Callable[[str], None], *, patient: bool = True
+) -> Place[Any]:
+    """Return the place a file describes; ``story`` hears what is worth telling on the way.
+
+    What only a person can do is waited for, unless not ``patient``.
+    """
     if spec.proxmox is not None:
         from paddock.places.proxmox.place import ProxmoxPlace
 
-        return ProxmoxPlace(spec.proxmox, folder, story)
+        return ProxmoxPlace(spec.proxmox, folder, story, patient=patient)
     if spec.host is not None:
         from paddock.places.host import HostPlace
 

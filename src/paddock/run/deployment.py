@@ -70,7 +70,7 @@ class Deployment:
 
     @cached_property
     def machine_want(self) -> MachineWant:
-        template = self.place.template(str(self.spec.kind), self.furniture.id)
+        template = self.place.template(self.spec, self.furniture.id)
         return MachineWant(self.name, self.spec, self.paths.state, template)
 
     @cached_property
@@ -118,10 +118,13 @@ class Deployment:
         """What it takes to have the agent answer."""
         machine = self.place.up(self.machine_want, seen.place)
         refusals = [*machine.refusals, *self._refusals(seen)]
-        steps = [] if refusals else list(machine.steps)
-        if not refusals:
-            steps += inside.up(self.name, self.want, self._inside(seen, furnished=machine.furnished))
-        return Plan(self.name, steps, refusals, machine.notes)
+        if refusals:
+            return Plan(self.name, (), refusals, machine.notes)
+        agent = list(inside.up(self.name, self.want, self._inside(seen, furnished=machine.furnished)))
+        ready = next((at for at, step in enumerate(agent) if isinstance(step.action, ApplyBundle)), len(agent))
+        check = [self._check_mounts()] if self.spec.mounts and (machine.late or agent) else []
+        steps = [*machine.steps, *agent[:ready], *machine.late, *check, *agent[ready:]]
+        return Plan(self.name, steps, (), machine.notes)
 
     def _refusals(self, seen: Observation) -> Iterator[Refusal]:
         if seen.unreachable:
@@ -279,7 +282,9 @@ class Deployment:
 
 
 @contextmanager
-def deployments(loaded: Loaded, only: list[str], story: Story) -> Iterator[list[Deployment]]:
+def deployments(
+    loaded: Loaded, only: list[str], story: Story, *, patient: bool = True
+) -> Iterator[list[Deployment]]:
     """The agents of a file, or the named ones, each in its place; places are shared and closed at the end."""
     unknown = sorted(set(only) - loaded.spec.agents.keys())
     if unknown:
@@ -290,7 +295,7 @@ def deployments(loaded: Loaded, only: list[str], story: Story) -> Iterator[list[
         for agent in chosen.values():
             if agent.place not in places:
                 spec = loaded.spec.places[agent.place]
-                places[agent.place] = place_for(agent.place, spec, loaded.folder, story.say)
+                places[agent.place] = place_for(agent.place, spec, loaded.folder, story.say, patient=patient)
         yield [Deployment(name, loaded, places[agent.place], story) for name, agent in chosen.items()]
     finally:
         for place in places.values():

@@ -11,7 +11,7 @@ from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
 from paddock.places import Finding, Got, Machine, MachinePlan, MachineWant, TemplateInfo
 from paddock.plan.step import Action, DeleteState, Risk, Step
-from paddock.spec.models import HostSpec
+from paddock.spec.models import AgentSpec, HostSpec
 
 _LOOK: Final = ("sh", "-c", "id -u; cat /proc/1/comm")
 
@@ -30,7 +30,7 @@ class HostPlace:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def template(self, label: str, contents: str) -> None:
+    def template(self, agent: AgentSpec, contents: str) -> None:
         return None
 
     def observe(self, agent: str | None = None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from paddock.places.proxmox.seen import Mount
 from paddock.plan.step import Action, Ref
 
 STATE_VOLUME: Final = Ref("state volume")
@@ -105,6 +106,34 @@ class GrowDisk(Action):
 
     vmid: int
     size: str
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A directory of the node that a machine is to have."""
+
+    key: str
+    host: str
+    path: str
+    read_only: bool
+
+    def __str__(self) -> str:
+        return f"{self.host},mp={self.path}" + (",ro=1" if self.read_only else "")
+
+    def is_(self, mount: Mount) -> bool:
+        """Whether a mount is this one, at whatever key."""
+        return (mount.volume.rstrip("/"), mount.path, mount.read_only) == (self.host, self.path, self.read_only)
+
+
+@dataclass(frozen=True)
+class RootWork(Action):
+    """What Proxmox keeps for root: directories of the node, features beyond nesting. Waits until it is done."""
+
+    vmid: int
+    owner: str  # uid and gid of the agent as they are on the node
+    binds: tuple[Bind, ...] = ()
+    features: str = ""  # all of them, as Proxmox writes it; empty when none of them is for root
+    template: int | None = None  # gets the same features, so that machines made from it come with them
 
 
 @dataclass(frozen=True)

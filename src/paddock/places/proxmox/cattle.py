@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from paddock.places import MachineWant
+from paddock.places.proxmox import console
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
     TEMPLATE,
@@ -17,6 +18,7 @@ from paddock.places.proxmox.actions import (
     GrowDisk,
     Reach,
     Reboot,
+    RootWork,
     Shutdown,
     Start,
 )
@@ -26,6 +28,7 @@ from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
 from paddock.places.proxmox.template import DISK, mac
 from paddock.plan.step import Ref, Risk, Step
+from paddock.spec.machine import Feature
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
@@ -87,7 +90,7 @@ def settings(node: ProxmoxSpec, want: MachineWant, vmid: int) -> dict[str, str |
         "cores": machine.cores,
         "memory": machine.memory.mib,
         "swap": machine.swap.mib,
-        "features": ",".join(f"{feature}=1" for feature in sorted(machine.features)),
+        "features": console.for_tokens(machine.features),
         "net0": _network(node, want, vmid),
     }
     if machine.dns.servers:
@@ -146,6 +149,8 @@ def clone_steps(
         "description": _notes(want, made_from),
     }
     params = settings(node, want, vmid)
+    if template and "features" in params:
+        params["features"] = _with_flags_of(template, str(params["features"]))
     number = template.vmid if template else TEMPLATE
     action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
     source = f"template {template.vmid}" if template else "the new template"
@@ -164,22 +169,27 @@ def change_steps(
     """The steps from the machine there is to the one the file asks for, without making it anew."""
     asked = settings(node, want, cattle.vmid)
     asked["tags"] = ";".join(sorted({*str(asked["tags"]).split(";"), *_tags(cattle)}))  # people's own stay
-    if "features" in asked and "features" in cattle.config:
-        # What root added stays: a token may change nesting alone, and only flags that change count.
-        flags = {**_pairs(str(cattle.config["features"])), **_pairs(str(asked["features"]))}
-        asked["features"] = ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
+    if "features" in asked:
+        asked["features"] = _with_flags_of(cattle, str(asked["features"]))
     other = {key: value for key, value in asked.items() if not _same(key, cattle.config.get(key), value)}
     if other:
         shown = ", ".join(f"{key} {_shown(cattle.config.get(key))} → {value}" for key, value in other.items())
         title = f"change machine {cattle.vmid}: {shown}"
         yield Step("cattle.change", title, "the file says so", Configure(cattle.vmid, other))
     yield from _attach_steps(want, cattle, volume)
-    waits = sorted((other.keys() & _AFTER_RESTART) | (cattle.pending & _AFTER_RESTART))
+    binds = {mount.key for mount in cattle.mounts if mount.is_bind}
+    waits = sorted((other.keys() & _AFTER_RESTART) | (cattle.pending & (_AFTER_RESTART | binds)))
     if running and waits:
         title = f"restart machine {cattle.vmid}"
         reason = f"{', '.join(waits)} takes effect with a restart"
         yield Step("cattle.restart", title, reason, Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)
         yield _reach(cattle.vmid, "it restarts")
+
+
+def _with_flags_of(container: Container, features: str) -> str:
+    """What root added stays: a token may change nesting alone, and only flags that change count."""
+    flags = {**_pairs(str(container.config.get("features", ""))), **_pairs(features)}
+    return ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
 
 
 def _attach_steps(want: MachineWant, cattle: Container, volume: str | Ref) -> Iterator[Step]:
@@ -220,8 +230,26 @@ def _has_key_of(template: Container | None, cattle: Container) -> bool:
     return len(keys) > 1 or bool(keys and template and template.mark and template.mark.host_key == keys[0])
 
 
+def root_steps(node: ProxmoxSpec, work: RootWork, *, running: bool) -> Iterator[Step]:
+    """The steps that only root can take, and what follows once they are taken."""
+    hosts = [bind.host for bind in work.binds]
+    flags = [name for name in _pairs(work.features) if name != Feature.NESTING]
+    things = " and ".join([*(["bind mounts"] if hosts else []), *flags])
+    given = ", ".join([*hosts, *flags])
+    lines = console.commands(work, running=running)
+    if node.ssh.root:
+        title = f"give machine {work.vmid} {given} as {node.ssh.root}"
+        yield Step("cattle.root", title, f"{things}: for root alone", work, Risk.RESTARTS, commands=lines)
+    else:
+        title = f"wait until root has given machine {work.vmid} {given}"
+        yield Step("cattle.root", title, f"{things}: for root alone", work, Risk.PERSON, commands=lines)
+    if running:
+        yield _reach(work.vmid, "it restarts")
+
+
 def drift(want: MachineWant, cattle: Container, made_from: str) -> Iterator[str]:
     """What differs from the file and is left as it is."""
+    yield from console.extra(want, cattle)
     root = cattle.mount("rootfs")
     if root and root.size and root.size > want.spec.machine.disk:
         asked = want.spec.machine.disk
@@ -244,7 +272,7 @@ def down_steps(pet: Pet | None, cattle: Container) -> Iterator[Step]:
             "delete its snapshots first",
         )
     for mount in cattle.mounts:
-        if mount.key == "rootfs":
+        if mount.key == "rootfs" or mount.is_bind:
             continue
         if mount.owner == cattle.vmid:
             raise Refuse(
@@ -293,7 +321,7 @@ def _tags(cattle: Container) -> list[str]:
 
 
 def _pairs(text: str) -> Mapping[str, str]:
-    return dict(word.partition("=")[::2] for word in text.split(","))
+    return dict(word.partition("=")[::2] for word in text.split(",") if word)
 
 
 def _shown(value: object) -> str:

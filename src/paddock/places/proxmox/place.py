@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from paddock.errors import BadInput
 from paddock.guests import Guest
+from paddock.guests.ssh import SshGuest
 from paddock.places import Finding, Got, Machine, MachinePlan, MachineWant, TemplateInfo, TemplateWant
 from paddock.places.proxmox import access, observe, tls
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
+from paddock.places.proxmox.attend import Attendant
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.pet import find_pet, path_in_pet
@@ -19,7 +22,7 @@ from paddock.places.proxmox.reach import Reacher
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.worker import Worker
 from paddock.plan.step import Action
-from paddock.spec.models import ProxmoxSpec
+from paddock.spec.models import AgentSpec, ProxmoxSpec
 
 
 class ProxmoxPlace:
@@ -28,7 +31,9 @@ class ProxmoxPlace:
     mounts_state = True
     keeps_machine = False
 
-    def __init__(self, spec: ProxmoxSpec, folder: Path, story: Callable[[str], None]) -> None:
+    def __init__(
+        self, spec: ProxmoxSpec, folder: Path, story: Callable[[str], None], *, patient: bool = True
+    ) -> None:
         key = folder / spec.ssh.key.expanduser()
         ca = folder / spec.ca.expanduser() if spec.ca else None
         self._planner = NodePlanner(spec, _public_key(key))
@@ -37,14 +42,16 @@ class ProxmoxPlace:
         self._spec = spec
         self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
         self._reacher = Reacher(self._client, key, spec.ssh.jump, story)
-        self._worker = Worker(self._client, self._reacher, story)
+        self._root = _root_guest(spec.ssh.root) if spec.ssh.root else None
+        attendant = Attendant(self._client, self._root, story, patient=patient)
+        self._worker = Worker(self._client, self._reacher, attendant, story)
         self._story = story
 
     def close(self) -> None:
         self._client.close()
 
-    def template(self, label: str, contents: str) -> TemplateWant | None:
-        return self._planner.template(label, contents)
+    def template(self, agent: AgentSpec, contents: str) -> TemplateWant | None:
+        return self._planner.template(agent, contents)
 
     def observe(self, agent: str | None = None) -> ProxmoxSeen:
         return observe.observe(self._client, self._spec, agent, self._story)
@@ -106,6 +113,15 @@ class ProxmoxPlace:
 
     def perform(self, action: Action, got: Got) -> Got:
         return self._worker.perform(action, got)
+
+
+def _root_guest(destination: str) -> SshGuest:
+    """The node's own shell; the person's ssh knows how to get there and whom to trust."""
+    user, _, address = destination.rpartition("@")
+    host, port = address, 22
+    if match := re.fullmatch(r"(\[.+\]|[^:]+):(\d+)", address):
+        host, port = match[1].strip("[]"), int(match[2])
+    return SshGuest(destination, host, user or "root", port)
 
 
 def _public_key(private: Path) -> str:

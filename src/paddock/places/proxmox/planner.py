@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from paddock.places import MachinePlan, MachineWant, TemplateWant
 from paddock.places.proxmox import cattle as machines
+from paddock.places.proxmox import console
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import DownloadBase
@@ -16,7 +17,7 @@ from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
 from paddock.plan.step import CheckStateSize, Ref, Step
-from paddock.spec.models import ProxmoxSpec
+from paddock.spec.models import AgentSpec, ProxmoxSpec
 from paddock.spec.place import TemplateUse
 
 _SCHEMA: Final = "1"  # raised when the same inputs would make another template
@@ -29,12 +30,16 @@ class NodePlanner:
     node: ProxmoxSpec
     public_key: str
 
-    def template(self, label: str, contents: str) -> TemplateWant | None:
-        """The template for machines with these contents: named by them, the base, and the key it lets in."""
+    def template(self, agent: AgentSpec, contents: str) -> TemplateWant | None:
+        """The template for machines with these contents: named by them, the base, and the key it lets in.
+
+        A clone has its template's features, so those that root gave it for one agent are not for all of them.
+        """
         if self.node.template is TemplateUse.NONE:
             return None
-        inputs = "\n".join((_SCHEMA, self.node.base.volid, self.public_key, contents))
-        return TemplateWant(hashlib.sha256(inputs.encode()).hexdigest()[:12], label)
+        features = console.for_root(agent.machine.features)
+        inputs = "\n".join((_SCHEMA, self.node.base.volid, self.public_key, contents, *features))
+        return TemplateWant(hashlib.sha256(inputs.encode()).hexdigest()[:12], str(agent.kind))
 
     def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """The steps to a running machine that has its state."""
@@ -52,6 +57,7 @@ class NodePlanner:
         else:
             pets.check_no_lost_pet(want, cattle, seen)
         self._check_room(want, pet, cattle is None, seen)
+        console.check_host_paths(want, seen)
         ids = _free_ids(want, seen)
         number = pet.vmid if pet else want.spec.state.pet.vmid or next(ids)
         download = self._download() if seen.base_missing and (pet is None or cattle is None) else []
@@ -60,10 +66,14 @@ class NodePlanner:
         machines.check_single_writer(volume, pet, cattle, seen)
         grow = pets.grow_step(want, pet)
         made_from = self.made_from(want, seen)
+        template = templates.newest(want.template, seen) if want.template else None
         if cattle is None:
             steps += [grow] if grow else []
-            steps += self._new_machine(want, seen, volume, made_from, ids)
+            vmid = want.spec.machine.vmid or next(ids)
+            builder = next(ids) if want.template and template is None else None
+            steps += self._new_machine(want, seen, volume, made_from, vmid, builder)
         else:
+            vmid, builder = cattle.vmid, None
             if grow and cattle.running:
                 steps.append(machines.stop_step(cattle, "the state grows only while nothing has it mounted"))
             steps += [grow] if grow else []
@@ -75,7 +85,21 @@ class NodePlanner:
             title = f"see that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
         notes = list(machines.drift(want, cattle, made_from)) if cattle else []
-        return MachinePlan(steps, notes=notes, furnished=_furnished(want, cattle))
+        late = self._root_steps(want, cattle, vmid, builder or template)
+        return MachinePlan(steps, notes=notes, late=late, furnished=_furnished(want, cattle))
+
+    def _root_steps(
+        self, want: MachineWant, cattle: Container | None, vmid: int, template: Container | int | None
+    ) -> list[Step]:
+        """The steps that only root can take, once the machine runs."""
+        work = console.root_work(want, cattle, vmid, used=())
+        if work is None:
+            return []
+        if work.features and template is not None:
+            new = isinstance(template, int)
+            lacks = new or not console.has_features(template, console.for_root(want.spec.machine.features))
+            work = replace(work, template=(template if new else template.vmid) if lacks else None)
+        return list(machines.root_steps(self.node, work, running=True))
 
     def _download(self) -> list[Step]:
         base = self.node.base
@@ -100,15 +124,20 @@ class NodePlanner:
         return templates.name_of(want.template, epoch or 1)
 
     def _new_machine(
-        self, want: MachineWant, seen: ProxmoxSeen, volume: str | Ref, made_from: str, ids: Iterator[int]
+        self,
+        want: MachineWant,
+        seen: ProxmoxSeen,
+        volume: str | Ref,
+        made_from: str,
+        vmid: int,
+        builder: int | None,
     ) -> Iterator[Step]:
-        vmid = want.spec.machine.vmid or next(ids)
         if want.template is None:
             yield from machines.create_steps(self.node, want, vmid, volume, made_from, self.public_key)
             return
         template = templates.newest(want.template, seen)
-        if template is None:
-            yield from self.build(want, seen, next(ids), epoch=1)
+        if builder is not None:
+            yield from self.build(want, seen, builder, epoch=1)
         yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template)
 
     def build(self, want: MachineWant, seen: ProxmoxSeen, vmid: int, *, epoch: int) -> list[Step]:
@@ -133,9 +162,22 @@ class NodePlanner:
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
                 return MachinePlan()
-            return MachinePlan(list(machines.down_steps(_owner(want, seen), cattle)))
+            steps = list(machines.down_steps(_owner(want, seen), cattle))
+            return MachinePlan(steps, notes=list(self._left_behind(want, cattle, seen)))
         except Refuse as refuse:
             return MachinePlan(refusals=[refuse.refusal])
+
+    def _left_behind(self, want: MachineWant, cattle: Container, seen: ProxmoxSeen) -> Iterator[str]:
+        """What stays on the node, and what root has to do again for a new machine."""
+        hosts = [mount.volume for mount in cattle.mounts if mount.is_bind]
+        if hosts:
+            yield f"{', '.join(hosts)} on the node {'stay' if len(hosts) > 1 else 'stays'} as it is"
+        template = templates.newest(want.template, seen) if want.template else None
+        flags = console.for_root(want.spec.machine.features)
+        again = [entry.host for entry in want.spec.mounts]
+        again += [] if template and console.has_features(template, flags) else flags
+        if again and not self.node.ssh.root:
+            yield f"a new machine needs root at the node's shell again, for {', '.join(again)}: no token can do that"
 
     def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """The steps to no state."""

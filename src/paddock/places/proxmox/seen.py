@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
@@ -25,6 +25,7 @@ class Mount:
     volume: str
     path: str | None
     size: Size | None
+    read_only: bool = False
 
     @classmethod
     def from_config(cls, key: str, text: str) -> Mount:
@@ -37,7 +38,13 @@ class Mount:
             volume=options.get("volume") or words[0],
             path=options.get("mp"),
             size=Size.parse(size) if size else None,
+            read_only=options.get("ro") == "1",
         )
+
+    @property
+    def is_bind(self) -> bool:
+        """Whether it is a directory of the node, which no container owns."""
+        return self.volume.startswith("/") and not self.volume.startswith("/dev/")
 
     @property
     def owner(self) -> int | None:
@@ -124,6 +131,7 @@ class ProxmoxSeen:
     taken: frozenset[int]  # every vmid of the cluster, containers of other nodes and virtual machines too
     room: Room = Room()
     base_missing: bool = False  # the archive machines are made from is to be downloaded first
+    storages: Mapping[str, str] = field(default_factory=dict)  # directories that storages keep their things in
     host: str = ""  # who looked
     now: datetime = _LONG_AGO  # and when
 

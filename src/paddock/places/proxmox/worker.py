@@ -32,10 +32,12 @@ from paddock.places.proxmox.actions import (
     GrowVolume,
     Reach,
     Reboot,
+    RootWork,
     Seal,
     Shutdown,
     Start,
 )
+from paddock.places.proxmox.attend import Attendant
 from paddock.places.proxmox.claim import Claim, without_claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import NotRunning, Running
@@ -52,9 +54,12 @@ _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
 class Worker:
     """Performs the actions of this place through its API."""
 
-    def __init__(self, client: Client, reacher: Reacher, story: Callable[[str], None]) -> None:
+    def __init__(
+        self, client: Client, reacher: Reacher, attendant: Attendant, story: Callable[[str], None]
+    ) -> None:
         self._client = client
         self._reacher = reacher
+        self._attendant = attendant
         self._story = story
         self._path = f"/nodes/{client.node}/lxc"
 
@@ -87,6 +92,8 @@ class Worker:
                 self._start(vmid)
             case Reboot(vmid, seconds):
                 self._task("POST", f"{self._path}/{vmid}/status/reboot", {"timeout": seconds})
+            case RootWork():
+                self._attendant.attend(action)
             case Reach(vmid, clone):
                 return self._reach(vmid, clone=clone)
             case Shutdown(vmid, seconds):
@@ -184,8 +191,8 @@ class Worker:
     def _drop(self, vmid: int, prefix: str) -> None:
         container = self.read(vmid)
         mounts = [mount for mount in container.mounts if mount.key.startswith(prefix)]
-        # Dropping an unused volume that is its own would destroy it.
-        if any(mount.owner in (vmid, None) for mount in mounts):
+        # Dropping an unused volume that is its own would destroy it. A directory of the node is nobody's.
+        if any(mount.owner in (vmid, None) for mount in mounts if not mount.is_bind):
             raise Refused(f"machine {vmid} has volumes that are not a pet's: {', '.join(m.volume for m in mounts)}")
         if mounts:
             self._put(container, {"delete": ",".join(mount.key for mount in mounts)})

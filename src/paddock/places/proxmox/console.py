@@ -1,0 +1,199 @@
+"""What only root may do, in the node's own shell: which commands, and what is not as they would leave it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from paddock.places import MachineWant
+from paddock.places.proxmox.actions import MOUNT_KEY, Bind, RootWork
+from paddock.places.proxmox.refuse import Refuse
+from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
+from paddock.spec.machine import Feature
+
+_OFFSET: Final = 100000  # where an unprivileged container's ids begin on the node, unless its configuration says more
+_SYSTEM: Final = frozenset(
+    f"/{name}"
+    for name in "bin boot dev etc home lib lib64 media mnt opt proc root run sbin srv sys tmp usr var".split()
+) | {"/mnt/pve", "/etc/pve", "/var/lib", "/var/lib/lxc", "/var/log"}
+_OF_STORAGES: Final = frozenset({"dump", "images", "import", "private", "rootdir", "snippets", "template"})
+
+
+def for_tokens(features: Iterable[Feature]) -> str:
+    """The features a token can set, as Proxmox writes them."""
+    return ",".join(f"{feature}=1" for feature in features if feature is Feature.NESTING)
+
+
+def for_root(features: Iterable[Feature]) -> list[str]:
+    """The features that no token can set."""
+    return sorted(feature for feature in features if feature is not Feature.NESTING)
+
+
+def has_features(container: Container, features: Iterable[str]) -> bool:
+    """Whether a container has these."""
+    found = _flags(str(container.config.get("features", "")))
+    return all(found.get(name) == "1" for name in features)
+
+
+def root_work(want: MachineWant, cattle: Container | None, vmid: int, used: Iterable[str]) -> RootWork | None:
+    """What is left for root to do; None when nothing is. ``used``: keys that a new machine has volumes at."""
+    config = cattle.config if cattle else {"unprivileged": 1}
+    binds = tuple(
+        bind
+        for bind in _binds(want, cattle, used)
+        if cattle is None or not any(bind.is_(mount) for mount in cattle.mounts)
+    )
+    features = ""
+    asked = want.spec.machine.features
+    found = _flags(str(config.get("features", "")))
+    if any(found.get(name) != "1" for name in for_root(asked)):
+        flags = {**found, **dict.fromkeys(map(str, asked), "1")}
+        features = ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
+    if not binds and not features:
+        return None
+    user = want.spec.user
+    owner = f"{host_id('u', user.uid, config)}:{host_id('g', user.gid or user.uid, config)}"
+    return RootWork(vmid, owner, binds, features)
+
+
+def _binds(want: MachineWant, cattle: Container | None, used: Iterable[str]) -> Iterator[Bind]:
+    """The mounts of the file, each at the key it has, or where something is in its place, or at a free one."""
+    mounts = list(cattle.mounts) if cattle else []
+    taken = {MOUNT_KEY, *used, *(mount.key for mount in mounts)}
+    wanted = want.spec.mounts
+    for entry in wanted:
+        bind = Bind("", entry.host, entry.path, entry.read_only)
+        exact = [m for m in mounts if bind.is_(m)]
+        there = [m for m in mounts if m.path == entry.path]
+        elsewhere = [m for m in mounts if m.volume == entry.host and m.path not in [w.path for w in wanted]]
+        for mount in there:
+            if not mount.is_bind:
+                raise Refuse(
+                    f"the machine of {want.agent} has {mount.volume} at {entry.path} ({mount.key}) already",
+                    "write another path for the directory, or detach the volume by hand",
+                )
+        free = (key for key in (f"mp{number}" for number in range(256)) if key not in taken)
+        key = next((mount.key for mount in (*exact, *there, *elsewhere)), None) or next(free)
+        taken.add(key)
+        yield replace(bind, key=key)
+
+
+def host_id(kind: str, number: int, config: Mapping[str, Any]) -> int:
+    """The uid (``u``) or gid (``g``) on the node of one in a container."""
+    maps = [str(value).split() for key, value in config.get("lxc", ()) if key == "lxc.idmap"]
+    for which, inside, outside, count in maps:
+        if which == kind and int(inside) <= number < int(inside) + int(count):
+            return int(outside) + number - int(inside)
+    if maps:
+        raise Refuse(f"the container's lxc.idmap has no place for {'uid' if kind == 'u' else 'gid'} {number}")
+    return number + _OFFSET if int(config.get("unprivileged", 0)) else number
+
+
+def commands(work: RootWork, *, running: bool) -> list[str]:
+    """The commands for the node's shell. They can be run again, and touch the ownership of nothing below."""
+    lines = []
+    for bind in work.binds:
+        host = shlex.quote(bind.host)
+        lines.append(f"mkdir -p {host}")
+        if not bind.read_only:
+            # A disk's own top is left as it is, also where nothing else has told that it is one.
+            lines.append(f"mountpoint -q {host} || chown {work.owner} {host}")
+    options = [f"-features {work.features}"] if work.features else []
+    options += [f"-{bind.key} {shlex.quote(str(bind))}" for bind in work.binds]
+    lines += [f"pct set {work.vmid} {' '.join(options)}"] if options else []
+    if work.template and work.features:
+        lines.append(f"pct set {work.template} -features {work.features}")
+    if running:
+        lines.append(f"pct reboot {work.vmid}")
+    if work.binds:
+        lines.append(f"ls -lnd {' '.join(shlex.quote(bind.host) for bind in work.binds)}")
+    return lines
+
+
+def left(work: RootWork, container: Container) -> RootWork:
+    """The part of the work that is not done."""
+    binds = tuple(bind for bind in work.binds if not any(bind.is_(mount) for mount in container.mounts))
+    return replace(work, binds=binds, features=work.features if list(_missing_features(work, container)) else "")
+
+
+def disturbed(before: Container, now: Container) -> list[str]:
+    """Volumes that are not where they were: a command with another key may have taken their place."""
+    return [
+        f"{mount.key} was {mount.volume}, which is the machine's own; put it back:"
+        f" pct set {now.vmid} -{mount.key} {shlex.quote(str(before.config[mount.key]))}"
+        for mount in before.mounts
+        if not mount.is_bind and now.config.get(mount.key) != before.config[mount.key]
+    ]
+
+
+def differences(work: RootWork, container: Container) -> list[str]:
+    """What of the work is not, or not rightly, done; each a sentence."""
+    return [*_missing_features(work, container), *(said for bind in work.binds for said in _unlike(bind, container))]
+
+
+def _missing_features(work: RootWork, container: Container) -> Iterator[str]:
+    found = _flags(str(container.config.get("features", "")))
+    for name, value in _flags(work.features).items():
+        if value == "1" and found.get(name) != "1":
+            yield f"{name} is not among the features of machine {work.vmid}"
+
+
+def _unlike(bind: Bind, container: Container) -> Iterator[str]:
+    mounts = list(container.mounts)
+    if any(bind.is_(mount) for mount in mounts):
+        return
+    there = next((m for m in mounts if m.path == bind.path), None)
+    elsewhere = next((m for m in mounts if m.volume.rstrip("/") == bind.host), None)
+    if there is None and elsewhere is None:
+        yield f"{bind.host} is not mounted"
+    elif there is None and elsewhere is not None:
+        yield f"{elsewhere.key} mounts {bind.host} at {elsewhere.path}, and the file says {bind.path}"
+    elif there is not None and there.volume.rstrip("/") != bind.host:
+        yield f"{there.key} mounts {there.volume} at {bind.path}, and the file says {bind.host}"
+    elif there is not None:
+        found, asked = ("read-only", "writable") if there.read_only else ("writable", "read-only")
+        yield f"{there.key} mounts {bind.host} {found}, and the file says {asked}"
+
+
+def extra(want: MachineWant, cattle: Container) -> Iterator[str]:
+    """Directories that someone mounted and the file does not name."""
+    named = {entry.path for entry in want.spec.mounts} | {want.state_path}
+    for mount in cattle.mounts:
+        if mount.is_bind and mount.path not in named:
+            yield (
+                f"machine {cattle.vmid} has {mount.volume} at {mount.path} ({mount.key}) too, which the file does not"
+                " name: left as it is, and a new machine would not have it"
+            )
+
+
+def check_host_paths(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """Refuse directories whose ownership is not an agent's to have."""
+    for entry in want.spec.mounts:
+        reason = _not_a_directory_for_agents(entry.host, seen)
+        if reason:
+            raise Refuse(
+                f"mounts: {entry.host} {reason}", f"make a directory below it the agent's: {entry.host}/{want.agent}"
+            )
+
+
+def _not_a_directory_for_agents(host: str, seen: ProxmoxSeen) -> str | None:
+    path = PurePosixPath(host)
+    if host in _SYSTEM:
+        return "is a directory of the node's own system"
+    if path.parent == PurePosixPath("/mnt/pve"):
+        return f"is the root of storage {path.name}"
+    for name, root in seen.storages.items():
+        if path == PurePosixPath(root):
+            return f"is the root of storage {name}"
+        if path in PurePosixPath(root).parents:
+            return f"holds storage {name} ({root})"
+        if PurePosixPath(root) in path.parents and path.relative_to(root).parts[0] in _OF_STORAGES:
+            return f"is where storage {name} keeps its own things"
+    return None
+
+
+def _flags(text: str) -> dict[str, str]:
+    return dict(word.partition("=")[::2] for word in text.split(",") if word)
