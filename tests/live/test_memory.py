@@ -82,7 +82,7 @@ def test_the_secret_is_where_it_belongs_and_nowhere_else(agent: Node) -> None:
 
 def test_the_agent_can_neither_change_its_code_nor_its_lock(agent: Node) -> None:
     tries = (
-        "touch /opt/paddock/code/x",
+        "touch /opt/paddock/.store/x",
         "touch /etc/paddock/hermes/current/hermes/config.yaml",
         "rm /var/lib/paddock/hermes/.paddock/lease",
         "mv /var/lib/paddock/hermes/.paddock /var/lib/paddock/hermes/away",

@@ -29,3 +29,11 @@ def test_of_a_stopped_machine_nothing_is_claimed() -> None:
     want = AgentWant("t2", "g2", "s2", foreground=False)
     reasons = [step.reason for step in agent.up("hermes", want, AgentSeen(trees=frozenset({"t2"}), unread=True))]
     assert reasons[0] == "its machine was stopped, and what is on it could not be read"
+
+
+def test_a_state_elsewhere_than_the_file_says_is_not_left_behind() -> None:
+    want = AgentWant("t2", "g2", "s2", foreground=False, state="/srv/hermes")
+    assert agent.refusal("hermes", want, AgentSeen.from_lines("state.at=/srv/hermes")) is None
+    refusal = agent.refusal("hermes", want, AgentSeen.from_lines("state.at=/var/lib/paddock/hermes"))
+    assert refusal
+    assert "is /var/lib/paddock/hermes on its machine, and the file says /srv/hermes" in refusal.reason

@@ -89,4 +89,4 @@ def test_settings_are_merged_and_the_file_wins() -> None:
 def _paths() -> Any:
     from paddock.runtimes.systemd.runtime import Systemd
 
-    return Systemd().paths("hermes")
+    return Systemd("hermes", AGENT).paths

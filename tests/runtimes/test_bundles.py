@@ -34,17 +34,17 @@ AGENT = HermesSpec.model_validate(
 
 
 def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
-    code = f"{runtime.paths('hermes').code}/0123456789ab"
-    workload = Hermes().workload(AGENT, runtime.paths("hermes"), code)
-    return runtime.bundle("hermes", AGENT.user, workload, mounted=mounted)
+    tree = "0123456789ab"
+    workload = Hermes().workload(AGENT, runtime.paths, f"{runtime.paths.code}/{tree}")
+    return runtime.bundle(workload, tree, mounted=mounted)
 
 
 @pytest.mark.parametrize(
     ("name", "runtime", "mounted"),
     [
-        ("systemd-volume", Systemd(), True),
-        ("systemd-directory", Systemd(), False),
-        ("process", ForegroundProcess(), False),
+        ("systemd-volume", Systemd("hermes", AGENT), True),
+        ("systemd-directory", Systemd("hermes", AGENT), False),
+        ("process", ForegroundProcess("hermes", AGENT), False),
     ],
 )
 def test_bundle(name: str, runtime: Runtime, mounted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +72,7 @@ def test_the_id_is_the_content() -> None:
 
 def test_secrets_are_beside_the_bundle_and_not_in_it() -> None:
     secrets = {"LITELLM_API_KEY": Secret("canary-value-11")}
-    bundle = bundle_of(Systemd(), mounted=True)
+    bundle = bundle_of(Systemd("hermes", AGENT), mounted=True)
     assert not any("canary" in file.content for file in bundle.files.values())
     with tarfile.open(fileobj=io.BytesIO(bundle.archive(secrets))) as tar:
         holders = [m.name for m in tar.getmembers() if b"canary" in (tar.extractfile(m) or io.BytesIO()).read()]

@@ -18,17 +18,25 @@ from paddock.guests.local import LocalGuest
 from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
 from paddock.recipes.workload import File, Process, Workload
+from paddock.runtimes import Runtime, script
 from paddock.runtimes.bundle import Bundle
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.secret import Secret
-from paddock.spec.models import UserSpec
+from paddock.spec.models import ServiceSpec, StateSpec
 
-RUNTIME = ForegroundProcess()
+TOY = ServiceSpec.model_validate({"kind": "service", "place": "here", "command": ["true"]})
+RUNTIME = ForegroundProcess("toy", TOY)
 GUEST = LocalGuest()
 
 
-def toy(script: str = "exec sleep 60", fatal: tuple[int, ...] = (), restart: str = "always") -> Bundle:
-    home = RUNTIME.paths("toy").home
+def toy(
+    script: str = "exec sleep 60",
+    fatal: tuple[int, ...] = (),
+    restart: str = "always",
+    tree: str | None = None,
+    runtime: Runtime = RUNTIME,
+) -> Bundle:
+    home = runtime.paths.home
     process = Process(
         "main",
         ("sh", "-c", script),
@@ -40,17 +48,17 @@ def toy(script: str = "exec sleep 60", fatal: tuple[int, ...] = (), restart: str
         restart_seconds=0.5,
     )
     workload = Workload((process,), (File("note", "hello\n"),), ("work",), ("TOKEN",))
-    return RUNTIME.bundle("toy", UserSpec(name="toy"), workload, mounted=False)
+    return runtime.bundle(workload, tree, mounted=False)
 
 
-def apply(bundle: Bundle, **secrets: str) -> None:
+def apply(bundle: Bundle, runtime: Runtime = RUNTIME, **secrets: str) -> None:
     archive = bundle.archive({name: Secret(value) for name, value in secrets.items()})
-    expect(GUEST, "applying", RUNTIME.apply("toy", bundle.id), stdin=archive)
+    expect(GUEST, "applying", runtime.apply(bundle.id), stdin=archive)
 
 
 def observe() -> AgentSeen:
     # How full the disk is changes by itself.
-    return replace(AgentSeen.from_lines(expect(GUEST, "observing", RUNTIME.observe("toy", ()))), room=None)
+    return replace(AgentSeen.from_lines(expect(GUEST, "observing", RUNTIME.observe(()))), room=None)
 
 
 @contextmanager
@@ -58,9 +66,9 @@ def supervised(log: Path) -> Iterator[subprocess.Popen[str]]:
     """`paddock run` without the deployment around it."""
     program = (
         "from pathlib import Path\n"
-        "from paddock.runtimes.process.runtime import ForegroundProcess\n"
+        "from paddock.recipes.workload import Paths\n"
         "from paddock.runtimes.process.supervise import supervise\n"
-        f"supervise(ForegroundProcess().paths('toy'), Path({str(log)!r}), print)\n"
+        f"supervise({RUNTIME.paths!r}, Path({str(log)!r}), print)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -90,15 +98,15 @@ def test_applied_twice_it_is_the_same() -> None:
     apply(bundle, KEY="canary")
     assert observe() == first
     assert (first.generation, first.state_of) == (bundle.id, "toy")
-    etc = Path(RUNTIME.paths("toy").etc)
+    etc = Path(RUNTIME.paths.etc)
     assert (etc / "note").read_text() == "hello\n"
     assert (etc.parent / "secrets.env").stat().st_mode & 0o777 == 0o400
-    assert (Path(RUNTIME.paths("toy").home) / "work").is_dir()
+    assert (Path(RUNTIME.paths.home) / "work").is_dir()
 
 
 def test_a_generated_secret_is_made_once() -> None:
     apply(toy())
-    file = Path(RUNTIME.paths("toy").etc).parent / "generated.env"
+    file = Path(RUNTIME.paths.etc).parent / "generated.env"
     before = file.read_text()
     apply(toy("exec sleep 61"))
     assert file.read_text() == before
@@ -110,14 +118,94 @@ def test_only_the_current_and_the_previous_generation_are_kept() -> None:
     bundles = [toy(f"exec sleep {n}") for n in (60, 61, 62)]
     for bundle in bundles:
         apply(bundle)
-    root = Path(RUNTIME.paths("toy").etc).parent
+    root = Path(RUNTIME.paths.etc).parent
     assert not (root / bundles[0].id).exists()
     assert (root / "current").readlink().name == bundles[2].id
     assert (root / "previous").readlink().name == bundles[1].id
 
 
+def installed(*trees: str, agent: str = "") -> Path:
+    """Trees as installing leaves them; returns the folder the agents' versions are in."""
+    store = Path(RUNTIME.paths.code)
+    for tree in trees:
+        (store / tree).mkdir(parents=True)
+        (store / tree / "manifest").touch()
+        if agent:
+            (store.parent / agent).mkdir(exist_ok=True)
+            (store.parent / agent / tree).symlink_to(f"../.store/{tree}")
+    return store.parent
+
+
+def test_the_running_and_the_previous_code_are_kept() -> None:
+    versions = installed("t1", "t2", "t3") / "toy"
+    store = versions.parent / ".store"
+    apply(toy(tree="t1"))
+    assert sorted(path.name for path in store.iterdir()) == ["t1"], "nobody needs the others"
+    installed("t2", "t3", agent="other")
+    apply(toy(tree="t2"))
+    apply(toy("exec sleep 61", tree="t2"))
+    assert ((versions / "current").readlink().name, (versions / "previous").readlink().name) == ("t2", "t1")
+    assert (versions / "current/manifest").exists()
+    apply(toy(tree="t3"))
+    assert sorted(path.name for path in versions.iterdir()) == ["current", "previous", "t2", "t3"]
+    assert sorted(path.name for path in store.iterdir()) == ["t2", "t3"]
+    assert observe().trees == {"t2", "t3"}
+
+
+def test_code_that_another_agent_needs_outlives_this_one() -> None:
+    folder = installed("t1", agent="other")
+    installed("t2")
+    apply(toy(tree="t1"))
+    expect(GUEST, "removing", RUNTIME.remove())
+    assert sorted(path.name for path in folder.iterdir()) == [".store", "other"]
+    assert (folder / "other/t1/manifest").exists()
+
+
+def test_code_that_has_gone_is_told() -> None:
+    with pytest.raises(CommandFailed, match="the code t1 has gone meanwhile"):
+        apply(toy(tree="t1"))
+
+
+def elsewhere(path: Path) -> ForegroundProcess:
+    return ForegroundProcess("toy", TOY.model_copy(update={"state": StateSpec(path=str(path))}))
+
+
+def test_a_state_elsewhere_is_found_again(tmp_path: Path) -> None:
+    moved = elsewhere(tmp_path / "srv/toy")
+    apply(toy(runtime=moved), runtime=moved)
+    assert (tmp_path / "srv/toy/home/work").is_dir()
+    assert (observe().state_of, observe().state_at) == ("toy", str(tmp_path / "srv/toy"))
+    for other in (RUNTIME, elsewhere(tmp_path / "third")):
+        with pytest.raises(CommandFailed, match="srv/toy, not "):
+            apply(toy(runtime=other), runtime=other)
+    assert not (tmp_path / "third").exists()
+
+
+def test_a_state_that_was_moved_by_hand_is_taken_as_it_is(tmp_path: Path) -> None:
+    apply(toy())
+    (Path(RUNTIME.paths.home) / "work/fact").write_text("7421")
+    Path(RUNTIME.paths.state).rename(tmp_path / "moved")
+    there = elsewhere(tmp_path / "moved")
+    apply(toy(runtime=there), runtime=there)
+    (tmp_path / "moved").rename(tmp_path / "again")
+    there = elsewhere(tmp_path / "again")
+    apply(toy(runtime=there), runtime=there)
+    assert observe().state_at == str(tmp_path / "again")
+    assert (tmp_path / "again/home/work/fact").read_text() == "7421"
+
+
+def test_forgetting_takes_the_trail_along(tmp_path: Path) -> None:
+    moved = elsewhere(tmp_path / "srv")
+    apply(toy(runtime=moved), runtime=moved)
+    expect(GUEST, "removing", moved.remove())
+    paths = moved.paths
+    expect(GUEST, "forgetting", script(("paddock.runtimes", "forget.sh"), arguments=[paths.state, paths.trail, "toy"]))
+    assert not Path(paths.trail).is_symlink()
+    assert not (tmp_path / "srv").exists()
+
+
 def test_a_state_of_another_agent_is_left_alone() -> None:
-    identity = Path(RUNTIME.paths("toy").state) / ".paddock/identity"
+    identity = Path(RUNTIME.paths.state) / ".paddock/identity"
     identity.parent.mkdir(parents=True)
     identity.write_text("agent=other\nid=1\n")
     with pytest.raises(CommandFailed, match="state of another agent"):
@@ -126,7 +214,7 @@ def test_a_state_of_another_agent_is_left_alone() -> None:
 
 
 def test_files_without_a_mark_are_left_alone() -> None:
-    state = Path(RUNTIME.paths("toy").state)
+    state = Path(RUNTIME.paths.state)
     state.mkdir(parents=True)
     (state / "diary").write_text("dear")
     with pytest.raises(CommandFailed, match="holds files but no mark"):
@@ -135,16 +223,16 @@ def test_files_without_a_mark_are_left_alone() -> None:
 
 
 def test_a_claim_that_was_cut_off_is_finished() -> None:
-    (Path(RUNTIME.paths("toy").state) / ".paddock").mkdir(parents=True)
+    (Path(RUNTIME.paths.state) / ".paddock").mkdir(parents=True)
     apply(toy())
     assert observe().state_of == "toy"
 
 
 def test_remove_leaves_the_state() -> None:
     apply(toy())
-    paths = RUNTIME.paths("toy")
+    paths = RUNTIME.paths
     (Path(paths.home) / "work/fact").write_text("7421")
-    expect(GUEST, "removing", RUNTIME.remove("toy"))
+    expect(GUEST, "removing", RUNTIME.remove())
     assert not observe().installed
     assert (Path(paths.home) / "work/fact").read_text() == "7421"
 
@@ -192,12 +280,12 @@ def test_a_second_one_is_told_who_holds_the_lease(tmp_path: Path) -> None:
             _, err = second.communicate(timeout=10)
         assert f"is held by process {first.pid} on" in err
         with pytest.raises(CommandFailed, match="the agent is running"):
-            expect(GUEST, "removing", RUNTIME.remove("toy"))
+            expect(GUEST, "removing", RUNTIME.remove())
 
 
 def test_one_who_only_looks_keeps_nobody_from_running(tmp_path: Path) -> None:
     apply(toy())
-    lease = Path(RUNTIME.paths("toy").state) / ".paddock/lease"
+    lease = Path(RUNTIME.paths.state) / ".paddock/lease"
     with supervised(tmp_path / "log"):
         wait_for(lambda: observe().active)  # which makes the file
     with subprocess.Popen(["flock", "--shared", lease, "sleep", "0.7"]) as looking:

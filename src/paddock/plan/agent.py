@@ -19,6 +19,7 @@ class AgentWant:
     foreground: bool  # nothing keeps it running but a person
     init: str | None = None  # what has to be process 1 of the machine
     packages: frozenset[str] = frozenset()
+    state: str = ""  # where its state is to be
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class AgentSeen:
     secrets: str = ""
     init: str = ""
     state_of: str | None = None
+    state_at: str | None = None
     holder: str | None = None
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
@@ -50,6 +52,7 @@ class AgentSeen:
             init=values.get("init", ""),
             secrets=values.get("secrets", ""),
             state_of=values.get("state.agent"),
+            state_at=values.get("state.at"),
             holder=values.get("holder"),
             room=_two_numbers(values.get("room", "")),
             units={name.removeprefix("unit."): value for name, value in pairs if name.startswith("unit.")},
@@ -116,6 +119,11 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
         return Refusal(
             f"{agent} is to be supervised by {want.init}, and process 1 of its machine is {seen.init}",
             "without systemd, on this machine: runtime: process",
+        )
+    if seen.state_at and seen.state_at != want.state:
+        return Refusal(
+            f"the state of {agent} is {seen.state_at} on its machine, and the file says {want.state}",
+            f"to move it: `paddock down {agent}` with the file as it was, then mv it there, then `paddock up`",
         )
     return None
 

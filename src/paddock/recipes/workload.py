@@ -16,10 +16,11 @@ Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 class Paths:
     """Where things are on the machine; decided by the runtime, once."""
 
-    code: str  # root of all code trees of this agent; each is named by its id
+    code: str  # the store of code trees; each is named by its id
     etc: str  # the configuration in force
     state: str  # top of what must survive; its ``.paddock`` belongs to Paddock
     home: str  # the agent's own part of the state
+    trail: str  # leads to the state, wherever the file puts it; a change of mind is noticed there
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class CodeTree:
     @property
     def id(self) -> str:
         """Names the tree by what goes into it."""
-        return hashlib.sha256(f"1\n{self.lock}".encode()).hexdigest()[:12]
+        return hashlib.sha256(f"2\n{self.lock}".encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)

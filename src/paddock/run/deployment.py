@@ -55,14 +55,14 @@ class Deployment:
         self.name = name
         self.spec = loaded.spec.agents[name]
         self.place = place
-        self.runtime = runtime_for(self.spec.runtime)
+        self.runtime = runtime_for(name, self.spec)
         self.story = story.of(name)
         self._recipe = recipe_for(self.spec.kind)
         self._folder = loaded.folder
 
     @property
     def paths(self) -> Paths:
-        return self.runtime.paths(self.name)
+        return self.runtime.paths
 
     @cached_property
     def furniture(self) -> Furniture:
@@ -75,9 +75,9 @@ class Deployment:
 
     @cached_property
     def bundle(self) -> Bundle:
-        tree = self.furniture.tree
-        workload = self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree.id}" if tree else "")
-        return self.runtime.bundle(self.name, self.spec.user, workload, mounted=self.place.mounts_state)
+        tree = self.furniture.tree.id if self.furniture.tree else None
+        workload = self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree}" if tree else "")
+        return self.runtime.bundle(workload, tree, mounted=self.place.mounts_state)
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
@@ -92,6 +92,7 @@ class Deployment:
             foreground=self.runtime.foreground,
             packages=frozenset(self.furniture.packages),
             init=self.runtime.init,
+            state=self.paths.state,
         )
 
     # Looking
@@ -109,7 +110,7 @@ class Deployment:
             return Observation(seen, machine, None, error)
 
     def _look_inside(self, guest: Guest) -> AgentSeen:
-        argv = self.runtime.observe(self.name, self.furniture.packages)
+        argv = self.runtime.observe(self.furniture.packages)
         return AgentSeen.from_lines(expect(guest, "looking at the agent", argv))
 
     # Planning
@@ -200,10 +201,10 @@ class Deployment:
                 install_packages(self.guest(seen, got), packages)
             case InstallCode():
                 if self.furniture.tree:
-                    codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code)
+                    codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code, self.name)
             case ApplyBundle(generation):
                 archive = self.bundle.archive(self.secrets)
-                argv = self.runtime.apply(self.name, generation)
+                argv = self.runtime.apply(generation)
                 expect(self.guest(seen, got), f"configuring {self.name}", argv, stdin=archive, deadline=180)
             case AwaitAnswer():
                 self._await_answer(self.guest(seen, got))
@@ -212,7 +213,7 @@ class Deployment:
             case DeleteState():
                 self._delete_state(self.guest(seen, got))
             case RemoveAgent():
-                argv = self.runtime.remove(self.name)
+                argv = self.runtime.remove()
                 expect(self.guest(seen, got), f"removing {self.name}", argv, deadline=180)
             case _:
                 return self.place.perform(action, got)
@@ -245,7 +246,7 @@ class Deployment:
             pause = min(pause * 1.5, 1.0)
         if probes.prompt and not (answer := ask(guest, self.paths, probes.prompt)).ok:
             raise PaddockError(f"{self.name} runs but does not answer a prompt: {answer.evidence}")
-        expect(guest, "writing down that it works", self.runtime.witness(self.name, self.bundle.id))
+        expect(guest, "writing down that it works", self.runtime.witness(self.bundle.id))
 
     def _check_state_size(self, guest: Guest, size: int) -> None:
         found = int(expect(guest, "measuring the state", ["df", "-B1", "--output=size", self.paths.state]).split()[-1])
@@ -257,7 +258,7 @@ class Deployment:
             )
 
     def _delete_state(self, guest: Guest) -> None:
-        argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.name])
+        argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.paths.trail, self.name])
         expect(guest, f"deleting the state of {self.name}", argv, deadline=300)
 
     def _probes(self, prompt: str) -> Probes:

@@ -14,13 +14,13 @@ def enter(agent: Deployment, argv: Sequence[str], *, terminal: bool) -> int:
     seen = agent.observe()
     if seen.agent is None or not seen.agent.generation:
         raise PaddockError(f"{agent.name} is not configured on its machine", hint="run `paddock up`")
-    inner = agent.runtime.enter(agent.name, agent.spec.user, argv)
+    inner = agent.runtime.enter(argv)
     return agent.guest(seen, {}).attach(inner, terminal=terminal)
 
 
 def show_logs(agent: Deployment, lines: int, *, follow: bool) -> int:
     """Print what the agent has said; returns the exit code."""
-    argv = agent.runtime.logs(agent.name, lines, follow=follow)
+    argv = agent.runtime.logs(lines, follow=follow)
     return agent.guest(agent.observe(), {}).attach(argv, terminal=False)
 
 

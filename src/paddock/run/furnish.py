@@ -24,12 +24,12 @@ class Furniture:
         words = [*sorted(self.packages), self.tree.id if self.tree else "-"]
         return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
-    def put_into(self, guest: Guest, code: str) -> str:
+    def put_into(self, guest: Guest, store: str) -> str:
         """Install everything and return the manifest: each package of the machine with its version."""
         if self.packages:
             install_packages(guest, self.packages)
         if self.tree:
-            codetree.install(guest, self.tree, code)
+            codetree.install(guest, self.tree, store)
         return expect(guest, "finishing the template", script(("paddock.runtimes", "template.sh"), arguments=[]))
 
 

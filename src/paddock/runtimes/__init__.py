@@ -10,11 +10,11 @@ from paddock.errors import BadInput
 from paddock.recipes.workload import Paths, Workload
 from paddock.runtimes.bundle import Bundle
 from paddock.runtimes.envfile import quote
-from paddock.spec.models import RuntimeName, UserSpec
+from paddock.spec.models import AgentSpec, RuntimeName
 
 
 class Runtime(Protocol):
-    """Renders a workload for one supervisor. Pure."""
+    """One agent under one supervisor: its workload rendered, and the argvs for a guest to run. Pure."""
 
     @property
     def foreground(self) -> bool:
@@ -26,52 +26,53 @@ class Runtime(Protocol):
         """What has to be process 1 of the machine."""
         ...
 
-    def paths(self, agent: str) -> Paths:
+    @property
+    def paths(self) -> Paths:
         """Where things are on the machine."""
         ...
 
-    def bundle(self, agent: str, user: UserSpec, workload: Workload, *, mounted: bool) -> Bundle:
-        """The workload as files; ``mounted`` says that the state must be a mounted volume."""
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+        """The workload as files, with the id of its code tree; ``mounted`` says that the state must be a volume."""
         ...
 
-    def observe(self, agent: str, packages: Sequence[str]) -> Sequence[str]:
+    def observe(self, packages: Sequence[str]) -> Sequence[str]:
         """The argv that prints what of the agent and of these packages is on the machine, as ``name=value`` lines."""
         ...
 
-    def apply(self, agent: str, generation: str) -> Sequence[str]:
+    def apply(self, generation: str) -> Sequence[str]:
         """The argv that puts a bundle's archive from stdin in force."""
         ...
 
-    def remove(self, agent: str) -> Sequence[str]:
+    def remove(self) -> Sequence[str]:
         """The argv that takes the agent away and leaves its state."""
         ...
 
-    def witness(self, agent: str, generation: str) -> Sequence[str]:
+    def witness(self, generation: str) -> Sequence[str]:
         """The argv that writes down, on the machine, that this generation was seen to work."""
         ...
 
-    def enter(self, agent: str, user: UserSpec, argv: Sequence[str]) -> Sequence[str]:
+    def enter(self, argv: Sequence[str]) -> Sequence[str]:
         """The argv that runs something beside the agent: as its user, with its environment, in its home."""
         ...
 
-    def logs(self, agent: str, lines: int, *, follow: bool) -> Sequence[str]:
+    def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         """The argv that prints what the agent has said."""
         ...
 
 
-def runtime_for(name: RuntimeName) -> Runtime:
-    """Return the runtime of that name."""
-    match name:
+def runtime_for(agent: str, spec: AgentSpec) -> Runtime:
+    """Return the runtime an agent of the file asks for."""
+    match spec.runtime:
         case RuntimeName.SYSTEMD:
             from paddock.runtimes.systemd.runtime import Systemd
 
-            return Systemd()
+            return Systemd(agent, spec)
         case RuntimeName.PROCESS:
             from paddock.runtimes.process.runtime import ForegroundProcess
 
-            return ForegroundProcess()
+            return ForegroundProcess(agent, spec)
         case _:
-            raise BadInput(f"runtime {name} is not carried out yet")
+            raise BadInput(f"runtime {spec.runtime} is not carried out yet")
 
 
 def environment_of(workload: Workload) -> str:

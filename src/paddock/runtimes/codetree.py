@@ -32,11 +32,11 @@ class Interpreter:
     arch: str
 
 
-def install(guest: Guest, tree: CodeTree, root: str) -> None:
-    """Put the tree below ``root`` on the machine; other trees there stay."""
+def install(guest: Guest, tree: CodeTree, store: str, agent: str | None = None) -> None:
+    """Put the tree into the store on the machine, and keep it there for the agent; without one, for any."""
     interpreter = find_interpreter(guest, tree.pythons)
     archive = build(tree, interpreter)
-    argv = [*_script("install.sh"), root, tree.id, interpreter.path, *tree.proof]
+    argv = [*_script("install.sh"), store, tree.id, agent or "", interpreter.path, *tree.proof]
     expect(guest, "installing the code", argv, stdin=archive.read_bytes(), deadline=600)
 
 

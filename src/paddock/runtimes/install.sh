@@ -1,17 +1,25 @@
-# install.sh ROOT ID PYTHON PROOF...: unpacks packages from stdin to the tree ROOT/ID and proves that they work.
-# A tree is made under another name and gets its own only when it is whole.
+# install.sh STORE ID AGENT PYTHON PROOF...: unpacks packages from stdin to the tree STORE/ID and proves that they work.
+# A tree is made under another name and gets its own only when it is whole. The agent, where there is one already, gets
+# its link first, so that nobody who prunes the store takes the tree away.
 set -eu
 umask 022
-root=$1 id=$2 python=$3
-shift 3
-mkdir -p "$root"
-rm -rf "$root/.new"
-"$python" -m venv --without-pip "$root/.new"
-packages=$(echo "$root/.new/lib/python3."*/site-packages)
+store=$1 id=$2 agent=$3 python=$4
+shift 4
+mkdir -p "$store"
+exec 9<"${store%/*}"
+flock 9
+if [ -n "$agent" ]; then
+    mkdir -p "${store%/*}/$agent"
+    ln -sfn "../${store##*/}/$id" "${store%/*}/$agent/$id"
+fi
+new=$store/.new
+rm -rf "$new"
+"$python" -m venv --without-pip "$new"
+packages=$(echo "$new/lib/python3."*/site-packages)
 tar -xzf - -C "$packages" --no-same-owner
-"$root/.new/bin/python" -m compileall -q -j 0 "$packages" || true # a package may ship files for other Pythons
-HOME="$root/.new/home" "$root/.new/bin/python" -B "$@" # whatever an import writes is not for the person's home
-rm -rf "$root/.new/home"
-echo "$id" >"$root/.new/manifest"
-rm -rf "${root:?}/$id"
-mv "$root/.new" "$root/$id"
+"$new/bin/python" -m compileall -q -j 0 "$packages" || true # a package may ship files for other Pythons
+HOME="$new/home" "$new/bin/python" -B "$@" # whatever an import writes is not for the person's home
+rm -rf "$new/home"
+echo "$id" >"$new/manifest"
+rm -rf "${store:?}/$id"
+mv "$new" "$store/$id"

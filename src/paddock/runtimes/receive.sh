@@ -21,7 +21,8 @@ receive() {
 # not mounted would look empty too.
 claim_state() {
     [ -z "$MOUNTED" ] || mountpoint -q "$STATE" || fail 78 "the state volume is not mounted at $STATE"
-    (umask 022 && mkdir -p "${STATE%/*}")
+    (umask 022 && mkdir -p "${STATE%/*}" "${TRAIL%/*}")
+    lay_trail
     mkdir -p "$STATE"
     if [ -e "$STATE/.paddock/identity" ]; then
         grep -qx "agent=$AGENT" "$STATE/.paddock/identity" ||
@@ -38,6 +39,15 @@ claim_state() {
     printf 'agent=%s\nid=%s\n' "$AGENT" "$(cat /proc/sys/kernel/random/uuid)" >"$STATE/.paddock/identity.new"
     sync "$STATE/.paddock/identity.new"
     mv "$STATE/.paddock/identity.new" "$STATE/.paddock/identity"
+}
+
+# Wherever the state is, the trail leads there: a file that puts it elsewhere would otherwise be an agent without memory.
+lay_trail() {
+    [ -e "$TRAIL" ] || rm -f "$TRAIL" # a link to what was moved by hand
+    [ "$STATE" != "$TRAIL" ] || [ -L "$TRAIL" ] || return 0
+    [ "$STATE" != "$(readlink "$TRAIL")" ] || return 0
+    [ ! -e "$TRAIL" ] || rmdir "$TRAIL" 2>/dev/null || fail 78 "the state of $AGENT is $(readlink -f "$TRAIL"), not $STATE"
+    [ "$STATE" = "$TRAIL" ] || ln -s "$STATE" "$TRAIL"
 }
 
 # Sets changed=yes when the secrets or the generation in force are not the ones that came.

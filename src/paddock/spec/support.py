@@ -21,7 +21,6 @@ NOT_YET: Final = frozenset(
         "host.scope",
         "machine.node",
         "machine.features",
-        "state.path",
         "state.volume",
         "mounts",
         "container",
@@ -49,6 +48,8 @@ NOT_YET: Final = frozenset(
         "cli_on_path",
     }
 )
+# The same, for agents in a place of that kind.
+NOT_YET_ON_PROXMOX: Final = frozenset({"state.path"})
 KINDS_NOT_YET: Final = frozenset({Kind.LITELLM})
 RUNTIMES_NOT_YET: Final = frozenset({RuntimeName.DOCKER, RuntimeName.PODMAN})
 
@@ -57,14 +58,16 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
     """Where in the file something is asked for that is not carried out yet, and the sentence that says so."""
     found: list[tuple[Location, str]] = []
     for name, place in spec.places.items():
-        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place)]
+        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place, NOT_YET)]
     for name, agent in spec.agents.items():
         at = ("agents", name)
         if agent.kind in KINDS_NOT_YET:
             found.append(((*at, "kind"), f"kind {agent.kind} is not carried out yet"))
         if agent.runtime in RUNTIMES_NOT_YET:
             found.append(((*at, "runtime"), f"runtime {agent.runtime} is not carried out yet"))
-        found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent)]
+        on_proxmox = agent.place in spec.places and spec.places[agent.place].proxmox is not None
+        keys = NOT_YET | NOT_YET_ON_PROXMOX if on_proxmox else NOT_YET
+        found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent, keys)]
     return found
 
 
@@ -78,10 +81,10 @@ def supported(loaded: Loaded, only: Collection[str] = ()) -> Loaded:
     return loaded
 
 
-def _not_yet(model: BaseModel) -> Iterator[Location]:
+def _not_yet(model: BaseModel, keys: Collection[str]) -> Iterator[Location]:
     for path in _changed(model):
         for length in range(1, len(path) + 1):
-            if ".".join(path[:length]) in NOT_YET:
+            if ".".join(path[:length]) in keys:
                 yield path[:length]
                 break
 

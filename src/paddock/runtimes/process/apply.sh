@@ -5,4 +5,5 @@ claim_state
 for folder in $DIRECTORIES; do
     mkdir -p "$HOME_DIR/$folder"
 done
+[ -z "$TREE" ] || keep_version "$TREE"
 put_in_force

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -13,29 +13,48 @@ from paddock.recipes.workload import Paths, Process, Workload
 from paddock.runtimes import environment_of, script
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
-from paddock.spec.models import UserSpec
+from paddock.spec.models import AgentSpec
 
 _HERE: Final = "paddock.runtimes.process"
 _SHARED: Final = "paddock.runtimes"
 PROCESSES: Final = "processes.json"
 
 
+@dataclass(frozen=True)
 class ForegroundProcess:
     """The runtime ``process``: everything below one folder of the person's own account."""
 
+    agent: str
+    spec: AgentSpec
     foreground = True
     init = None
 
-    def paths(self, agent: str) -> Paths:
-        data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
-        top = f"{data}/paddock/{agent}"
-        return Paths(code=f"{top}/code", etc=f"{top}/etc/current", state=f"{top}/state", home=f"{top}/state/home")
+    @property
+    def paths(self) -> Paths:
+        data = f"{os.environ.get('XDG_DATA_HOME') or Path.home() / '.local/share'}/paddock"
+        trail = f"{data}/{self.agent}/state"
+        state = self.spec.state.path or trail
+        return Paths(
+            code=f"{data}/.code/.store",
+            etc=f"{data}/{self.agent}/etc/current",
+            state=state,
+            home=f"{state}/home",
+            trail=trail,
+        )
 
-    def bundle(self, agent: str, user: UserSpec, workload: Workload, *, mounted: bool) -> Bundle:
-        paths = self.paths(agent)
+    @property
+    def _root(self) -> str:
+        """The folder of all generations and of the secrets beside them."""
+        return self.paths.etc.removesuffix("/current")
+
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+        paths = self.paths
         environment = {
-            "AGENT": agent,
+            "AGENT": self.agent,
+            "STORE": paths.code,
+            "TREE": tree or "",
             "STATE": paths.state,
+            "TRAIL": paths.trail,
             "MOUNTED": "yes" if mounted else "",
             "GENERATED": " ".join(workload.generated),
             "HOME_DIR": paths.home,
@@ -49,35 +68,27 @@ class ForegroundProcess:
         }
         return Bundle({path: BundleFile(text) for path, text in texts.items()})
 
-    def observe(self, agent: str, packages: Sequence[str]) -> Sequence[str]:
-        paths = self.paths(agent)
-        arguments = [_root(paths), paths.code, paths.state, agent, *packages]
+    def observe(self, packages: Sequence[str]) -> Sequence[str]:
+        arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
-    def apply(self, agent: str, generation: str) -> Sequence[str]:
-        arguments = [_root(self.paths(agent)), generation]
-        return script((_SHARED, "receive.sh"), (_HERE, "apply.sh"), arguments=arguments)
+    def apply(self, generation: str) -> Sequence[str]:
+        parts = ((_SHARED, "receive.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
+        return script(*parts, arguments=[self._root, generation])
 
-    def remove(self, agent: str) -> Sequence[str]:
-        paths = self.paths(agent)
-        return script((_HERE, "remove.sh"), arguments=[_root(paths), paths.code, paths.state])
+    def remove(self) -> Sequence[str]:
+        arguments = [self._root, self.paths.code, self.agent, self.paths.state]
+        return script((_SHARED, "versions.sh"), (_HERE, "remove.sh"), arguments=arguments)
 
-    def witness(self, agent: str, generation: str) -> Sequence[str]:
-        return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{_root(self.paths(agent))}/answered"]
+    def witness(self, generation: str) -> Sequence[str]:
+        return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
 
-    def enter(self, agent: str, user: UserSpec, argv: Sequence[str]) -> Sequence[str]:
-        paths = self.paths(agent)
-        inner = [*argv]
-        return script((_SHARED, "enter.sh"), arguments=[_root(paths), paths.home, *inner])
+    def enter(self, argv: Sequence[str]) -> Sequence[str]:
+        return script((_SHARED, "enter.sh"), arguments=[self._root, self.paths.home, *argv])
 
-    def logs(self, agent: str, lines: int, *, follow: bool) -> Sequence[str]:
+    def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
-        return ["tail", "--lines", str(lines), *follows, f"{_root(self.paths(agent))}/log"]
-
-
-def _root(paths: Paths) -> str:
-    """The folder of all generations and of the secrets beside them."""
-    return paths.etc.removesuffix("/current")
+        return ["tail", "--lines", str(lines), *follows, f"{self._root}/log"]
 
 
 def processes(etc: Path) -> list[Process]:

@@ -4,6 +4,7 @@ receive
 systemd-sysusers "$root/incoming/generation/sysusers.conf"
 claim_state
 systemd-tmpfiles --create "$root/incoming/generation/tmpfiles.conf"
+[ -z "$TREE" ] || keep_version "$TREE"
 put_in_force
 
 units=/etc/systemd/system

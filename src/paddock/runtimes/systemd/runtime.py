@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
@@ -10,7 +11,7 @@ from paddock.recipes.workload import Paths, Process, Workload
 from paddock.runtimes import environment_of, script
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
-from paddock.spec.models import UserSpec
+from paddock.spec.models import AgentSpec, UserSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
@@ -40,28 +41,50 @@ UMask=0077
 """
 
 
+@dataclass(frozen=True)
 class Systemd:
     """The runtime ``systemd``."""
 
+    agent: str
+    spec: AgentSpec
     foreground = False
     init = "systemd"
 
-    def paths(self, agent: str) -> Paths:
-        state = f"/var/lib/paddock/{agent}"
+    @property
+    def paths(self) -> Paths:
+        trail = f"/var/lib/paddock/{self.agent}"
+        state = self.spec.state.path or trail
         return Paths(
-            code="/opt/paddock/code",
-            etc=f"/etc/paddock/{agent}/current",
+            code="/opt/paddock/.store",
+            etc=f"/etc/paddock/{self.agent}/current",
             state=state,
             home=f"{state}/home",
+            trail=trail,
         )
 
-    def bundle(self, agent: str, user: UserSpec, workload: Workload, *, mounted: bool) -> Bundle:
-        paths = self.paths(agent)
+    @property
+    def _root(self) -> str:
+        """The folder of all generations and of the secrets beside them."""
+        return self.paths.etc.removesuffix("/current")
+
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+        agent, paths, user = self.agent, self.paths, self.spec.user
         lease = _unit_name(agent, "lease")
         units = [_unit_name(agent, process.name) for process in workload.processes]
+        environment = {
+            "AGENT": agent,
+            "STORE": paths.code,
+            "TREE": tree or "",
+            "STATE": paths.state,
+            "TRAIL": paths.trail,
+            "MOUNTED": "yes" if mounted else "",
+            "LEASE": lease,
+            "UNITS": " ".join(units),
+            "GENERATED": " ".join(workload.generated),
+        }
         texts = {
             "environment": environment_of(workload),
-            "bundle.env": _environment(agent, paths, workload, lease, units, mounted=mounted),
+            "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
             "sysusers.conf": f'u {user.name} {user.uid} "Paddock agent {agent}" {paths.home} /bin/bash\n',
             "tmpfiles.conf": _tmpfiles(paths, user, workload),
             f"units/{lease}": _lease_unit(agent, paths, units, mounted=mounted),
@@ -75,53 +98,33 @@ class Systemd:
         holder = (resources.files(_HERE) / "lease.sh").read_text(encoding="utf-8")
         return Bundle({**files, "lease": BundleFile(holder, executable=True)})
 
-    def observe(self, agent: str, packages: Sequence[str]) -> Sequence[str]:
-        paths = self.paths(agent)
-        arguments = [_root(paths), paths.code, paths.state, agent, *packages]
+    def observe(self, packages: Sequence[str]) -> Sequence[str]:
+        arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
-    def apply(self, agent: str, generation: str) -> Sequence[str]:
-        arguments = [_root(self.paths(agent)), generation]
-        return script((_SHARED, "receive.sh"), (_HERE, "apply.sh"), arguments=arguments)
+    def apply(self, generation: str) -> Sequence[str]:
+        parts = ((_SHARED, "receive.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
+        return script(*parts, arguments=[self._root, generation])
 
-    def remove(self, agent: str) -> Sequence[str]:
-        paths = self.paths(agent)
-        return script((_HERE, "remove.sh"), arguments=[_root(paths), paths.code, agent])
+    def remove(self) -> Sequence[str]:
+        arguments = [self._root, self.paths.code, self.agent]
+        return script((_SHARED, "versions.sh"), (_HERE, "remove.sh"), arguments=arguments)
 
-    def witness(self, agent: str, generation: str) -> Sequence[str]:
-        return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{_root(self.paths(agent))}/answered"]
+    def witness(self, generation: str) -> Sequence[str]:
+        return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
 
-    def enter(self, agent: str, user: UserSpec, argv: Sequence[str]) -> Sequence[str]:
-        paths = self.paths(agent)
-        inner = ["setpriv", "--reuid", user.name, "--regid", user.name, "--init-groups", "--no-new-privs", *argv]
-        return script((_SHARED, "enter.sh"), arguments=[_root(paths), paths.home, *inner])
+    def enter(self, argv: Sequence[str]) -> Sequence[str]:
+        user = self.spec.user.name
+        inner = ["setpriv", "--reuid", user, "--regid", user, "--init-groups", "--no-new-privs", *argv]
+        return script((_SHARED, "enter.sh"), arguments=[self._root, self.paths.home, *inner])
 
-    def logs(self, agent: str, lines: int, *, follow: bool) -> Sequence[str]:
+    def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
-        return ["journalctl", "--no-pager", "--unit", f"paddock-{agent}-*", "--lines", str(lines), *follows]
-
-
-def _root(paths: Paths) -> str:
-    """The folder of all generations and of the secrets beside them."""
-    return paths.etc.removesuffix("/current")
+        return ["journalctl", "--no-pager", "--unit", f"paddock-{self.agent}-*", "--lines", str(lines), *follows]
 
 
 def _unit_name(agent: str, part: str) -> str:
     return f"paddock-{agent}-{part}.service"
-
-
-def _environment(
-    agent: str, paths: Paths, workload: Workload, lease: str, units: Sequence[str], *, mounted: bool
-) -> str:
-    values = {
-        "AGENT": agent,
-        "STATE": paths.state,
-        "MOUNTED": "yes" if mounted else "",
-        "LEASE": lease,
-        "UNITS": " ".join(units),
-        "GENERATED": " ".join(workload.generated),
-    }
-    return "".join(f"{name}={quote(value)}\n" for name, value in values.items())
 
 
 def _tmpfiles(paths: Paths, user: UserSpec, workload: Workload) -> str:
@@ -158,7 +161,7 @@ WantedBy=multi-user.target
 
 
 def _process_unit(agent: str, paths: Paths, user: UserSpec, process: Process, lease: str) -> str:
-    root = _root(paths)
+    root = paths.etc.removesuffix("/current")
     environment = "".join(
         f"Environment={_word(f'{name}={value}')}\n" for name, value in sorted(process.environment.items())
     )
