@@ -10,9 +10,10 @@ import pytest
 
 from cases import agrees, golden, read_case
 from paddock.places import MachinePlan, MachineWant, TemplateWant
+from paddock.places.proxmox.actions import RootWork
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
-from paddock.plan.step import Ref
+from paddock.plan.step import Ref, Step
 from paddock.spec.models import ProxmoxSpec, agent_from
 from paddock.spec.sizes import Size
 
@@ -58,26 +59,32 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
         frozenset(containers) | frozenset(case.get("taken", ())),
         Room(**room),
         case.get("base_missing", False),
+        case.get("storages", {}),
     )
 
 
 def _as_data(plan: MachinePlan) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "steps": [
-            {
-                "id": step.id,
-                "title": step.title,
-                "reason": step.reason,
-                "risk": step.risk.value,
-                type(step.action).__name__: {name: _plain(value) for name, value in vars(step.action).items()},
-            }
-            for step in plan.steps
-        ],
+        "steps": [_step(step) for step in plan.steps],
+        "late": [_step(step) for step in plan.late],
         "refusals": [asdict(refusal) for refusal in plan.refusals],
         "notes": list(plan.notes),
         "furnished": plan.furnished,
     }
     return {key: value for key, value in data.items() if value}
+
+
+def _step(step: Step) -> dict[str, Any]:
+    data = {
+        "id": step.id,
+        "title": step.title,
+        "reason": step.reason,
+        "risk": step.risk.value,
+        type(step.action).__name__: {name: _plain(value) for name, value in vars(step.action).items()},
+    }
+    if isinstance(step.action, RootWork):  # the commands say it all
+        data["RootWork"] = {"vmid": step.action.vmid}
+    return data | ({"commands": list(step.commands)} if step.commands else {})
 
 
 def _plain(value: Any) -> Any:

@@ -56,6 +56,7 @@ def import_verbs() -> None:
     from paddock.cli import (  # noqa: F401
         ask,
         check,
+        console,
         cycle,
         doctor,
         down,

@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from paddock.guests import Guest
 from paddock.plan.step import Action, Refusal, Step
-from paddock.spec.models import AgentSpec, PlaceSpec
+from paddock.spec.models import AgentSpec, MachineSpec, PlaceSpec
 
 Seen = TypeVar("Seen")
 Got = Mapping[str, str]
@@ -56,6 +56,8 @@ class Machine:
     state: str  # where the state is, in the place's words
     uptime: int = 0  # seconds
     made_from: str = "-"
+    hostname: str = "-"
+    owner: str = "-"  # uid and gid of the agent where the host keeps its directories
 
 
 @dataclass(frozen=True)
@@ -95,8 +97,8 @@ class Place(Protocol, Generic[Seen]):
         """Let go of connections."""
         ...
 
-    def template(self, agent: AgentSpec, contents: str) -> TemplateWant | None:
-        """The template an agent's machine with these contents would come from; None where machines are not made from any."""
+    def template(self, label: str, contents: str, machine: MachineSpec) -> TemplateWant | None:
+        """The template a machine with these contents would come from; None where machines are not made from any."""
         ...
 
     def observe(self, agent: str | None = None) -> Seen:

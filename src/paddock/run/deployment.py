@@ -23,9 +23,10 @@ from paddock.plan.agent import (
     InstallPackages,
     RemoveAgent,
 )
-from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
+from paddock.plan.step import Action, CheckMounts, CheckStateSize, DeleteState, Furnish, Plan, Refusal, Step
 from paddock.recipes import recipe_for
 from paddock.recipes.workload import Paths, Probes, Verdict
+from paddock.run import mounts
 from paddock.run.ask import ask, healthy
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
@@ -70,7 +71,7 @@ class Deployment:
 
     @cached_property
     def machine_want(self) -> MachineWant:
-        template = self.place.template(self.spec, self.furniture.id)
+        template = self.place.template(str(self.spec.kind), self.furniture.id, self.spec.machine)
         return MachineWant(self.name, self.spec, self.paths.state, template)
 
     @cached_property
@@ -126,6 +127,12 @@ class Deployment:
         check = [self._check_mounts()] if self.spec.mounts and (machine.late or agent) else []
         steps = [*machine.steps, *agent[:ready], *machine.late, *check, *agent[ready:]]
         return Plan(self.name, steps, (), machine.notes)
+
+    def _check_mounts(self) -> Step:
+        title = f"see that {', '.join(mount.path for mount in self.spec.mounts)} can be used"
+        return Step(
+            "mounts.check", title, f"the directories have to be those of uid {self.spec.user.uid}", CheckMounts()
+        )
 
     def _refusals(self, seen: Observation) -> Iterator[Refusal]:
         if seen.unreachable:
@@ -210,6 +217,9 @@ class Deployment:
                 self._await_answer(self.guest(seen, got))
             case CheckStateSize(size):
                 self._check_state_size(self.guest(seen, got), size)
+            case CheckMounts():
+                made_for_it = not self.place.keeps_machine
+                mounts.check(self.guest(seen, got), self.spec, seen.machine.owner, made_for_it=made_for_it)
             case DeleteState():
                 self._delete_state(self.guest(seen, got))
             case RemoveAgent():
@@ -283,9 +293,7 @@ class Deployment:
 
 
 @contextmanager
-def deployments(
-    loaded: Loaded, only: list[str], story: Story, *, patient: bool = True
-) -> Iterator[list[Deployment]]:
+def deployments(loaded: Loaded, only: list[str], story: Story, *, patient: bool = True) -> Iterator[list[Deployment]]:
     """The agents of a file, or the named ones, each in its place; places are shared and closed at the end."""
     unknown = sorted(set(only) - loaded.spec.agents.keys())
     if unknown:

@@ -16,13 +16,10 @@ Location = tuple[str, ...]
 # Keys of places and agents, with dots; a key stands for all below it. A room that learns one takes it out here.
 NOT_YET: Final = frozenset(
     {
-        "proxmox.ssh.root",
         "proxmox.ssh.people",
         "host.scope",
         "machine.node",
-        "machine.features",
         "state.volume",
-        "mounts",
         "container",
         "user.group",
         "user.gid",

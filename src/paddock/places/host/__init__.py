@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -11,7 +12,7 @@ from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
 from paddock.places import Finding, Got, Machine, MachinePlan, MachineWant, TemplateInfo
 from paddock.plan.step import Action, DeleteState, Risk, Step
-from paddock.spec.models import AgentSpec, HostSpec
+from paddock.spec.models import HostSpec, MachineSpec
 
 _LOOK: Final = ("sh", "-c", "id -u; cat /proc/1/comm")
 
@@ -30,7 +31,7 @@ class HostPlace:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def template(self, agent: AgentSpec, contents: str) -> None:
+    def template(self, label: str, contents: str, machine: MachineSpec) -> None:
         return None
 
     def observe(self, agent: str | None = None) -> None:
@@ -67,6 +68,8 @@ class HostPlace:
             status="running",
             address=self._spec.address or "local",
             state=want.state_path,
+            hostname=self._spec.address or socket.gethostname(),
+            owner=f"{want.spec.user.uid}:{want.spec.user.gid or want.spec.user.uid}",
         )
 
     def perform(self, action: Action, got: Got) -> Got:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from paddock.errors import NeedsPerson, PaddockError
@@ -38,7 +39,7 @@ class Attendant:
             self._try_features(path, first, work)
         seen = self._read(work.vmid)
         missing = console.differences(work, seen)
-        lines = console.commands(console.left(work, seen), running=process is not None)
+        lines = console.commands(console.left(work, seen))
         if missing and self._root:
             self._run(self._root, lines)
             missing = console.differences(work, self._read(work.vmid))
@@ -67,8 +68,9 @@ class Attendant:
         for line in lines:
             result = root.run(["sh", "-c", line], deadline=300)
             if not result.ok:
+                said = result.err.strip() or result.out.strip()
                 raise PaddockError(
-                    f"`{line}` ended with code {result.code} on {root.name}: {result.err.strip() or result.out.strip()}",
+                    f"`{line}` ended with code {result.code} on {root.name}: {said}",
                     hint="what ran before it stays; `paddock up` goes on from there",
                 )
 
@@ -80,10 +82,12 @@ class Attendant:
             time.sleep(pause)
             pause = min(pause * 1.3, _LONGEST_PAUSE)
             seen = self._read(work.vmid)
-            missing = [*console.disturbed(first, seen), *console.differences(work, seen)]
+            displaced = console.displaced(first, seen)
+            seen = replace(seen, config={**seen.config, **displaced})
+            missing = [*(_put_back(work.vmid, *entry) for entry in displaced.items()), *console.differences(work, seen)]
             if missing and missing != told:
                 told, pause = list(missing), _FIRST_PAUSE
-                left = console.commands(console.left(work, seen), running=True)
+                left = console.commands(console.left(work, seen))
                 self._tell([*(f"not yet: {each}" for each in missing), "what is left:", *_indented(left)])
 
     def _tell(self, lines: Sequence[str]) -> None:
@@ -106,6 +110,10 @@ class Attendant:
 
     def _read(self, vmid: int) -> Container:
         return Container(vmid, "unknown", self._client.get(f"/nodes/{self._client.node}/lxc/{vmid}/config"))
+
+
+def _put_back(vmid: int, key: str, value: str) -> str:
+    return f"{key} is the machine's own {value.partition(',')[0]}; put it back: pct set {vmid} -{key} {value}"
 
 
 def _asking(node: str, lines: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from paddock.places import MachineWant
@@ -230,26 +231,24 @@ def _has_key_of(template: Container | None, cattle: Container) -> bool:
     return len(keys) > 1 or bool(keys and template and template.mark and template.mark.host_key == keys[0])
 
 
-def root_steps(node: ProxmoxSpec, work: RootWork, *, running: bool) -> Iterator[Step]:
+def root_steps(node: ProxmoxSpec, work: RootWork, cattle: Container | None) -> Iterator[Step]:
     """The steps that only root can take, and what follows once they are taken."""
-    hosts = [bind.host for bind in work.binds]
     flags = [name for name in _pairs(work.features) if name != Feature.NESTING]
-    things = " and ".join([*(["bind mounts"] if hosts else []), *flags])
-    given = ", ".join([*hosts, *flags])
-    lines = console.commands(work, running=running)
+    given = ", ".join([*(bind.host for bind in work.binds), *flags])
+    things = " and ".join([*(["bind mounts"] if work.binds else []), *flags])
+    wrong = [bind for bind in work.binds if cattle and cattle.mount(bind.key)]
+    differs = console.differences(replace(work, binds=tuple(wrong), features=""), cattle) if cattle else []
+    reason = "; ".join(differs) or f"{things}: for root alone, whatever a token may do"
+    title, risk = f"wait until root has given machine {work.vmid} {given}", Risk.PERSON
     if node.ssh.root:
-        title = f"give machine {work.vmid} {given} as {node.ssh.root}"
-        yield Step("cattle.root", title, f"{things}: for root alone", work, Risk.RESTARTS, commands=lines)
-    else:
-        title = f"wait until root has given machine {work.vmid} {given}"
-        yield Step("cattle.root", title, f"{things}: for root alone", work, Risk.PERSON, commands=lines)
-    if running:
-        yield _reach(work.vmid, "it restarts")
+        title, risk = f"give machine {work.vmid} {given} as {node.ssh.root}", Risk.RESTARTS
+    yield Step("cattle.root", title, reason, work, risk, commands=console.commands(work))
+    yield _reach(work.vmid, "it restarts")
 
 
 def drift(want: MachineWant, cattle: Container, made_from: str) -> Iterator[str]:
     """What differs from the file and is left as it is."""
-    yield from console.extra(want, cattle)
+    yield from console.also_mounted(want, cattle)
     root = cattle.mount("rootfs")
     if root and root.size and root.size > want.spec.machine.disk:
         asked = want.spec.machine.disk

@@ -11,14 +11,31 @@ from typing import Any, Final
 from paddock.places import MachineWant
 from paddock.places.proxmox.actions import MOUNT_KEY, Bind, RootWork
 from paddock.places.proxmox.refuse import Refuse
-from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
+from paddock.places.proxmox.seen import Container, ProxmoxSeen
 from paddock.spec.machine import Feature
 
 _OFFSET: Final = 100000  # where an unprivileged container's ids begin on the node, unless its configuration says more
+_NEW: Final = {"unprivileged": 1}  # of a machine that is not there yet
 _SYSTEM: Final = frozenset(
-    f"/{name}"
-    for name in "bin boot dev etc home lib lib64 media mnt opt proc root run sbin srv sys tmp usr var".split()
-) | {"/mnt/pve", "/etc/pve", "/var/lib", "/var/lib/lxc", "/var/log"}
+    {
+        *(
+            "/bin",
+            "/boot",
+            "/dev",
+            "/etc",
+            "/home",
+            "/lib",
+            "/lib64",
+            "/media",
+            "/mnt",
+            "/opt",
+            "/proc",
+            "/root",
+            "/run",
+        ),
+        *("/sbin", "/srv", "/sys", "/tmp", "/usr", "/var", "/etc/pve", "/mnt/pve", "/var/lib", "/var/log"),  # noqa: S108
+    }
+)
 _OF_STORAGES: Final = frozenset({"dump", "images", "import", "private", "rootdir", "snippets", "template"})
 
 
@@ -38,13 +55,11 @@ def has_features(container: Container, features: Iterable[str]) -> bool:
     return all(found.get(name) == "1" for name in features)
 
 
-def root_work(want: MachineWant, cattle: Container | None, vmid: int, used: Iterable[str]) -> RootWork | None:
-    """What is left for root to do; None when nothing is. ``used``: keys that a new machine has volumes at."""
-    config = cattle.config if cattle else {"unprivileged": 1}
+def root_work(want: MachineWant, cattle: Container | None, vmid: int, template: Container | None) -> RootWork | None:
+    """What is left for root to do on the machine, or on the one that will come from the template; None: nothing."""
+    config = cattle.config if cattle else template.config if template else _NEW
     binds = tuple(
-        bind
-        for bind in _binds(want, cattle, used)
-        if cattle is None or not any(bind.is_(mount) for mount in cattle.mounts)
+        bind for bind in _binds(want, cattle) if cattle is None or not any(bind.is_(mount) for mount in cattle.mounts)
     )
     features = ""
     asked = want.spec.machine.features
@@ -54,15 +69,16 @@ def root_work(want: MachineWant, cattle: Container | None, vmid: int, used: Iter
         features = ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
     if not binds and not features:
         return None
-    user = want.spec.user
-    owner = f"{host_id('u', user.uid, config)}:{host_id('g', user.gid or user.uid, config)}"
+    owner = owner_on_node(want, cattle)
+    if binds and "-" in owner:
+        raise Refuse(f"the lxc.idmap of machine {vmid} has no place for uid {want.spec.user.uid} or its group")
     return RootWork(vmid, owner, binds, features)
 
 
-def _binds(want: MachineWant, cattle: Container | None, used: Iterable[str]) -> Iterator[Bind]:
+def _binds(want: MachineWant, cattle: Container | None) -> Iterator[Bind]:
     """The mounts of the file, each at the key it has, or where something is in its place, or at a free one."""
     mounts = list(cattle.mounts) if cattle else []
-    taken = {MOUNT_KEY, *used, *(mount.key for mount in mounts)}
+    taken = {MOUNT_KEY, *(mount.key for mount in mounts)}
     wanted = want.spec.mounts
     for entry in wanted:
         bind = Bind("", entry.host, entry.path, entry.read_only)
@@ -81,19 +97,25 @@ def _binds(want: MachineWant, cattle: Container | None, used: Iterable[str]) -> 
         yield replace(bind, key=key)
 
 
-def host_id(kind: str, number: int, config: Mapping[str, Any]) -> int:
-    """The uid (``u``) or gid (``g``) on the node of one in a container."""
+def owner_on_node(want: MachineWant, cattle: Container | None) -> str:
+    """The agent's uid and gid as they are on the node, outside of its machine; ``-`` for ids that are not mapped."""
+    user = want.spec.user
+    config = cattle.config if cattle else _NEW
+    return f"{_outside('u', user.uid, config)}:{_outside('g', user.gid or user.uid, config)}"
+
+
+def _outside(kind: str, number: int, config: Mapping[str, Any]) -> int | str:
     maps = [str(value).split() for key, value in config.get("lxc", ()) if key == "lxc.idmap"]
     for which, inside, outside, count in maps:
         if which == kind and int(inside) <= number < int(inside) + int(count):
             return int(outside) + number - int(inside)
     if maps:
-        raise Refuse(f"the container's lxc.idmap has no place for {'uid' if kind == 'u' else 'gid'} {number}")
+        return "-"
     return number + _OFFSET if int(config.get("unprivileged", 0)) else number
 
 
-def commands(work: RootWork, *, running: bool) -> list[str]:
-    """The commands for the node's shell. They can be run again, and touch the ownership of nothing below."""
+def commands(work: RootWork) -> list[str]:
+    """The commands for the node's shell. They can be run again, and change the ownership of nothing below."""
     lines = []
     for bind in work.binds:
         host = shlex.quote(bind.host)
@@ -106,8 +128,7 @@ def commands(work: RootWork, *, running: bool) -> list[str]:
     lines += [f"pct set {work.vmid} {' '.join(options)}"] if options else []
     if work.template and work.features:
         lines.append(f"pct set {work.template} -features {work.features}")
-    if running:
-        lines.append(f"pct reboot {work.vmid}")
+    lines.append(f"pct reboot {work.vmid}")
     if work.binds:
         lines.append(f"ls -lnd {' '.join(shlex.quote(bind.host) for bind in work.binds)}")
     return lines
@@ -119,14 +140,10 @@ def left(work: RootWork, container: Container) -> RootWork:
     return replace(work, binds=binds, features=work.features if list(_missing_features(work, container)) else "")
 
 
-def disturbed(before: Container, now: Container) -> list[str]:
-    """Volumes that are not where they were: a command with another key may have taken their place."""
-    return [
-        f"{mount.key} was {mount.volume}, which is the machine's own; put it back:"
-        f" pct set {now.vmid} -{mount.key} {shlex.quote(str(before.config[mount.key]))}"
-        for mount in before.mounts
-        if not mount.is_bind and now.config.get(mount.key) != before.config[mount.key]
-    ]
+def displaced(before: Container, now: Container) -> dict[str, str]:
+    """Volumes that are not where they were, as they were: a command with another key has taken their place."""
+    volumes = {mount.key: str(before.config[mount.key]) for mount in before.mounts if not mount.is_bind}
+    return {key: value for key, value in volumes.items() if now.config.get(key) != value}
 
 
 def differences(work: RootWork, container: Container) -> list[str]:
@@ -158,11 +175,12 @@ def _unlike(bind: Bind, container: Container) -> Iterator[str]:
         yield f"{there.key} mounts {bind.host} {found}, and the file says {asked}"
 
 
-def extra(want: MachineWant, cattle: Container) -> Iterator[str]:
+def also_mounted(want: MachineWant, cattle: Container) -> Iterator[str]:
     """Directories that someone mounted and the file does not name."""
-    named = {entry.path for entry in want.spec.mounts} | {want.state_path}
+    paths = {entry.path for entry in want.spec.mounts}
+    hosts = {entry.host for entry in want.spec.mounts}
     for mount in cattle.mounts:
-        if mount.is_bind and mount.path not in named:
+        if mount.is_bind and mount.path not in paths and mount.volume not in hosts:
             yield (
                 f"machine {cattle.vmid} has {mount.volume} at {mount.path} ({mount.key}) too, which the file does not"
                 " name: left as it is, and a new machine would not have it"
@@ -172,14 +190,12 @@ def extra(want: MachineWant, cattle: Container) -> Iterator[str]:
 def check_host_paths(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse directories whose ownership is not an agent's to have."""
     for entry in want.spec.mounts:
-        reason = _not_a_directory_for_agents(entry.host, seen)
+        reason = _not_for_agents(entry.host, seen)
         if reason:
-            raise Refuse(
-                f"mounts: {entry.host} {reason}", f"make a directory below it the agent's: {entry.host}/{want.agent}"
-            )
+            raise Refuse(f"mounts: {entry.host} {reason}", "write a directory that can be the agent's alone")
 
 
-def _not_a_directory_for_agents(host: str, seen: ProxmoxSeen) -> str | None:
+def _not_for_agents(host: str, seen: ProxmoxSeen) -> str | None:
     path = PurePosixPath(host)
     if host in _SYSTEM:
         return "is a directory of the node's own system"

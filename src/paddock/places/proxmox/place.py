@@ -15,6 +15,7 @@ from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.attend import Attendant
 from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.console import owner_on_node
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.pet import find_pet, path_in_pet
 from paddock.places.proxmox.planner import NodePlanner
@@ -22,7 +23,7 @@ from paddock.places.proxmox.reach import Reacher
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.worker import Worker
 from paddock.plan.step import Action
-from paddock.spec.models import AgentSpec, ProxmoxSpec
+from paddock.spec.models import MachineSpec, ProxmoxSpec
 
 
 class ProxmoxPlace:
@@ -31,9 +32,7 @@ class ProxmoxPlace:
     mounts_state = True
     keeps_machine = False
 
-    def __init__(
-        self, spec: ProxmoxSpec, folder: Path, story: Callable[[str], None], *, patient: bool = True
-    ) -> None:
+    def __init__(self, spec: ProxmoxSpec, folder: Path, story: Callable[[str], None], *, patient: bool = True) -> None:
         key = folder / spec.ssh.key.expanduser()
         ca = folder / spec.ca.expanduser() if spec.ca else None
         self._planner = NodePlanner(spec, _public_key(key))
@@ -50,8 +49,8 @@ class ProxmoxPlace:
     def close(self) -> None:
         self._client.close()
 
-    def template(self, agent: AgentSpec, contents: str) -> TemplateWant | None:
-        return self._planner.template(agent, contents)
+    def template(self, label: str, contents: str, machine: MachineSpec) -> TemplateWant | None:
+        return self._planner.template(label, contents, machine)
 
     def observe(self, agent: str | None = None) -> ProxmoxSeen:
         return observe.observe(self._client, self._spec, agent, self._story)
@@ -99,10 +98,19 @@ class ProxmoxPlace:
         states = [mount for pet in seen.with_role(Role.PET) if (mount := pet.mount_at(path))]
         state = states[0].volume if states else "none"
         cattle = next(iter(seen.cattle_of(want.agent)), None)
+        hostname = want.spec.machine.hostname or want.agent
         if cattle is None:
-            return Machine(want.agent, "absent", None, state)
-        made_from = cattle.mark.made_from if cattle.mark and cattle.mark.made_from else "-"
-        return Machine(str(cattle.vmid), cattle.status, cattle.address, state, cattle.uptime, made_from)
+            return Machine(want.agent, "absent", None, state, hostname=hostname, owner=owner_on_node(want, None))
+        return Machine(
+            name=str(cattle.vmid),
+            status=cattle.status,
+            address=cattle.address,
+            state=state,
+            uptime=cattle.uptime,
+            made_from=cattle.mark.made_from if cattle.mark and cattle.mark.made_from else "-",
+            hostname=str(cattle.config.get("hostname", "-")),
+            owner=owner_on_node(want, cattle),
+        )
 
     def guest(self, want: MachineWant, seen: ProxmoxSeen, got: Got) -> Guest | None:
         cattle = next(iter(seen.cattle_of(want.agent)), None)

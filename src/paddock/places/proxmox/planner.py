@@ -17,7 +17,7 @@ from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
 from paddock.plan.step import CheckStateSize, Ref, Step
-from paddock.spec.models import AgentSpec, ProxmoxSpec
+from paddock.spec.models import MachineSpec, ProxmoxSpec
 from paddock.spec.place import TemplateUse
 
 _SCHEMA: Final = "1"  # raised when the same inputs would make another template
@@ -30,16 +30,16 @@ class NodePlanner:
     node: ProxmoxSpec
     public_key: str
 
-    def template(self, agent: AgentSpec, contents: str) -> TemplateWant | None:
+    def template(self, label: str, contents: str, machine: MachineSpec) -> TemplateWant | None:
         """The template for machines with these contents: named by them, the base, and the key it lets in.
 
         A clone has its template's features, so those that root gave it for one agent are not for all of them.
         """
         if self.node.template is TemplateUse.NONE:
             return None
-        features = console.for_root(agent.machine.features)
+        features = console.for_root(machine.features)
         inputs = "\n".join((_SCHEMA, self.node.base.volid, self.public_key, contents, *features))
-        return TemplateWant(hashlib.sha256(inputs.encode()).hexdigest()[:12], str(agent.kind))
+        return TemplateWant(hashlib.sha256(inputs.encode()).hexdigest()[:12], label)
 
     def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """The steps to a running machine that has its state."""
@@ -85,21 +85,21 @@ class NodePlanner:
             title = f"see that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
         notes = list(machines.drift(want, cattle, made_from)) if cattle else []
-        late = self._root_steps(want, cattle, vmid, builder or template)
+        late = self._root_steps(want, cattle, vmid, template, builder)
         return MachinePlan(steps, notes=notes, late=late, furnished=_furnished(want, cattle))
 
     def _root_steps(
-        self, want: MachineWant, cattle: Container | None, vmid: int, template: Container | int | None
+        self, want: MachineWant, cattle: Container | None, vmid: int, template: Container | None, builder: int | None
     ) -> list[Step]:
         """The steps that only root can take, once the machine runs."""
-        work = console.root_work(want, cattle, vmid, used=())
+        work = console.root_work(want, cattle, vmid, template)
         if work is None:
             return []
-        if work.features and template is not None:
-            new = isinstance(template, int)
-            lacks = new or not console.has_features(template, console.for_root(want.spec.machine.features))
-            work = replace(work, template=(template if new else template.vmid) if lacks else None)
-        return list(machines.root_steps(self.node, work, running=True))
+        if work.features:
+            flags = console.for_root(want.spec.machine.features)
+            lacks = template.vmid if template and not console.has_features(template, flags) else None
+            work = replace(work, template=builder or lacks)
+        return list(machines.root_steps(self.node, work, cattle))
 
     def _download(self) -> list[Step]:
         base = self.node.base
@@ -171,7 +171,7 @@ class NodePlanner:
         """What stays on the node, and what root has to do again for a new machine."""
         hosts = [mount.volume for mount in cattle.mounts if mount.is_bind]
         if hosts:
-            yield f"{', '.join(hosts)} on the node {'stay' if len(hosts) > 1 else 'stays'} as it is"
+            yield f"on the node this stays as it is: {', '.join(hosts)}"
         template = templates.newest(want.template, seen) if want.template else None
         flags = console.for_root(want.spec.machine.features)
         again = [entry.host for entry in want.spec.mounts]

@@ -54,9 +54,7 @@ _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
 class Worker:
     """Performs the actions of this place through its API."""
 
-    def __init__(
-        self, client: Client, reacher: Reacher, attendant: Attendant, story: Callable[[str], None]
-    ) -> None:
+    def __init__(self, client: Client, reacher: Reacher, attendant: Attendant, story: Callable[[str], None]) -> None:
         self._client = client
         self._reacher = reacher
         self._attendant = attendant

@@ -11,6 +11,7 @@ from paddock.recipes.workload import Paths, Process, Workload
 from paddock.runtimes import environment_of, script
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
+from paddock.spec.machine import MountSpec
 from paddock.spec.models import AgentSpec, UserSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
@@ -89,7 +90,7 @@ class Systemd:
             "tmpfiles.conf": _tmpfiles(paths, user, workload),
             f"units/{lease}": _lease_unit(agent, paths, units, mounted=mounted),
             **{
-                f"units/{name}": _process_unit(agent, paths, user, process, lease)
+                f"units/{name}": _process_unit(agent, paths, user, process, lease, _Seen(self.spec.mounts, mounted))
                 for name, process in zip(units, workload.processes, strict=True)
             },
             **{file.path: file.content for file in workload.files},
@@ -160,7 +161,26 @@ WantedBy=multi-user.target
 """
 
 
-def _process_unit(agent: str, paths: Paths, user: UserSpec, process: Process, lease: str) -> str:
+@dataclass(frozen=True)
+class _Seen:
+    """The directories of the host that the agent sees too; a machine made for it has them where it sees them."""
+
+    mounts: Sequence[MountSpec]
+    mounted: bool
+
+    @property
+    def conditions(self) -> str:
+        """Written to while nothing is mounted there, it would be lost with the machine."""
+        return "".join(f"AssertPathIsMountPoint={m.path}\n" for m in self.mounts if self.mounted)
+
+    @property
+    def service(self) -> str:
+        if self.mounted:
+            return "".join(f"ReadWritePaths={m.path}\n" for m in self.mounts if not m.read_only)
+        return "".join(f"Bind{'ReadOnly' if m.read_only else ''}Paths={m.host}:{m.path}\n" for m in self.mounts)
+
+
+def _process_unit(agent: str, paths: Paths, user: UserSpec, process: Process, lease: str, seen: _Seen) -> str:
     root = paths.etc.removesuffix("/current")
     environment = "".join(
         f"Environment={_word(f'{name}={value}')}\n" for name, value in sorted(process.environment.items())
@@ -173,7 +193,7 @@ Description={process.name} of {agent}
 BindsTo={lease}
 After={lease} network-online.target
 Wants=network-online.target
-StartLimitIntervalSec=0
+{seen.conditions}StartLimitIntervalSec=0
 
 [Service]
 Type=exec
@@ -190,7 +210,7 @@ RestartPreventExitStatus={" ".join(map(str, process.fatal_exits))}
 KillMode=mixed
 TimeoutStopSec={process.stop_seconds}
 ReadWritePaths={paths.home}
-{_CONFINED}"""
+{seen.service}{_CONFINED}"""
 
 
 def _word(text: str) -> str:
