@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from paddock.errors import PaddockError
 from paddock.secret import Secret, mask
@@ -56,7 +59,7 @@ def attach(argv: Sequence[str]) -> int:
 def run(
     argv: Sequence[str],
     *,
-    stdin: bytes = b"",
+    stdin: bytes | Path = b"",
     deadline: float = 60.0,
     env: Mapping[str, str] | None = None,
 ) -> Result:
@@ -88,10 +91,14 @@ def run_for_secret(argv: Sequence[str], *, deadline: float = 60.0) -> Secret:
 
 
 def _finished(
-    argv: Sequence[str], stdin: bytes, deadline: float, env: Mapping[str, str] | None
+    argv: Sequence[str], stdin: bytes | Path, deadline: float, env: Mapping[str, str] | None
 ) -> subprocess.CompletedProcess[bytes]:
     try:
-        return subprocess.run(list(argv), input=stdin, capture_output=True, timeout=deadline, env=env, check=False)
+        with ExitStack() as opened:
+            # A file need not fit into memory.
+            source = opened.enter_context(stdin.open("rb")) if isinstance(stdin, Path) else None
+            given: dict[str, Any] = {"stdin": source} if source else {"input": stdin}
+            return subprocess.run(list(argv), **given, capture_output=True, timeout=deadline, env=env, check=False)
     except FileNotFoundError:
         raise ProgramMissing(f"the program {argv[0]} is not installed") from None
     except (OSError, ValueError) as error:

@@ -69,6 +69,7 @@ NOT_READING = {
     *("ask", "up", "down", "cycle", "run", "init", "forget", "sandbox", "schema"),  # schema is JSON anyway
     *("shell", "exec", "logs", "forward"),
     *("secrets set", "secrets rm", "secrets get", "template build", "template refresh", "template prune"),
+    "template lock",
 }
 
 

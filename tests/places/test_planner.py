@@ -36,9 +36,9 @@ def test_plan(path: Path) -> None:
     node = ProxmoxSpec.model_validate({**NODE, **case.get("node", {})})
     planner = NodePlanner(node, public_key="ssh-ed25519 AAAApublic paddock")
     seen = _seen(case)
-    for verb in ("up", "down"):
+    for verb in ("up", "down", "forget"):
         if verb in case:
-            found = _as_data(planner.up(want, seen) if verb == "up" else planner.down(want, seen))
+            found = _as_data(getattr(planner, verb)(want, seen))
             assert agrees(path, case, verb, found), found
 
 
@@ -60,6 +60,7 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
         Room(**room),
         case.get("base_missing", False),
         case.get("storages", {}),
+        elsewhere=case.get("elsewhere", {}),
     )
 
 

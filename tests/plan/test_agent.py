@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cases import agrees, golden, read_case
 from paddock.plan import agent
 from paddock.plan.agent import AgentSeen, AgentWant
+from paddock.plan.container import ContainerWant
+
+
+def wanted(container: dict[str, Any] | None = None, packages: Sequence[str] = (), **rest: Any) -> AgentWant:
+    return AgentWant(container=ContainerWant(**container) if container else None, packages=frozenset(packages), **rest)
 
 
 @pytest.mark.parametrize("path", golden("plan/agent"))
 def test_plan(path: Path) -> None:
     case = read_case(path)
-    want, seen = AgentWant(**case["want"]), AgentSeen.from_lines(case["seen"])
+    want, seen = wanted(**case["want"]), AgentSeen.from_lines(case["seen"])
+    refused = agent.refusal("hermes", want, seen)
     up = [f"{step.id} {step.risk}: {step.reason}" for step in agent.up("hermes", want, seen)]
     down = [f"{step.id} {step.risk}: {step.reason}" for step in agent.down("hermes", seen)]
+    if refused:
+        up = []
+        assert agrees(path, case, "refused", [refused.reason, refused.hint]), refused
     assert agrees(path, case, "up", up), up
     assert agrees(path, case, "down", down), down
 

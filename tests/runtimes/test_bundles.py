@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from cases import DATA
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.runtimes import Runtime
 from paddock.runtimes.bundle import Bundle, BundleFile, secrets_digest
+from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.secret import Secret
@@ -33,9 +35,15 @@ AGENT = HermesSpec.model_validate(
 )
 
 
+def engine(runtime: str, **container: object) -> Engine:
+    mounts = [{"host": "/srv/library", "path": "/library", "read_only": True}]
+    spec = {**AGENT.model_dump(by_alias=True), "runtime": runtime, "container": container, "mounts": mounts}
+    return Engine("hermes", HermesSpec.model_validate(spec), Path())
+
+
 def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
     tree = "0123456789ab"
-    workload = Hermes().workload(AGENT, runtime.paths, f"{runtime.paths.code}/{tree}")
+    workload = Hermes().workload(AGENT, runtime.inside, f"{runtime.paths.code}/{tree}")
     return runtime.bundle(workload, tree, mounted=mounted)
 
 
@@ -45,6 +53,8 @@ def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
         ("systemd-volume", Systemd("hermes", AGENT), True),
         ("systemd-directory", Systemd("hermes", AGENT), False),
         ("process", ForegroundProcess("hermes", AGENT), False),
+        ("docker-base", engine("docker", base="debian:12", options=["--gpus", "all"], memory="3G", cpus=1.5), False),
+        ("podman-image", engine("podman", image="nousresearch/hermes-agent:latest", volumes=["/a:/b:ro"]), True),
     ],
 )
 def test_bundle(name: str, runtime: Runtime, mounted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,11 +84,13 @@ def test_secrets_are_beside_the_bundle_and_not_in_it() -> None:
     secrets = {"LITELLM_API_KEY": Secret("canary-value-11")}
     bundle = bundle_of(Systemd("hermes", AGENT), mounted=True)
     assert not any("canary" in file.content for file in bundle.files.values())
-    with tarfile.open(fileobj=io.BytesIO(bundle.archive(secrets))) as tar:
+    with tarfile.open(fileobj=io.BytesIO(bundle.archive(secrets, {"0": Secret("canary-value-12")}))) as tar:
         holders = [m.name for m in tar.getmembers() if b"canary" in (tar.extractfile(m) or io.BytesIO()).read()]
-        assert holders == ["secrets.env"]
+        assert holders == ["secrets.env", "secret-files/0"]
         assert tar.getmember("secrets.env").mode == 0o600
 
 
 def test_the_digest_tells_secrets_apart() -> None:
-    assert secrets_digest({"A": Secret("1")}) != secrets_digest({"A": Secret("2")})
+    secrets = {"A": Secret("1")}
+    assert secrets_digest(secrets, {}) != secrets_digest({"A": Secret("2")}, {})
+    assert secrets_digest(secrets, {"0": Secret("x")}) != secrets_digest(secrets, {"0": Secret("y")})

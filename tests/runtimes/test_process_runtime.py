@@ -52,7 +52,7 @@ def toy(
 
 
 def apply(bundle: Bundle, runtime: Runtime = RUNTIME, **secrets: str) -> None:
-    archive = bundle.archive({name: Secret(value) for name, value in secrets.items()})
+    archive = bundle.archive({name: Secret(value) for name, value in secrets.items()}, {})
     expect(GUEST, "applying", runtime.apply(bundle.id), stdin=archive)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from paddock.cli import app, verb
-from paddock.cli.options import DEFAULT_FILE, File, Json, Only, Sets
+from paddock.cli.options import DEFAULT_FILE, Agent, File, Json, Only, Sets
 
 templates = typer.Typer(help="Templates that machines are cloned from.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(templates, name="template")
@@ -65,3 +65,13 @@ def prune(
     with changing("template-prune", file, None, sets=sets) as agents:
         for line in work.prune(agents, really=yes):
             print(line)
+
+
+@verb("paddock template lock hermes", of=templates)
+def lock(agent: Agent, file: File = DEFAULT_FILE, sets: Sets = None) -> None:
+    """Resolve the agent's version and extras as the package index has them today, into locks/ beside the file."""
+    from paddock.cli.session import looking
+    from paddock.run import templates as work
+
+    with looking(file, [agent], sets) as agents:
+        print(work.write_lock(agents[0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 from paddock.errors import PaddockError
@@ -21,7 +22,7 @@ class Guest(Protocol):
         """What people call the machine."""
         ...
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
+    def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
         """Run a program to its end, whatever its exit code."""
         ...
 
@@ -34,7 +35,7 @@ class Guest(Protocol):
         ...
 
 
-def expect(guest: Guest, what: str, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> str:
+def expect(guest: Guest, what: str, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> str:
     """Run a program that must succeed and return what it printed."""
     result = guest.run(argv, stdin=stdin, deadline=deadline)
     if not result.ok:

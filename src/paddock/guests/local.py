@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from paddock import process
 from paddock.errors import BadInput
@@ -16,7 +17,7 @@ class LocalGuest:
 
     name: str = "this machine"
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
+    def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
         return process.run(argv, stdin=stdin, deadline=deadline)
 
     def attach(self, argv: Sequence[str], *, terminal: bool) -> int:

@@ -38,7 +38,7 @@ class SshGuest:
     host_keys: tuple[str, ...] = ()
     jump: str | None = None
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
+    def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
         result = process.run([*self._ssh, self.address, "--", shlex.join(argv)], stdin=stdin, deadline=deadline)
         if result.code == _SSH_FAILED:
             said = (result.err.strip().splitlines() or ["-"])[-1]

@@ -93,6 +93,11 @@ class Place(Protocol, Generic[Seen]):
         """Whether the machine was there before Paddock and stays when the agent goes."""
         ...
 
+    @property
+    def people(self) -> Sequence[str]:
+        """Public keys of people who may log in, as root, to the machines the place makes."""
+        ...
+
     def close(self) -> None:
         """Let go of connections."""
         ...

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from paddock.plan import container
+from paddock.plan.container import ContainerSeen, ContainerWant
 from paddock.plan.step import Action, Refusal, Risk, Step
 
 
@@ -20,6 +22,7 @@ class AgentWant:
     init: str | None = None  # what has to be process 1 of the machine
     packages: frozenset[str] = frozenset()
     state: str = ""  # where its state is to be
+    container: ContainerWant | None = None
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,8 @@ class AgentSeen:
     holder: str | None = None
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
+    said: str = ""  # by a unit that failed, to Paddock
+    container: ContainerSeen = field(default_factory=ContainerSeen)
     unread: bool = False  # its machine was stopped, so that nothing of this is known
 
     @classmethod
@@ -55,6 +60,8 @@ class AgentSeen:
             state_at=values.get("state.at"),
             holder=values.get("holder"),
             room=_two_numbers(values.get("room", "")),
+            said=values.get("said", ""),
+            container=ContainerSeen.from_pairs(pairs),
             units={name.removeprefix("unit."): value for name, value in pairs if name.startswith("unit.")},
         )
 
@@ -103,9 +110,18 @@ def up(agent: str, want: AgentWant, seen: AgentSeen) -> Iterator[Step]:
     if missing:
         title = f"install packages: {', '.join(missing)}"
         yield Step("packages.install", title, "they are not there", InstallPackages(missing))
+    if want.container:
+        yield from container.before_code(want.container, seen.container)
     if want.tree is not None and want.tree not in seen.trees:
         yield Step("code.install", f"install the code of {agent}", "it is not there", InstallCode(want.tree))
     reason = _why_apply(want, seen)
+    if want.container:
+        made = list(container.after_code(agent, want.container, seen.container, want.generation))
+        yield from made
+        if made:
+            reason = reason or "its container is another one"
+        elif reason:
+            reason += "; its container stays, with what is installed in it"
     if reason:
         risk = Risk.RESTARTS if seen.active else Risk.SAFE
         yield Step("agent.configure", f"configure {agent}", reason, ApplyBundle(want.generation), risk)
@@ -125,7 +141,7 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
             f"the state of {agent} is {seen.state_at} on its machine, and the file says {want.state}",
             f"to move it: `paddock down {agent}` with the file as it was, then mv it there, then `paddock up`",
         )
-    return None
+    return container.refusal(agent, want.container, seen.container) if want.container else None
 
 
 def answer(agent: str, reason: str) -> Step:
@@ -149,5 +165,6 @@ def _why_apply(want: AgentWant, seen: AgentSeen) -> str | None:
 
 def down(agent: str, seen: AgentSeen) -> Iterator[Step]:
     """The steps to a machine without the agent, with its state kept."""
-    if seen.installed:
-        yield Step("agent.remove", f"remove {agent} from the machine", "its state stays", RemoveAgent(), Risk.RECREATES)
+    if seen.installed or seen.container.ours:
+        reason = f"its state stays{seen.container.lost}" if seen.container.ours else "its state stays"
+        yield Step("agent.remove", f"remove {agent} from the machine", reason, RemoveAgent(), Risk.RECREATES)

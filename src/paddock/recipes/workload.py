@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from paddock.spec.models import AgentSpec
+from paddock.spec.secrets import Source
 
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
@@ -24,9 +27,39 @@ class Paths:
 
 
 @dataclass(frozen=True)
-class CodeTree:
-    """Python packages at exact versions, each with its hash."""
+class LocalCode:
+    """A wheel or a folder of sources on this machine."""
 
+    path: Path
+    digest: str  # of what is in it
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A version of a Python package with extras, from an index or from this machine."""
+
+    name: str
+    version: str
+    extras: Sequence[str]
+    beside: Sequence[str] = ()  # packages it needs and does not name
+    local: LocalCode | None = None
+
+    @property
+    def lock(self) -> str:
+        """The name of its lock."""
+        return f"{self.name}-{self.version}{''.join(f'+{extra}' for extra in self.extras)}.txt"
+
+    @property
+    def requirement(self) -> str:
+        """Its name with its extras, as an installer takes it."""
+        return f"{self.name}[{','.join(self.extras)}]" if self.extras else self.name
+
+
+@dataclass(frozen=True)
+class CodeTree:
+    """A Python package and all it needs at exact versions, each with its hash."""
+
+    distribution: Distribution
     lock: str
     pythons: Sequence[str]  # versions of the interpreters it runs on, the best first
     proof: Sequence[str]  # arguments of its python that must succeed, with no side effect
@@ -34,7 +67,8 @@ class CodeTree:
     @property
     def id(self) -> str:
         """Names the tree by what goes into it."""
-        return hashlib.sha256(f"2\n{self.lock}".encode()).hexdigest()[:12]
+        local = self.distribution.local
+        return hashlib.sha256(f"2\n{local.digest if local else ''}\n{self.lock}".encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -60,14 +94,56 @@ class File:
     content: str
 
 
+class Keep(StrEnum):
+    """What becomes of a file in the state when the agent is configured again."""
+
+    PLANTED = "plant"  # written anew; until then it is the agent's
+    SEEDED = "seed"  # written where there is none, and the agent's from then on
+    LOCKED = "lock"  # written anew; the agent can read it, but neither change nor replace it
+
+
+@dataclass(frozen=True)
+class StateFile:
+    """A text in the state; readable by everyone on its way there, so never a secret."""
+
+    path: str  # below Paths.home; absolute only where the file says so, and never if locked
+    content: str
+    keep: Keep = Keep.PLANTED
+
+
+@dataclass(frozen=True)
+class SecretFile:
+    """A file in the state whose content is a secret; it is the agent's, which may refresh it."""
+
+    path: str  # below Paths.home
+    source: Source
+    overwrite: bool = False  # false: written where there is none
+
+
+@dataclass(frozen=True)
+class ImageManners:
+    """How an image that brings the agent's code wants to be run: as root, from which it drops to an account itself."""
+
+    argv: Sequence[str]  # what its entrypoint is given
+    state: Mapping[str, str]  # where it wants directories of Paths.home
+    home: str  # of the account it drops to
+    uid: str  # the variables that name that account
+    gid: str
+    own: Sequence[str]  # variables of the processes that it sets itself
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables it alone needs
+
+
 @dataclass(frozen=True)
 class Workload:
     """All that has to be on the machine for the agent to work, except its code."""
 
     processes: Sequence[Process]
     files: Sequence[File]
-    directories: Sequence[str]  # below Paths.home
+    directories: Sequence[str]  # below Paths.home, or absolute; the agent's
     generated: Sequence[str]  # secrets that only the machine itself needs to know
+    state_files: Sequence[StateFile] = ()
+    secret_files: Sequence[SecretFile] = ()
+    image: ImageManners | None = None  # how its own image would run it, where there is one
 
 
 @dataclass(frozen=True)
@@ -137,7 +213,11 @@ class Recipe(Protocol[Own]):
         """The Debian packages it needs beside its code."""
         ...
 
-    def code(self, agent: Own) -> CodeTree | None:
+    def distribution(self, agent: Own, folder: Path) -> Distribution | None:
+        """The Python package this agent is, if it is one; relative paths of the file start at the folder."""
+        ...
+
+    def code(self, agent: Own, folder: Path) -> CodeTree | None:
         """The code this agent runs, unless packages bring it."""
         ...
 

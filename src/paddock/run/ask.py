@@ -9,6 +9,7 @@ from importlib import resources
 from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
 from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probe, Verdict
+from paddock.runtimes import Runtime
 
 
 def ask(guest: Guest, paths: Paths, probe: Probe) -> Verdict:
@@ -32,13 +33,13 @@ def ask(guest: Guest, paths: Paths, probe: Probe) -> Verdict:
     return probe.judge(Answer(reply["status"], reply["body"]))
 
 
-def healthy(guest: Guest, paths: Paths, user: str, health: Probe | Command | OpenPort | None) -> Verdict:
+def healthy(guest: Guest, paths: Paths, runtime: Runtime, health: Probe | Command | OpenPort | None) -> Verdict:
     """Whether an agent that runs is healthy, by the means its recipe offers."""
     match health:
         case None:
             return Verdict(True, "it runs")
         case Command(argv):
-            result = guest.run(["setpriv", "--reuid", user, "--regid", user, "--init-groups", *argv], deadline=30)
+            result = guest.run(runtime.enter(argv), deadline=30)
             return Verdict(result.ok, f"{' '.join(argv)} ended with {result.code}")
         case OpenPort(port):
             # bash, because it can connect without any other program.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,17 +23,21 @@ from paddock.plan.agent import (
     InstallPackages,
     RemoveAgent,
 )
+from paddock.plan.container import ContainerWant, CreateContainer, GetImage, StartEngine
 from paddock.plan.step import Action, CheckMounts, CheckStateSize, DeleteState, Furnish, Plan, Refusal, Step
 from paddock.recipes import recipe_for
-from paddock.recipes.workload import Paths, Probes, Verdict
+from paddock.recipes.workload import CodeTree, Distribution, Paths, Probes, Verdict, Workload
 from paddock.run import mounts
 from paddock.run.ask import ask, healthy
+from paddock.run.container import get_image, start_engine
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
 from paddock.runtimes import codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
+from paddock.runtimes.statefiles import secret_name
 from paddock.secret import Secret
 from paddock.spec.load import Loaded
+from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import resolve
 
 _HEALTH_SECONDS: Final = 90
@@ -54,20 +58,43 @@ class Deployment:
 
     def __init__(self, name: str, loaded: Loaded, place: Place[Any], story: Story) -> None:
         self.name = name
+        self.recreate = False  # whether a person wants another container, whatever its identity
         self.spec = loaded.spec.agents[name]
         self.place = place
-        self.runtime = runtime_for(name, self.spec)
+        self.runtime = runtime_for(name, self.spec, loaded.folder)
         self.story = story.of(name)
         self._recipe = recipe_for(self.spec.kind)
-        self._folder = loaded.folder
+        self.folder = loaded.folder
+
+    @property
+    def where(self) -> str:
+        """Its place, and the node where the file names another one."""
+        node = self.spec.machine.node
+        return f"{self.spec.place} ({node})" if node else self.spec.place
 
     @property
     def paths(self) -> Paths:
         return self.runtime.paths
 
+    @property
+    def distribution(self) -> Distribution | None:
+        return self._recipe.distribution(self.spec, self.folder)
+
     @cached_property
     def furniture(self) -> Furniture:
-        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec))
+        if container := self.runtime.container:
+            # The agent's own packages and code are for its container, which no template has.
+            return Furniture(tuple(container.packages), None)
+        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec, self.folder))
+
+    @cached_property
+    def code(self) -> tuple[str, CodeTree] | None:
+        """The code tree, by its name on the machine; None where packages or an image bring the code."""
+        container = self.runtime.container
+        if container and container.brings_code:
+            return None
+        tree = self._recipe.code(self.spec, self.folder)
+        return (container.tree(tree) if container else tree.id, tree) if tree else None
 
     @cached_property
     def machine_want(self) -> MachineWant:
@@ -75,25 +102,58 @@ class Deployment:
         return MachineWant(self.name, self.spec, self.paths.state, template)
 
     @cached_property
+    def workload(self) -> Workload:
+        paths = self.runtime.inside
+        return self._recipe.workload(self.spec, paths, f"{paths.code}/{self.code[0]}" if self.code else "")
+
+    @cached_property
     def bundle(self) -> Bundle:
-        tree = self.furniture.tree.id if self.furniture.tree else None
-        workload = self._recipe.workload(self.spec, self.paths, f"{self.paths.code}/{tree}" if tree else "")
-        return self.runtime.bundle(workload, tree, mounted=self.place.mounts_state)
+        tree = self.code[0] if self.code else None
+        bundle = self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
+        return bundle.with_people(self.place.people)
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
-        return resolve(self.spec.secrets, self._folder, self.spec.environment_files)
+        return resolve(self.spec.secrets, self.folder, self.spec.environment_files)
+
+    @cached_property
+    def secret_files(self) -> dict[str, Secret]:
+        return {
+            secret_name(self.workload, file): file.source.content(self.folder) for file in self.workload.secret_files
+        }
+
+    @property
+    def _lasting_secret_files(self) -> dict[str, Secret]:
+        """Without those that are written once: what becomes of their source later does not matter."""
+        lasting = {secret_name(self.workload, file) for file in self.workload.secret_files if file.overwrite}
+        return {name: content for name, content in self.secret_files.items() if name in lasting}
 
     @property
     def want(self) -> AgentWant:
         return AgentWant(
-            tree=self.furniture.tree.id if self.furniture.tree else None,
+            tree=self.code[0] if self.code else None,
             generation=self.bundle.id,
-            secrets=secrets_digest(self.secrets),
+            secrets=secrets_digest(self.secrets, self._lasting_secret_files),
             foreground=self.runtime.foreground,
             packages=frozenset(self.furniture.packages),
             init=self.runtime.init,
             state=self.paths.state,
+            container=self._container_want,
+        )
+
+    @property
+    def _container_want(self) -> ContainerWant | None:
+        container = self.runtime.container
+        if container is None:
+            return None
+        return ContainerWant(
+            engine=container.engine,
+            service=container.service,
+            install=bool(container.packages),
+            image=container.image.name,
+            archive=container.image.archive is not None,
+            identity=container.identity(self.workload),
+            recreate=self.recreate,
         )
 
     # Looking
@@ -147,7 +207,7 @@ class Deployment:
         unread = seen.machine.status == "stopped"
         if not furnished:
             return AgentSeen(unread=unread)
-        trees = frozenset({self.want.tree} if self.want.tree else ())
+        trees = frozenset({self.furniture.tree.id} if self.furniture.tree else ())
         return AgentSeen(packages=self.want.packages, trees=trees, unread=unread)
 
     def plan_down(self, seen: Observation) -> Plan:
@@ -207,12 +267,17 @@ class Deployment:
             case InstallPackages(packages):
                 install_packages(self.guest(seen, got), packages)
             case InstallCode():
-                if self.furniture.tree:
-                    codetree.install(self.guest(seen, got), self.furniture.tree, self.paths.code, self.name)
+                self._install_code(self.guest(seen, got))
+            case StartEngine(service):
+                start_engine(self.guest(seen, got), service)
+            case GetImage():
+                if self.runtime.container:
+                    get_image(self.guest(seen, got), self.runtime.container)
+            case CreateContainer(generation):
+                if self.runtime.container:
+                    self._apply(self.guest(seen, got), self.runtime.container.create(generation))
             case ApplyBundle(generation):
-                archive = self.bundle.archive(self.secrets)
-                argv = self.runtime.apply(generation)
-                expect(self.guest(seen, got), f"configuring {self.name}", argv, stdin=archive, deadline=180)
+                self._apply(self.guest(seen, got), self.runtime.apply(generation))
             case AwaitAnswer():
                 self._await_answer(self.guest(seen, got))
             case CheckStateSize(size):
@@ -229,6 +294,16 @@ class Deployment:
                 return self.place.perform(action, got)
         return {}
 
+    def _install_code(self, guest: Guest) -> None:
+        if self.code:
+            name, tree = self.code
+            builder = self.runtime.container.builder(guest) if self.runtime.container else guest
+            codetree.install(builder, tree, self.paths.code, self.name, name)
+
+    def _apply(self, guest: Guest, argv: Sequence[str]) -> None:
+        archive = self.bundle.archive(self.secrets, self.secret_files)
+        expect(guest, f"configuring {self.name}", argv, stdin=archive, deadline=180)
+
     def guest(self, seen: Observation, got: Got) -> Guest:
         """The channel to the agent's machine; an error where there is none."""
         if seen.unreachable and not got:
@@ -244,10 +319,11 @@ class Deployment:
         probes = self._probes(self.spec.verify.prompt)
         end = time.monotonic() + _HEALTH_SECONDS
         pause = 0.1
-        while not (health := healthy(guest, self.paths, self.spec.user.name, probes.health)).ok:
-            failed = [unit for unit, state in self._look_inside(guest).units.items() if state == "failed"]
+        while not (health := healthy(guest, self.paths, self.runtime, probes.health)).ok:
+            found = self._look_inside(guest)
+            failed = [unit for unit, state in found.units.items() if state == "failed"]
             if failed or time.monotonic() > end:
-                what = f"{', '.join(failed)} failed" if failed else health.evidence
+                what = found.said or (f"{', '.join(failed)} failed" if failed else health.evidence)
                 raise PaddockError(
                     f"{self.name} did not become healthy: {what}",
                     hint=f"`paddock logs {self.name}` tells more",
@@ -289,7 +365,7 @@ class Deployment:
         """Whether the agent is healthy; None where nothing runs that could be asked."""
         if seen.agent is None or not seen.agent.active:
             return None
-        return healthy(self.guest(seen, {}), self.paths, self.spec.user.name, self._probes("").health)
+        return healthy(self.guest(seen, {}), self.paths, self.runtime, self._probes("").health)
 
 
 @contextmanager
@@ -299,13 +375,18 @@ def deployments(loaded: Loaded, only: list[str], story: Story, *, patient: bool 
     if unknown:
         raise BadInput(f"there is no agent {', '.join(unknown)} in {loaded.path.name}")
     chosen = {name: agent for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)}
-    places: dict[str, Place[Any]] = {}
+    places: dict[tuple[str, str | None], Place[Any]] = {}
     try:
         for agent in chosen.values():
-            if agent.place not in places:
-                spec = loaded.spec.places[agent.place]
-                places[agent.place] = place_for(agent.place, spec, loaded.folder, story.say, patient=patient)
-        yield [Deployment(name, loaded, places[agent.place], story) for name, agent in chosen.items()]
+            if _where(agent) not in places:
+                spec = loaded.spec.places[agent.place].on_node(agent.machine.node)
+                places[_where(agent)] = place_for(agent.place, spec, loaded.folder, story.say, patient=patient)
+        yield [Deployment(name, loaded, places[_where(agent)], story) for name, agent in chosen.items()]
     finally:
         for place in places.values():
             place.close()
+
+
+def _where(agent: AgentSpec) -> tuple[str, str | None]:
+    """Another node of a cluster is another place: everything of an agent is on one node."""
+    return agent.place, agent.machine.node

@@ -31,7 +31,7 @@ def examine(agents: Sequence[Deployment]) -> list[Report]:
     """Examine each place once, for all agents that are to be there."""
     places: dict[str, list[Deployment]] = {}
     for agent in agents:
-        places.setdefault(agent.spec.place, []).append(agent)
+        places.setdefault(agent.where, []).append(agent)
     return [_examine(name, found) for name, found in places.items()]
 
 

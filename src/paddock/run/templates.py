@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from paddock.errors import BadInput
+from paddock.recipes.packaged import LOCKS
 from paddock.run.deployment import Deployment
 from paddock.run.lock import alone_in
+from paddock.runtimes import codetree
+
+_OLDEST_PYTHON: Final = "3.11"
 
 
 def build(agents: Sequence[Deployment], *, anew: bool) -> Iterator[str]:
@@ -43,7 +48,20 @@ def prune(agents: Sequence[Deployment], *, really: bool) -> Iterator[str]:
                 yield f"{place}: template {info.vmid} ({info.label} {info.template}) {fate}"
 
 
+def write_lock(agent: Deployment) -> Path:
+    """Lock an agent's code anew, beside its file; returns where."""
+    wanted = agent.distribution
+    if wanted is None:
+        raise BadInput(f"{agent.name} is a {agent.spec.kind}: its code is Debian's packages, which have no lock")
+    path = agent.folder / LOCKS / wanted.lock
+    with agent.story.step("lock", f"resolve {wanted.requirement} {wanted.version}"):
+        text = codetree.make_lock(wanted, _OLDEST_PYTHON)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
 def _one_per_place(agents: Sequence[Deployment]) -> list[tuple[str, Deployment]]:
     if not agents:
         raise BadInput("there is no agent in the file")
-    return list({agent.spec.place: agent for agent in agents}.items())
+    return list({agent.where: agent for agent in agents}.items())

@@ -3,14 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Protocol
 
-from paddock.errors import BadInput
-from paddock.recipes.workload import Paths, Workload
+from paddock.guests import Guest
+from paddock.recipes.workload import CodeTree, Paths, Workload
 from paddock.runtimes.bundle import Bundle
 from paddock.runtimes.envfile import quote
 from paddock.spec.models import AgentSpec, RuntimeName
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image on the machine, and where it comes from."""
+
+    name: str
+    archive: Path | None  # a file here; without it a registry
+
+
+class Container(Protocol):
+    """The part of a runtime that is about its container. Pure, but for reading an archive."""
+
+    @property
+    def engine(self) -> str:
+        """The engine's program."""
+        ...
+
+    @property
+    def service(self) -> str | None:
+        """The unit of its daemon."""
+        ...
+
+    @property
+    def packages(self) -> Sequence[str]:
+        """The packages that bring the engine."""
+        ...
+
+    @property
+    def image(self) -> Image:
+        """What the container is made of."""
+        ...
+
+    @property
+    def brings_code(self) -> bool:
+        """Whether the agent's code is in the image."""
+        ...
+
+    def identity(self, workload: Workload) -> str:
+        """What makes it another container, as ``name=hash`` words."""
+        ...
+
+    def tree(self, tree: CodeTree) -> str:
+        """The name of a code tree that was built for it."""
+        ...
+
+    def builder(self, machine: Guest) -> Guest:
+        """Where code for it is built: a machine like it will be."""
+        ...
+
+    def load(self) -> Sequence[str]:
+        """The argv that takes the image's archive on stdin and prints the image's id."""
+        ...
+
+    def create(self, generation: str) -> Sequence[str]:
+        """The argv that makes it from a bundle's archive on stdin; one that is there goes."""
+        ...
 
 
 class Runtime(Protocol):
@@ -29,6 +88,16 @@ class Runtime(Protocol):
     @property
     def paths(self) -> Paths:
         """Where things are on the machine."""
+        ...
+
+    @property
+    def inside(self) -> Paths:
+        """The same as the agent's processes see it."""
+        ...
+
+    @property
+    def container(self) -> Container | None:
+        """What is between the machine and the agent, if anything is."""
         ...
 
     def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
@@ -60,8 +129,8 @@ class Runtime(Protocol):
         ...
 
 
-def runtime_for(agent: str, spec: AgentSpec) -> Runtime:
-    """Return the runtime an agent of the file asks for."""
+def runtime_for(agent: str, spec: AgentSpec, folder: Path) -> Runtime:
+    """Return the runtime an agent of the file asks for; ``folder`` is the file's."""
     match spec.runtime:
         case RuntimeName.SYSTEMD:
             from paddock.runtimes.systemd.runtime import Systemd
@@ -71,8 +140,10 @@ def runtime_for(agent: str, spec: AgentSpec) -> Runtime:
             from paddock.runtimes.process.runtime import ForegroundProcess
 
             return ForegroundProcess(agent, spec)
-        case _:
-            raise BadInput(f"runtime {spec.runtime} is not carried out yet")
+        case RuntimeName.DOCKER | RuntimeName.PODMAN:
+            from paddock.runtimes.engine.runtime import Engine
+
+            return Engine(agent, spec, folder)
 
 
 def environment_of(workload: Workload) -> str:

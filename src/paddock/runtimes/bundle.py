@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from paddock.runtimes import envfile
@@ -36,19 +36,27 @@ class Bundle:
             digest.update(f"{path}\0{file.mode:o}\0{len(file.content)}\0{file.content}\0".encode())
         return digest.hexdigest()[:12]
 
-    def archive(self, secrets: Mapping[str, Secret]) -> bytes:
-        """The bundle below ``generation/`` and the secrets as ``secrets.env``, as a tar."""
+    def with_people(self, keys: Sequence[str]) -> Bundle:
+        """The bundle with public keys of people who may log in to the machine."""
+        text = "".join(f"{key}\n" for key in keys)
+        return Bundle({**self.files, "people": BundleFile(text)}) if keys else self
+
+    def archive(self, secrets: Mapping[str, Secret], secret_files: Mapping[str, Secret]) -> bytes:
+        """As a tar: the bundle below ``generation/``, the secrets as ``secrets.env`` and below ``secret-files/``."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as tar:
             for path, file in sorted(self.files.items()):
                 _add(tar, f"generation/{path}", file.content, file.mode)
             _add(tar, "secrets.env", envfile.dump(secrets), 0o600)
+            for name, content in sorted(secret_files.items()):
+                _add(tar, f"secret-files/{name}", content.reveal(), 0o400)
         return buffer.getvalue()
 
 
-def secrets_digest(secrets: Mapping[str, Secret]) -> str:
+def secrets_digest(secrets: Mapping[str, Secret], lasting_files: Mapping[str, Secret]) -> str:
     """What ``sha256sum`` says of the secrets on the machine; compared in memory, written nowhere."""
-    return hashlib.sha256(envfile.dump(secrets).encode()).hexdigest()
+    texts = [envfile.dump(secrets), *(content.reveal() for _, content in sorted(lasting_files.items()))]
+    return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
 def _add(tar: tarfile.TarFile, name: str, content: str, mode: int) -> None:

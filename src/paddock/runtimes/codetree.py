@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import os
+import re
 import shutil
 import tarfile
 import tempfile
@@ -18,8 +20,11 @@ from paddock import process
 from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
 from paddock.process import CommandFailed
-from paddock.recipes.workload import CodeTree
+from paddock.recipes.packaged import sources
+from paddock.recipes.workload import CodeTree, Distribution, LocalCode
 
+_GLIBC: Final = (2, 28)
+_WHEELS: Final = ("--only-binary", ":all:")
 _PLATFORMS: Final = {"x86_64": "x86_64-manylinux_2_28", "aarch64": "aarch64-manylinux_2_28"}
 
 
@@ -32,11 +37,12 @@ class Interpreter:
     arch: str
 
 
-def install(guest: Guest, tree: CodeTree, store: str, agent: str | None = None) -> None:
+def install(guest: Guest, tree: CodeTree, store: str, agent: str | None = None, name: str | None = None) -> None:
     """Put the tree into the store on the machine, and keep it there for the agent; without one, for any."""
     interpreter = find_interpreter(guest, tree.pythons)
     archive = build(tree, interpreter)
-    argv = [*_script("install.sh"), store, tree.id, agent or "", interpreter.path, *tree.proof]
+    known = tree.distribution.name
+    argv = [*_script("install.sh"), store, name or tree.id, agent or "", known, interpreter.path, *tree.proof]
     expect(guest, "installing the code", argv, stdin=archive.read_bytes(), deadline=600)
 
 
@@ -48,8 +54,18 @@ def find_interpreter(guest: Guest, versions: Sequence[str]) -> Interpreter:
             f"{guest.name} has no Python {' or '.join(versions)}",
             hint="install one of them, or use a base with it (Debian 12 and 13 and Ubuntu 24.04 have one)",
         )
-    path, version, arch = printed.split()
+    path, version, arch, libc = printed.split()
+    if not _is_recent(libc):
+        raise PaddockError(
+            f"the C library of {guest.name} is {libc.replace('-', ' ')}; the agent's packages need glibc 2.28 or newer",
+            hint="Debian 12 and 13 and Ubuntu 24.04 have it; Alpine has another one",
+        )
     return Interpreter(path, version, arch)
+
+
+def _is_recent(libc: str) -> bool:
+    name, _, version = libc.partition("-")
+    return name == "glibc" and tuple(map(int, version.split(".")[:2])) >= _GLIBC
 
 
 def build(tree: CodeTree, interpreter: Interpreter) -> Path:
@@ -57,40 +73,74 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
     platform = _PLATFORMS.get(interpreter.arch)
     if platform is None:
         raise PaddockError(f"no packages are built for {interpreter.arch}", hint=f"known: {', '.join(_PLATFORMS)}")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock/code"
-    archive = cache / f"{tree.id}-{interpreter.version}-{interpreter.arch}.tar.gz"
+    archive = _cache() / f"{tree.id}-{interpreter.version}-{interpreter.arch}.tar.gz"
     if archive.exists():
         return archive
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as folder:
+    with tempfile.TemporaryDirectory(dir=_cache()) as folder:
         packages = Path(folder) / "packages"
         lock = Path(folder) / "lock.txt"
-        lock.write_text(tree.lock)
+        lock.write_text(_requirements(tree))
         # A target of its own, so that this machine's Python and platform do not matter.
-        result = process.run(
-            [
-                *(
-                    _uv(),
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--no-config",
-                    "--require-hashes",
-                    "--only-binary",
-                    ":all:",
-                ),
-                "--system-certs",  # where a company's proxy is trusted
-                *("--target", str(packages), "--python-version", interpreter.version),
-                *("--python-platform", platform, "-r", str(lock)),
-            ],
-            deadline=900,
-        )
-        if not result.ok:
-            raise CommandFailed("fetching the agent's packages", result)
+        target = ["--target", str(packages), "--python-version", interpreter.version, "--python-platform", platform]
+        uv("fetching the agent's packages", "pip", "install", "--require-hashes", *_WHEELS, *target, "-r", str(lock))
         unfinished = Path(folder) / "archive"
         unfinished.write_bytes(_packed(packages))
         unfinished.replace(archive)
     return archive
+
+
+def _requirements(tree: CodeTree) -> str:
+    """The lock, with code of this machine in the place of the index' own."""
+    wanted = tree.distribution
+    if wanted.local is None:
+        return tree.lock
+    wheel = _wheel(wanted.local)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    others = locked_without(tree.lock, wanted.name)
+    return f"{others}{wanted.requirement} @ {wheel.as_uri()} --hash=sha256:{digest}\n"
+
+
+def locked_without(lock: str, name: str) -> str:
+    """Return a lock without one of its packages."""
+    return re.sub(rf"^{re.escape(name)}( @|==).*\n(?:[ \t]+.*\n)*", "", lock, flags=re.MULTILINE)
+
+
+def make_lock(wanted: Distribution, python: str) -> str:
+    """Return a lock of everything a package needs, for every platform, as today's index has it; wheels only."""
+    with tempfile.TemporaryDirectory(dir=_cache()) as folder:
+        what, lock = Path(folder) / "wanted.in", Path(folder) / "lock.txt"
+        pin = f"== {wanted.version}" if wanted.local is None else f"@ {_wheel(wanted.local).as_uri()}"
+        what.write_text("\n".join([f"{wanted.requirement} {pin}", *wanted.beside]) + "\n")
+        shape = ("--universal", "--python-version", python, "--generate-hashes")
+        bare = ("--no-header", "--no-annotate", "--no-emit-index-url")
+        uv(f"locking {wanted.name}", "pip", "compile", *shape, *bare, *_WHEELS, "-o", str(lock), str(what))
+        text = lock.read_text()
+    if wanted.local is not None:
+        text = locked_without(text, wanted.name)
+    return f"# {', '.join([wanted.requirement + ' ' + wanted.version, *wanted.beside])} and all they need\n{text}"
+
+
+def _wheel(local: LocalCode) -> Path:
+    """The wheel of local code, built from its sources if it is a folder of such, once for each state of them."""
+    if not local.path.is_dir():
+        return local.path
+    kept = _cache() / f"wheel-{local.digest[:16]}"
+    if not kept.exists():
+        with tempfile.TemporaryDirectory(dir=_cache()) as folder:
+            copy = Path(folder) / "sources"  # what building leaves behind is not for the person's folder
+            for file in sources(local.path):
+                target = copy / file.relative_to(local.path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(file, target)
+            uv(f"building {local.path.name}", "build", "--wheel", "--out-dir", f"{folder}/wheel", str(copy))
+            (Path(folder) / "wheel").replace(kept)
+    return next(kept.glob("*.whl"))
+
+
+def _cache() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock/code"
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache
 
 
 def _packed(folder: Path) -> bytes:
@@ -115,10 +165,14 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def _uv() -> str:
+def uv(title: str, *words: str) -> None:
+    """Run uv; certificates are the system's, where a company's proxy is trusted."""
     from uv import find_uv_bin
 
-    return find_uv_bin()
+    argv = [find_uv_bin(), *words, "--quiet", "--no-config", "--system-certs"]
+    result = process.run(argv, deadline=900)
+    if not result.ok:
+        raise CommandFailed(title, result)
 
 
 def _script(name: str) -> list[str]:

@@ -9,7 +9,7 @@ echo "init=$(cat /proc/1/comm)"
 for tree in "$store"/*/manifest; do
     [ ! -e "$tree" ] || { tree=${tree%/manifest} && echo "tree=${tree##*/}"; }
 done
-[ ! -e "$root/secrets.env" ] || echo "secrets=$(sha256sum <"$root/secrets.env" | cut -d ' ' -f 1)"
+[ ! -e "$root/secrets.env" ] || echo "secrets=$(cat "$root/secrets.env" "$root"/secret-files/* 2>/dev/null | sha256sum | cut -d ' ' -f 1)"
 [ ! -e "$state/.paddock/identity" ] || echo "state.at=$state"
 [ ! -e "$state/.paddock/identity" ] || sed 's/^/state./' "$state/.paddock/identity"
 [ ! -d "$state" ] || df -B1 --output=size,used "$state" | sed -n '2s/ *\([0-9]*\) *\([0-9]*\)/room=\1 \2/p'

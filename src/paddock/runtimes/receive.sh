@@ -1,5 +1,5 @@
-# Shared by the runtimes' apply scripts: takes a tar of generation/ and secrets.env from stdin, below $root.
-# Every step can be cut off at any point and done again.
+# Shared by the runtimes' apply scripts: takes a tar of generation/, secrets.env and secret-files/ from stdin, below
+# $root. Every step can be cut off at any point and done again.
 set -eu
 umask 077
 
@@ -60,8 +60,12 @@ put_in_force() {
     done
     chmod 400 "$root/incoming/secrets.env"
     cmp -s "$root/incoming/secrets.env" "$root/secrets.env" || changed=yes
+    mkdir -p "$root/incoming/secret-files"
+    diff -rq "$root/incoming/secret-files" "$root/secret-files" >/dev/null 2>&1 || changed=yes
     # Whether it works is to be seen anew.
     rm -f "$root/answered"
+    rm -rf "$root/secret-files"
+    mv "$root/incoming/secret-files" "$root/secret-files"
     mv "$root/incoming/secrets.env" "$root/secrets.env"
     [ -d "$root/$id" ] || mv "$root/incoming/generation" "$root/$id"
     rm -rf "$root/incoming"
@@ -72,6 +76,7 @@ put_in_force() {
         ln -sfn "$id" "$root/current.new"
         mv -T "$root/current.new" "$root/current"
     fi
+    let_people_in
     for old in "$root"/*/bundle.env; do
         old=${old%/bundle.env}
         case "${old##*/}" in
@@ -79,4 +84,18 @@ put_in_force() {
             *) rm -rf "$old" ;;
         esac
     done
+}
+
+# People who may log in to a machine that Paddock made: sshd reads this second file of root's too, and Paddock's own key
+# is not in it. The link leads to the configuration in force, so that a key that is taken out is out.
+let_people_in() {
+    keys=/root/.ssh/authorized_keys2
+    if [ -e "$root/current/people" ]; then
+        [ ! -e "$keys" ] || [ -L "$keys" ] ||
+            fail 78 "$keys is not Paddock's; move its keys to proxmox.ssh.people and remove it"
+        mkdir -p /root/.ssh
+        ln -sfn "$root/current/people" "$keys"
+    elif [ "$(readlink "$keys" 2>/dev/null)" = "$root/current/people" ]; then
+        rm "$keys"
+    fi
 }

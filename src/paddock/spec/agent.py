@@ -176,7 +176,9 @@ class _Packaged(AgentSpec):
 
     version: Version | None = Field(None, description="version from the package index")
     package: LocalPath | None = Field(None, description="a wheel or source folder to install instead of a version")
-    extras: list[str] = Field(default_factory=list, description="extras of the package")
+    extras: list[str] = Field(
+        default_factory=list, description="extras of the package; connectors and mcp_servers bring theirs"
+    )
     settings: dict[str, Any] = Field(default_factory=dict, description="its own configuration, whatever it knows")
     config_file: LocalPath | None = Field(None, description="a YAML file with its configuration, instead of settings")
 

@@ -41,6 +41,12 @@ class NetSpec(Model):
     vlan: int | None = Field(None, ge=1, le=4094, description="VLAN tag")
     mtu: int | None = Field(None, ge=576, le=65535, description="without it the bridge's")
     firewall: bool = Field(False, description="whether Proxmox' firewall filters this card")
+    mac: (
+        Annotated[
+            str, Field(pattern=worded(r"^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$", "a MAC address: BC:24:11:01:02:03"))
+        ]
+        | None
+    ) = Field(None, description="without it one that every machine of the agent has again")
 
     @field_validator("address")
     @classmethod
@@ -158,15 +164,22 @@ def _whole_number_too(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
+Image = Annotated[
+    str,
+    Field(pattern=worded(r"^[a-z0-9][^\s@]*(@sha256:[0-9a-f]{64})?$", "an image: name:tag, or name@sha256:digest")),
+]
+
+
 class ContainerSpec(Model):
     """The container an engine (docker, podman) runs the agent in."""
 
-    image: str | None = Field(
-        None,
-        pattern=worded(r"^[a-z0-9][^\s@]*(@sha256:[0-9a-f]{64})?$", "an image: name:tag, or name@sha256:digest"),
-        description="name:tag or name@sha256:…; without it what the kind of agent brings",
+    image: Image | None = Field(None, description="an image that brings the agent's code itself, like its official one")
+    base: Image | None = Field(
+        None, description="a distribution with Python, like python:3.12-slim, that the code is mounted into"
     )
-    archive: LocalPath | None = Field(None, description="image archive (docker save) instead of a registry")
+    archive: LocalPath | None = Field(
+        None, description="file that holds the image or base (docker save, or a root filesystem), without a registry"
+    )
     volumes: list[Volume] = Field(default_factory=list, description="more volumes: machine:container or …:ro")
     options: list[str] = Field(default_factory=list, description="more options of `docker create`, like --gpus, all")
     shm_size: Size = Field(Size.parse("1G"), description="shared memory; browsers want 1G")
@@ -179,7 +192,9 @@ class ContainerSpec(Model):
     sudo: bool = Field(False, description="whether the agent may become root inside the container")
 
     @model_validator(mode="after")
-    def _one_origin(self) -> Self:
-        if self.image is not None and self.archive is not None:
-            raise ValueError("image and archive are two origins of one image; keep one")
+    def _one_kind(self) -> Self:
+        if self.image is not None and self.base is not None:
+            raise ValueError("image brings the agent's code and base does not; keep one")
+        if self.archive is not None and self.image is None and self.base is None:
+            raise ValueError("say what the archive holds: image: NAME (with the agent's code) or base: NAME (without)")
         return self

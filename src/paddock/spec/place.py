@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from paddock.errors import BadInput
 from paddock.spec.fields import Address, Hostname, LocalPath, Model, Port, Url, VolumeId, shorthand, worded
 from paddock.spec.secrets import Source
 
@@ -40,6 +42,20 @@ class PublicKey(Model):
             raise ValueError("write a public key (ssh-ed25519 AAAA…) or {file: ~/.ssh/id_ed25519.pub}")
         return self
 
+    def lines(self, folder: Path) -> list[str]:
+        """The keys, one each; a file's path starts at the folder."""
+        if self.file is None:
+            return [self.text or ""]
+        path = folder / self.file.expanduser()
+        try:
+            found = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        except (OSError, UnicodeDecodeError):
+            raise BadInput(f"cannot read public keys in {path}", hint="proxmox.ssh.people names that file") from None
+        keys = [line for line in found if line and not line.startswith("#")]
+        if not keys or not all(_PUBLIC_KEY.fullmatch(key) for key in keys):
+            raise BadInput(f"{path} does not have one public key a line", hint="is it the .pub half of a key?")
+        return keys
+
 
 class SshSpec(Model):
     """How Paddock reaches the machines it creates, and who else may."""
@@ -50,7 +66,7 @@ class SshSpec(Model):
         None, description="root@node, to run what a token cannot do; without it you are shown the commands"
     )
     people: list[Annotated[PublicKey, BeforeValidator(_public_key_or_file, json_schema_input_type=str | PublicKey)]] = (
-        Field(default_factory=list, description="public keys of people who may log in to the machines")
+        Field(default_factory=list, description="public keys of people who may log in to the machines, as root")
     )
 
 
@@ -181,3 +197,9 @@ class PlaceSpec(Model):
         if isinstance(data, dict) and len(data.keys() & {"proxmox", "host"}) != 1:
             raise ValueError("a place is either proxmox: or host:")
         return data
+
+    def on_node(self, node: str | None) -> PlaceSpec:
+        """The place on another node of its cluster."""
+        if node is None or self.proxmox is None:
+            return self
+        return self.model_copy(update={"proxmox": self.proxmox.model_copy(update={"node": node})})

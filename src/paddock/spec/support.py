@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from paddock.errors import BadInput
 from paddock.spec.load import Loaded
-from paddock.spec.models import Kind, RuntimeName, Spec
+from paddock.spec.models import Kind, Spec
 
 Location = tuple[str, ...]
 
@@ -18,9 +18,8 @@ NOT_YET: Final = frozenset(
     {
         "proxmox.ssh.people",
         "host.scope",
-        "machine.node",
         "state.volume",
-        "container",
+        "container.data",
         "user.group",
         "user.gid",
         "user.create",
@@ -28,8 +27,6 @@ NOT_YET: Final = frozenset(
         "documents",
         "expose",
         "verify.timeout",
-        "package",
-        "extras",
         "config_file",
         "connectors.api_server.cors_origins",
         "connectors.api_server.model_name",
@@ -48,7 +45,6 @@ NOT_YET: Final = frozenset(
 # The same, for agents in a place of that kind.
 NOT_YET_ON_PROXMOX: Final = frozenset({"state.path"})
 KINDS_NOT_YET: Final = frozenset({Kind.LITELLM})
-RUNTIMES_NOT_YET: Final = frozenset({RuntimeName.DOCKER, RuntimeName.PODMAN})
 
 
 def unsupported(spec: Spec) -> list[tuple[Location, str]]:
@@ -60,10 +56,12 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
         at = ("agents", name)
         if agent.kind in KINDS_NOT_YET:
             found.append(((*at, "kind"), f"kind {agent.kind} is not carried out yet"))
-        if agent.runtime in RUNTIMES_NOT_YET:
-            found.append(((*at, "runtime"), f"runtime {agent.runtime} is not carried out yet"))
         on_proxmox = agent.place in spec.places and spec.places[agent.place].proxmox is not None
+        if agent.runtime.is_engine and on_proxmox:
+            found.append(((*at, "runtime"), f"runtime {agent.runtime} on proxmox is not carried out yet"))
         keys = NOT_YET | NOT_YET_ON_PROXMOX if on_proxmox else NOT_YET
+        if agent.runtime.is_engine and not on_proxmox:
+            keys -= {"mounts"}  # of a host into a container
         found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent, keys)]
     return found
 

@@ -51,6 +51,8 @@ def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
         yield ("runtime",), "process runs on this machine only: a place with host: {}"
     if agent.container.model_fields_set and not agent.runtime.is_engine:
         yield ("container",), f"container goes with runtime docker or podman, not {agent.runtime}"
+    if agent.runtime.is_engine and agent.container.image is None and agent.container.base is None:
+        yield ("container",), "say which: image: (one with the agent's code) or base: (a distribution without it)"
     if agent.container.data is not None and place.host is not None:
         yield ("container", "data"), "a volume for the engine's data goes with a proxmox place"
 
@@ -115,7 +117,7 @@ def _numbers(placed: _Placed) -> Iterator[Mistake]:
 
 def _volumes(placed: _Placed) -> Iterator[Mistake]:
     """Two agents with one state."""
-    owners: dict[tuple[str, str | int, str], str] = {}
+    owners: dict[tuple[str, str, str], str] = {}
     for name, (agent, place) in placed.items():
         for key, state in _states(agent, place):
             owner = owners.setdefault(state, name)
@@ -124,9 +126,9 @@ def _volumes(placed: _Placed) -> Iterator[Mistake]:
                 yield ("agents", name, "state", key), sentence
 
 
-def _states(agent: AgentSpec, place: PlaceSpec) -> Iterator[tuple[str, tuple[str, str | int, str]]]:
+def _states(agent: AgentSpec, place: PlaceSpec) -> Iterator[tuple[str, tuple[str, str, str]]]:
     """What tells the agent's state apart from others, and the key that says so."""
-    volume, path, pet = agent.state.volume, agent.state.path, agent.state.pet.vmid
+    volume, path = agent.state.volume, agent.state.path
     if place.proxmox is None:
         if path is not None:
             yield "path", (_machine(agent.place, place), "path", path)
@@ -134,8 +136,6 @@ def _states(agent: AgentSpec, place: PlaceSpec) -> Iterator[tuple[str, tuple[str
     node = place.proxmox.url.rstrip("/")
     if volume is not None:
         yield "volume", (node, "volume", volume)
-    if path is not None and pet is not None:
-        yield "path", (node, pet, path)  # the volumes of one pet are told apart by their paths
 
 
 def _neighbours(placed: _Placed) -> Iterator[Mistake]:

@@ -22,6 +22,7 @@ class HostPlace:
 
     mounts_state = False
     keeps_machine = True
+    people = ()
 
     def __init__(self, name: str, spec: HostSpec, folder: Path) -> None:
         self._name = name

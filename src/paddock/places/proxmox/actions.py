@@ -55,10 +55,10 @@ class GrowVolume(Action):
 
 @dataclass(frozen=True)
 class DeleteVolume(Action):
-    """Free a pet's volume, and what is on it."""
+    """Free a pet's volume, and what is on it; the pet's mark tells of it until it is done."""
 
     vmid: int
-    key: str
+    agent: str
     volume: str
 
 
@@ -98,6 +98,14 @@ class Configure(Action):
 
     vmid: int
     params: Params
+
+
+@dataclass(frozen=True)
+class Describe(Action):
+    """Write a text above the mark in a machine's notes."""
+
+    vmid: int
+    text: str
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from paddock.places.proxmox.actions import (
     CloneCattle,
     Configure,
     CreateCattle,
+    Describe,
     Destroy,
     Detach,
     GrowDisk,
@@ -36,6 +37,11 @@ from paddock.spec.sizes import Size
 SHUTDOWN_SECONDS: Final = 120  # longer than any unit of ours may take to stop
 # Proxmox takes these into the configuration at once and into the running container with the next start.
 _AFTER_RESTART: Final = frozenset({"features", "nameserver", "searchdomain", "hostname"})
+_MAY_BE_UNSET: Final = ("nameserver", "searchdomain")
+_UNSET_MEANS: Final = {"onboot": 0, "memory": 512, "swap": 512}  # Proxmox' own defaults
+# Keys of the configuration that the file has another word for.
+_SAID_BY: Final = {"onboot": "start_on_boot", "net0": "net", "nameserver": "dns", "searchdomain": "dns"}
+_OUR_NET_WORDS: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag"})
 
 
 def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
@@ -108,7 +114,7 @@ def _network(node: ProxmoxSpec, want: MachineWant, vmid: int) -> str:
         "bridge": net.bridge or node.bridge,
         "firewall": "1" if net.firewall else None,
         "gw": net.gateway,
-        "hwaddr": mac(want.agent, vmid),
+        "hwaddr": net.mac.upper() if net.mac else mac(want.agent, vmid),
         "ip": net.address,
         "mtu": net.mtu,
         "tag": net.vlan,
@@ -168,18 +174,22 @@ def change_steps(
     node: ProxmoxSpec, want: MachineWant, cattle: Container, volume: str | Ref, *, running: bool
 ) -> Iterator[Step]:
     """The steps from the machine there is to the one the file asks for, without making it anew."""
-    asked = settings(node, want, cattle.vmid)
-    asked["tags"] = ";".join(sorted({*str(asked["tags"]).split(";"), *_tags(cattle)}))  # people's own stay
-    if "features" in asked:
-        asked["features"] = _with_flags_of(cattle, str(asked["features"]))
+    asked = _asked(node, want, cattle)
     other = {key: value for key, value in asked.items() if not _same(key, cattle.config.get(key), value)}
-    if other:
-        shown = ", ".join(f"{key} {_shown(cattle.config.get(key))} → {value}" for key, value in other.items())
-        title = f"change machine {cattle.vmid}: {shown}"
-        yield Step("cattle.change", title, "the file says so", Configure(cattle.vmid, other))
+    gone = [key for key in _MAY_BE_UNSET if key in cattle.config and key not in asked and _compared(want, cattle, key)]
+    if other or gone:
+        words = [f"{key} {_shown(cattle.config.get(key))} → {value}" for key, value in other.items()]
+        words += [f"{key} {cattle.config[key]} → unset" for key in gone]
+        title = f"change machine {cattle.vmid}: {', '.join(words)}"
+        params = other | ({"delete": ",".join(gone)} if gone else {})
+        yield Step("cattle.change", title, "the file says so", Configure(cattle.vmid, params))
+    text = (want.spec.machine.description or "").strip()
+    if want.spec.machine.description is not None and Mark.text_above(cattle.notes) != text:
+        title = f"change the notes of machine {cattle.vmid}"
+        yield Step("cattle.describe", title, "the file says so", Describe(cattle.vmid, text))
     yield from _attach_steps(want, cattle, volume)
     binds = {mount.key for mount in cattle.mounts if mount.is_bind}
-    waits = sorted((other.keys() & _AFTER_RESTART) | (cattle.pending & (_AFTER_RESTART | binds)))
+    waits = sorted(({*other, *gone} & _AFTER_RESTART) | (cattle.pending & (_AFTER_RESTART | binds)))
     if running and waits:
         title = f"restart machine {cattle.vmid}"
         reason = f"{', '.join(waits)} takes effect with a restart"
@@ -193,8 +203,29 @@ def _with_flags_of(container: Container, features: str) -> str:
     return ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
 
 
+def _asked(node: ProxmoxSpec, want: MachineWant, cattle: Container) -> dict[str, str | int]:
+    """What the file decides of a machine that is there; what others added to it stays."""
+    asked = {k: value for k, value in settings(node, want, cattle.vmid).items() if _compared(want, cattle, k)}
+    asked["tags"] = ";".join(sorted({"paddock", *want.spec.machine.tags, *_tags(cattle)}))
+    if "features" in asked:
+        asked["features"] = _with_flags_of(cattle, str(asked["features"]))
+    if "net0" in asked and "net0" in cattle.config:
+        found, words = _pairs(str(cattle.config["net0"])), _pairs(str(asked["net0"]))
+        if want.spec.machine.net.mac is None:
+            words["hwaddr"] = found.get("hwaddr", words["hwaddr"])  # it is stable: nothing else is asked of it
+        words |= {name: value for name, value in found.items() if name not in _OUR_NET_WORDS}
+        asked["net0"] = ",".join(f"{name}={value}" for name, value in words.items())
+    return asked
+
+
+def _compared(want: MachineWant, cattle: Container, key: str) -> bool:
+    """Defaults are for machines that Paddock makes; of one it adopted, what the file does not say is as it was."""
+    adopted = cattle.mark is not None and cattle.mark.made_from is None
+    return not adopted or _SAID_BY.get(key, key) in want.spec.machine.model_fields_set
+
+
 def _attach_steps(want: MachineWant, cattle: Container, volume: str | Ref) -> Iterator[Step]:
-    mounted = cattle.mount(MOUNT_KEY)
+    mounted = next((m for m in cattle.mounts if m.volume == volume and m.path), None) or cattle.mount(MOUNT_KEY)
     if mounted is None and not cattle.running:
         params = {MOUNT_KEY: f"{volume},mp={want.state_path}"}
         title = f"attach the state to machine {cattle.vmid}"
@@ -253,7 +284,7 @@ def drift(want: MachineWant, cattle: Container, made_from: str) -> Iterator[str]
     if root and root.size and root.size > want.spec.machine.disk:
         asked = want.spec.machine.disk
         yield f"the root disk of machine {cattle.vmid} has {root.size}, the file says {asked}: left as it is"
-    if cattle.mark and cattle.mark.made_from != made_from:
+    if cattle.mark and cattle.mark.made_from not in (None, made_from):  # None: Paddock has not made it
         yield f"machine {cattle.vmid} would be made differently today; `paddock cycle` makes it anew"
 
 
@@ -309,17 +340,23 @@ def _reach(vmid: int, reason: str, *, clone: bool = False) -> Step:
 
 def _same(key: str, found: object, asked: str | int) -> bool:
     if found is None:
-        return False
-    if key in ("net0", "features"):
+        return asked == _UNSET_MEANS.get(key)
+    if key == "net0":
+        return _without_defaults(str(found)) == _without_defaults(str(asked))
+    if key == "features":
         return _pairs(str(asked)).items() <= _pairs(str(found)).items()
     return str(found) == str(asked)
+
+
+def _without_defaults(network: str) -> Mapping[str, str]:
+    return {name: value for name, value in _pairs(network).items() if (name, value) != ("firewall", "0")}
 
 
 def _tags(cattle: Container) -> list[str]:
     return [tag for tag in str(cattle.config.get("tags", "")).split(";") if tag]
 
 
-def _pairs(text: str) -> Mapping[str, str]:
+def _pairs(text: str) -> dict[str, str]:
     return dict(word.partition("=")[::2] for word in text.split(",") if word)
 
 

@@ -30,6 +30,8 @@ class Mark:
     label: str | None = None  # template, builder: a word for people
     made: str | None = None  # template: when
     by: str | None = None  # version of the Paddock that made it
+    adopted: str | None = None  # pet: agents whose volumes held files before Paddock knew them, with commas
+    forgetting: str | None = None  # pet: a volume that is being deleted, and whose it was: agent/storage:name
     host_key: str | None = None  # the base64 part of its ed25519 ssh host key; two while it is being exchanged
 
     @classmethod
@@ -55,10 +57,36 @@ class Mark:
         """The keys that the machine may answer with; the last one is to stay."""
         return tuple(self.host_key.split(",")) if self.host_key else ()
 
+    @property
+    def adopts(self) -> frozenset[str]:
+        """The agents whose volumes held files before Paddock knew them."""
+        return frozenset(self.adopted.split(",")) if self.adopted else frozenset()
+
+    @property
+    def forgets(self) -> tuple[str, str] | None:
+        """The agent whose volume is being deleted, and the volume."""
+        agent, _, volume = (self.forgetting or "").partition("/")
+        return (agent, volume) if agent and volume else None
+
     def __str__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         words = [f"{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None]
         return f"paddock: v={_VERSION} " + " ".join(words)
+
+    @staticmethod
+    def readable(notes: str) -> bool:
+        """Whether notes that seem to have a mark have one that can be read."""
+        return not _LINE.search(notes) or Mark.from_notes(notes) is not None
+
+    @staticmethod
+    def text_above(notes: str) -> str:
+        """What a person's notes say above the mark."""
+        return _LINE.split(notes, maxsplit=1)[0].strip()
+
+    def written_below(self, text: str, notes: str) -> str:
+        """Return the notes with another text above the mark; what is below it stays."""
+        below = _LINE.split(notes, maxsplit=1)[2:]
+        return "\n".join(filter(None, (f"{text.strip()}\n\n{self}".strip(), *(each.strip("\n") for each in below))))
 
     def written_into(self, notes: str) -> str:
         """Return the notes with this mark in place of the old one; people's own lines stay."""

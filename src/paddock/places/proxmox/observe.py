@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -94,6 +94,7 @@ def _read(client: Client, node: ProxmoxSpec) -> tuple[ProxmoxSeen, frozenset[int
         found = list(pool.map(lambda row: _container(client, row), listed))
     containers = {container.vmid: container for container in found if container}
     numbers = frozenset(int(row["vmid"]) for row in taken.result())
+    elsewhere = {str(row["name"]): str(row["node"]) for row in taken.result() if _on_another(client.node, row)}
     here = {int(row["vmid"]) for row in taken.result() if (row["type"], row["node"]) == ("lxc", client.node)}
     locked = {c.vmid for c in containers.values() if c.lock == "create" and c.mark is None}
     seen = ProxmoxSeen(
@@ -104,8 +105,13 @@ def _read(client: Client, node: ProxmoxSpec) -> tuple[ProxmoxSeen, frozenset[int
         storages.result(),
         socket.gethostname(),
         datetime.now(UTC),
+        elsewhere,
     )
     return seen, frozenset(locked | (here - containers.keys()))
+
+
+def _on_another(node: str, row: Mapping[str, Any]) -> bool:
+    return row["type"] == "lxc" and row["node"] != node and "name" in row
 
 
 def _base_missing(client: Client, base: BaseSpec) -> bool:

@@ -29,6 +29,20 @@ def path_in_pet(agent: str) -> str:
     return f"/var/lib/paddock/{agent}"
 
 
+def whose(mount: Mount) -> str | None:
+    """The agent whose volume it is, by the path a pet would mount it at."""
+    top, _, agent = (mount.path or "").rpartition("/")
+    return agent if top == path_in_pet("x").rpartition("/")[0] else None
+
+
+def state_in(want: MachineWant, container: Container) -> Mount | None:
+    """The agent's state among a container's own volumes: the one the file names, or the one at the agent's path."""
+    named = want.spec.state.volume
+    if named is None:
+        return container.mount_at(path_in_pet(want.agent))
+    return next((m for m in container.mounts if m.volume == named and m.owner == container.vmid), None)
+
+
 @dataclass(frozen=True)
 class Pet:
     """The container that owns an agent's state, as it was seen."""
@@ -43,14 +57,18 @@ class Pet:
 
 def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     """Return the agent's pet; refuses when it is not clear which that is."""
-    asked = want.spec.state.pet.vmid
-    path = path_in_pet(want.agent)
-    owners = [c for c in seen.with_role(Role.PET) if c.mount_at(path)]
+    asked, volume = want.spec.state.pet.vmid, want.spec.state.volume
+    owners = [c for c in seen.with_role(Role.PET) if state_in(want, c)]
+    if volume is not None and not owners:
+        raise Refuse(
+            f"no pet has {volume}, which the file names as the state of {want.agent}",
+            f"`paddock adopt {want.agent} --state {volume}` gives it to one",
+        )
     if len(owners) > 1 and asked not in [c.vmid for c in owners]:
         numbers = ", ".join(str(c.vmid) for c in owners)
         raise Refuse(f"several pets have a volume of {want.agent}: {numbers}", "write state.pet to say which one")
     if asked is None:
-        return Pet(owners[0], owners[0].mount_at(path)) if owners else None
+        return Pet(owners[0], state_in(want, owners[0])) if owners else None
     if owners and asked not in [c.vmid for c in owners]:
         raise Refuse(
             f"{owners[0].name} has the state of {want.agent}, the file says state.pet: {asked}",
@@ -58,7 +76,7 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
         )
     named = seen.containers.get(asked)
     if named is not None and named.has(Role.PET):
-        return Pet(named, named.mount_at(path))
+        return Pet(named, state_in(want, named))
     if asked in seen.taken:
         raise Refuse(f"state.pet: {asked} is taken, and not by a pet", seen.how_to_free(asked))
     return None
@@ -67,6 +85,8 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
 def check_pet(want: MachineWant, pet: Pet) -> None:
     """Refuse what would endanger the state."""
     container = pet.container
+    if pet.state:
+        _check_named(want, container, pet.state)
     if container.running:
         raise Refuse(f"{container.name} is a pet and runs", "stop it: a pet only owns the volume")
     if container.flag("onboot"):
@@ -85,6 +105,39 @@ def check_pet(want: MachineWant, pet: Pet) -> None:
         )
 
 
+def _check_named(want: MachineWant, container: Container, state: Mount) -> None:
+    """Refuse a volume that the file names and that is another agent's, or not in use, or not the only one."""
+    if whose(state) not in (None, want.agent):
+        raise Refuse(f"{state.volume} is the state of {whose(state)}", "name another state.volume, or none")
+    if state.path is None:
+        raise Refuse(
+            f"{container.name} has {state.volume}, but not in use ({state.key})",
+            f"`paddock adopt {want.agent} --state {state.volume}` takes it into use",
+        )
+    known = container.mount_at(path_in_pet(want.agent))
+    if known is not None and known.volume != state.volume:
+        raise Refuse(
+            f"{container.name} has {known.volume} as the state of {want.agent}, the file says {state.volume}",
+            f"write {known.volume}, or leave state.volume out",
+        )
+
+
+def check_not_half_forgotten(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """What a person wanted gone does not come back because a run was cut off."""
+    left = half_forgotten(want, seen)
+    if left is not None:
+        raise Refuse(
+            f"{left.name} was about to forget the state of {want.agent} when a run was cut off",
+            "run `paddock forget` again first",
+        )
+
+
+def half_forgotten(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
+    """The pet that a volume of the agent was being deleted of."""
+    pets = seen.with_role(Role.PET)
+    return next((c for c in pets if c.mark and c.mark.forgets and c.mark.forgets[0] == want.agent), None)
+
+
 def check_no_lost_pet(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen) -> None:
     """A pet whose mark or volume someone removed would otherwise be replaced by one without memory."""
     for container in seen.containers.values():
@@ -93,6 +146,11 @@ def check_no_lost_pet(want: MachineWant, cattle: Container | None, seen: Proxmox
                 f"{container.name} looks like the pet of {want.agent} but has no readable mark",
                 f"write this line into its notes if it is: {Mark(Role.PET)}",
             )
+    if (name := _name(want)) in seen.elsewhere:
+        raise Refuse(
+            f"{name} on node {seen.elsewhere[name]} looks like the pet of {want.agent}",
+            "a new pet would have no memory: name that node in the file, or migrate the pet to this one",
+        )
     if cattle is not None:
         raise Refuse(
             f"{cattle.name} is the machine of {want.agent}, but no pet has its state",
@@ -129,7 +187,7 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: st
         title = f"create pet {vmid} with a state volume of {size}"
         yield Step("pet.create", title, "the agent has no state yet", CreatePet(vmid, params), alone=True)
     elif pet.state is None:
-        key = _free_key(pet.container)
+        key = pet.container.free_key
         title = f"give pet {pet.vmid} a state volume of {size}"
         yield Step("pet.volume", title, f"it has none for {want.agent}", AddVolume(pet.vmid, key, value), alone=True)
     elif not pet.container.flag("protection"):
@@ -150,10 +208,16 @@ def grow_step(want: MachineWant, pet: Pet | None) -> Step | None:
     )
 
 
-def forget_steps(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> Iterator[Step]:
+def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:
     """The steps to no state; refused while any other container names the volume."""
-    if pet.state is None:
+    left = half_forgotten(want, seen)
+    if left is not None and left.mark and left.mark.forgets:
+        volume = left.mark.forgets[1]
+        title = f"delete what is left of {volume} of pet {left.vmid}"
+        yield _delete(want, left.vmid, volume, title, "a run was cut off in the middle of it")
+    if pet is None or pet.state is None or (left and left.mark and left.mark.forgets == (want.agent, pet.state.volume)):
         return
+    _check_named(want, pet.container, pet.state)
     users = [c.name for c in seen.users_of(pet.state.volume) if c.vmid != pet.vmid]
     if users:
         raise Refuse(f"{', '.join(users)} still names the state volume {pet.state.volume}", "run `paddock down` first")
@@ -165,14 +229,12 @@ def forget_steps(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> Iterator[Ste
         title = f"destroy pet {pet.vmid} with {pet.state.volume} and all that {want.agent} has learned"
         yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, pet.state.volume), Risk.RECREATES)
     else:
-        action = DeleteVolume(pet.vmid, pet.state.key, pet.state.volume)
         title = f"delete {pet.state.volume} of pet {pet.vmid} and all that {want.agent} has learned"
-        yield Step("state.delete", title, reason, action, Risk.RECREATES)
+        yield _delete(want, pet.vmid, pet.state.volume, title, reason)
 
 
-def _free_key(container: Container) -> str:
-    taken = {mount.key for mount in container.mounts}
-    return next(key for key in (f"mp{n}" for n in range(256)) if key not in taken)
+def _delete(want: MachineWant, vmid: int, volume: str, title: str, reason: str) -> Step:
+    return Step("state.delete", title, reason, DeleteVolume(vmid, want.agent, volume), Risk.RECREATES)
 
 
 def _name(want: MachineWant) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from paddock.errors import BadInput
@@ -17,7 +18,7 @@ from paddock.places.proxmox.attend import Attendant
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.console import owner_on_node
 from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.pet import find_pet, path_in_pet
+from paddock.places.proxmox.pet import find_pet, state_in
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.reach import Reacher
 from paddock.places.proxmox.seen import ProxmoxSeen
@@ -39,12 +40,17 @@ class ProxmoxPlace:
         token = spec.token.read(folder)
         self._token_id = token.reveal().partition("=")[0]  # the name of a token is no secret
         self._spec = spec
+        self._folder = folder
         self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
         self._reacher = Reacher(self._client, key, spec.ssh.jump, story)
         self._root = _root_guest(spec.ssh.root) if spec.ssh.root else None
         attendant = Attendant(self._client, self._root, story, patient=patient)
         self._worker = Worker(self._client, self._reacher, attendant, story)
         self._story = story
+
+    @cached_property
+    def people(self) -> Sequence[str]:
+        return [line for key in self._spec.ssh.people for line in key.lines(self._folder)]
 
     def close(self) -> None:
         self._client.close()
@@ -94,8 +100,7 @@ class ProxmoxPlace:
         return findings, ["as root on the node:", *remedies] if remedies else []
 
     def machine(self, want: MachineWant, seen: ProxmoxSeen) -> Machine:
-        path = path_in_pet(want.agent)
-        states = [mount for pet in seen.with_role(Role.PET) if (mount := pet.mount_at(path))]
+        states = [mount for pet in seen.with_role(Role.PET) if (mount := state_in(want, pet))]
         state = states[0].volume if states else "none"
         cattle = next(iter(seen.cattle_of(want.agent)), None)
         hostname = want.spec.machine.hostname or want.agent

@@ -49,6 +49,7 @@ class NodePlanner:
             return MachinePlan(refusals=[refuse.refusal])
 
     def _up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        pets.check_not_half_forgotten(want, seen)
         pet = pets.find_pet(want, seen)
         cattle = machines.find_cattle(want, seen)
         machines.check_number(want, cattle, seen)
@@ -183,8 +184,7 @@ class NodePlanner:
         """The steps to no state."""
         try:
             machines.check_gone(want, seen)
-            pet = _owner(want, seen)
-            return MachinePlan(list(pets.forget_steps(want, pet, seen)) if pet else ())
+            return MachinePlan(list(pets.forget_steps(want, _owner(want, seen), seen)))
         except Refuse as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 
@@ -218,11 +218,10 @@ class NodePlanner:
 
 def _owner(want: MachineWant, seen: ProxmoxSeen) -> pets.Pet | None:
     """The pet, whatever the file says about it today."""
-    path = pets.path_in_pet(want.agent)
-    owners = [c for c in seen.containers.values() if c.has(Role.PET) and c.mount_at(path)]
+    owners = [c for c in seen.with_role(Role.PET) if pets.state_in(want, c)]
     if len(owners) > 1:
         raise Refuse(f"several pets have a volume of {want.agent}: {', '.join(str(c.vmid) for c in owners)}")
-    return pets.Pet(owners[0], owners[0].mount_at(path)) if owners else None
+    return pets.Pet(owners[0], pets.state_in(want, owners[0])) if owners else None
 
 
 def _furnished(want: MachineWant, cattle: Container | None) -> bool:

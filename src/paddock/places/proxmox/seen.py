@@ -25,7 +25,7 @@ class Mount:
     volume: str
     path: str | None
     size: Size | None
-    read_only: bool = False
+    options: Mapping[str, str] = field(default_factory=dict, compare=False)  # all there are, as written
 
     @classmethod
     def from_config(cls, key: str, text: str) -> Mount:
@@ -38,8 +38,17 @@ class Mount:
             volume=options.get("volume") or words[0],
             path=options.get("mp"),
             size=Size.parse(size) if size else None,
-            read_only=options.get("ro") == "1",
+            options=options,
         )
+
+    def mounted_at(self, path: str) -> str:
+        """Return the text that mounts the same volume elsewhere; Proxmox adds its size by itself."""
+        kept = {name: value for name, value in self.options.items() if name not in ("volume", "mp", "size")}
+        return ",".join((self.volume, f"mp={path}", *(f"{name}={value}" for name, value in kept.items())))
+
+    @property
+    def read_only(self) -> bool:
+        return self.options.get("ro") == "1"
 
     @property
     def is_bind(self) -> bool:
@@ -107,6 +116,12 @@ class Container:
         """The volume at a key."""
         return next((m for m in self.mounts if m.key == key), None)
 
+    @property
+    def free_key(self) -> str:
+        """A key that no volume of its is at."""
+        taken = {mount.key for mount in self.mounts}
+        return next(key for key in (f"mp{n}" for n in range(256)) if key not in taken)
+
     def flag(self, key: str) -> bool:
         return int(self.config.get(key, 0)) == 1
 
@@ -134,6 +149,7 @@ class ProxmoxSeen:
     storages: Mapping[str, str] = field(default_factory=dict)  # directories that storages keep their things in
     host: str = ""  # who looked
     now: datetime = _LONG_AGO  # and when
+    elsewhere: Mapping[str, str] = field(default_factory=dict)  # names of containers on other nodes, and which node
 
     def with_role(self, role: Role) -> list[Container]:
         """The containers that carry a mark of that role."""

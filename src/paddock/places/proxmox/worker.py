@@ -24,6 +24,7 @@ from paddock.places.proxmox.actions import (
     CreateCattle,
     CreatePet,
     DeleteVolume,
+    Describe,
     Destroy,
     DestroyPet,
     Detach,
@@ -84,6 +85,9 @@ class Worker:
                 self._create(vmid, {**params, "description": claimed})
             case Configure(vmid, params):
                 self._put(self.read(vmid), params)
+            case Describe(vmid, text):
+                container, mark = self._marked(vmid)
+                self._put(container, {"description": mark.written_below(text, container.notes)})
             case GrowDisk(vmid, size):
                 self._task("PUT", f"{self._path}/{vmid}/resize", {"disk": "rootfs", "size": size})
             case Start(vmid):
@@ -100,8 +104,8 @@ class Worker:
                 self._detach(vmid)
             case Destroy(vmid):
                 self.destroy(vmid)
-            case DeleteVolume(vmid, key, volume):
-                self._delete_volume(vmid, key, volume)
+            case DeleteVolume(vmid, agent, volume):
+                self._delete_volume(vmid, agent, volume)
             case DestroyPet(vmid, volume):
                 self._destroy_pet(vmid, volume)
             case Seal(vmid):
@@ -114,6 +118,12 @@ class Worker:
         """A container's configuration as it is now."""
         config: dict[str, Any] = self._client.get(f"{self._path}/{vmid}/config")
         return Container(vmid, "unknown", config)
+
+    def _marked(self, vmid: int) -> tuple[Container, Mark]:
+        container = self.read(vmid)
+        if container.mark is None:
+            raise Refused(f"the mark of {container.name} is gone from its notes")
+        return container, container.mark
 
     def _task(self, method: str, path: str, params: Mapping[str, str | int] | None = None) -> None:
         for warning in self._client.task(method, path, params).warnings:
@@ -172,11 +182,8 @@ class Worker:
 
     def _reach(self, vmid: int, *, clone: bool) -> Got:
         def record(key: str) -> None:
-            container = self.read(vmid)
-            if container.mark is None:
-                raise Refused(f"the mark of {container.name} is gone from its notes")
-            notes = replace(container.mark, host_key=key).written_into(container.notes)
-            self._put(container, {"description": notes})
+            container, mark = self._marked(vmid)
+            self._put(container, {"description": replace(mark, host_key=key).written_into(container.notes)})
 
         mark = self.read(vmid).mark
         return self._reacher.reach(vmid, mark.host_keys if mark else (), record, clone=clone)
@@ -210,22 +217,28 @@ class Worker:
         self._put(container, {"description": _claim(_DELETING).written_into(container.notes)})
         self._task("DELETE", f"{self._path}/{vmid}")
 
-    def _delete_volume(self, vmid: int, key: str, volume: str) -> None:
-        """Free a volume: out of the configuration first, then from the unused entry that this leaves."""
+    def _delete_volume(self, vmid: int, agent: str, volume: str) -> None:
+        """Free a volume: out of the configuration first, then from the unused entry that this leaves.
+
+        That entry does not tell whose it was, so the mark does, for a run that has to go on with it.
+        """
         pet = self.read(vmid)
-        mount = pet.mount(key)
-        if not pet.has(Role.PET) or mount is None or mount.volume != volume or mount.owner != vmid:
-            raise Refused(f"{pet.name} does not have {volume} at {key} as it did")
-        self._put(pet, {"protection": 0})
+        mark = pet.mark
+        if mark is None or mark.role is not Role.PET:
+            raise Refused(f"{pet.name} is not a pet of Paddock")
+        marked = replace(mark, forgetting=f"{agent}/{volume}").written_into(pet.notes)
+        self._put(pet, {"protection": 0, "description": marked})
+        done: dict[str, str] = {}
         try:
-            self._put(self.read(vmid), {"delete": key})
-            loose = next(
-                (m.key for m in self.read(vmid).mounts if m.key.startswith("unused") and m.volume == volume), None
-            )
-            if loose:
-                self._put(self.read(vmid), {"delete": loose})
+            for prefix in ("mp", "unused"):
+                pet = self.read(vmid)
+                own = [m for m in pet.mounts if (m.volume, m.owner) == (volume, vmid)]
+                named = [m.key for m in own if m.key.startswith(prefix)]
+                if named:
+                    self._put(pet, {"delete": ",".join(named)})
+            done = {"description": replace(mark, forgetting=None).written_into(pet.notes)}
         finally:
-            self._put(self.read(vmid), {"protection": 1})
+            self._put(self.read(vmid), {"protection": 1, **done})
 
     def _destroy_pet(self, vmid: int, volume: str) -> None:
         pet = self.read(vmid)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from io import StringIO
+from pathlib import Path
 from typing import Any, Final
 
 from ruamel.yaml import YAML
 
-from paddock.errors import BadInput
+from paddock.recipes.packaged import code_tree, distribution
 from paddock.recipes.workload import (
     Answer,
     CodeTree,
+    Distribution,
     File,
+    ImageManners,
     Paths,
     Probes,
     Process,
@@ -38,22 +41,39 @@ _ALWAYS: Final[dict[str, Any]] = {
 }
 
 
+_BESIDE: Final = ("aiohttp",)  # its API server imports it, and its base package does not bring it
+_MODULES: Final = {"mcp": ("mcp",), "messaging": ("telegram", "discord", "slack_bolt")}
+
+
+def _extras(agent: HermesSpec) -> Iterator[str]:
+    """The extras of its package that other parts of the file need."""
+    talk = agent.connectors
+    if talk.telegram or talk.discord or talk.slack:
+        yield "messaging"
+    if agent.mcp_servers:
+        yield "mcp"
+
+
 class Hermes:
     """The recipe of kind ``hermes``."""
 
     def packages(self, agent: HermesSpec) -> Sequence[str]:
         return tuple(agent.packages)
 
-    def code(self, agent: HermesSpec) -> CodeTree:
-        locks = resources.files(__package__) / "locks"
-        lock = locks / f"{agent.version}.txt"
-        if not lock.is_file():
-            known = ", ".join(sorted(f.name.removesuffix(".txt") for f in locks.iterdir() if f.name.endswith(".txt")))
-            raise BadInput(f"there is no lock for hermes-agent {agent.version}", hint=f"supported: {known}")
-        return CodeTree(
-            lock=lock.read_text(encoding="utf-8"),
+    def distribution(self, agent: HermesSpec, folder: Path) -> Distribution:
+        return distribution(agent, "hermes-agent", folder, extras=_extras(agent), beside=_BESIDE)
+
+    def code(self, agent: HermesSpec, folder: Path) -> CodeTree:
+        wanted = self.distribution(agent, folder)
+        here = resources.files(__package__)
+        proof = (here / "proof.py").read_text(encoding="utf-8")
+        modules = [module for extra in wanted.extras for module in _MODULES.get(extra, ())]
+        return code_tree(
+            wanted,
+            here / "locks",
+            folder,
             pythons=("3.11", "3.12", "3.13"),
-            proof=("-c", "import aiohttp, hermes_cli.main"),
+            proof=("-c", proof, wanted.version, *_BESIDE, *modules),
         )
 
     def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
@@ -93,11 +113,25 @@ class Hermes:
                 *(f".hermes/{name}" for name in ("cron", "logs", "memories", "sessions")),
             ),
             generated=(API_KEY,),
+            image=_official_image(agent),
         )
 
     def probes(self, agent: HermesSpec, prompt: str, conversation: str) -> Probes:
         url = f"http://127.0.0.1:{agent.connectors.api_server.port}"
         return Probes(health=_Health(url), prompt=_Prompt(url, prompt, conversation))
+
+
+def _official_image(agent: HermesSpec) -> ImageManners:
+    """The image upstream publishes: it starts as root, drops to the account it is told, and refuses to be another's."""
+    return ImageManners(
+        # Its own supervisor would restart the gateway behind the back of ours.
+        argv=("gateway", "run", "--no-supervise", *agent.service.args),
+        state={".hermes": "/opt/data"},
+        home="/opt/data",
+        uid="HERMES_UID",
+        gid="HERMES_GID",
+        own=("HOME", "HERMES_HOME"),
+    )
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from paddock.recipes.workload import (
     Answer,
     CodeTree,
     Command,
+    Distribution,
     OpenPort,
     Paths,
     Probe,
@@ -27,7 +29,10 @@ class Service:
     def packages(self, agent: ServiceSpec) -> Sequence[str]:
         return tuple(agent.packages)
 
-    def code(self, agent: ServiceSpec) -> CodeTree | None:
+    def distribution(self, agent: ServiceSpec, folder: Path) -> Distribution | None:
+        return None
+
+    def code(self, agent: ServiceSpec, folder: Path) -> CodeTree | None:
         return None
 
     def workload(self, agent: ServiceSpec, paths: Paths, tree: str) -> Workload:

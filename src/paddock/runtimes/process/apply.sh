@@ -2,8 +2,6 @@
 root=$1 id=$2
 receive
 claim_state
-for folder in $DIRECTORIES; do
-    mkdir -p "$HOME_DIR/$folder"
-done
+furnish_state
 [ -z "$TREE" ] || keep_version "$TREE"
 put_in_force

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import environment_of, script
+from paddock.runtimes import environment_of, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.spec.models import AgentSpec
@@ -28,6 +28,7 @@ class ForegroundProcess:
     spec: AgentSpec
     foreground = True
     init = None
+    container = None
 
     @property
     def paths(self) -> Paths:
@@ -41,6 +42,10 @@ class ForegroundProcess:
             home=f"{state}/home",
             trail=trail,
         )
+
+    @property
+    def inside(self) -> Paths:
+        return self.paths
 
     @property
     def _root(self) -> str:
@@ -58,12 +63,13 @@ class ForegroundProcess:
             "MOUNTED": "yes" if mounted else "",
             "GENERATED": " ".join(workload.generated),
             "HOME_DIR": paths.home,
-            "DIRECTORIES": " ".join(workload.directories),
+            "OWNER": "",
         }
         texts = {
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
             PROCESSES: json.dumps([asdict(process) for process in workload.processes], indent=2) + "\n",
+            **statefiles.rendered(workload),
             **{file.path: file.content for file in workload.files},
         }
         return Bundle({path: BundleFile(text) for path, text in texts.items()})
@@ -73,8 +79,8 @@ class ForegroundProcess:
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = ((_SHARED, "receive.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
-        return script(*parts, arguments=[self._root, generation])
+        shared = ("receive.sh", "ownership.sh", "state.sh", "versions.sh")
+        return script(*((_SHARED, name) for name in shared), (_HERE, "apply.sh"), arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.agent, self.paths.state]

@@ -1,9 +1,7 @@
 # apply.sh ROOT ID: puts the bundle from stdin in force and starts or restarts what changed.
 root=$1 id=$2
 receive
-systemd-sysusers "$root/incoming/generation/sysusers.conf"
-claim_state
-systemd-tmpfiles --create "$root/incoming/generation/tmpfiles.conf"
+prepare
 [ -z "$TREE" ] || keep_version "$TREE"
 put_in_force
 

@@ -1,14 +1,15 @@
-"""Renders a workload as systemd units, with sysusers and tmpfiles entries and a lease."""
+"""Renders a workload as systemd units, with a sysusers entry and a lease."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from types import MappingProxyType
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import environment_of, script
+from paddock.runtimes import environment_of, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.spec.machine import MountSpec
@@ -16,6 +17,12 @@ from paddock.spec.models import AgentSpec, UserSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
+
+# Received, and its account and state in place.
+BEFORE_APPLY: Final = (
+    *((_SHARED, name) for name in ("receive.sh", "ownership.sh", "state.sh")),
+    (_HERE, "prepare.sh"),
+)
 
 _CONFINED: Final = """\
 CapabilityBoundingSet=
@@ -50,6 +57,7 @@ class Systemd:
     spec: AgentSpec
     foreground = False
     init = "systemd"
+    container = None
 
     @property
     def paths(self) -> Paths:
@@ -64,35 +72,59 @@ class Systemd:
         )
 
     @property
+    def inside(self) -> Paths:
+        return self.paths
+
+    @property
     def _root(self) -> str:
         """The folder of all generations and of the secrets beside them."""
         return self.paths.etc.removesuffix("/current")
 
     def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+        lease = self.unit("lease")
+        seen = _Seen(self.spec.mounts, mounted)
+        units = {
+            self.unit(process.name): _process_unit(self.agent, self.paths, self.spec.user, process, lease, seen)
+            for process in workload.processes
+        }
+        return self.bundle_of(units, workload, tree, mounted=mounted)
+
+    def unit(self, part: str) -> str:
+        """The name of one of the agent's units."""
+        return f"paddock-{self.agent}-{part}.service"
+
+    def bundle_of(
+        self,
+        units: Mapping[str, str],
+        workload: Workload,
+        tree: str | None,
+        *,
+        mounted: bool,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> Bundle:
+        """These units, and what goes with any: account, directories, lease; ``more`` is known to the scripts too."""
         agent, paths, user = self.agent, self.paths, self.spec.user
-        lease = _unit_name(agent, "lease")
-        units = [_unit_name(agent, process.name) for process in workload.processes]
         environment = {
             "AGENT": agent,
             "STORE": paths.code,
             "TREE": tree or "",
             "STATE": paths.state,
+            "HOME_DIR": paths.home,
+            "OWNER": f"{user.name}:{user.name}",
             "TRAIL": paths.trail,
             "MOUNTED": "yes" if mounted else "",
-            "LEASE": lease,
+            "LEASE": self.unit("lease"),
             "UNITS": " ".join(units),
             "GENERATED": " ".join(workload.generated),
+            **more,
         }
         texts = {
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
             "sysusers.conf": f'u {user.name} {user.uid} "Paddock agent {agent}" {paths.home} /bin/bash\n',
-            "tmpfiles.conf": _tmpfiles(paths, user, workload),
-            f"units/{lease}": _lease_unit(agent, paths, units, mounted=mounted),
-            **{
-                f"units/{name}": _process_unit(agent, paths, user, process, lease, _Seen(self.spec.mounts, mounted))
-                for name, process in zip(units, workload.processes, strict=True)
-            },
+            f"units/{self.unit('lease')}": _lease_unit(agent, paths, list(units), mounted=mounted),
+            **{f"units/{name}": text for name, text in units.items()},
+            **statefiles.rendered(workload),
             **{file.path: file.content for file in workload.files},
         }
         files = {path: BundleFile(text) for path, text in texts.items()}
@@ -104,7 +136,7 @@ class Systemd:
         return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = ((_SHARED, "receive.sh"), (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
+        parts = (*BEFORE_APPLY, (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
         return script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
@@ -122,21 +154,6 @@ class Systemd:
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
         return ["journalctl", "--no-pager", "--unit", f"paddock-{self.agent}-*", "--lines", str(lines), *follows]
-
-
-def _unit_name(agent: str, part: str) -> str:
-    return f"paddock-{agent}-{part}.service"
-
-
-def _tmpfiles(paths: Paths, user: UserSpec, workload: Workload) -> str:
-    # The top is root's and sticky, so that the agent can neither replace nor remove the lock and the identity.
-    lines = [
-        f"d {paths.state} 1770 root {user.name}",
-        f"d {paths.state}/.paddock 0700 root root",
-        f"d {paths.home} 0700 {user.name} {user.name}",
-        *(f"d {paths.home}/{folder} 0700 {user.name} {user.name}" for folder in workload.directories),
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def _lease_unit(agent: str, paths: Paths, units: Sequence[str], *, mounted: bool) -> str:

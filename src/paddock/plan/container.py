@@ -1,0 +1,128 @@
+"""What to do about an agent's container: when it is made, when it is made anew, and what goes with the old one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from paddock.plan.step import Action, Refusal, Risk, Step
+
+_FOREIGN: Final = "foreign"  # a container of our name without our label
+
+# The parts of a container's identity, as people know them from their file.
+_PARTS: Final = {
+    "image": "image",
+    "volumes": "volumes or mounts",
+    "options": "options",
+    "limits": "limits or shared memory",
+    "schema": "way of being made",
+}
+
+
+@dataclass(frozen=True)
+class ContainerWant:
+    """The container as the file has it."""
+
+    engine: str
+    service: str | None  # the unit of the engine's daemon
+    install: bool  # the engine is Paddock's business too
+    image: str
+    archive: bool  # the image comes from a file here
+    identity: str  # ``name=hash`` words; another one needs another container
+    recreate: bool = False  # a person asked for a new one
+
+
+@dataclass(frozen=True)
+class ContainerSeen:
+    """The engine and the container, as the runtime's observe script prints them."""
+
+    engine: str = "missing"  # or up, or down and why
+    driver: str = ""
+    images: frozenset[str] = frozenset()
+    identity: str | None = None  # of the container that is there
+    layer: Sequence[str] = ()  # what was installed in it since it was made
+
+    @classmethod
+    def from_pairs(cls, pairs: Sequence[tuple[str, str]]) -> Self:
+        values = dict(pairs)
+        return cls(
+            engine=values.get("engine", "missing"),
+            driver=values.get("driver", ""),
+            images=frozenset(value for name, value in pairs if name == "image"),
+            identity=values.get("container"),
+            layer=tuple(sorted({value for name, value in pairs if name == "layer"})),
+        )
+
+    @property
+    def ours(self) -> bool:
+        return self.identity not in {None, _FOREIGN}
+
+    @property
+    def lost(self) -> str:
+        """What goes with the container, for a sentence about its end."""
+        return f"; lost with it: {', '.join(self.layer)}" if self.layer else "; nothing was installed in it"
+
+
+@dataclass(frozen=True)
+class StartEngine(Action):
+    service: str
+
+
+@dataclass(frozen=True)
+class GetImage(Action):
+    image: str
+
+
+@dataclass(frozen=True)
+class CreateContainer(Action):
+    generation: str
+
+
+def refusal(agent: str, want: ContainerWant, seen: ContainerSeen) -> Refusal | None:
+    """What stands against a container on a machine like this."""
+    if seen.engine == "missing" and not want.install:
+        return Refusal(
+            f"{agent} is to run in {want.engine}, which is not on its machine",
+            "container: {install: true} installs it from the distribution's packages",
+        )
+    if seen.engine.startswith("down") and not (want.install and want.service):
+        hint = f"on the machine: systemctl enable --now {want.service}" if want.service else None
+        return Refusal(f"{want.engine} does not work on the machine of {agent}: {seen.engine[6:]}", hint)
+    if seen.identity == _FOREIGN:
+        return Refusal(
+            f"there is a container paddock-{agent} on the machine that Paddock has not made", "rename or remove it"
+        )
+    return None
+
+
+def before_code(want: ContainerWant, seen: ContainerSeen) -> Iterator[Step]:
+    """The engine and the image."""
+    if seen.engine.startswith("down") and want.service:
+        yield Step("engine.start", f"start {want.engine}", "it does not run", StartEngine(want.service))
+    if want.image not in seen.images:
+        title = "load the image from its archive" if want.archive else f"pull {want.image}"
+        yield Step(f"image.{'load' if want.archive else 'pull'}", title, "it is not there", GetImage(want.image))
+
+
+def after_code(agent: str, want: ContainerWant, seen: ContainerSeen, generation: str) -> Iterator[Step]:
+    """The container itself."""
+    if seen.identity is None:
+        action = CreateContainer(generation)
+        yield Step("container.create", f"create the container of {agent}", "there is none", action)
+    elif why := _why_anew(want, seen):
+        reason = f"{why}: another container, {agent}'s state stays{seen.lost}"
+        title = f"make the container of {agent} anew"
+        yield Step("container.recreate", title, reason, CreateContainer(generation), Risk.RECREATES)
+
+
+def _why_anew(want: ContainerWant, seen: ContainerSeen) -> str | None:
+    if seen.identity != want.identity:
+        old, new = _words(seen.identity or ""), _words(want.identity)
+        parts = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        return f"its {' and '.join(_PARTS.get(part, part) for part in parts)} changed"
+    return "it was asked for" if want.recreate else None
+
+
+def _words(identity: str) -> Mapping[str, str]:
+    return dict(word.split("=", 1) for word in identity.split() if "=" in word)

@@ -1,0 +1,1 @@
+"""Docker and Podman: one container for all processes of an agent, supervised by a unit that is bound to the lease."""

@@ -1,0 +1,47 @@
+"""Files that hold an image: what they are, and which one, so that none is loaded twice."""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from paddock.errors import BadInput
+
+_SAVED: Final = {"manifest.json", "oci-layout", "index.json"}
+_ROOT: Final = {"etc", "usr", "bin"}
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An image in a file."""
+
+    path: Path
+    digest: str
+    verb: str  # load, what `save` wrote; import, what a root filesystem is
+
+    @classmethod
+    def examine(cls, path: Path) -> Archive:
+        """Read all of the file; one that is cut off or something else is told here and not on the machine."""
+        tops: set[str] = set()
+        try:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            with tarfile.open(path) as tar:
+                tops.update(entry.name.removeprefix("./").partition("/")[0] for entry in tar)
+        except OSError as error:
+            raise BadInput(f"cannot read {path}: {error.strerror or error}") from None
+        except (tarfile.TarError, EOFError) as error:
+            raise BadInput(f"{path} is no whole tar archive: {error}", hint="make it anew: docker save") from None
+        if tops & _SAVED:
+            return cls(path, digest, "load")
+        if tops >= _ROOT:
+            return cls(path, digest, "import")
+        raise BadInput(f"{path} holds neither an image nor a root filesystem", hint="docker save IMAGE > FILE")
+
+    @property
+    def name(self) -> str:
+        """The image's name once it is on the machine."""
+        return f"localhost/paddock/archive:{self.digest[:12]}"

@@ -1,0 +1,332 @@
+"""Renders a workload as one container and the unit that supervises it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final
+
+from paddock.errors import BadInput
+from paddock.guests import Guest
+from paddock.recipes.workload import CodeTree, ImageManners, Paths, Process, Workload
+from paddock.runtimes import Image, script
+from paddock.runtimes.bundle import Bundle, BundleFile
+from paddock.runtimes.engine.archive import Archive
+from paddock.runtimes.engine.compose import compose
+from paddock.runtimes.engine.dialect import Dialect, dialect_of
+from paddock.runtimes.engine.identity import LABEL, digest, identity
+from paddock.runtimes.engine.throwaway import Throwaway
+from paddock.runtimes.systemd.runtime import BEFORE_APPLY, Systemd
+from paddock.spec.models import AgentSpec
+
+_HERE: Final = "paddock.runtimes.engine"
+_SYSTEMD: Final = "paddock.runtimes.systemd"
+_SHARED: Final = "paddock.runtimes"
+
+_REFUSED: Final = 78  # what `start` ends with when a restart would not help
+_CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The runtimes ``docker`` and ``podman``."""
+
+    agent: str
+    spec: AgentSpec
+    folder: Path  # the file's, for an archive beside it
+    foreground = False
+    init = "systemd"
+
+    # Where things are
+
+    @property
+    def paths(self) -> Paths:
+        return self._units.paths
+
+    @property
+    def inside(self) -> Paths:
+        """Code and configuration are where they are on the machine; of the state, the agent sees its own part."""
+        home = "/data" if not self.brings_code else "/srv/agent"
+        return replace(self.paths, state=home, home=home, trail=home)
+
+    @property
+    def _units(self) -> Systemd:
+        return Systemd(self.agent, self.spec)
+
+    @property
+    def _dialect(self) -> Dialect:
+        return dialect_of(self.spec.runtime)
+
+    @property
+    def _root(self) -> str:
+        return self.paths.etc.removesuffix("/current")
+
+    @property
+    def _name(self) -> str:
+        return f"paddock-{self.agent}"
+
+    @cached_property
+    def _archive(self) -> Archive | None:
+        path = self.spec.container.archive
+        return Archive.examine(self.folder / path.expanduser()) if path else None
+
+    @property
+    def _image(self) -> str:
+        """The image's name on the machine."""
+        name = self.spec.container.image or self.spec.container.base or ""  # the validator wants one of them
+        return self._archive.name if self._archive else self._dialect.reference(name)
+
+    # The container, to those who plan and make it
+
+    @property
+    def container(self) -> Engine:
+        return self
+
+    @property
+    def engine(self) -> str:
+        return self._dialect.program
+
+    @property
+    def service(self) -> str | None:
+        return self._dialect.service
+
+    @property
+    def packages(self) -> Sequence[str]:
+        return self._dialect.packages if self.spec.container.install else ()
+
+    @property
+    def image(self) -> Image:
+        return Image(self._image, self._archive.path if self._archive else None)
+
+    @property
+    def brings_code(self) -> bool:
+        return self.spec.container.image is not None
+
+    def identity(self, workload: Workload) -> str:
+        return identity(
+            {
+                "image": [self._image],
+                "volumes": self._volumes(workload),
+                "options": self.spec.container.options,
+                "limits": self._limits,
+            }
+        )
+
+    def tree(self, tree: CodeTree) -> str:
+        # Made with the image's own interpreter, so that another image needs another one.
+        return f"{tree.id}-{digest([self._image])[:8]}"
+
+    def builder(self, machine: Guest) -> Guest:
+        return Throwaway(machine, self.engine, self._image, self.paths.code.rpartition("/")[0])
+
+    def load(self) -> Sequence[str]:
+        verb = self._archive.verb if self._archive else "load"
+        return script((_HERE, "load.sh"), arguments=[self.engine, verb])
+
+    def create(self, generation: str) -> Sequence[str]:
+        return script(*BEFORE_APPLY, (_HERE, "create.sh"), arguments=[self._root, generation])
+
+    # Rendering
+
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+        if not self.brings_code:
+            rendered = replace(workload, processes=[self._at_home(process) for process in workload.processes])
+            start, processes = "start.sh", {each.name: _program(each) for each in rendered.processes}
+        else:
+            manners = self._manners(workload)
+            rendered = replace(workload, processes=[self._as_image(manners, workload.processes[0])])
+            start, processes = "start_image.sh", {"main": f'exec "$@" {shlex.join(manners.argv)}\n'}
+        unit = self._units.unit("container")
+        units = {unit: self._unit(rendered.processes)}
+        framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, more=self._variables(rendered))
+        files = {
+            "create": self._create(workload),
+            "docker-compose.yml": self._compose(workload),
+            "start": _text(start),
+            "enter": _text("enter_container.sh"),
+            "account.sh": _text("account.sh"),
+            "ownership.sh": _text("ownership.sh", _SHARED),
+            **{f"processes/{name}": text for name, text in processes.items()},
+        }
+        return Bundle({**framed.files, **{path: BundleFile(text) for path, text in files.items()}})
+
+    def _manners(self, workload: Workload) -> ImageManners:
+        if workload.image is None:
+            raise BadInput(
+                f"{self.agent} is a {self.spec.kind}, which has no image of its own",
+                hint="write base: instead of image:, a distribution its command runs in",
+            )
+        return workload.image
+
+    def _home(self, workload: Workload) -> str:
+        return f"/home/{self.spec.user.name}" if not self.brings_code else self._manners(workload).home
+
+    def _at_home(self, process: Process) -> Process:
+        # In the container's own layer, so that what is installed there stays with the rest that is installed.
+        return replace(process, environment={**process.environment, "HOME": f"/home/{self.spec.user.name}"})
+
+    def _as_image(self, manners: ImageManners, process: Process) -> Process:
+        kept = {name: value for name, value in process.environment.items() if name not in manners.own}
+        account = {manners.uid: str(self.spec.user.uid), manners.gid: str(self._gid)}
+        return replace(process, argv=manners.argv, environment={**kept, **manners.environment, **account})
+
+    @property
+    def _gid(self) -> int:
+        return self.spec.user.gid or self.spec.user.uid
+
+    def _variables(self, workload: Workload) -> dict[str, str]:
+        container, user = self.spec.container, self.spec.user
+        sudo = container.sudo and not self.brings_code
+        return {
+            "ENGINE": self.engine,
+            "CONTAINER": self._name,
+            "IMAGE": self._image,
+            "USER_NAME": user.name,
+            "USER_UID": str(user.uid),
+            "USER_GROUP": user.group or user.name,
+            "USER_GID": str(self._gid),
+            "ACCOUNT_HOME": self._home(workload),
+            "DATA": self.inside.home,
+            "PACKAGES": " ".join(self.spec.packages),
+            "SUDO": "yes" if sudo else "",
+            "CONFINED": "" if sudo else _CONFINED,
+        }
+
+    def _unit(self, processes: Sequence[Process]) -> str:
+        engine, lease = self._dialect, self._units.unit("lease")
+        stop = max(process.stop_seconds for process in processes)
+        first = processes[0]
+        clean = sorted({code for process in processes for code in process.clean_exits})
+        fatal = sorted({_REFUSED, *(code for process in processes for code in process.fatal_exits)})
+        daemon = f" {engine.service}" if engine.service else ""
+        return f"""\
+[Unit]
+Description=Container of {self.agent}
+BindsTo={lease}
+After={lease} network-online.target{daemon}
+Wants=network-online.target{daemon}
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+ExecStart={engine.program} start --attach {self._name}
+ExecStop={engine.program} stop --time {stop} {self._name}
+# However this unit ends, no container is left that writes without a lease.
+ExecStopPost=-{engine.program} stop --time {stop} {self._name}
+Restart={first.restart}
+RestartSec={first.restart_seconds:g}
+SuccessExitStatus={" ".join(map(str, clean))}
+RestartPreventExitStatus={" ".join(map(str, fatal))}
+KillMode=mixed
+TimeoutStopSec={stop + 15}
+"""
+
+    # The container
+
+    def _binds(self, workload: Workload) -> Iterator[tuple[str, str, str]]:
+        """What of the machine is in the container: where there, where here, and how."""
+        yield self._root, self._root, "ro"
+        if not self.brings_code:
+            top = self.paths.code.rpartition("/")[0]
+            yield top, top, "ro"
+        yield self.paths.home, self.inside.home, "rw"
+        if self.brings_code:
+            for below, path in sorted(self._manners(workload).state.items()):
+                yield f"{self.paths.home}/{below}", path, "rw"
+        for mount in self.spec.mounts:
+            yield mount.host, mount.path, "ro" if mount.read_only else "rw"
+
+    def _volumes(self, workload: Workload) -> list[str]:
+        return [*(":".join(bind) for bind in self._binds(workload)), *self.spec.container.volumes]
+
+    @property
+    def _limits(self) -> list[str]:
+        container = self.spec.container
+        return [
+            *("--shm-size", str(container.shm_size)),
+            *(["--memory", str(container.memory)] if container.memory else []),
+            *(["--cpus", f"{container.cpus:g}"] if container.cpus else []),
+        ]
+
+    def _create(self, workload: Workload) -> str:
+        words = [
+            *("--label", f"{LABEL}={self.identity(workload)}"),
+            # Loopback is the machine's, where the agent is asked; nothing else would listen there for it.
+            *("--network", "host"),
+            # The journal has what the agent says; the engine need not keep it a second time, without end.
+            *("--restart", "no", "--log-driver", "none"),
+            *(word for volume in self._volumes(workload) for word in ("--volume", volume)),
+            *self._limits,
+            *self.spec.container.options,
+            *("--entrypoint", "/bin/sh", self._image, f"{self.paths.etc}/start"),
+        ]
+        checks = "".join(
+            f"[ -d {folder} ] || {{ echo there is no directory {folder} on this machine to mount >&2 && exit 78; }}\n"
+            for folder in (shlex.quote(mount.host) for mount in self.spec.mounts)
+        )
+        head = "# create NAME ENTRYPOINT...: makes the container; the entrypoint is the image's own.\nname=$1\nshift\n"
+        return f'{head}{checks}exec {self.engine} create --name "$name" {shlex.join(words)} "$@"\n'
+
+    def _compose(self, workload: Workload) -> str:
+        container = self.spec.container
+        service: dict[str, Any] = {
+            "image": self._image,
+            "container_name": self._name,
+            "labels": {LABEL: self.identity(workload)},
+            "network_mode": "host",
+            "stop_grace_period": f"{max(process.stop_seconds for process in workload.processes)}s",
+            "shm_size": str(container.shm_size),
+            "volumes": self._volumes(workload),
+            **({"mem_limit": str(container.memory)} if container.memory else {}),
+            **({"cpus": container.cpus} if container.cpus else {}),
+        }
+        if not self.brings_code:
+            service["entrypoint"] = ["/bin/sh", f"{self.paths.etc}/start"]
+        else:
+            service["command"] = list(self._manners(workload).argv)
+            names = ("current/environment", "secrets.env", "generated.env")
+            service["env_file"] = [f"{self._root}/{name}" for name in names]
+        return compose(self.agent, service, container.options)
+
+    # On the machine
+
+    def observe(self, packages: Sequence[str]) -> Sequence[str]:
+        arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
+        parts = ((_SHARED, "observe.sh"), (_SYSTEMD, "observe.sh"), (_HERE, "observe.sh"))
+        return self._with(script(*parts, arguments=arguments), IMAGE=self._image, DRIVER=self._dialect.driver)
+
+    def apply(self, generation: str) -> Sequence[str]:
+        return self._units.apply(generation)
+
+    def remove(self) -> Sequence[str]:
+        arguments = [self._root, self.paths.code, self.agent]
+        parts = ((_SHARED, "versions.sh"), (_SYSTEMD, "remove.sh"), (_HERE, "remove.sh"))
+        return self._with(script(*parts, arguments=arguments))
+
+    def witness(self, generation: str) -> Sequence[str]:
+        return self._units.witness(generation)
+
+    def enter(self, argv: Sequence[str]) -> Sequence[str]:
+        arguments = [self.engine, self._name, self._root, *argv]
+        return script((_HERE, "enter.sh"), arguments=arguments)
+
+    def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
+        return self._units.logs(lines, follow=follow)
+
+    def _with(self, argv: Sequence[str], **more: str) -> list[str]:
+        variables = {"ENGINE": self.engine, "CONTAINER": self._name, **more}
+        return ["env", *(f"{name}={value}" for name, value in variables.items()), *argv]
+
+
+def _program(process: Process) -> str:
+    """A process as the script the agent's account runs."""
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(process.environment.items()))
+    return f"{exports}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"
+
+
+def _text(name: str, package: str = _HERE) -> str:
+    return (resources.files(package) / name).read_text(encoding="utf-8")

@@ -1,0 +1,38 @@
+"""A container that is gone after each command: what the agent's own will be like, to build its code in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from paddock.guests import Guest
+from paddock.process import Result
+
+
+@dataclass(frozen=True)
+class Throwaway:
+    """A guest that runs each program in a new container of an image, with a folder of the machine in it."""
+
+    machine: Guest
+    engine: str
+    image: str
+    folder: str
+
+    @property
+    def name(self) -> str:
+        return f"the image {self.image}"
+
+    def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
+        return self.machine.run(self._inside(argv), stdin=stdin, deadline=deadline)
+
+    def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
+        return self.machine.attach(self._inside(argv), terminal=terminal)
+
+    def forward(self, local: int, port: int) -> int:
+        return self.machine.forward(local, port)
+
+    def _inside(self, argv: Sequence[str]) -> list[str]:
+        options = ["--rm", "--interactive", "--network", "none", "--env", "THROWAWAY=yes"]
+        volume = ["--volume", f"{self.folder}:{self.folder}"]
+        return [self.engine, "run", *options, *volume, "--entrypoint", argv[0], self.image, *argv[1:]]

@@ -1,0 +1,48 @@
+"""What of the state a workload decides, as a list that ``state.sh`` carries out on the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from paddock.recipes.workload import Keep, SecretFile, Workload
+
+LIST = "state/list"
+
+
+def rendered(workload: Workload) -> dict[str, str]:
+    """Return the list and the contents it names, as files of a bundle."""
+    contents = {f"state/{number}": file.content for number, file in enumerate(workload.state_files)}
+    return {LIST: "".join(_line(*words) for words in _entries(workload)), **contents}
+
+
+def secret_name(workload: Workload, file: SecretFile) -> str:
+    """Return the name under which the content of a secret file travels."""
+    return str(list(workload.secret_files).index(file))
+
+
+def held(workload: Workload) -> list[str]:
+    """Return the directories above locked files, from the home down: the agent can fill them, but not replace them."""
+    locked = [PurePosixPath(file.path) for file in workload.state_files if file.keep is Keep.LOCKED]
+    return sorted({str(folder) for path in locked for folder in path.parents})
+
+
+def _entries(workload: Workload) -> Iterator[tuple[str, str, str]]:
+    for folder in held(workload):
+        yield "hold", folder, ""
+    for number, file in enumerate(workload.state_files):
+        if file.keep is Keep.LOCKED:
+            yield file.keep, file.path, str(number)
+    yield from (("folder", folder, "") for folder in workload.directories if folder not in held(workload))
+    for number, file in enumerate(workload.state_files):
+        if file.keep is not Keep.LOCKED:
+            yield file.keep, file.path, str(number)
+    for secret in workload.secret_files:
+        verb = "secret-plant" if secret.overwrite else "secret-seed"
+        yield verb, secret.path, secret_name(workload, secret)
+
+
+def _line(verb: str, path: str, source: str) -> str:
+    if not path.isprintable():
+        raise ValueError(f"a path in the state cannot be {path!r}")
+    return f"{verb}\t{source or '-'}\t{path}\n"

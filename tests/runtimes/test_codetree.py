@@ -1,0 +1,76 @@
+"""Code trees for real, from a wheel made here: installed, proven, kept out of each other's way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from paddock.guests.local import LocalGuest
+from paddock.process import CommandFailed
+from paddock.recipes.workload import CodeTree, Distribution, LocalCode
+from paddock.runtimes import codetree
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+INFO = "tiny_agent-1.2.dist-info"
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def tiny(folder: Path, says: str, proof: str = "import tinyagent") -> CodeTree:
+    path = folder / "tiny_agent-1.2-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("tinyagent.py", f"def main():\n    print({says!r})\n")
+        wheel.writestr(f"{INFO}/METADATA", "Metadata-Version: 2.1\nName: tiny-agent\nVersion: 1.2\n")
+        wheel.writestr(f"{INFO}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{INFO}/entry_points.txt", "[console_scripts]\ntiny = tinyagent:main\n")
+        wheel.writestr(f"{INFO}/RECORD", "")
+    local = LocalCode(path, says)
+    return CodeTree(Distribution("tiny-agent", "1.2", (), local=local), "", (PYTHON,), ("-c", proof))
+
+
+def test_a_local_wheel_becomes_a_tree_with_its_program(tmp_path: Path) -> None:
+    store = tmp_path / "opt/.store"
+    trees = [tiny(tmp_path, "one"), tiny(tmp_path, "two")]
+    for tree, says in zip(trees, ("one", "two"), strict=True):
+        codetree.install(LocalGuest(), tiny(tmp_path, says), str(store), "toy")
+        done = subprocess.run([store / tree.id / "bin/tiny"], capture_output=True, text=True, check=True)
+        assert done.stdout == f"{says}\n"
+    assert {path.name for path in (store.parent / "toy").iterdir()} == {tree.id for tree in trees}
+    assert {path.name for path in store.iterdir()} == {tree.id for tree in trees}
+
+
+def test_a_tree_that_fails_its_proof_is_not_used(tmp_path: Path) -> None:
+    tree = tiny(tmp_path, "one", proof="import sys; sys.exit('it is not as it should be')")
+    with pytest.raises(CommandFailed, match="it is not as it should be"):
+        codetree.install(LocalGuest(), tree, str(tmp_path / "opt/.store"))
+    assert not (tmp_path / "opt/.store" / tree.id).exists()
+
+
+@pytest.mark.agent
+def test_a_folder_of_sources_is_built_here_and_locked_without_itself(tmp_path: Path) -> None:
+    sources = tmp_path / "tiny"
+    sources.mkdir()
+    (sources / "tinyagent.py").write_text("import idna\ndef main():\n    print(idna.encode('ä'))\n")
+    (sources / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "tiny-agent"\nversion = "1.2"\ndependencies = ["idna"]\n'
+        '[project.scripts]\ntiny = "tinyagent:main"\n'
+    )
+    wanted = Distribution("tiny-agent", "1.2", (), local=LocalCode(sources, "d1"))
+    lock = codetree.make_lock(wanted, "3.11")
+    assert "idna==" in lock
+    assert "tiny-agent==" not in lock
+    tree = CodeTree(wanted, lock, (PYTHON,), ("-c", "import tinyagent"))
+    codetree.install(LocalGuest(), tree, str(tmp_path / "opt/.store"))
+    program = tmp_path / "opt/.store" / tree.id / "bin/tiny"
+    assert subprocess.run([program], capture_output=True, text=True, check=True).stdout == "b'xn--4ca'\n"
+    assert sorted(path.name for path in sources.iterdir()) == ["pyproject.toml", "tinyagent.py"], "left as it was"
+    with pytest.raises(CommandFailed, match="idna"):
+        codetree.build(CodeTree(wanted, "", (PYTHON,), ()), codetree.Interpreter("", PYTHON, "x86_64"))

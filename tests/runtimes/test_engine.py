@@ -1,0 +1,187 @@
+"""The runtimes docker and podman: what makes a container another one, and where images come from."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from paddock.errors import BadInput
+from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.service import Service
+from paddock.recipes.workload import Workload
+from paddock.runtimes.engine.archive import Archive
+from paddock.runtimes.engine.dialect import dialect_of
+from paddock.runtimes.engine.runtime import Engine
+from paddock.spec.models import AgentSpec, HermesSpec, RuntimeName, agent_from
+
+BASE: dict[str, Any] = {
+    "kind": "hermes",
+    "version": "0.19.0",
+    "place": "home",
+    "runtime": "docker",
+    "container": {"base": "debian:12"},
+}
+
+
+def spec_of(**changes: Any) -> AgentSpec:
+    container = {**BASE["container"], **changes.pop("container", {})}
+    return agent_from({**BASE, **changes, "container": container})
+
+
+def workload_of(engine: Engine, spec: AgentSpec) -> Workload:
+    assert isinstance(spec, HermesSpec)
+    return Hermes().workload(spec, engine.inside, "/opt/paddock/.store/t")
+
+
+def identity_of(**changes: Any) -> str:
+    spec = spec_of(**changes)
+    engine = Engine("hermes", spec, Path())
+    return engine.identity(workload_of(engine, spec))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"settings": {"toolsets": ["all"]}},
+        {"environment": {"TZ": "Europe/Rome"}},
+        {"secrets": {"A_KEY": {"env": "A_KEY"}}},
+        {"documents": {"SOUL.md": "You are brief."}},
+        {"service": {"restart": "no", "args": ["-v"]}},
+        {"packages": ["ripgrep"]},
+        {"user": {"name": "other", "uid": 12000}},
+        {"container": {"sudo": True}},
+        {"connectors": {"api_server": {"port": 9000}}},
+        {"container": {"install": True}},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_what_needs_no_other_container(changes: dict[str, Any]) -> None:
+    assert identity_of(**changes) == identity_of()
+
+
+@pytest.mark.parametrize(
+    ("part", "changes"),
+    [
+        ("image", {"container": {"base": "debian:13"}}),
+        ("volumes", {"container": {"volumes": ["/home/user/projects:/projects"]}}),
+        ("volumes", {"mounts": [{"host": "/srv", "path": "/srv"}]}),
+        ("volumes", {"state": {"path": "/var/lib/hermes"}}),
+        ("options", {"container": {"options": ["--gpus", "all"]}}),
+        ("limits", {"container": {"memory": "1G"}}),
+        ("limits", {"container": {"cpus": 1.5}}),
+        ("limits", {"container": {"shm_size": "2G"}}),
+    ],
+)
+def test_what_needs_another_one(part: str, changes: dict[str, Any]) -> None:
+    before, after = (dict(word.split("=") for word in each.split()) for each in (identity_of(), identity_of(**changes)))
+    assert [name for name in before if before[name] != after[name]] == [part]
+
+
+def test_another_image_needs_its_own_code() -> None:
+    tree = Hermes().code(HermesSpec.model_validate(BASE), Path())
+    names = {
+        Engine("hermes", spec_of(container={"base": base}), Path()).tree(tree) for base in ("debian:12", "debian:13")
+    }
+    assert len(names) == 2
+
+
+def test_a_kind_without_an_image_is_told_to_use_a_base() -> None:
+    spec = agent_from(
+        {"kind": "service", "place": "p", "runtime": "docker", "command": ["x"], "container": {"image": "x"}}
+    )
+    engine = Engine("web", spec, Path())
+    workload = Service().workload(spec, engine.inside, "")  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="web is a service, which has no image of its own"):
+        engine.bundle(workload, None, mounted=False)
+
+
+@pytest.mark.parametrize(
+    ("image", "found_as"),
+    [
+        ("debian:12", "docker.io/library/debian:12"),
+        ("nousresearch/hermes-agent:latest", "docker.io/nousresearch/hermes-agent:latest"),
+        ("ghcr.io/a/b", "ghcr.io/a/b"),
+        ("registry:5000/b", "registry:5000/b"),
+        ("localhost/b", "localhost/b"),
+    ],
+)
+def test_podman_is_told_the_registry_that_docker_assumes(image: str, found_as: str) -> None:
+    assert dialect_of(RuntimeName.PODMAN).reference(image) == found_as
+    assert dialect_of(RuntimeName.DOCKER).reference(image) == image
+
+
+def tar_of(path: Path, *names: str) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        for name in names:
+            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+    return path
+
+
+def test_archives_are_known_by_what_is_in_them(tmp_path: Path) -> None:
+    assert Archive.examine(tar_of(tmp_path / "a.tar", "manifest.json", "abc/layer.tar")).verb == "load"
+    assert Archive.examine(tar_of(tmp_path / "b.tar", "./bin", "./etc/passwd", "./usr/bin/sh")).verb == "import"
+    with pytest.raises(BadInput, match="holds neither an image nor a root filesystem"):
+        Archive.examine(tar_of(tmp_path / "c.tar", "notes.txt"))
+
+
+def test_a_cut_off_archive_is_told_before_it_travels(tmp_path: Path) -> None:
+    whole = tar_of(tmp_path / "whole.tar", "./bin", "./etc", "./usr", *(f"./usr/{n}" for n in range(2000)))
+    cut = tmp_path / "cut.tar"
+    cut.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
+    with pytest.raises(BadInput, match=r"cut\.tar is no whole tar archive"):
+        Archive.examine(cut)
+    with pytest.raises(BadInput, match="No such file"):
+        Archive.examine(tmp_path / "none.tar")
+
+
+def test_an_archive_is_another_image_when_its_content_is(tmp_path: Path) -> None:
+    one = Archive.examine(tar_of(tmp_path / "a.tar", "bin", "etc", "usr"))
+    other = Archive.examine(tar_of(tmp_path / "a.tar", "bin", "etc", "usr", "usr/x"))
+    assert one.name != other.name
+
+
+def compose_file(**container: Any) -> str:
+    spec = agent_from({**BASE, "container": container})
+    engine = Engine("hermes", spec, Path())
+    return engine.bundle(workload_of(engine, spec), "t", mounted=False).files["docker-compose.yml"].content
+
+
+COMPOSED = [
+    {"base": "debian:12", "memory": "3G", "cpus": 2, "volumes": ["/a:/b:ro"]},
+    {"image": "nousresearch/hermes-agent:latest"},
+]
+
+
+@pytest.mark.parametrize("container", COMPOSED)
+def test_the_compose_file_has_only_keys_of_both_compose_versions(container: dict[str, Any]) -> None:
+    tree = YAML(typ="safe").load(compose_file(**container))
+    known = {
+        *("image", "container_name", "labels", "network_mode", "stop_grace_period", "shm_size", "volumes"),
+        *("mem_limit", "cpus", "entrypoint", "command", "env_file"),
+    }
+    assert tree.keys() == {"services"}
+    assert tree["services"]["hermes"].keys() <= known
+
+
+@pytest.mark.skipif(shutil.which("docker-compose") is None, reason="needs docker-compose")
+@pytest.mark.parametrize("container", COMPOSED)
+def test_compose_takes_the_compose_file(container: dict[str, Any], tmp_path: Path) -> None:
+    text = compose_file(**container)
+    for name in ("current/environment", "secrets.env", "generated.env"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        text = text.replace(f"/etc/paddock/hermes/{name}", str(path))
+    (tmp_path / "docker-compose.yml").write_text(text)
+    done = subprocess.run(
+        ["docker-compose", "config"], cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,245 @@
+"""What `state.sh` does to a state, also when the agent has laid traps in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from paddock.guests import expect
+from paddock.guests.local import LocalGuest
+from paddock.process import CommandFailed
+from paddock.recipes.workload import Keep, Process, SecretFile, StateFile, Workload
+from paddock.runtimes.bundle import Bundle, BundleFile
+from paddock.runtimes.process.runtime import ForegroundProcess
+from paddock.secret import Secret
+from paddock.spec.models import ServiceSpec
+from paddock.spec.secrets import Source
+
+UID = 54321
+RUNTIME = ForegroundProcess(
+    "toy", ServiceSpec.model_validate({"kind": "service", "place": "here", "command": ["true"]})
+)
+SOURCE = Source(env="AUTH")
+WORKLOAD = Workload(
+    processes=(Process("main", ("true",), {}, "/", stop_seconds=1),),
+    files=(),
+    directories=(".hermes/cron", "my work"),
+    generated=(),
+    state_files=(
+        StateFile("my work/SOUL.md", "planted\n"),
+        StateFile(".hermes/notes.md", "seeded\n", Keep.SEEDED),
+        StateFile(".hermes/.env", "locked\n", Keep.LOCKED),
+    ),
+)
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the agent is another user")
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A state whose agent is another user than Paddock."""
+
+    owner: str
+
+    @property
+    def home(self) -> Path:
+        return Path(RUNTIME.paths.home)
+
+    def apply(self, workload: Workload = WORKLOAD, **secret_files: str) -> None:
+        bundle = RUNTIME.bundle(workload, None, mounted=False)
+        settings = bundle.files["bundle.env"].content.replace('OWNER=""', f'OWNER="{self.owner}"')
+        bundle = Bundle({**bundle.files, "bundle.env": BundleFile(settings)})
+        archive = bundle.archive({}, {name: Secret(value) for name, value in secret_files.items()})
+        expect(LocalGuest(), "applying", RUNTIME.apply(bundle.id), stdin=archive)
+
+    def agent(self, script: str) -> subprocess.CompletedProcess[str]:
+        """Run a script as the agent, in its home."""
+        user = ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups"] if self.owner else []
+        return subprocess.run([*user, "sh", "-c", script], cwd=self.home, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    # Not pytest's own folder: no other user can pass through that.
+    folder = Path(tempfile.mkdtemp(prefix="paddock-state-"))
+    (folder / "paddock/toy").mkdir(parents=True)
+    for each in (folder, folder / "paddock", folder / "paddock/toy"):
+        each.chmod(0o711)
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(params=["", pytest.param(f"{UID}:{UID}", marks=as_root)], ids=["same-user", "another-user"])
+def lab(request: pytest.FixtureRequest, folder: Path) -> Lab:
+    return Lab(request.param)
+
+
+@pytest.fixture
+def foreign(folder: Path) -> Lab:
+    return Lab(f"{UID}:{UID}")
+
+
+def text(lab: Lab, path: str) -> str:
+    return (lab.home / path).read_text()
+
+
+def test_files_and_directories_are_there_and_the_agents(lab: Lab) -> None:
+    lab.apply()
+    assert text(lab, "my work/SOUL.md") == "planted\n"
+    assert text(lab, ".hermes/notes.md") == "seeded\n"
+    assert text(lab, ".hermes/.env") == "locked\n"
+    owner = UID if lab.owner else os.geteuid()
+    for path in ("my work", "my work/SOUL.md", ".hermes/cron", ".hermes/notes.md"):
+        assert (lab.home / path).stat().st_uid == owner, path
+    assert (lab.home / "my work/SOUL.md").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_the_agent_changed_is_planted_again_and_seeds_are_left(lab: Lab) -> None:
+    lab.apply()
+    assert lab.agent("echo mine > 'my work/SOUL.md'; echo mine > .hermes/notes.md").returncode == 0
+    lab.apply()
+    assert text(lab, "my work/SOUL.md") == "planted\n"
+    assert text(lab, ".hermes/notes.md") == "mine\n"
+
+
+@as_root
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "echo x > .hermes/.env",
+        "echo x >> .hermes/.env",
+        "chmod u+w .hermes/.env",
+        "rm -f .hermes/.env",
+        "echo x > new; mv -f new .hermes/.env",
+        "ln -sf /dev/null .hermes/.env",
+        "mv .hermes away",
+        "rmdir .hermes",
+        "chmod 700 .hermes",
+        "mv ../home ../away",
+        "mv ../.paddock ../away",
+    ],
+)
+def test_a_locked_file_can_be_read_and_not_replaced(foreign: Lab, attempt: str) -> None:
+    foreign.apply()
+    tried = foreign.agent(attempt)
+    assert tried.returncode != 0
+    assert "ermi" in tried.stderr or "denied" in tried.stderr.lower()
+    assert foreign.agent("cat .hermes/.env").stdout == "locked\n"
+
+
+@as_root
+def test_the_agent_can_still_fill_its_directories(foreign: Lab) -> None:
+    foreign.apply()
+    made = foreign.agent(
+        "mkdir .hermes/memories && echo a > .hermes/memories/M && mv .hermes/memories .hermes/m && echo b > x"
+    )
+    assert made.returncode == 0, made.stderr
+
+
+@as_root
+def test_a_state_from_before_there_were_locks_is_taken_over(foreign: Lab) -> None:
+    foreign.apply(replace(WORKLOAD, state_files=()))
+    assert foreign.agent("mkdir -p .hermes && echo KEY=1 > .hermes/.env").returncode == 0
+    foreign.apply()
+    assert text(foreign, ".hermes/.env") == "locked\n"
+    kept = list((foreign.home / ".hermes").glob(".env.found-*"))
+    assert [each.read_text() for each in kept] == ["KEY=1\n"], "what was there is not thrown away"
+    assert foreign.agent("echo x > .hermes/.env").returncode != 0
+
+
+@as_root
+@pytest.mark.parametrize("trap", ["ln -s {victim} {path}", "mkfifo {path}", "mkdir {path}", "ln {victim} {path}"])
+@pytest.mark.parametrize("path", ["'my work/SOUL.md'", ".hermes/notes.md", ".hermes/.env"])
+def test_nothing_outside_is_written_through_what_the_agent_put_there(foreign: Lab, path: str, trap: str) -> None:
+    victim = foreign.home.parents[3] / "victim"
+    victim.write_text("precious\n")
+    victim.chmod(0o666 if trap.startswith("ln {") else 0o600)  # whoever may write a file may give it a second name
+    foreign.apply(replace(WORKLOAD, state_files=()))
+    laid = foreign.agent(f"mkdir -p .hermes; rm -rf {path}; {trap.format(victim=victim, path=path)}")
+    assert laid.returncode == 0, laid.stderr
+    before = victim.stat()
+    foreign.apply()
+    after = victim.stat()
+    assert victim.read_text() == "precious\n"
+    assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+    assert text(foreign, "my work/SOUL.md") == "planted\n"
+    assert text(foreign, ".hermes/.env") == "locked\n"
+    assert not (foreign.home / ".hermes/.env").is_symlink()
+
+
+@as_root
+@pytest.mark.parametrize("link", [".hermes", "my work"])
+def test_a_directory_that_became_a_link_gets_nothing_of_roots(foreign: Lab, link: str) -> None:
+    elsewhere = foreign.home.parents[3] / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    foreign.apply(replace(WORKLOAD, state_files=(), directories=()))
+    assert foreign.agent(f"ln -s {elsewhere} '{link}'").returncode == 0
+    if link == ".hermes":
+        foreign.apply()
+        assert foreign.agent("cat .hermes/.env").stdout == "locked\n"
+    else:
+        with pytest.raises(CommandFailed, match="ermission denied"):
+            foreign.apply()
+    assert list(elsewhere.iterdir()) == []
+    assert (elsewhere.stat().st_uid, elsewhere.stat().st_mode & 0o777) == (0, 0o700)
+
+
+@as_root
+def test_ownership_is_repaired_where_it_is_wrong_and_nowhere_else(foreign: Lab) -> None:
+    foreign.apply()
+    right, wrong = foreign.home / ".hermes/right", foreign.home / ".hermes/wrong"
+    foreign.agent("echo a > .hermes/right")
+    (foreign.home / "of root").mkdir()
+    for path in (wrong, foreign.home / "of root/deep"):
+        path.write_text("restored as root")
+    outside = foreign.home.parents[3] / "outside"
+    outside.write_text("x")
+    (foreign.home / "link").symlink_to(outside)
+    (foreign.home / "second name").hardlink_to(outside)
+    untouched = right.stat().st_ctime_ns
+    foreign.apply()
+    assert right.stat().st_ctime_ns == untouched
+    for path in (wrong, foreign.home / "of root", foreign.home / "of root/deep"):
+        assert path.stat().st_uid == UID, path
+    assert outside.stat().st_uid == 0
+    assert (foreign.home / ".hermes/.env").stat().st_uid == 0
+    assert (foreign.home / ".hermes").stat().st_uid == 0
+
+
+def secret(*, overwrite: bool) -> Workload:
+    return replace(WORKLOAD, secret_files=(SecretFile(".hermes/auth.json", SOURCE, overwrite),))
+
+
+def test_a_secret_file_is_seeded_once_and_kept_nowhere_else(lab: Lab) -> None:
+    lab.apply(secret(overwrite=False), **{"0": '{"token": "first"}'})
+    file = lab.home / ".hermes/auth.json"
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ('{"token": "first"}', 0o600)
+    assert lab.agent("echo refreshed > .hermes/auth.json").returncode == 0
+    lab.apply(secret(overwrite=False), **{"0": '{"token": "second"}'})
+    assert file.read_text() == "refreshed\n"
+    etc = Path(RUNTIME.paths.etc).parent
+    assert list((etc / "secret-files").iterdir()) == []
+    assert not [path for path in etc.rglob("*") if path.is_file() and "token" in path.read_text()]
+
+
+def test_an_overwritten_secret_file_is_written_each_time(lab: Lab) -> None:
+    lab.apply(secret(overwrite=True), **{"0": "first"})
+    lab.agent("echo refreshed > .hermes/auth.json")
+    lab.apply(secret(overwrite=True), **{"0": "second"})
+    assert text(lab, ".hermes/auth.json") == "second"
+    kept = Path(RUNTIME.paths.etc).parent / "secret-files/0"
+    assert (kept.read_text(), kept.stat().st_mode & 0o777) == ("second", 0o400)
+
+
+def test_a_path_with_a_line_break_is_refused() -> None:
+    bad = replace(WORKLOAD, state_files=(StateFile("a\nlock\t0\tb", ""),))
+    with pytest.raises(ValueError, match="cannot be"):
+        RUNTIME.bundle(bad, None, mounted=False)
