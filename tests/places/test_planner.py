@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cases import agrees, golden, read_case
-from paddock.places import MachinePlan, MachineWant, TemplateWant
+from paddock.places import CacheWant, MachinePlan, MachineWant, TemplateWant
 from paddock.places.proxmox.actions import RootWork
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
@@ -32,7 +32,9 @@ def test_plan(path: Path) -> None:
     case = read_case(path)
     agent = {"kind": "hermes", "version": "0.19.0", "place": "home", **case.get("agent", {})}
     template = TemplateWant(case["template"], "hermes") if "template" in case else None
-    want = MachineWant("hermes", agent_from(agent), "/var/lib/paddock/hermes", template)
+    spec = agent_from(agent)
+    cache = CacheWant("/var/lib/docker", spec.container.data) if spec.container.data else None
+    want = MachineWant("hermes", spec, "/var/lib/paddock/hermes", template, cache)
     node = ProxmoxSpec.model_validate({**NODE, **case.get("node", {})})
     planner = NodePlanner(node, public_key="ssh-ed25519 AAAApublic paddock")
     seen = _seen(case)

@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from paddock.guests import Guest
 from paddock.plan.step import Action, Refusal, Step
 from paddock.spec.models import AgentSpec, MachineSpec, PlaceSpec
+from paddock.spec.sizes import Size
 
 Seen = TypeVar("Seen")
 Got = Mapping[str, str]
@@ -37,6 +38,14 @@ class TemplateInfo:
 
 
 @dataclass(frozen=True)
+class CacheWant:
+    """A volume for what can be made again and is slow to; it outlives machines, but nothing is lost with it."""
+
+    path: str
+    size: Size
+
+
+@dataclass(frozen=True)
 class MachineWant:
     """The machine and the state an agent needs, in words every place understands."""
 
@@ -44,6 +53,7 @@ class MachineWant:
     spec: AgentSpec
     state_path: str  # where the runtime wants the state
     template: TemplateWant | None = None  # what the machine should come with, where the place can do that
+    cache: CacheWant | None = None
 
 
 @dataclass(frozen=True)

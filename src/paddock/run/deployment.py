@@ -12,8 +12,9 @@ from typing import Any, Final
 
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.guests import Guest, Unreachable, expect
-from paddock.places import Got, Machine, MachineWant, Place, place_for
+from paddock.places import CacheWant, Got, Machine, MachineWant, Place, place_for
 from paddock.plan import agent as inside
+from paddock.plan import container
 from paddock.plan.agent import (
     AgentSeen,
     AgentWant,
@@ -61,7 +62,7 @@ class Deployment:
         self.recreate = False  # whether a person wants another container, whatever its identity
         self.spec = loaded.spec.agents[name]
         self.place = place
-        self.runtime = runtime_for(name, self.spec, loaded.folder)
+        self.runtime = runtime_for(name, _on_its_machine(self.spec, place), loaded.folder)
         self.story = story.of(name)
         self._recipe = recipe_for(self.spec.kind)
         self.folder = loaded.folder
@@ -99,7 +100,9 @@ class Deployment:
     @cached_property
     def machine_want(self) -> MachineWant:
         template = self.place.template(str(self.spec.kind), self.furniture.id, self.spec.machine)
-        return MachineWant(self.name, self.spec, self.paths.state, template)
+        size, container = self.spec.container.data, self.runtime.container
+        cache = CacheWant(container.data, size) if size and container else None
+        return MachineWant(self.name, self.spec, self.paths.state, template, cache)
 
     @cached_property
     def workload(self) -> Workload:
@@ -153,6 +156,7 @@ class Deployment:
             image=container.image.name,
             archive=container.image.archive is not None,
             identity=container.identity(self.workload),
+            data=None if self.place.keeps_machine else self.spec.container.data is not None,
             recreate=self.recreate,
         )
 
@@ -183,10 +187,15 @@ class Deployment:
         if refusals:
             return Plan(self.name, (), refusals, machine.notes)
         agent = list(inside.up(self.name, self.want, self._inside(seen, furnished=machine.furnished)))
-        ready = next((at for at, step in enumerate(agent) if isinstance(step.action, ApplyBundle)), len(agent))
+        starts = (at for at, step in enumerate(agent) if isinstance(step.action, CreateContainer | ApplyBundle))
+        ready = next(starts, len(agent))
         check = [self._check_mounts()] if self.spec.mounts and (machine.late or agent) else []
         steps = [*machine.steps, *agent[:ready], *machine.late, *check, *agent[ready:]]
-        return Plan(self.name, steps, (), machine.notes)
+        return Plan(self.name, steps, (), [*machine.notes, *self._about_the_engine(seen)])
+
+    def _about_the_engine(self, seen: Observation) -> Iterator[str]:
+        if self._container_want and seen.agent:
+            yield from container.notes(self._container_want, seen.agent.container)
 
     def _check_mounts(self) -> Step:
         title = f"see that {', '.join(mount.path for mount in self.spec.mounts)} can be used"
@@ -366,6 +375,13 @@ class Deployment:
         if seen.agent is None or not seen.agent.active:
             return None
         return healthy(self.guest(seen, {}), self.paths, self.runtime, self._probes("").health)
+
+
+def _on_its_machine(spec: AgentSpec, place: Place[Any]) -> AgentSpec:
+    """The agent as its machine has it: one that was made for it has its directories where the agent sees them."""
+    if place.keeps_machine:
+        return spec
+    return spec.model_copy(update={"mounts": [mount.model_copy(update={"host": mount.path}) for mount in spec.mounts]})
 
 
 @contextmanager

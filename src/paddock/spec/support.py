@@ -19,7 +19,6 @@ NOT_YET: Final = frozenset(
         "proxmox.ssh.people",
         "host.scope",
         "state.volume",
-        "container.data",
         "user.group",
         "user.gid",
         "user.create",

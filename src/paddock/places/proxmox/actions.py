@@ -10,6 +10,7 @@ from paddock.places.proxmox.seen import Mount
 from paddock.plan.step import Action, Ref
 
 STATE_VOLUME: Final = Ref("state volume")
+CACHE_VOLUME: Final = Ref("cache volume")
 TEMPLATE: Final = Ref("template")
 ADDRESS: Final = Ref("address")
 HOST_KEY: Final = Ref("host key")
@@ -45,6 +46,25 @@ class AddVolume(Action):
 
 
 @dataclass(frozen=True)
+class AddCache(Action):
+    """Give a pet a volume for what can be made again, in the same way; finds its name."""
+
+    vmid: int
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class AttachCache(Action):
+    """Mount the pet's cache in a machine that does not run."""
+
+    vmid: int
+    key: str
+    volume: str | Ref
+    mount: str
+
+
+@dataclass(frozen=True)
 class GrowVolume(Action):
     """Make a pet's volume larger while nothing has it mounted, so that its filesystem grows too."""
 
@@ -64,10 +84,10 @@ class DeleteVolume(Action):
 
 @dataclass(frozen=True)
 class DestroyPet(Action):
-    """Delete a pet together with its only volume."""
+    """Delete a pet together with the volumes of its only agent."""
 
     vmid: int
-    volume: str
+    volumes: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -82,8 +82,8 @@ def check_single_writer(volume: str | Ref, pet: Pet | None, cattle: Container | 
     for other in seen.users_of(volume):
         if other.vmid not in mine and (other.running or other.flag("onboot")):
             raise Refuse(
-                f"{other.name} also mounts the state volume {volume}",
-                "two machines must not write to one state: detach it there first",
+                f"{other.name} also mounts {volume}",
+                "two machines must not write to one volume: detach it there first",
             )
 
 
@@ -128,9 +128,15 @@ def _notes(want: MachineWant, made_from: str) -> str:
 
 
 def create_steps(
-    node: ProxmoxSpec, want: MachineWant, vmid: int, volume: str | Ref, made_from: str, key: str
+    node: ProxmoxSpec,
+    want: MachineWant,
+    vmid: int,
+    volume: str | Ref,
+    made_from: str,
+    key: str,
+    attach: Sequence[Step],
 ) -> Iterator[Step]:
-    """The steps to a new machine from the base archive."""
+    """The steps to a new machine from the base archive; ``attach`` gives it more volumes."""
     params: dict[str, str | int] = {
         "ostemplate": node.base.volid,
         "description": _notes(want, made_from),
@@ -142,14 +148,21 @@ def create_steps(
     title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
     action = CreateCattle(vmid, params, volume, want.state_path)
     yield Step("cattle.create", title, "there is no machine", action, alone=True)
+    yield from attach
     yield _start(vmid, "it is new")
     yield _reach(vmid, "it is new")
 
 
 def clone_steps(
-    node: ProxmoxSpec, want: MachineWant, vmid: int, volume: str | Ref, made_from: str, template: Container | None
+    node: ProxmoxSpec,
+    want: MachineWant,
+    vmid: int,
+    volume: str | Ref,
+    made_from: str,
+    template: Container | None,
+    attach: Sequence[Step],
 ) -> Iterator[Step]:
-    """The steps to a new machine from a template, or from the one that is built before."""
+    """The steps to a new machine from a template, or from the one that is built before; ``attach`` as above."""
     clone: dict[str, str | int] = {
         "newid": vmid,
         "hostname": want.spec.machine.hostname or want.agent,
@@ -162,6 +175,7 @@ def clone_steps(
     action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
     source = f"template {template.vmid}" if template else "the new template"
     yield Step("cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action, alone=True)
+    yield from attach
     yield _start(vmid, "it is new")
     root = template.mount("rootfs") if template else None
     size = root.size if root and root.size else DISK

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -55,11 +55,18 @@ def has_features(container: Container, features: Iterable[str]) -> bool:
     return all(found.get(name) == "1" for name in features)
 
 
-def root_work(want: MachineWant, cattle: Container | None, vmid: int, template: Container | None) -> RootWork | None:
-    """What is left for root to do on the machine, or on the one that will come from the template; None: nothing."""
+def root_work(
+    want: MachineWant, cattle: Container | None, vmid: int, template: Container | None, used: Collection[str]
+) -> RootWork | None:
+    """What is left for root to do on the machine, or on the one that will come from the template; None: nothing.
+
+    ``used`` are keys that it will have volumes at by then.
+    """
     config = cattle.config if cattle else template.config if template else _NEW
     binds = tuple(
-        bind for bind in _binds(want, cattle) if cattle is None or not any(bind.is_(mount) for mount in cattle.mounts)
+        bind
+        for bind in _binds(want, cattle, used)
+        if cattle is None or not any(bind.is_(mount) for mount in cattle.mounts)
     )
     features = ""
     asked = want.spec.machine.features
@@ -75,10 +82,10 @@ def root_work(want: MachineWant, cattle: Container | None, vmid: int, template: 
     return RootWork(vmid, owner, binds, features)
 
 
-def _binds(want: MachineWant, cattle: Container | None) -> Iterator[Bind]:
+def _binds(want: MachineWant, cattle: Container | None, used: Collection[str]) -> Iterator[Bind]:
     """The mounts of the file, each at the key it has, or where something is in its place, or at a free one."""
     mounts = list(cattle.mounts) if cattle else []
-    taken = {MOUNT_KEY, *(mount.key for mount in mounts)}
+    taken = {MOUNT_KEY, *used, *(mount.key for mount in mounts)}
     wanted = want.spec.mounts
     for entry in wanted:
         bind = Bind("", entry.host, entry.path, entry.read_only)

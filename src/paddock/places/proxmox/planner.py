@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from paddock.places import MachinePlan, MachineWant, TemplateWant
+from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import console
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
-from paddock.places.proxmox.actions import DownloadBase
+from paddock.places.proxmox.actions import AttachCache, DownloadBase
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
@@ -63,37 +64,54 @@ class NodePlanner:
         number = pet.vmid if pet else want.spec.state.pet.vmid or next(ids)
         download = self._download() if seen.base_missing and (pet is None or cattle is None) else []
         steps, volume = pets.pet_steps(want, pet, number, base=self.node.base.volid, storage=self.node.storage)
-        steps = [*download, *steps]
+        owner = pet.container if pet else None
+        caches.check(want, owner)
+        new_state = pet is None or pet.state is None
+        more, cache = caches.pet_steps(want, owner, number, self.node.storage, state_is_new=new_state)
+        steps = [*download, *steps, *more]
         machines.check_single_writer(volume, pet, cattle, seen)
+        if cache is not None:
+            machines.check_single_writer(cache, pet, cattle, seen)
         grow = pets.grow_step(want, pet)
+        grows = [step for step in (grow, caches.grow_step(want, owner)) if step]
         made_from = self.made_from(want, seen)
         template = templates.newest(want.template, seen) if want.template else None
         if cattle is None:
-            steps += [grow] if grow else []
+            steps += grows
             vmid = want.spec.machine.vmid or next(ids)
             builder = next(ids) if want.template and template is None else None
-            steps += self._new_machine(want, seen, volume, made_from, vmid, builder)
+            attach = list(caches.attach_steps(want, None, vmid, cache))
+            steps += self._new_machine(want, seen, volume, made_from, vmid, builder, attach)
         else:
             vmid, builder = cattle.vmid, None
-            if grow and cattle.running:
-                steps.append(machines.stop_step(cattle, "the state grows only while nothing has it mounted"))
-            steps += [grow] if grow else []
-            stopped = grow is not None and cattle.running
+            attach = list(caches.attach_steps(want, cattle, vmid, cache))
+            stopped = bool(grows or attach) and cattle.running
+            if stopped:
+                reason = "a volume grows only while nothing has it mounted" if grows else "a volume is to be mounted"
+                steps.append(machines.stop_step(cattle, reason))
+            steps += [*grows, *attach]
             running = cattle.running and not stopped
             steps += machines.change_steps(self.node, want, cattle, volume, running=running)
             steps += machines.power_steps(want, cattle, templates.origin(cattle, seen), stopped=stopped)
         if grow:
             title = f"see that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
-        notes = list(machines.drift(want, cattle, made_from)) if cattle else []
-        late = self._root_steps(want, cattle, vmid, template, builder)
+        notes = [*(machines.drift(want, cattle, made_from) if cattle else ()), *caches.drift(want, owner)]
+        used = [step.action.key for step in attach if isinstance(step.action, AttachCache)]
+        late = self._root_steps(want, cattle, vmid, template, builder, used)
         return MachinePlan(steps, notes=notes, late=late, furnished=_furnished(want, cattle))
 
     def _root_steps(
-        self, want: MachineWant, cattle: Container | None, vmid: int, template: Container | None, builder: int | None
+        self,
+        want: MachineWant,
+        cattle: Container | None,
+        vmid: int,
+        template: Container | None,
+        builder: int | None,
+        used: Collection[str],
     ) -> list[Step]:
         """The steps that only root can take, once the machine runs."""
-        work = console.root_work(want, cattle, vmid, template)
+        work = console.root_work(want, cattle, vmid, template, used)
         if work is None:
             return []
         if work.features:
@@ -132,14 +150,15 @@ class NodePlanner:
         made_from: str,
         vmid: int,
         builder: int | None,
+        attach: Sequence[Step],
     ) -> Iterator[Step]:
         if want.template is None:
-            yield from machines.create_steps(self.node, want, vmid, volume, made_from, self.public_key)
+            yield from machines.create_steps(self.node, want, vmid, volume, made_from, self.public_key, attach)
             return
         template = templates.newest(want.template, seen)
         if builder is not None:
             yield from self.build(want, seen, builder, epoch=1)
-        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template)
+        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template, attach)
 
     def build(self, want: MachineWant, seen: ProxmoxSeen, vmid: int, *, epoch: int) -> list[Step]:
         """The steps to a new template."""
@@ -208,7 +227,8 @@ class NodePlanner:
             has = f"the node has {seen.room.memory >> 20}M"
             raise Refuse(f"the machine wants {memory} of memory, {has}", "write a smaller machine.memory")
         there = (pet.state.size or state) if pet and pet.state else 0
-        needed = (disk if new else 0) + max(state - there, 0)
+        cache = caches.missing_size(want, pet.container if pet else None)
+        needed = (disk if new else 0) + max(state - there, 0) + cache
         if seen.room.storage is not None and needed > seen.room.storage:
             raise Refuse(
                 f"{needed >> 30}G are needed on {self.node.storage}, {seen.room.storage >> 30}G are free",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -13,11 +13,14 @@ from paddock import __version__
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
 from paddock.places.proxmox.actions import (
+    CACHE_VOLUME,
     HOST_KEY,
     MOUNT_KEY,
     STATE_VOLUME,
     TEMPLATE,
+    AddCache,
     AddVolume,
+    AttachCache,
     CloneCattle,
     Configure,
     CreateBuilder,
@@ -72,6 +75,10 @@ class Worker:
                 return {STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)}
             case AddVolume(vmid, key, value):
                 return {STATE_VOLUME.name: self._add_volume(vmid, key, value)}
+            case AddCache(vmid, key, value):
+                return {CACHE_VOLUME.name: self._add_volume(vmid, key, value)}
+            case AttachCache(vmid, key, volume, mount):
+                self._put(self.read(vmid), {key: f"{_resolve(volume, got)},mp={mount}"})
             case GrowVolume(vmid, key, size):
                 self._task("PUT", f"{self._path}/{vmid}/resize", {"disk": key, "size": size})
             case CreateCattle(vmid, params, volume, mount):
@@ -106,8 +113,8 @@ class Worker:
                 self.destroy(vmid)
             case DeleteVolume(vmid, agent, volume):
                 self._delete_volume(vmid, agent, volume)
-            case DestroyPet(vmid, volume):
-                self._destroy_pet(vmid, volume)
+            case DestroyPet(vmid, volumes):
+                self._destroy_pet(vmid, volumes)
             case Seal(vmid):
                 return self._seal(vmid, got)
             case _:
@@ -240,10 +247,10 @@ class Worker:
         finally:
             self._put(self.read(vmid), {"protection": 1, **done})
 
-    def _destroy_pet(self, vmid: int, volume: str) -> None:
+    def _destroy_pet(self, vmid: int, volumes: Sequence[str]) -> None:
         pet = self.read(vmid)
-        if not pet.has(Role.PET) or any(mount.volume != volume for mount in pet.mounts if mount.key != "rootfs"):
-            raise Refused(f"{pet.name} is not a pet with {volume} alone")
+        if not pet.has(Role.PET) or any(m.volume not in volumes for m in pet.mounts if m.key != "rootfs"):
+            raise Refused(f"{pet.name} is not a pet with {' and '.join(volumes)} alone")
         self._put(pet, {"protection": 0})
         self._task("DELETE", f"{self._path}/{vmid}")
 

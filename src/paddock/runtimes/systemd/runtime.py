@@ -180,7 +180,7 @@ WantedBy=multi-user.target
 
 @dataclass(frozen=True)
 class _Seen:
-    """The directories of the host that the agent sees too; a machine made for it has them where it sees them."""
+    """The directories of the machine that the agent sees too; one that was made for it has them mounted."""
 
     mounts: Sequence[MountSpec]
     mounted: bool
@@ -192,9 +192,12 @@ class _Seen:
 
     @property
     def service(self) -> str:
-        if self.mounted:
-            return "".join(f"ReadWritePaths={m.path}\n" for m in self.mounts if not m.read_only)
-        return "".join(f"Bind{'ReadOnly' if m.read_only else ''}Paths={m.host}:{m.path}\n" for m in self.mounts)
+        return "".join(
+            f"Bind{'ReadOnly' if m.read_only else ''}Paths={m.host}:{m.path}\n"
+            if m.host != m.path
+            else f"Read{'Only' if m.read_only else 'Write'}Paths={m.path}\n"
+            for m in self.mounts
+        )
 
 
 def _process_unit(agent: str, paths: Paths, user: UserSpec, process: Process, lease: str, seen: _Seen) -> str:
