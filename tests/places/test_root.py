@@ -10,6 +10,7 @@ import pytest
 from paddock.errors import NeedsPerson, PaddockError
 from paddock.places.proxmox import place as place_room
 from paddock.process import Result
+from paddock.run.outputs import as_env, as_text, outputs
 from paddock.run.person import script
 from paddock.run.verbs import cycle, down, up
 from places.node import CATTLE, PET, Killed, Node, Outside
@@ -246,3 +247,35 @@ def test_killed_while_waiting_the_next_run_goes_on(node: Node) -> None:
     up(again)
     assert not node.writes
     assert node.vmids == [PET, CATTLE]
+
+
+def test_doctor_says_who_will_do_it(node: Node, root: PlayedRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    def finding(agent: Outside) -> tuple[bool, str]:
+        findings, _ = agent.place.examine([agent.machine_want])
+        return next((f.ok, f.evidence) for f in findings if f.subject == "root's part of bee")
+
+    assert finding(node.agent(**WANTED)) == (
+        True,
+        f"{HOST}, keyctl: `up` will ask a person at the node's shell, without ssh.root",
+    )
+    assert finding(node.agent(mounts=[{"host": "/mnt/pve/hdd", "path": "/data"}])) == (
+        False,
+        "mounts: /mnt/pve/hdd is the root of storage hdd",
+    )
+    assert finding(node.agent(root="root@node", **WANTED)) == (
+        False,
+        f"root@node is not root of a Proxmox node: {HOST}, keyctl needs one",
+    )
+    up(node.agent(root="root@node", **WANTED))
+    assert finding(node.agent(**WANTED)) == (True, f"{HOST}, keyctl: all there")
+
+
+def test_outputs_are_read_from_the_place(node: Node) -> None:
+    nothing = {"bee": outputs(node.agent())}
+    assert nothing == {"bee": {"vmid": None, "hostname": "bee", "address": None}}
+    assert list(as_env(nothing)) == ["BEE_HOSTNAME=bee"]
+    up(node.agent(machine={"hostname": "hive"}))
+    found = {"bee-2": outputs(node.agent(machine={"hostname": "hive"}))}
+    assert found == {"bee-2": {"vmid": CATTLE, "hostname": "hive", "address": "10.0.0.101"}}
+    assert list(as_env(found)) == ["BEE_2_VMID=101", "BEE_2_HOSTNAME=hive", "BEE_2_ADDRESS=10.0.0.101"]
+    assert next(as_text(found)) == "bee-2.vmid = 101"

@@ -63,6 +63,7 @@ def import_verbs() -> None:
         enter,
         forget,
         init,
+        outputs,
         plan,
         run,
         sandbox,

@@ -75,7 +75,7 @@ def attach_steps(want: MachineWant, cattle: Container | None, vmid: int, volume:
     if there:
         raise Refuse(
             f"the machine of {want.agent} has {there.volume} at {want.cache.path} ({there.key})",
-            "run `paddock cycle` to make it anew",
+            "detach it by hand",
         )
     taken = {MOUNT_KEY} | ({mount.key for mount in cattle.mounts} if cattle else set())
     key = next(key for key in (f"mp{number}" for number in range(256)) if key not in taken)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 from paddock.places import MachineWant
 from paddock.places.proxmox.actions import MOUNT_KEY, Bind, RootWork
 from paddock.places.proxmox.refuse import Refuse
-from paddock.places.proxmox.seen import Container, ProxmoxSeen
+from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
 from paddock.spec.machine import Feature
 
 _OFFSET: Final = 100000  # where an unprivileged container's ids begin on the node, unless its configuration says more
@@ -63,11 +63,8 @@ def root_work(
     ``used`` are keys that it will have volumes at by then.
     """
     config = cattle.config if cattle else template.config if template else _NEW
-    binds = tuple(
-        bind
-        for bind in _binds(want, cattle, used)
-        if cattle is None or not any(bind.is_(mount) for mount in cattle.mounts)
-    )
+    mounts = list(cattle.mounts) if cattle else []
+    binds = tuple(bind for bind in _binds(want, mounts, used) if not any(bind.is_(mount) for mount in mounts))
     features = ""
     asked = want.spec.machine.features
     found = _flags(str(config.get("features", "")))
@@ -82,9 +79,8 @@ def root_work(
     return RootWork(vmid, owner, binds, features)
 
 
-def _binds(want: MachineWant, cattle: Container | None, used: Collection[str]) -> Iterator[Bind]:
+def _binds(want: MachineWant, mounts: Sequence[Mount], used: Collection[str]) -> Iterator[Bind]:
     """The mounts of the file, each at the key it has, or where something is in its place, or at a free one."""
-    mounts = list(cattle.mounts) if cattle else []
     taken = {MOUNT_KEY, *used, *(mount.key for mount in mounts)}
     wanted = want.spec.mounts
     for entry in wanted:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from paddock.errors import BadInput
-from paddock.guests import Guest
+from paddock.guests import Guest, Unreachable
 from paddock.guests.ssh import SshGuest
 from paddock.places import Finding, Got, Machine, MachinePlan, MachineWant, TemplateInfo, TemplateWant
 from paddock.places.proxmox import access, observe, tls
@@ -16,7 +16,7 @@ from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.attend import Attendant
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.console import owner_on_node
+from paddock.places.proxmox.console import for_root, owner_on_node
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.pet import find_pet, state_in
 from paddock.places.proxmox.planner import NodePlanner
@@ -97,7 +97,35 @@ class ProxmoxPlace:
             findings.append(Finding(f"{grant.work} on {grant.path}", not without, evidence))
         works = dict.fromkeys(grant.work for grant, _ in lacks)
         remedies = [line for work in works for line in (f"# {work}", *access.commands(work, wanted, self._token_id))]
+        for want in wants:
+            findings += self._root_findings(want, seen)
         return findings, ["as root on the node:", *remedies] if remedies else []
+
+    def _root_findings(self, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Finding]:
+        """What of an agent is for root alone, and who will do it."""
+        things = [*(entry.host for entry in want.spec.mounts), *for_root(want.spec.machine.features)]
+        if not things:
+            return
+        subject, shown = f"root's part of {want.agent}", ", ".join(things)
+        plan = self._planner.up(want, seen)
+        if plan.refusals:
+            yield Finding(subject, False, plan.refusals[0].reason)
+        elif not plan.late:
+            yield Finding(subject, True, f"{shown}: all there")
+        elif self._root is None:
+            yield Finding(subject, True, f"{shown}: `up` will ask a person at the node's shell, without ssh.root")
+        else:
+            yield self._root_reached(self._root, subject, shown)
+
+    @staticmethod
+    def _root_reached(root: Guest, subject: str, shown: str) -> Finding:
+        try:
+            ended = root.run(["sh", "-c", "command -v pct && id -u"], deadline=30)
+        except Unreachable as error:
+            return Finding(subject, False, error.message)
+        if not ended.ok or ended.out.split()[-1] != "0":
+            return Finding(subject, False, f"{root.name} is not root of a Proxmox node: {shown} needs one")
+        return Finding(subject, True, f"{shown}: `up` does it as {root.name}")
 
     def machine(self, want: MachineWant, seen: ProxmoxSeen) -> Machine:
         states = [mount for pet in seen.with_role(Role.PET) if (mount := state_in(want, pet))]
