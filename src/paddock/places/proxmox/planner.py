@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paddock.places import MachinePlan, MachineWant, TemplateWant
+from paddock.places import AdoptWish, MachinePlan, MachineWant, Portrait, TemplateWant
+from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import console
@@ -99,7 +100,8 @@ class NodePlanner:
         notes = [*(machines.drift(want, cattle, made_from) if cattle else ()), *caches.drift(want, owner)]
         used = [step.action.key for step in attach if isinstance(step.action, AttachCache)]
         late = self._root_steps(want, cattle, vmid, template, builder, used)
-        return MachinePlan(steps, notes=notes, late=late, furnished=_furnished(want, cattle))
+        adopted = pet is not None and pets.adopts(want, pet.container)
+        return MachinePlan(steps, notes=notes, late=late, furnished=_furnished(want, cattle), adopted=adopted)
 
     def _root_steps(
         self,
@@ -206,6 +208,20 @@ class NodePlanner:
             return MachinePlan(list(pets.forget_steps(want, _owner(want, seen), seen)))
         except Refuse as refuse:
             return MachinePlan(refusals=[refuse.refusal])
+
+    def portray(self, agent: str, wish: AdoptWish, seen: ProxmoxSeen) -> Portrait:
+        """What the wish is about, as the file would say it."""
+        return adoption.portray(self.node, agent, wish, seen)
+
+    def adopt(self, want: MachineWant, wish: AdoptWish, seen: ProxmoxSeen) -> MachinePlan:
+        """The steps to have it in the file's care."""
+        left_out = self.portray(want.agent, wish, seen).left_out
+        try:
+            found = adoption.plan(self.node, want, wish, seen, _free_ids(want, seen), left_out)
+        except Refuse as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+        makes = any(step.id == "pet.create" for step in found.steps)
+        return replace(found, steps=[*self._download(), *found.steps]) if makes and seen.base_missing else found
 
     def rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
         """The steps to the template, if it is missing or wanted anew."""
