@@ -74,6 +74,7 @@ def import_verbs() -> None:
         template,
         timings,
         up,
+        verify,
     )
 
 

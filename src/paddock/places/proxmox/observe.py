@@ -22,7 +22,18 @@ from paddock.spec.place import BaseSpec
 _SETTLE_SECONDS: Final = 120
 _TASK_SECONDS: Final = 600
 _MACHINE_TASKS: Final = frozenset(
-    {"vzcreate", "vzclone", "vztemplate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot", "move_volume"}
+    {
+        "vzcreate",
+        "vzclone",
+        "vztemplate",
+        "vzdestroy",
+        "vzstart",
+        "vzstop",
+        "vzshutdown",
+        "vzreboot",
+        "move_volume",
+        "resize",
+    }
 )
 
 
@@ -88,7 +99,7 @@ def _read(client: Client, node: ProxmoxSpec) -> tuple[ProxmoxSeen, frozenset[int
     listed = client.get(f"/nodes/{client.node}/lxc")
     with ThreadPoolExecutor(max_workers=8) as pool:
         taken = pool.submit(client.get, "/cluster/resources", {"type": "vm"})
-        room = pool.submit(_room, client, node.storage)
+        room = pool.submit(_room, client)
         base_missing = pool.submit(_base_missing, client, node.base)
         storages = pool.submit(_storages, client)
         found = list(pool.map(lambda row: _container(client, row), listed))
@@ -126,16 +137,15 @@ def _storages(client: Client) -> dict[str, str]:
     return {str(row["storage"]): str(row["path"]) for row in client.get("/storage") if "path" in row}
 
 
-def _room(client: Client, storage: str) -> Room:
-    def read(path: str) -> dict[str, Any]:
-        try:
-            return dict(client.get(f"/nodes/{client.node}/{path}"))
-        except Forbidden:
-            return {}
-
-    memory = read("status").get("memory", {}).get("total")
-    free = read(f"storage/{storage}/status").get("avail")
-    return Room(int(memory) if memory else None, int(free) if free is not None else None)
+def _room(client: Client) -> Room:
+    try:
+        memory = client.get(f"/nodes/{client.node}/status").get("memory", {}).get("total")
+    except Forbidden:
+        memory = None
+    # Proxmox lists those that the token may know of.
+    storages = client.get(f"/nodes/{client.node}/storage")
+    free = {str(row["storage"]): int(row["avail"]) for row in storages if "avail" in row}
+    return Room(int(memory) if memory else None, free)
 
 
 def _container(client: Client, row: dict[str, Any]) -> Container | None:

@@ -21,7 +21,7 @@ from paddock.places import (
     TemplateInfo,
     TemplateWant,
 )
-from paddock.places.proxmox import access, observe, tls
+from paddock.places.proxmox import access, observe, tls, verify
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.attend import Attendant
@@ -142,6 +142,12 @@ class ProxmoxPlace:
         if not ended.ok or ended.out.split()[-1] != "0":
             return Finding(subject, False, f"{root.name} is not root of a Proxmox node: {shown} needs one")
         return Finding(subject, True, f"{shown}: `up` does it as {root.name}")
+
+    def verify(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:
+        return verify.findings(want, seen)
+
+    def notes(self, want: MachineWant, seen: ProxmoxSeen) -> str:
+        return verify.notes(want, seen)
 
     def machine(self, want: MachineWant, seen: ProxmoxSeen) -> Machine:
         states = [mount for pet in seen.with_role(Role.PET) if (mount := state_in(want, pet))]
