@@ -17,20 +17,8 @@ Location = tuple[str, ...]
 NOT_YET: Final = frozenset(
     {
         "host.scope",
-        "working_directory",
-        "documents",
         "expose",
-        "config_file",
-        "connectors.api_server.cors_origins",
-        "connectors.api_server.model_name",
-        "connectors.telegram",
-        "connectors.discord",
-        "connectors.slack",
         "gateway",
-        "mcp_servers",
-        "auth",
-        "dashboard",
-        "managed",
         "browser",
         "cli_on_path",
     }
