@@ -14,6 +14,7 @@ from paddock.run.outputs import as_env, as_text, outputs
 from paddock.run.person import script
 from paddock.run.verbs import cycle, down, up
 from places.node import CATTLE, PET, Killed, Node, Outside
+from places.test_requests import neighbours, written_to
 
 LXC = "/nodes/pve/lxc"
 HOST = "/mnt/pve/hdd/bee"
@@ -279,3 +280,16 @@ def test_outputs_are_read_from_the_place(node: Node) -> None:
     assert found == {"bee-2": {"vmid": CATTLE, "hostname": "hive", "address": "10.0.0.101"}}
     assert list(as_env(found)) == ["BEE_2_VMID=101", "BEE_2_HOSTNAME=hive", "BEE_2_ADDRESS=10.0.0.101"]
     assert next(as_text(found)) == "bee-2.vmid = 101"
+
+
+def test_nothing_but_the_agents_own_is_written_to(node: Node, root: PlayedRoot) -> None:
+    others = neighbours(node)
+    before = {vmid: node.config(vmid) for vmid in others}
+    wanted = {**WANTED, "template": "auto", "root": "root@node", "runtime": "docker"}
+    up(node.agent(**wanted, container={"base": "debian:12", "data": "20G"}))
+    cycle(node.agent(**wanted, container={"base": "debian:12", "data": "30G"}))
+    down(node.agent(**wanted, container={"base": "debian:12", "data": "30G"}))
+    assert set().union(*map(written_to, node.writes)) == {PET, CATTLE, 102}
+    named = {word for line in root.ran if line.startswith("pct") for word in line.split() if word.isdecimal()}
+    assert named == {str(CATTLE), "102"}
+    assert {vmid: node.config(vmid) for vmid in others} == before
