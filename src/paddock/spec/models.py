@@ -20,7 +20,7 @@ from paddock.spec.agent import (
 )
 from paddock.spec.fields import Model, Name
 from paddock.spec.machine import MachineSpec, StateSpec
-from paddock.spec.place import HostSpec, PlaceSpec, ProxmoxSpec
+from paddock.spec.place import HostSpec, PlaceSpec, ProxmoxSpec, Scope
 
 __all__ = [
     "KINDS",
@@ -34,6 +34,7 @@ __all__ = [
     "PlaceSpec",
     "ProxmoxSpec",
     "RuntimeName",
+    "Scope",
     "ServiceSpec",
     "Spec",
     "StateSpec",
