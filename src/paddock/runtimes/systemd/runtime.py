@@ -12,6 +12,7 @@ from paddock.recipes.workload import Paths, Process, Workload
 from paddock.runtimes import environment_of, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
+from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.systemd import account
 from paddock.runtimes.systemd.confine import Confinement, word
 from paddock.spec.models import AgentSpec
@@ -35,6 +36,10 @@ class Systemd:
     home: str | None = None
     foreground = False
     container = None
+
+    @property
+    def confines(self) -> frozenset[Isolation]:
+        return frozenset(Isolation) - ({Isolation.ACCOUNT} if self.home else set())
 
     @property
     def init(self) -> str:
@@ -142,6 +147,12 @@ class Systemd:
             return script(*parts, arguments=arguments)
         others = [part for part in parts if part != (_HERE, "account.sh")]
         return script((_HERE, "user.sh"), *others, arguments=arguments)
+
+    def supervised(self, workload: Workload) -> Sequence[str]:
+        return [process.name for process in workload.processes]
+
+    def inspect(self) -> Sequence[str]:
+        return self._script((_HERE, "inspect.sh"), arguments=[self.agent])
 
     def witness(self, generation: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
