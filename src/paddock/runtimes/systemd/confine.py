@@ -34,12 +34,12 @@ _ALWAYS: Final = (
     _yes("ProtectKernelLogs", remounts=True),
     _yes("ProtectKernelModules", remounts=True),
     _yes("ProtectKernelTunables", remounts=True),
-    Directive("ProtectProc=invisible", "ProtectProc=default", remounts=True),
     Directive("ProtectSystem=strict", "ProtectSystem=no", remounts=True),
     _yes("RestrictRealtime"),
     _yes("RestrictSUIDSGID"),
     Directive("SystemCallArchitectures=native", "SystemCallArchitectures="),
 )
+_PROC: Final = Directive("ProtectProc=invisible", "ProtectProc=default", remounts=True)
 _NAMESPACES: Final = Directive("RestrictNamespaces=yes", "RestrictNamespaces=no")
 _CALLS: Final = Directive("SystemCallFilter=@system-service", "SystemCallFilter=")
 # What a browser needs to put its own sandbox, which is a better one, around the pages it shows.
@@ -60,7 +60,8 @@ class Confinement:
     def directives(self) -> Sequence[Directive]:
         """The lines, in the order in which they are tried."""
         return (
-            *((_OF_AN_ACCOUNT,) if self.of_an_account else ()),
+            # An account's systemd ignores the second.
+            _OF_AN_ACCOUNT if self.of_an_account else _PROC,
             *self._folders(),
             *_ALWAYS,
             _NAMESPACES_OF_A_BROWSER if self.browser else _NAMESPACES,

@@ -39,7 +39,7 @@ class Systemd:
 
     @property
     def confines(self) -> frozenset[Isolation]:
-        return frozenset(Isolation) - ({Isolation.ACCOUNT} if self.home else set())
+        return frozenset(Isolation) - ({Isolation.ACCOUNT, Isolation.PROC} if self.home else set())
 
     @property
     def init(self) -> str:
@@ -152,7 +152,7 @@ class Systemd:
         return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
-        return self._script((_HERE, "inspect.sh"), arguments=[self.agent])
+        return self._script((_HERE, "inspect.sh"), arguments=[self.agent, self._root])
 
     def witness(self, generation: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
