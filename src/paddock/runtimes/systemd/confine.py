@@ -95,7 +95,7 @@ class Confinement:
 
 
 def _in_a_home(path: str) -> bool:
-    return path.startswith(("/home/", "/root/"))
+    return path.startswith(("/home/", "/root/", "/run/user/"))
 
 
 def word(text: str) -> str:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import environment_of, script, statefiles
+from paddock.runtimes import configuration, environment_of, script, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
@@ -19,6 +19,8 @@ from paddock.spec.models import AgentSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
+
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # Received, and its account and state in place.
 BEFORE_APPLY: Final = (
@@ -123,11 +125,10 @@ class Systemd:
             f"units/{self.unit('lease')}": self._lease_unit(list(units), mounted=mounted),
             **{f"units/{name}": text for name, text in units.items()},
             **statefiles.rendered(workload),
-            **{file.path: file.content for file in workload.files},
         }
         files = {path: BundleFile(text) for path, text in texts.items()}
         holder = (resources.files(_HERE) / "lease.sh").read_text(encoding="utf-8")
-        return Bundle({**files, "lease": BundleFile(holder, executable=True)})
+        return Bundle({**files, **configuration(workload), "lease": BundleFile(holder, executable=True)})
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
@@ -196,7 +197,7 @@ WantedBy={"default" if self.home else "multi-user"}.target
     def _process_unit(self, process: Process, lease: str) -> str:
         paths, user = self.paths, self.spec.user
         environment = "".join(
-            f"Environment={word(f'{name}={value}')}\n" for name, value in sorted(process.environment.items())
+            f"Environment={word(f'{name}={value}')}\n" for name, value in sorted(variables(process, _PATH).items())
         )
         # Only a command line expands variables.
         command = " ".join(word(each).replace("$", "$$") for each in process.argv)
@@ -219,6 +220,7 @@ Restart={process.restart}
 RestartSec={process.restart_seconds:g}
 SuccessExitStatus={" ".join(map(str, process.clean_exits))}
 RestartPreventExitStatus={" ".join(map(str, process.fatal_exits))}
+RestartForceExitStatus={" ".join(map(str, process.restart_exits))}
 KillMode=mixed
 TimeoutStopSec={process.stop_seconds}
-{self._confined(paths.home).lines()}"""
+{self._confined(paths.home, *process.writable).lines()}"""
