@@ -1,4 +1,4 @@
-"""The engine's volume: made once, the pet's as the state is, mounted before its machine starts, there after any crash."""
+"""The engine's volume: made once, the pet's as the state is, mounted before its machine starts, whatever crashes."""
 
 from __future__ import annotations
 

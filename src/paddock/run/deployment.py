@@ -36,7 +36,7 @@ from paddock.run.container import get_image, start_engine
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
 from paddock.run.verify import verify_through
-from paddock.runtimes import codetree, runtime_for, script
+from paddock.runtimes import Runtime, codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.runtimes.statefiles import secret_name
 from paddock.secret import Secret
@@ -64,10 +64,13 @@ class Deployment:
         self.recreate = False  # whether a person wants another container, whatever its identity
         self.spec = inlined(loaded.spec.agents[name], loaded.folder)
         self.place = place
-        self.runtime = runtime_for(name, _on_its_machine(self.spec, place), loaded.folder)
         self.story = story.of(name)
         self.recipe = recipe_for(self.spec.kind)
         self.folder = loaded.folder
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        return runtime_for(self.name, _on_its_machine(self.spec, self.place), self.folder, self.place.account_home)
 
     @property
     def where(self) -> str:
@@ -194,11 +197,13 @@ class Deployment:
         ready = next(starts, len(agent))
         check = [self._check_mounts()] if self.spec.mounts and (machine.late or agent) else []
         steps = [*machine.steps, *agent[:ready], *machine.late, *check, *agent[ready:]]
-        return Plan(self.name, steps, (), [*machine.notes, *self._about_the_engine(seen)])
+        return Plan(self.name, steps, (), [*machine.notes, *self._notes_of_machine(seen)])
 
-    def _about_the_engine(self, seen: Observation) -> Iterator[str]:
-        if self._container_want and seen.agent:
-            yield from container.notes(self._container_want, seen.agent.container)
+    def _notes_of_machine(self, seen: Observation) -> Iterator[str]:
+        if seen.agent:
+            yield from seen.agent.notes
+            if self._container_want:
+                yield from container.notes(self._container_want, seen.agent.container)
 
     def _check_mounts(self) -> Step:
         title = f"see that {', '.join(mount.path for mount in self.spec.mounts)} can be used"
@@ -321,7 +326,8 @@ class Deployment:
 
     def _apply(self, guest: Guest, argv: Sequence[str]) -> None:
         archive = self.bundle.archive(self.secrets, self.secret_files)
-        expect(guest, f"configuring {self.name}", argv, stdin=archive, deadline=180)
+        for line in expect(guest, f"configuring {self.name}", argv, stdin=archive, deadline=180).splitlines():
+            self.story.say(line)
 
     def guest(self, seen: Observation, got: Got) -> Guest:
         """The channel to the agent's machine; an error where there is none."""

@@ -16,7 +16,6 @@ Location = tuple[str, ...]
 # Keys of places and agents, with dots; a key stands for all below it. A room that learns one takes it out here.
 NOT_YET: Final = frozenset(
     {
-        "host.scope",
         "expose",
         "gateway",
         "browser",
