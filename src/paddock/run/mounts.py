@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from paddock.errors import NeedsPerson
 from paddock.guests import Guest, expect
 from paddock.runtimes import script
@@ -9,9 +11,16 @@ from paddock.spec.models import AgentSpec
 
 
 def check(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -> None:
-    """See them on the machine with the agent's ids; ``owner`` has these as the host sees them.
+    """An error that says what is wrong with the first one that cannot be used."""
+    for sentence, hint in problems(guest, agent, owner, made_for_it=made_for_it):
+        raise NeedsPerson(sentence, hint=hint)
 
-    A machine that was made for the agent has them where the agent sees them, each a mount of its own.
+
+def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -> Iterator[tuple[str, str]]:
+    """What is wrong with them, tried on the machine with the agent's ids; and what to do about it.
+
+    A machine that was made for the agent has them where the agent sees them, each a mount of its own. ``owner`` has
+    the agent's ids as they are on the host.
     """
     ids = [str(agent.user.uid), str(agent.user.gid or agent.user.uid)]
     paths = {(mount.path if made_for_it else mount.host): mount for mount in agent.mounts}
@@ -20,15 +29,14 @@ def check(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -> N
         kind, found, writable, path = line.split(maxsplit=3)
         mount = paths[path]
         if kind == "missing":
-            raise NeedsPerson(f"there is no directory {path} on {guest.name}", hint=f"make it: mkdir {path}")
-        if made_for_it and kind != "mounted":
-            raise NeedsPerson(
+            yield f"there is no directory {path} on {guest.name}", f"make it: mkdir {path}"
+        elif made_for_it and kind != "mounted":
+            yield (
                 f"{mount.host} is in the configuration of {guest.name}, but nothing is mounted at {path} there",
-                hint="restart the machine, and look at its console on the node",
+                "restart the machine, and look at its console on the node",
             )
-        if not mount.read_only and writable == "no":
-            seen = f", where it shows as uid {found}" if made_for_it else f"; it belongs to uid {found}"
-            raise NeedsPerson(
-                f"{agent.user.name} (uid {ids[0]}) may not write to {path} on {guest.name}{seen}",
-                hint=f"its directory on the host has to be the agent's: chown {owner} {mount.host}",
+        elif not mount.read_only and writable == "no":
+            yield (
+                f"{agent.user.name} (uid {ids[0]}) may not write to {path} on {guest.name}, where uid {found} owns it",
+                f"on the host: chown {owner} {mount.host}",
             )
