@@ -16,33 +16,24 @@ Location = tuple[str, ...]
 # Keys of places and agents, with dots; a key stands for all below it. A room that learns one takes it out here.
 NOT_YET: Final = frozenset(
     {
-        "proxmox.ssh.root",
-        "host.scope",
-        "machine.features",
-        "mounts",
-        "container.data",
         "expose",
         "browser",
         "cli_on_path",
     }
 )
 
+_CARRIED_OUT: Final = frozenset({(Kind.LITELLM, "expose")})  # by this kind already
+
 
 def unsupported(spec: Spec) -> list[tuple[Location, str]]:
     """Where in the file something is asked for that is not carried out yet, and the sentence that says so."""
     found: list[tuple[Location, str]] = []
     for name, place in spec.places.items():
-        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place, NOT_YET)]
+        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place)]
     for name, agent in spec.agents.items():
         at = ("agents", name)
-        on_proxmox = agent.place in spec.places and spec.places[agent.place].proxmox is not None
-        if agent.runtime.is_engine and on_proxmox:
-            found.append(((*at, "runtime"), f"runtime {agent.runtime} on proxmox is not carried out yet"))
-        # A host's directories are mounted into a container.
-        keys = NOT_YET - {"mounts"} if agent.runtime.is_engine and not on_proxmox else NOT_YET
-        if agent.kind is Kind.LITELLM:
-            keys -= {"expose"}
-        found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent, keys)]
+        lacking = [path for path in _not_yet(agent) if (agent.kind, path[0]) not in _CARRIED_OUT]
+        found += [((*at, *path), "is not carried out yet") for path in lacking]
     return found
 
 
@@ -56,10 +47,10 @@ def supported(loaded: Loaded, only: Collection[str] = ()) -> Loaded:
     return loaded
 
 
-def _not_yet(model: BaseModel, keys: Collection[str]) -> Iterator[Location]:
+def _not_yet(model: BaseModel) -> Iterator[Location]:
     for path in _changed(model):
         for length in range(1, len(path) + 1):
-            if ".".join(path[:length]) in keys:
+            if ".".join(path[:length]) in NOT_YET:
                 yield path[:length]
                 break
 
