@@ -221,7 +221,8 @@ def test_pinned_the_rest_can_be_edited(pinned: Talker) -> None:
     # All ways known to tell Hermes of another place for what is pinned, and of other people.
     evil = "model: {default: other, provider: openrouter}\nHERMES_MANAGED_DIR: /tmp\nGATEWAY_ALLOWED_USERS: '666'\n"
     pinned.as_agent(f"cat > ~/.hermes/config.yaml <<'END'\n{evil}END")
-    assert pinned.as_agent("echo HERMES_MANAGED_DIR=/tmp > ~/.hermes/.env || echo no").strip() == "no"
+    for path in (".env", ".op.env", "pairing/telegram-approved.json", "platforms/pairing/telegram-approved.json"):
+        assert pinned.as_agent(f"echo '{{\"666\": {{}}}}' > ~/.hermes/{path} || echo no").strip() == "no", path
     pinned.node.machine("systemctl restart paddock-hermes-gateway")
     wait_for(lambda: pinned.node.status()["health"] == "ok")
     assert pinned.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."

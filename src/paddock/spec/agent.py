@@ -94,7 +94,9 @@ class AuthSpec(Model):
     """Credentials the agent refreshes by itself (auth.json), seeded once."""
 
     source: Source = Field(alias="from", description="where the first version comes from, whole")
-    overwrite: bool = Field(False, description="whether it is put back whenever the agent is configured, and refreshed tokens are lost")
+    overwrite: bool = Field(
+        False, description="whether it is put back whenever the agent is configured, and refreshed tokens are lost"
+    )
 
 
 class HealthSpec(Model):
