@@ -12,7 +12,7 @@ from paddock.recipes.hermes.yaml import dump
 from paddock.recipes.workload import File, Keep, Paths, StateFile
 from paddock.spec.models import Managed
 
-# Its code is not the agent's to change, nor who supervises it, which of its profiles is the service, or who may talk to it.
+# What is not the agent's to change: its code, its supervisor, the profile that is the service, who may talk to it.
 _NEVER: Final = (
     ("update",),
     ("uninstall",),
