@@ -112,6 +112,14 @@ class Deployment:
         bundle = self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
         return bundle.with_people(self.place.people)
 
+    @property
+    def _programs(self) -> list[str]:
+        """What packages and code bring and the agent's processes begin with."""
+        if self.runtime.container:
+            return []  # they are in its container
+        programs = dict.fromkeys(process.argv[0] for process in self.workload.processes)
+        return [each for each in programs if "/" not in each or each.startswith(f"{self.paths.code}/")]
+
     @cached_property
     def secrets(self) -> dict[str, Secret]:
         return resolve(self.spec.secrets, self.folder, self.spec.environment_files)
@@ -260,7 +268,7 @@ class Deployment:
     def _perform(self, action: Action, seen: Observation, got: Got) -> Got:
         match action:
             case Furnish():
-                manifest = self.furniture.put_into(self.guest(seen, got), self.paths.code)
+                manifest = self.furniture.put_into(self.guest(seen, got), self.paths.code, self._programs)
                 self.story.journal("manifest", lines=manifest.splitlines())
             case InstallPackages(packages):
                 install_packages(self.guest(seen, got), packages)
