@@ -340,7 +340,8 @@ TimeoutStopSec={stop + 15}
 def _program(process: Process) -> str:
     """A process as the script the agent's account runs."""
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(process.environment.items()))
-    return f"{exports}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"
+    path = f'export PATH={shlex.quote(":".join(process.path))}:"$PATH"\n' if process.path else ""
+    return f"{exports}{path}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"
 
 
 def _text(name: str, package: str = _HERE) -> str:
