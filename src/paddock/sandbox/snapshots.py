@@ -56,6 +56,11 @@ def take(world: World, vmid: int, node: str, name: str, description: str) -> Non
     made: list[VolumeRef] = []
     try:
         for ref in volumes:
+            if world.runtime.volumes.get(ref) is None:
+                lv = _snapshot_of(ref, name).name
+                raise OperationError(
+                    f'lvcreate snapshot \'pve/{lv}\' error:   Failed to find logical volume "pve/{ref.name}"'
+                )
             world.runtime.volumes.copy(ref, _snapshot_of(ref, name))
             made.append(_snapshot_of(ref, name))
     except Exception:  # not a NodeCrashError: that one leaves everything lying about
