@@ -100,6 +100,10 @@ class Engine:
         return self._dialect.packages if self.spec.container.install else ()
 
     @property
+    def data(self) -> str:
+        return self._dialect.data
+
+    @property
     def image(self) -> Image:
         return Image(self._image, self._archive.path if self._archive else None)
 
@@ -320,7 +324,7 @@ TimeoutStopSec={stop + 15}
 
     def inspect(self) -> Sequence[str]:
         parts = ((_SYSTEMD, "inspect.sh"), (_HERE, "inspect.sh"))
-        return self._with(script(*parts, arguments=[self.agent]))
+        return self._with(script(*parts, arguments=[self.agent, self._root]))
 
     def witness(self, generation: str) -> Sequence[str]:
         return self._units.witness(generation)
