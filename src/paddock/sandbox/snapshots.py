@@ -53,7 +53,7 @@ def take(world: World, vmid: int, node: str, name: str, description: str) -> Non
             )
         if world.runtime.volumes.get(ref) is None:
             raise OperationError(
-                f'lvcreate snapshot \'pve/{lv}\' error:   Failed to find logical volume "pve/{ref.name}"'
+                f"lvcreate snapshot 'pve/{lv}' error:   Failed to find logical volume \"pve/{ref.name}\""
             )
     config.options["lock"] = "snapshot"
     world.guests.save(vmid, node, config)
