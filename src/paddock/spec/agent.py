@@ -135,7 +135,9 @@ class AgentSpec(Model):
     mounts: list[MountSpec] = Field(default_factory=list, description="directories of the host it sees too")
     container: ContainerSpec = Field(ContainerSpec(), description="the container, with runtime docker or podman")
     user: UserSpec = Field(UserSpec(), description="the account it runs as")
-    packages: list[Package] = Field(default_factory=list, description="Debian packages it needs on its machine")
+    packages: list[Package] = Field(
+        default_factory=list, description="Debian packages it needs on its machine; hermes has git and ripgrep anyway"
+    )
     working_directory: str = Field(
         "workspace", description="where it works: below its home in the state, or an absolute path"
     )

@@ -20,10 +20,7 @@ NOT_YET: Final = frozenset(
         "machine.features",
         "mounts",
         "container.data",
-        "expose",
         "gateway",
-        "browser",
-        "cli_on_path",
     }
 )
 KINDS_NOT_YET: Final = frozenset({Kind.LITELLM})
