@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only, Sets
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, NoWait, Only, Sets
 
 
 @verb("paddock up --only hermes --jobs 2")
-def up(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, jobs: Jobs = 4) -> None:
+def up(
+    file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, jobs: Jobs = 4, no_wait: NoWait = False
+) -> None:
     """Bring agents up: create what is missing, change what differs, and see that each answers."""
     from paddock.cli.session import changing
     from paddock.run import verbs
     from paddock.run.parallel import each
 
-    with changing("up", file, only, jobs, sets) as agents:
+    with changing("up", file, only, jobs, sets, patient=not no_wait) as agents:
         print("\n".join(each(agents, jobs, verbs.up)))

@@ -16,6 +16,7 @@ from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.systemd import account
 from paddock.runtimes.systemd.confine import Confinement, word
+from paddock.runtimes.systemd.mounts import Mounts
 from paddock.spec.models import AgentSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
@@ -87,7 +88,8 @@ class Systemd:
 
     def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
         lease = self.unit("lease")
-        units = {self.unit(process.name): self._process_unit(process, lease) for process in workload.processes}
+        seen = Mounts(self.spec.mounts, mounted)
+        units = {self.unit(process.name): self._process_unit(process, lease, seen) for process in workload.processes}
         return self.bundle_of(units, workload, tree, mounted=mounted)
 
     def unit(self, part: str) -> str:
@@ -223,7 +225,7 @@ RestartSec=5
 WantedBy={"default" if self.home else "multi-user"}.target
 """
 
-    def _process_unit(self, process: Process, lease: str) -> str:
+    def _process_unit(self, process: Process, lease: str, seen: Mounts) -> str:
         paths, user = self.paths, self.spec.user
         environment = "".join(
             f"Environment={word(f'{name}={value}')}\n" for name, value in sorted(variables(process, _PATH).items())
@@ -237,7 +239,7 @@ Description={process.name} of {self.agent}
 BindsTo={lease}
 After={lease} network-online.target
 Wants=network-online.target
-StartLimitIntervalSec=0
+{seen.conditions}StartLimitIntervalSec=0
 
 [Service]
 Type=exec
@@ -252,4 +254,4 @@ RestartPreventExitStatus={" ".join(map(str, process.fatal_exits))}
 RestartForceExitStatus={" ".join(map(str, process.restart_exits))}
 KillMode=mixed
 TimeoutStopSec={process.stop_seconds}
-{self._confined(paths.home, *process.writable, browser=process.browser).lines()}"""
+{seen.service}{self._confined(paths.home, *process.writable, browser=process.browser).lines()}"""
