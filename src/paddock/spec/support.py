@@ -19,6 +19,7 @@ NOT_YET: Final = frozenset(
         "gateway",
     }
 )
+IN_A_CONTAINER_NOT_YET: Final = frozenset({"browser", "cli_on_path"})
 KINDS_NOT_YET: Final = frozenset({Kind.LITELLM})
 
 
@@ -26,12 +27,13 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
     """Where in the file something is asked for that is not carried out yet, and the sentence that says so."""
     found: list[tuple[Location, str]] = []
     for name, place in spec.places.items():
-        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place)]
+        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place, NOT_YET)]
     for name, agent in spec.agents.items():
         at = ("agents", name)
         if agent.kind in KINDS_NOT_YET:
             found.append(((*at, "kind"), f"kind {agent.kind} is not carried out yet"))
-        found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent)]
+        keys = NOT_YET | IN_A_CONTAINER_NOT_YET if agent.runtime.is_engine else NOT_YET
+        found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent, keys)]
     return found
 
 
@@ -45,10 +47,10 @@ def supported(loaded: Loaded, only: Collection[str] = ()) -> Loaded:
     return loaded
 
 
-def _not_yet(model: BaseModel) -> Iterator[Location]:
+def _not_yet(model: BaseModel, keys: Collection[str]) -> Iterator[Location]:
     for path in _changed(model):
         for length in range(1, len(path) + 1):
-            if ".".join(path[:length]) in NOT_YET:
+            if ".".join(path[:length]) in keys:
                 yield path[:length]
                 break
 
