@@ -136,7 +136,7 @@ class AgentSpec(Model):
     container: ContainerSpec = Field(ContainerSpec(), description="the container, with runtime docker or podman")
     user: UserSpec = Field(UserSpec(), description="the account it runs as")
     packages: list[Package] = Field(
-        default_factory=list, description="Debian packages it needs on its machine; hermes has git and ripgrep anyway"
+        default_factory=list, description="Debian packages it needs on its machine, beside those its kind brings"
     )
     working_directory: str = Field(
         "workspace", description="where it works: below its home in the state, or an absolute path"
