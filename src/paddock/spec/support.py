@@ -9,18 +9,14 @@ from pydantic import BaseModel
 
 from paddock.errors import BadInput
 from paddock.spec.load import Loaded
-from paddock.spec.models import Kind, Spec
+from paddock.spec.models import Spec
 
 Location = tuple[str, ...]
 
 # Keys of places and agents, with dots; a key stands for all below it. A room that learns one takes it out here.
-NOT_YET: Final = frozenset(
-    {
-        "gateway",
-    }
-)
+NOT_YET: Final = frozenset[str]()
+# The same, of agents in a container.
 IN_A_CONTAINER_NOT_YET: Final = frozenset({"browser", "cli_on_path"})
-KINDS_NOT_YET: Final = frozenset({Kind.LITELLM})
 
 
 def unsupported(spec: Spec) -> list[tuple[Location, str]]:
@@ -30,8 +26,6 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
         found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place, NOT_YET)]
     for name, agent in spec.agents.items():
         at = ("agents", name)
-        if agent.kind in KINDS_NOT_YET:
-            found.append(((*at, "kind"), f"kind {agent.kind} is not carried out yet"))
         keys = NOT_YET | IN_A_CONTAINER_NOT_YET if agent.runtime.is_engine else NOT_YET
         found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent, keys)]
     return found
