@@ -96,7 +96,11 @@ class Deployment:
         if container := self.runtime.container:
             # The agent's own packages and code are for its container, which no template has.
             return Furniture(tuple(container.packages), None)
-        return Furniture(tuple(self.recipe.packages(self.spec)), self.recipe.code(self.spec, self.folder))
+        # Without root nothing can be installed, and what the agent only likes to have is no reason to stop.
+        without_root = self.runtime.foreground or self.place.account_home is not None
+        comforts = () if without_root else self.recipe.comforts(self.spec)
+        packages = dict.fromkeys([*self.recipe.packages(self.spec), *comforts])
+        return Furniture(tuple(packages), self.recipe.code(self.spec, self.folder))
 
     @cached_property
     def code(self) -> tuple[str, CodeTree] | None:
