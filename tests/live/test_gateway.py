@@ -42,6 +42,6 @@ def test_a_prompt_through_two_machines(node: Node) -> None:
         assert ":4000/v1 answers with LITELLM_API_KEY" in proofs
         assert "exposed: 4000" in proofs
         assert MASTER_KEY not in proofs
-        assert two.paddock("plan", "-f", path).stdout == "guest: nothing to do\ndoor: nothing to do\n"
+        assert two.paddock("plan", "-f", path).stdout == "door: nothing to do\nguest: nothing to do\n"
     finally:
         two.paddock("down", "-f", path)
