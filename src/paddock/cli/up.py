@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only, Sets
 
 
 @verb("paddock up --only hermes --jobs 2")
-def up(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, jobs: Jobs = 4) -> None:
+def up(
+    file: File = DEFAULT_FILE,
+    sets: Sets = None,
+    only: Only = None,
+    jobs: Jobs = 4,
+    recreate: Annotated[
+        bool, typer.Option("--recreate", help="Make containers (docker, podman) anew; what was installed in them goes.")
+    ] = False,
+) -> None:
     """Bring agents up: create what is missing, change what differs, and see that each answers."""
     from paddock.cli.session import changing
     from paddock.run import verbs
     from paddock.run.parallel import each
 
     with changing("up", file, only, jobs, sets) as agents:
+        for agent in agents:
+            agent.recreate = recreate
         print("\n".join(each(agents, jobs, verbs.up)))

@@ -1,0 +1,145 @@
+"""Images without a registry: base roots made of the sandbox's Debian, and a stand-in for the official image."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final
+
+from paddock.demo import VERSION
+from paddock.recipes.hermes.recipe import Hermes
+from paddock.runtimes import codetree
+from paddock.runtimes.codetree import Interpreter
+from paddock.sandbox.base import ensure_base
+from paddock.sandbox.fixture import DEFAULT_TEMPLATE
+from paddock.spec.models import HermesSpec
+
+# What no container needs; images are copied several times in a story.
+_DEAD_WEIGHT: Final = re.compile(
+    r"\./(usr/share/(doc|locale|man|info|zoneinfo|perl|i18n)|usr/lib/(systemd|udev|modules)|boot|dev|var/log)(/|$)"
+)
+_TOOLS_FOR_ACCOUNTS: Final = re.compile(r"/(useradd|groupadd|usermod|groupmod|adduser|addgroup|setpriv)$")
+_PYTHON: Final = re.compile(r"/python3[^/]*$")
+
+# The manners of the official image: starts as root and insists on it, drops to the account it is told, keeps its
+# state at /opt/data, and takes the arguments of `hermes`.
+_INIT: Final = """\
+#!/bin/sh
+set -eu
+[ "$(id -u)" = 0 ] || { echo "this image does not run with --user; set HERMES_UID and HERMES_GID" >&2 && exit 1; }
+[ $$ = 1 ] || { echo "this can only run as process 1" >&2 && exit 1; }
+groupmod --non-unique --gid "${HERMES_GID:-10000}" hermes
+usermod --non-unique --uid "${HERMES_UID:-10000}" --gid "${HERMES_GID:-10000}" hermes
+[ "$(stat -c %u /opt/data)" = "${HERMES_UID:-10000}" ] || chown hermes:hermes /opt/data
+export HOME=/opt/data PYTHONPATH=/opt/hermes/packages
+exec setpriv --reuid hermes --regid hermes --init-groups python3 -m hermes_cli.main "$@"
+"""
+
+
+def base_root(path: Path) -> Path:
+    """A Debian with Python and all it takes to make accounts."""
+    return _root(path, _DEAD_WEIGHT)
+
+
+def bare_root(path: Path) -> Path:
+    """The same without any tool for accounts or privileges."""
+    return _root(path, _DEAD_WEIGHT, _TOOLS_FOR_ACCOUNTS)
+
+
+def root_without_python(path: Path) -> Path:
+    return _root(path, _DEAD_WEIGHT, _PYTHON)
+
+
+def official_image(path: Path) -> Path:
+    """What `docker save` would write of an image with the official layout, around the unmodified package."""
+    layers = [path.with_name("base-layer.tar"), path.with_name("code-layer.tar")]
+    with tarfile.open(base_root(path.with_name("base-root.tar.gz"))) as root, tarfile.open(layers[0], "w") as layer:
+        for entry in root:
+            layer.addfile(entry, root.extractfile(entry) if entry.isreg() else None)
+    _code_layer(layers[1])
+    config = {
+        "architecture": "amd64",
+        "os": "linux",
+        "config": {
+            "Entrypoint": ["/init"],
+            "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HERMES_HOME=/opt/data"],
+            "Volumes": {"/opt/data": {}},
+        },
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(layer)}" for layer in layers]},
+    }
+    text = json.dumps(config).encode()
+    name = f"{hashlib.sha256(text).hexdigest()}.json"
+    tags = ["nousresearch/hermes-agent:stand-in"]
+    manifest = [{"Config": name, "RepoTags": tags, "Layers": [layer.name for layer in layers]}]
+    with tarfile.open(path, "w") as image:
+        _add(image, name, text)
+        _add(image, "manifest.json", json.dumps(manifest).encode())
+        for file in layers:
+            image.add(file, file.name)
+            file.unlink()
+    return path
+
+
+def _code_layer(path: Path) -> None:
+    agent = HermesSpec.model_validate({"kind": "hermes", "version": VERSION, "place": "-"})
+    packages = codetree.build(Hermes().code(agent, Path()), Interpreter("/usr/bin/python3", "3.11", "x86_64"))
+    with tarfile.open(path, "w") as layer:
+        _add(layer, "init", _INIT.encode(), mode=0o755)
+        passwd = _text_of_base("./etc/passwd") + b"hermes:*:10000:10000::/opt/data:/bin/bash\n"
+        _add(layer, "etc/passwd", passwd)
+        _add(layer, "etc/group", _text_of_base("./etc/group") + b"hermes:*:10000:\n")
+        for folder in ("opt", "opt/hermes", "opt/hermes/packages"):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            layer.addfile(entry)
+        with tarfile.open(packages) as tar:
+            for entry in tar:
+                content = tar.extractfile(entry) if entry.isreg() else None
+                entry.name = f"opt/hermes/packages/{entry.name}"
+                layer.addfile(entry, content)
+
+
+def _text_of_base(name: str) -> bytes:
+    with _debian() as tar:
+        for entry in tar:
+            if entry.name == name:
+                content = tar.extractfile(entry)
+                assert content is not None
+                return content.read()
+    raise AssertionError(f"the base has no {name}")
+
+
+def _root(path: Path, *without: re.Pattern[str]) -> Path:
+    with _debian() as source, tarfile.open(path, "w:gz", compresslevel=1) as target:
+        for entry in source:
+            if not entry.isdev() and not any(pattern.search(entry.name) for pattern in without):
+                target.addfile(entry, source.extractfile(entry) if entry.isreg() else None)
+    return path
+
+
+@contextmanager
+def _debian() -> Iterator[tarfile.TarFile]:
+    command = ["zstd", "-dcq", str(ensure_base(DEFAULT_TEMPLATE))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as unpacked:
+        assert unpacked.stdout is not None
+        with tarfile.open(fileobj=unpacked.stdout, mode="r|") as tar:
+            yield tar
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(content), mode
+    source: IO[bytes] = io.BytesIO(content)
+    tar.addfile(entry, source)
