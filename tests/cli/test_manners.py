@@ -66,7 +66,7 @@ def test_every_verb_has_an_example_that_names_it_and_the_exit_codes() -> None:
 
 # Verbs that change something, talk to someone or start something have nothing for machines to read.
 NOT_READING = {
-    *("ask", "up", "down", "cycle", "run", "init", "forget", "sandbox", "schema"),  # schema is JSON anyway
+    *("adopt", "ask", "up", "down", "cycle", "run", "init", "forget", "sandbox", "schema"),  # schema is JSON anyway
     *("shell", "exec", "logs", "forward"),
     *("secrets set", "secrets rm", "secrets get", "template build", "template refresh", "template prune"),
     "template lock",

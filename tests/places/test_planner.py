@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from cases import agrees, golden, read_case
-from paddock.places import MachinePlan, MachineWant, TemplateWant
+from paddock.places import AdoptWish, MachinePlan, MachineWant, TemplateWant
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
 from paddock.plan.step import Ref
@@ -29,12 +30,21 @@ NODE = {
 @pytest.mark.parametrize("path", golden("plan/proxmox"))
 def test_plan(path: Path) -> None:
     case = read_case(path)
-    agent = {"kind": "hermes", "version": "0.19.0", "place": "home", **case.get("agent", {})}
-    template = TemplateWant(case["template"], "hermes") if "template" in case else None
-    want = MachineWant("hermes", agent_from(agent), "/var/lib/paddock/hermes", template)
     node = ProxmoxSpec.model_validate({**NODE, **case.get("node", {})})
     planner = NodePlanner(node, public_key="ssh-ed25519 AAAApublic paddock")
     seen = _seen(case)
+    agent = {"kind": "hermes", "version": "0.19.0", "place": "home", **case.get("agent", {})}
+    wish = AdoptWish(**case.get("wish", {}))
+    if "wish" in case:  # the file is written first, so that every verb knows what it says then
+        said = json.loads(json.dumps(planner.portray("hermes", wish, seen).said))
+        assert agrees(path, case, "said", said), said
+        agent |= {part: {**agent.get(part, {}), **values} for part, values in said.items()}
+    template = TemplateWant(case["template"], "hermes") if "template" in case else None
+    spec = agent_from(agent)
+    want = MachineWant("hermes", spec, spec.state.path or "/var/lib/paddock/hermes", template)
+    if "adopt" in case:
+        found = _as_data(planner.adopt(want, wish, seen))
+        assert agrees(path, case, "adopt", found), found
     for verb in ("up", "down", "forget"):
         if verb in case:
             found = _as_data(getattr(planner, verb)(want, seen))
@@ -77,6 +87,7 @@ def _as_data(plan: MachinePlan) -> dict[str, Any]:
         "refusals": [asdict(refusal) for refusal in plan.refusals],
         "notes": list(plan.notes),
         "furnished": plan.furnished,
+        "adopted": plan.adopted,
     }
     return {key: value for key, value in data.items() if value}
 

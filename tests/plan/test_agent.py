@@ -23,7 +23,8 @@ def test_plan(path: Path) -> None:
     case = read_case(path)
     want, seen = wanted(**case["want"]), AgentSeen.from_lines(case["seen"])
     refused = agent.refusal("hermes", want, seen)
-    up = [f"{step.id} {step.risk}: {step.reason}" for step in agent.up("hermes", want, seen)]
+    steps = agent.up("hermes", want, seen, adopted=case.get("adopted", False))
+    up = [f"{step.id} {step.risk}: {step.reason}" for step in steps]
     down = [f"{step.id} {step.risk}: {step.reason}" for step in agent.down("hermes", seen)]
     if refused:
         up = []

@@ -22,7 +22,7 @@ NO_KEYS = re.compile(
 )
 # Verbs that other rooms are still building.
 COMING = {
-    *("verify", "console", "adopt", "upgrade", "rollback", "snapshot", "backup", "restore", "move"),
+    *("verify", "console", "upgrade", "rollback", "snapshot", "backup", "restore", "move"),
 }
 
 

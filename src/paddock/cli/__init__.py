@@ -54,6 +54,7 @@ def _options(
 def import_verbs() -> None:
     """Every verb adds itself to the command line when its module is imported."""
     from paddock.cli import (  # noqa: F401
+        adopt,
         ask,
         check,
         cycle,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -75,6 +75,23 @@ class MachinePlan:
     refusals: Sequence[Refusal] = ()
     notes: Sequence[str] = ()
     furnished: bool = False  # the machine will be new and come with what the wanted template holds
+    adopted: bool = False  # the state was there before Paddock, and may hold files that are to be claimed
+
+
+@dataclass(frozen=True)
+class AdoptWish:
+    """What a person wants taken into the file's care."""
+
+    vmid: int | None = None  # a machine
+    state: str | None = None  # a volume: by the key that machine has it at, or by its name
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """What is there, in the words of the file; what cannot be read, or said there, is left out."""
+
+    said: Mapping[str, Mapping[str, Any] | Sequence[Any]] = field(default_factory=dict)  # machine, state, mounts
+    left_out: Sequence[str] = ()
 
 
 class Place(Protocol, Generic[Seen]):
@@ -117,6 +134,14 @@ class Place(Protocol, Generic[Seen]):
 
     def forget(self, want: MachineWant, seen: Seen) -> MachinePlan:
         """The steps to no state; refused while a machine could use it. Pure."""
+        ...
+
+    def portray(self, agent: str, wish: AdoptWish, seen: Seen) -> Portrait:
+        """What the wish is about, as the file would say it. Pure."""
+        ...
+
+    def adopt(self, want: MachineWant, wish: AdoptWish, seen: Seen) -> MachinePlan:
+        """The steps to have it in the file's care; refused where something could be lost. Pure."""
         ...
 
     def rebuild(self, want: MachineWant, seen: Seen, *, anew: bool) -> MachinePlan:

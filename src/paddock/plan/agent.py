@@ -21,7 +21,7 @@ class AgentWant:
     foreground: bool  # nothing keeps it running but a person
     init: str | None = None  # what has to be process 1 of the machine
     packages: frozenset[str] = frozenset()
-    state: str = ""  # where its state is to be
+    state: str = ""  # where its state is to be, on a machine that stays
     container: ContainerWant | None = None
 
 
@@ -95,6 +95,11 @@ class ApplyBundle(Action):
 
 
 @dataclass(frozen=True)
+class ClaimState(Action):
+    """Make files that were there before Paddock the agent's state."""
+
+
+@dataclass(frozen=True)
 class AwaitAnswer(Action):
     """Wait until the agent is healthy and has answered a prompt."""
 
@@ -104,8 +109,8 @@ class RemoveAgent(Action):
     """Take code and configuration away; the state stays."""
 
 
-def up(agent: str, want: AgentWant, seen: AgentSeen) -> Iterator[Step]:
-    """The steps to an agent that runs and answers."""
+def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted: bool = False) -> Iterator[Step]:
+    """The steps to an agent that runs and answers; ``adopted`` says that its state was there before Paddock."""
     missing = sorted(want.packages - seen.packages)
     if missing:
         title = f"install packages: {', '.join(missing)}"
@@ -114,6 +119,8 @@ def up(agent: str, want: AgentWant, seen: AgentSeen) -> Iterator[Step]:
         yield from container.before_code(want.container, seen.container)
     if want.tree is not None and want.tree not in seen.trees:
         yield Step("code.install", f"install the code of {agent}", "it is not there", InstallCode(want.tree))
+    if adopted and seen.state_of is None:
+        yield claim(agent)
     reason = _why_apply(want, seen)
     if want.container:
         made = list(container.after_code(agent, want.container, seen.container, want.generation))
@@ -136,12 +143,18 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
             f"{agent} is to be supervised by {want.init}, and process 1 of its machine is {seen.init}",
             "without systemd, on this machine: runtime: process",
         )
-    if seen.state_at and seen.state_at != want.state:
+    if want.state and seen.state_at and seen.state_at != want.state:
         return Refusal(
             f"the state of {agent} is {seen.state_at} on its machine, and the file says {want.state}",
             f"to move it: `paddock down {agent}` with the file as it was, then mv it there, then `paddock up`",
         )
     return container.refusal(agent, want.container, seen.container) if want.container else None
+
+
+def claim(agent: str) -> Step:
+    """The step that makes what was there before Paddock the agent's."""
+    title = f"make what is there the state of {agent}, in its home"
+    return Step("state.claim", title, "it was adopted", ClaimState())
 
 
 def answer(agent: str, reason: str) -> Step:

@@ -12,13 +12,14 @@ from typing import Any, Final
 
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.guests import Guest, Unreachable, expect
-from paddock.places import Got, Machine, MachineWant, Place, place_for
+from paddock.places import AdoptWish, Got, Machine, MachineWant, Place, place_for
 from paddock.plan import agent as inside
 from paddock.plan.agent import (
     AgentSeen,
     AgentWant,
     ApplyBundle,
     AwaitAnswer,
+    ClaimState,
     InstallCode,
     InstallPackages,
     RemoveAgent,
@@ -136,7 +137,7 @@ class Deployment:
             foreground=self.runtime.foreground,
             packages=frozenset(self.furniture.packages),
             init=self.runtime.init,
-            state=self.paths.state,
+            state=self.paths.state if self.place.keeps_machine else "",
             container=self._container_want,
         )
 
@@ -181,7 +182,8 @@ class Deployment:
         refusals = [*machine.refusals, *self._refusals(seen)]
         steps = [] if refusals else list(machine.steps)
         if not refusals:
-            steps += inside.up(self.name, self.want, self._inside(seen, furnished=machine.furnished))
+            known = self._inside(seen, furnished=machine.furnished)
+            steps += inside.up(self.name, self.want, known, adopted=machine.adopted)
         return Plan(self.name, steps, refusals, machine.notes)
 
     def _refusals(self, seen: Observation) -> Iterator[Refusal]:
@@ -218,6 +220,12 @@ class Deployment:
             return Plan(self.name)
         machine = self.place.forget(self.machine_want, seen.place)
         return Plan(self.name, machine.steps, machine.refusals, machine.notes)
+
+    def plan_adopt(self, wish: AdoptWish, seen: Observation) -> Plan:
+        """What it takes to have something that is there in the file's care."""
+        machine = self.place.adopt(self.machine_want, wish, seen.place)
+        claims = [inside.claim(self.name)] if machine.adopted and self.place.keeps_machine else []
+        return Plan(self.name, [*machine.steps, *claims], machine.refusals, machine.notes)
 
     def plan_template(self, seen: Observation, *, anew: bool) -> Plan:
         """What it takes to have the template of the agent's machine."""
@@ -268,6 +276,8 @@ class Deployment:
                     self._apply(self.guest(seen, got), self.runtime.container.create(generation))
             case ApplyBundle(generation):
                 self._apply(self.guest(seen, got), self.runtime.apply(generation))
+            case ClaimState():
+                self._claim_state(self.guest(seen, got))
             case AwaitAnswer():
                 self._await_answer(self.guest(seen, got))
             case CheckStateSize(size):
@@ -329,6 +339,15 @@ class Deployment:
                 f"the state volume was grown to {size >> 20}M, its filesystem has only {found >> 20}M",
                 hint="run on the node, with the machine stopped: e2fsck -f and resize2fs on the volume",
             )
+
+    def _claim_state(self, guest: Guest) -> None:
+        user = self.spec.user
+        mounted = "yes" if self.place.mounts_state else ""
+        parts = (("paddock.runtimes", "receive.sh"), ("paddock.runtimes", "claim.sh"))
+        arguments = [self.paths.state, self.name, user.name, str(user.uid), str(user.gid or user.uid), mounted]
+        told = expect(guest, f"claiming the state of {self.name}", script(*parts, arguments=arguments), deadline=600)
+        for line in told.splitlines():
+            self.story.say(line)
 
     def _delete_state(self, guest: Guest) -> None:
         argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.paths.trail, self.name])

@@ -17,7 +17,7 @@ _ATTEMPTS: Final = 4
 def up(agent: Deployment) -> str:
     """Bring an agent up; returns what to tell about it."""
     with working_on(agent.name):
-        plan, seen = _converge(agent, agent.plan_up)
+        plan, seen = converge(agent, agent.plan_up)
         if agent.runtime.foreground:
             return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
         if not plan.empty:
@@ -32,7 +32,7 @@ def up(agent: Deployment) -> str:
 def down(agent: Deployment) -> str:
     """Take an agent down; returns what to tell about it."""
     with working_on(agent.name):
-        plan, seen = _converge(agent, agent.plan_down)
+        plan, seen = converge(agent, agent.plan_down)
     return f"{agent.name}: {'was down' if plan.empty else 'down'}; its state stays ({seen.machine.state})"
 
 
@@ -55,7 +55,7 @@ def cycle(agent: Deployment) -> str:
     return up(agent)
 
 
-def _converge(agent: Deployment, plan_for: Callable[[Observation], Plan]) -> tuple[Plan, Observation]:
+def converge(agent: Deployment, plan_for: Callable[[Observation], Plan]) -> tuple[Plan, Observation]:
     """Plan and carry out; where it turns out that the world is another by now, look and plan again."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:

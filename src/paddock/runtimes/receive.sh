@@ -32,9 +32,13 @@ claim_state() {
     for found in "$STATE"/* "$STATE"/.[!.]*; do
         case "$found" in
             */lost+found | */.paddock) ;;
-            *) [ ! -e "$found" ] || fail 78 "$STATE holds files but no mark of Paddock; it is left alone" ;;
+            *) [ ! -e "$found" ] || fail 78 "$STATE holds files but no mark of Paddock; \`paddock adopt $AGENT\` claims them" ;;
         esac
     done
+    write_identity
+}
+
+write_identity() {
     mkdir -p "$STATE/.paddock"
     printf 'agent=%s\nid=%s\n' "$AGENT" "$(cat /proc/sys/kernel/random/uuid)" >"$STATE/.paddock/identity.new"
     sync "$STATE/.paddock/identity.new"

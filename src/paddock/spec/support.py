@@ -17,10 +17,8 @@ Location = tuple[str, ...]
 NOT_YET: Final = frozenset(
     {
         "proxmox.ssh.root",
-        "proxmox.ssh.people",
         "host.scope",
         "machine.features",
-        "state.volume",
         "mounts",
         "container.data",
         "user.group",
@@ -45,8 +43,6 @@ NOT_YET: Final = frozenset(
         "cli_on_path",
     }
 )
-# The same, for agents in a place of that kind.
-NOT_YET_ON_PROXMOX: Final = frozenset({"state.path"})
 KINDS_NOT_YET: Final = frozenset({Kind.LITELLM})
 
 
@@ -62,9 +58,8 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
         on_proxmox = agent.place in spec.places and spec.places[agent.place].proxmox is not None
         if agent.runtime.is_engine and on_proxmox:
             found.append(((*at, "runtime"), f"runtime {agent.runtime} on proxmox is not carried out yet"))
-        keys = NOT_YET | NOT_YET_ON_PROXMOX if on_proxmox else NOT_YET
-        if agent.runtime.is_engine and not on_proxmox:
-            keys -= {"mounts"}  # of a host into a container
+        # A host's directories are mounted into a container.
+        keys = NOT_YET - {"mounts"} if agent.runtime.is_engine and not on_proxmox else NOT_YET
         found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent, keys)]
     return found
 

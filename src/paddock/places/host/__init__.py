@@ -9,8 +9,8 @@ from typing import Final
 from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
-from paddock.places import Finding, Got, Machine, MachinePlan, MachineWant, TemplateInfo
-from paddock.plan.step import Action, DeleteState, Risk, Step
+from paddock.places import AdoptWish, Finding, Got, Machine, MachinePlan, MachineWant, Portrait, TemplateInfo
+from paddock.plan.step import Action, DeleteState, Refusal, Risk, Step
 from paddock.spec.models import HostSpec
 
 _LOOK: Final = ("sh", "-c", "id -u; cat /proc/1/comm")
@@ -46,6 +46,16 @@ class HostPlace:
     def forget(self, want: MachineWant, seen: None) -> MachinePlan:
         title = f"delete {want.state_path} on {self._name}"
         return MachinePlan([Step("state.delete", title, "it is to be forgotten", DeleteState(), Risk.RECREATES)])
+
+    def portray(self, agent: str, wish: AdoptWish, seen: None) -> Portrait:
+        return Portrait()
+
+    def adopt(self, want: MachineWant, wish: AdoptWish, seen: None) -> MachinePlan:
+        if wish != AdoptWish():
+            reason = "a host has neither containers nor volumes to adopt"
+            hint = f"`paddock adopt {want.agent}` alone claims the files in {want.state_path}"
+            return MachinePlan(refusals=[Refusal(reason, hint)])
+        return MachinePlan(adopted=True)
 
     def rebuild(self, want: MachineWant, seen: None, *, anew: bool) -> MachinePlan:
         return MachinePlan()

@@ -53,6 +53,36 @@ class GrowVolume(Action):
 
 
 @dataclass(frozen=True)
+class AdoptPet(Action):
+    """Make a container that owns an agent's volume its pet: mark it, say whose the volume is, protect it."""
+
+    vmid: int
+    agent: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Reassign(Action):
+    """Give a container's volume to a pet. Its path goes with it and says whose it is from the moment it arrives."""
+
+    source: int
+    key: str
+    value: str
+    pet: int
+    target: str
+    agent: str
+
+
+@dataclass(frozen=True)
+class AdoptMachine(Action):
+    """Put the mark of an agent's machine into a container's notes, below what is there."""
+
+    vmid: int
+    agent: str
+
+
+@dataclass(frozen=True)
 class DeleteVolume(Action):
     """Free a pet's volume, and what is on it; the pet's mark tells of it until it is done."""
 
@@ -97,6 +127,16 @@ class Configure(Action):
 
     vmid: int
     params: Params
+
+
+@dataclass(frozen=True)
+class Attach(Action):
+    """Mount the state in a machine that is there."""
+
+    vmid: int
+    key: str
+    volume: str | Ref
+    mount: str
 
 
 @dataclass(frozen=True)

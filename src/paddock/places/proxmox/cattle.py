@@ -138,8 +138,8 @@ def create_steps(
     title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
     action = CreateCattle(vmid, params, volume, want.state_path)
     yield Step("cattle.create", title, "there is no machine", action, alone=True)
-    yield _start(vmid, "it is new")
-    yield _reach(vmid, "it is new")
+    yield start_step(vmid, "it is new")
+    yield reach_step(vmid, "it is new")
 
 
 def clone_steps(
@@ -156,12 +156,12 @@ def clone_steps(
     action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
     source = f"template {template.vmid}" if template else "the new template"
     yield Step("cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action, alone=True)
-    yield _start(vmid, "it is new")
+    yield start_step(vmid, "it is new")
     root = template.mount("rootfs") if template else None
     size = root.size if root and root.size else DISK
     if want.spec.machine.disk > size:
         yield _grow(vmid, size, want.spec.machine.disk)
-    yield _reach(vmid, "it is new", clone=True)
+    yield reach_step(vmid, "it is new", clone=True)
 
 
 def change_steps(
@@ -187,13 +187,13 @@ def change_steps(
         title = f"restart machine {cattle.vmid}"
         reason = f"{', '.join(waits)} takes effect with a restart"
         yield Step("cattle.restart", title, reason, Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)
-        yield _reach(cattle.vmid, "it restarts")
+        yield reach_step(cattle.vmid, "it restarts")
 
 
 def _asked(node: ProxmoxSpec, want: MachineWant, cattle: Container) -> dict[str, str | int]:
     """What the file decides of a machine that is there; what others added to it stays."""
     asked = {k: value for k, value in settings(node, want, cattle.vmid).items() if _compared(want, cattle, k)}
-    asked["tags"] = ";".join(sorted({"paddock", *want.spec.machine.tags, *_tags(cattle)}))
+    asked["tags"] = ";".join(sorted({"paddock", *want.spec.machine.tags, *cattle.tags}))
     if "features" in asked and "features" in cattle.config:
         # A token may change nesting alone, and only flags that change count.
         flags = {**_pairs(str(cattle.config["features"])), **_pairs(str(asked["features"]))}
@@ -231,18 +231,18 @@ def power_steps(want: MachineWant, cattle: Container, template: Container | None
     clone = _has_key_of(template, cattle)
     starts = stopped or not cattle.running
     if starts:
-        yield _start(cattle.vmid, "it was stopped for this" if stopped else "it is stopped")
+        yield start_step(cattle.vmid, "it was stopped for this" if stopped else "it is stopped")
     root = cattle.mount("rootfs")
-    if root and root.size and root.size < want.spec.machine.disk:
+    if root and root.size and root.size < want.spec.machine.disk and _compared(want, cattle, "disk"):
         yield _grow(cattle.vmid, root.size, want.spec.machine.disk)
     if starts:
-        yield _reach(cattle.vmid, "it starts", clone=clone)
+        yield reach_step(cattle.vmid, "it starts", clone=clone)
     elif cattle.address is None:
-        yield _reach(cattle.vmid, "it has no address yet", clone=clone)
+        yield reach_step(cattle.vmid, "it has no address yet", clone=clone)
     elif not (cattle.mark and cattle.mark.host_key):
-        yield _reach(cattle.vmid, "its host key is not on record")
+        yield reach_step(cattle.vmid, "its host key is not on record")
     elif clone:
-        yield _reach(cattle.vmid, "it still has its template's host key", clone=True)
+        yield reach_step(cattle.vmid, "it still has its template's host key", clone=True)
 
 
 def _has_key_of(template: Container | None, cattle: Container) -> bool:
@@ -254,7 +254,7 @@ def _has_key_of(template: Container | None, cattle: Container) -> bool:
 def drift(want: MachineWant, cattle: Container, made_from: str) -> Iterator[str]:
     """What differs from the file and is left as it is."""
     root = cattle.mount("rootfs")
-    if root and root.size and root.size > want.spec.machine.disk:
+    if root and root.size and root.size > want.spec.machine.disk and _compared(want, cattle, "disk"):
         asked = want.spec.machine.disk
         yield f"the root disk of machine {cattle.vmid} has {root.size}, the file says {asked}: left as it is"
     if cattle.mark and cattle.mark.made_from not in (None, made_from):  # None: Paddock has not made it
@@ -297,7 +297,8 @@ def down_steps(pet: Pet | None, cattle: Container) -> Iterator[Step]:
     yield Step("cattle.destroy", title, "it owns only its root disk", Destroy(cattle.vmid), Risk.RECREATES)
 
 
-def _start(vmid: int, reason: str) -> Step:
+def start_step(vmid: int, reason: str) -> Step:
+    """Start the machine."""
     return Step("cattle.start", f"start machine {vmid}", reason, Start(vmid))
 
 
@@ -307,7 +308,8 @@ def _grow(vmid: int, size: Size, wanted: Size) -> Step:
     return Step("cattle.grow", title, "the file says so", GrowDisk(vmid, str(wanted)))
 
 
-def _reach(vmid: int, reason: str, *, clone: bool = False) -> Step:
+def reach_step(vmid: int, reason: str, *, clone: bool = False) -> Step:
+    """Wait for the machine's ssh, and put its host key on record."""
     return Step("cattle.reach", f"reach machine {vmid} over ssh", reason, Reach(vmid, clone))
 
 
@@ -323,10 +325,6 @@ def _same(key: str, found: object, asked: str | int) -> bool:
 
 def _without_defaults(network: str) -> Mapping[str, str]:
     return {name: value for name, value in _pairs(network).items() if (name, value) != ("firewall", "0")}
-
-
-def _tags(cattle: Container) -> list[str]:
-    return [tag for tag in str(cattle.config.get("tags", "")).split(";") if tag]
 
 
 def _pairs(text: str) -> dict[str, str]:

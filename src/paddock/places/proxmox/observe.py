@@ -22,7 +22,7 @@ from paddock.spec.place import BaseSpec
 _SETTLE_SECONDS: Final = 120
 _TASK_SECONDS: Final = 600
 _MACHINE_TASKS: Final = frozenset(
-    {"vzcreate", "vzclone", "vztemplate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot"}
+    {"vzcreate", "vzclone", "vztemplate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot", "move_volume"}
 )
 
 

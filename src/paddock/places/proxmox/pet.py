@@ -22,6 +22,7 @@ from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
 from paddock.plan.step import Ref, Risk, Step
 
 _FIRST_KEY: Final = "mp0"
+_AGAIN: Final = "an adoption was cut off: run the same `paddock adopt` again"
 
 
 def path_in_pet(agent: str) -> str:
@@ -87,10 +88,9 @@ def check_pet(want: MachineWant, pet: Pet) -> None:
     container = pet.container
     if pet.state:
         _check_named(want, container, pet.state)
-    if container.running:
-        raise Refuse(f"{container.name} is a pet and runs", "stop it: a pet only owns the volume")
-    if container.flag("onboot"):
-        raise Refuse(f"{container.name} is a pet and would start with the node", "set its onboot to 0")
+    elif adopts(want, container):
+        raise Refuse(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
+    check_sleeps(container)
     if pet.state is None:
         loose = [m.volume for m in container.mounts if m.key.startswith("unused")]
         if loose:
@@ -103,6 +103,19 @@ def check_pet(want: MachineWant, pet: Pet) -> None:
             f"the state volume has {pet.state.size}, the file says {want.spec.state.size}",
             f"nothing shrinks: write state.size: {pet.state.size}",
         )
+
+
+def check_sleeps(container: Container) -> None:
+    """Refuse a pet that could write to the state itself."""
+    if container.running:
+        raise Refuse(f"{container.name} is a pet and runs", "stop it: a pet only owns the volume")
+    if container.flag("onboot"):
+        raise Refuse(f"{container.name} is a pet and would start with the node", "set its onboot to 0")
+
+
+def adopts(want: MachineWant, container: Container) -> bool:
+    """Whether an adoption gives, or gave, the agent's volume to this pet."""
+    return container.mark is not None and want.agent in container.mark.adopts
 
 
 def _check_named(want: MachineWant, container: Container, state: Mount) -> None:
@@ -141,6 +154,8 @@ def half_forgotten(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
 def check_no_lost_pet(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen) -> None:
     """A pet whose mark or volume someone removed would otherwise be replaced by one without memory."""
     for container in seen.containers.values():
+        if container.has(Role.PET) and adopts(want, container):
+            raise Refuse(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
         if not container.has(Role.PET) and container.config.get("hostname") == _name(want):
             raise Refuse(
                 f"{container.name} looks like the pet of {want.agent} but has no readable mark",
@@ -170,20 +185,7 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: st
     backup = int(want.spec.state.backup)
     value = f"{want.spec.state.storage or storage}:{size.gib},mp={path_in_pet(want.agent)},backup={backup}"
     if pet is None:
-        params: dict[str, str | int] = {
-            "ostemplate": base,
-            "hostname": _name(want),
-            "description": str(Mark(Role.PET)),
-            "tags": "paddock",
-            "unprivileged": 1,
-            "features": "nesting=1",  # it never runs; without, Proxmox warns about its systemd
-            "protection": 1,
-            "onboot": 0,
-            "cores": want.spec.state.pet.cores,
-            "memory": want.spec.state.pet.memory.mib,
-            "rootfs": f"{storage}:{want.spec.state.pet.disk.gib}",
-            _FIRST_KEY: value,
-        }
+        params = {**_params(want, base, storage, Mark(Role.PET)), _FIRST_KEY: value}
         title = f"create pet {vmid} with a state volume of {size}"
         yield Step("pet.create", title, "the agent has no state yet", CreatePet(vmid, params), alone=True)
     elif pet.state is None:
@@ -193,6 +195,28 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: st
     elif not pet.container.flag("protection"):
         action = Configure(pet.vmid, {"protection": 1})
         yield Step("pet.protect", f"protect pet {pet.vmid}", "its protection is off", action)
+
+
+def empty_pet_step(want: MachineWant, vmid: int, *, base: str, storage: str) -> Step:
+    """The step to a pet that is to get a volume which is there already."""
+    params = _params(want, base, storage, Mark(Role.PET, adopted=want.agent))
+    return Step("pet.create", f"create pet {vmid}", "it is to own the state", CreatePet(vmid, params), alone=True)
+
+
+def _params(want: MachineWant, base: str, storage: str, mark: Mark) -> dict[str, str | int]:
+    return {
+        "ostemplate": base,
+        "hostname": _name(want),
+        "description": str(mark),
+        "tags": "paddock",
+        "unprivileged": 1,
+        "features": "nesting=1",  # it never runs; without, Proxmox warns about its systemd
+        "protection": 1,
+        "onboot": 0,
+        "cores": want.spec.state.pet.cores,
+        "memory": want.spec.state.pet.memory.mib,
+        "rootfs": f"{storage}:{want.spec.state.pet.disk.gib}",
+    }
 
 
 def grow_step(want: MachineWant, pet: Pet | None) -> Step | None:

@@ -8,7 +8,17 @@ from pathlib import Path
 
 from paddock.errors import BadInput
 from paddock.guests import Guest
-from paddock.places import Finding, Got, Machine, MachinePlan, MachineWant, TemplateInfo, TemplateWant
+from paddock.places import (
+    AdoptWish,
+    Finding,
+    Got,
+    Machine,
+    MachinePlan,
+    MachineWant,
+    Portrait,
+    TemplateInfo,
+    TemplateWant,
+)
 from paddock.places.proxmox import access, observe, tls
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
@@ -63,6 +73,12 @@ class ProxmoxPlace:
 
     def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         return self._planner.forget(want, seen)
+
+    def portray(self, agent: str, wish: AdoptWish, seen: ProxmoxSeen) -> Portrait:
+        return self._planner.portray(agent, wish, seen)
+
+    def adopt(self, want: MachineWant, wish: AdoptWish, seen: ProxmoxSeen) -> MachinePlan:
+        return self._planner.adopt(want, wish, seen)
 
     def rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
         return self._planner.rebuild(want, seen, anew=anew)

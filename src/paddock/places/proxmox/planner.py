@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from paddock.places import MachinePlan, MachineWant, TemplateWant
+from paddock.places import AdoptWish, MachinePlan, MachineWant, Portrait, TemplateWant
+from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
@@ -76,7 +77,8 @@ class NodePlanner:
             title = f"see that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
         notes = list(machines.drift(want, cattle, made_from)) if cattle else []
-        return MachinePlan(steps, notes=notes, furnished=_furnished(want, cattle))
+        adopted = pet is not None and pets.adopts(want, pet.container)
+        return MachinePlan(steps, notes=notes, furnished=_furnished(want, cattle), adopted=adopted)
 
     def _download(self) -> list[Step]:
         base = self.node.base
@@ -145,6 +147,20 @@ class NodePlanner:
             return MachinePlan(list(pets.forget_steps(want, _owner(want, seen), seen)))
         except Refuse as refuse:
             return MachinePlan(refusals=[refuse.refusal])
+
+    def portray(self, agent: str, wish: AdoptWish, seen: ProxmoxSeen) -> Portrait:
+        """What the wish is about, as the file would say it."""
+        return adoption.portray(self.node, agent, wish, seen)
+
+    def adopt(self, want: MachineWant, wish: AdoptWish, seen: ProxmoxSeen) -> MachinePlan:
+        """The steps to have it in the file's care."""
+        left_out = self.portray(want.agent, wish, seen).left_out
+        try:
+            found = adoption.plan(self.node, want, wish, seen, _free_ids(want, seen), left_out)
+        except Refuse as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+        makes = any(step.id == "pet.create" for step in found.steps)
+        return replace(found, steps=[*self._download(), *found.steps]) if makes and seen.base_missing else found
 
     def rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
         """The steps to the template, if it is missing or wanted anew."""

@@ -108,6 +108,15 @@ class Container:
         return next((m for m in self.mounts if m.key == key), None)
 
     @property
+    def tags(self) -> frozenset[str]:
+        return frozenset(str(self.config.get("tags", "")).split(";")) - {""}
+
+    @property
+    def tagged(self) -> str:
+        """Its tags with Paddock's own among them, as Proxmox writes them."""
+        return ";".join(sorted({"paddock", *self.tags}))
+
+    @property
     def free_key(self) -> str:
         """A key that no volume of its is at."""
         taken = {mount.key for mount in self.mounts}
@@ -158,4 +167,4 @@ class ProxmoxSeen:
         container = self.containers.get(vmid)
         if container and container.lock == "create":
             return f"if a crash of the node left it half made, run there: pct unlock {vmid} && pct destroy {vmid}"
-        return "choose another number, or leave it out"
+        return "choose another number, or leave it out; `paddock adopt` takes what is there into the file's care"

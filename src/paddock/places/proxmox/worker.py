@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from paddock import __version__
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
 from paddock.places.proxmox.actions import (
@@ -18,6 +17,9 @@ from paddock.places.proxmox.actions import (
     STATE_VOLUME,
     TEMPLATE,
     AddVolume,
+    AdoptMachine,
+    AdoptPet,
+    Attach,
     CloneCattle,
     Configure,
     CreateBuilder,
@@ -32,17 +34,19 @@ from paddock.places.proxmox.actions import (
     GrowDisk,
     GrowVolume,
     Reach,
+    Reassign,
     Reboot,
     Seal,
     Shutdown,
     Start,
 )
+from paddock.places.proxmox.adopter import Adopter
 from paddock.places.proxmox.claim import Claim, without_claim
 from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.containers import Containers, signed
 from paddock.places.proxmox.errors import NotRunning, Running
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.reach import Reacher
-from paddock.places.proxmox.seen import Container
 from paddock.plan.step import Action, Ref
 
 _DELETING: Final = timedelta(minutes=5)
@@ -50,14 +54,13 @@ _BUILDING: Final = timedelta(minutes=30)
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
 
 
-class Worker:
+class Worker(Containers):
     """Performs the actions of this place through its API."""
 
     def __init__(self, client: Client, reacher: Reacher, story: Callable[[str], None]) -> None:
-        self._client = client
+        super().__init__(client, story)
         self._reacher = reacher
-        self._story = story
-        self._path = f"/nodes/{client.node}/lxc"
+        self._adopter = Adopter(client, story)
 
     def perform(self, action: Action, got: Got) -> Got:
         """Carry out one action and return what later steps may refer to."""
@@ -66,9 +69,11 @@ class Worker:
                 self._task("POST", f"/nodes/{self._client.node}/storage/{storage}/download-url", params)
             case CreatePet(vmid, params):
                 self._create(vmid, params)
-                return {STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)}
+                return {STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)} if MOUNT_KEY in params else {}
             case AddVolume(vmid, key, value):
                 return {STATE_VOLUME.name: self._add_volume(vmid, key, value)}
+            case AdoptPet() | Reassign() | AdoptMachine():
+                return self._adopter.perform(action)
             case GrowVolume(vmid, key, size):
                 self._task("PUT", f"{self._path}/{vmid}/resize", {"disk": key, "size": size})
             case CreateCattle(vmid, params, volume, mount):
@@ -82,6 +87,8 @@ class Worker:
                 self._create(vmid, {**params, "description": claimed})
             case Configure(vmid, params):
                 self._put(self.read(vmid), params)
+            case Attach(vmid, key, volume, mount):
+                self._put(self.read(vmid), {key: f"{_resolve(volume, got)},mp={mount}"})
             case Describe(vmid, text):
                 container, mark = self._marked(vmid)
                 self._put(container, {"description": mark.written_below(text, container.notes)})
@@ -109,34 +116,8 @@ class Worker:
                 raise AssertionError(f"not an action of this place: {action}")
         return {}
 
-    def read(self, vmid: int) -> Container:
-        """A container's configuration as it is now."""
-        config: dict[str, Any] = self._client.get(f"{self._path}/{vmid}/config")
-        return Container(vmid, "unknown", config)
-
-    def _marked(self, vmid: int) -> tuple[Container, Mark]:
-        container = self.read(vmid)
-        if container.mark is None:
-            raise Refused(f"the mark of {container.name} is gone from its notes")
-        return container, container.mark
-
-    def _task(self, method: str, path: str, params: Mapping[str, str | int] | None = None) -> None:
-        for warning in self._client.task(method, path, params).warnings:
-            self._story(warning)
-
     def _create(self, vmid: int, params: Mapping[str, str | int]) -> None:
-        self._task("POST", self._path, {"vmid": vmid, **params, "description": _signed(str(params["description"]))})
-
-    def _put(self, read: Container, params: Mapping[str, str | int]) -> None:
-        """Change a configuration, unless someone else did since it was read."""
-        digest = str(read.config["digest"])
-        self._client.send("PUT", f"{self._path}/{read.vmid}/config", {**params, "digest": digest})
-
-    def _volume(self, vmid: int, key: str) -> str:
-        mount = self.read(vmid).mount(key)
-        if mount is None or mount.owner != vmid:
-            raise PaddockError(f"container {vmid} has no volume of its own at {key} after it was given one")
-        return mount.volume
+        self._task("POST", self._path, {"vmid": vmid, **params, "description": signed(str(params["description"]))})
 
     def _add_volume(self, vmid: int, key: str, value: str) -> str:
         self._put(self.read(vmid), {"protection": 0})
@@ -148,7 +129,7 @@ class Worker:
 
     def _clone(self, action: CloneCattle, got: Got) -> None:
         template = self.read(int(_resolve(action.template, got)))
-        notes = _signed(str(action.clone["description"]))
+        notes = signed(str(action.clone["description"]))
         mark = Mark.from_notes(notes)
         if template.mark is None or template.mark.role is not Role.TEMPLATE or mark is None:
             raise Refused(f"{template.name} is not a template of Paddock")
@@ -231,7 +212,8 @@ class Worker:
                 named = [m.key for m in own if m.key.startswith(prefix)]
                 if named:
                     self._put(pet, {"delete": ",".join(named)})
-            done = {"description": replace(mark, forgetting=None).written_into(pet.notes)}
+            adopted = ",".join(sorted(mark.adopts - {agent})) or None
+            done = {"description": replace(mark, adopted=adopted, forgetting=None).written_into(pet.notes)}
         finally:
             self._put(self.read(vmid), {"protection": 1, **done})
 
@@ -265,12 +247,6 @@ class Worker:
 
 def _resolve(value: str | int | Ref, got: Got) -> str:
     return got[value.name] if isinstance(value, Ref) else str(value)
-
-
-def _signed(notes: str) -> str:
-    """The notes with our version in their mark."""
-    mark = Mark.from_notes(notes)
-    return replace(mark, by=__version__).written_into(notes) if mark else notes
 
 
 def _claim(lasts: timedelta) -> Claim:

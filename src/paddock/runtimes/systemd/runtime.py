@@ -169,8 +169,7 @@ NotifyAccess=all
 ExecStart={paths.etc}/lease {paths.state} {agent}
 Restart=on-failure
 RestartSec=5
-ReadWritePaths={paths.state}/.paddock
-{_CONFINED}
+{_confined(f"{paths.state}/.paddock")}
 [Install]
 WantedBy=multi-user.target
 """
@@ -205,8 +204,15 @@ SuccessExitStatus={" ".join(map(str, process.clean_exits))}
 RestartPreventExitStatus={" ".join(map(str, process.fatal_exits))}
 KillMode=mixed
 TimeoutStopSec={process.stop_seconds}
-ReadWritePaths={paths.home}
-{_CONFINED}"""
+{_confined(paths.home)}"""
+
+
+def _confined(writes: str) -> str:
+    """Little but the one folder it may write to; people's homes are hidden, except where that folder is in one."""
+    confined = f"ReadWritePaths={writes}\n{_CONFINED}"
+    if writes.startswith(("/home/", "/root/", "/run/user/")):
+        return confined.replace("ProtectHome=yes", f"ProtectHome=tmpfs\nBindPaths={writes}")
+    return confined
 
 
 def _word(text: str) -> str:

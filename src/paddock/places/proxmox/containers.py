@@ -1,0 +1,54 @@
+"""Reading and changing the configurations of containers, for all who carry out steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from paddock import __version__
+from paddock.errors import PaddockError, Refused
+from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.mark import Mark
+from paddock.places.proxmox.seen import Container
+
+
+class Containers:
+    """The containers of one node, each as it is at the moment it is asked for."""
+
+    def __init__(self, client: Client, story: Callable[[str], None]) -> None:
+        self._client = client
+        self._story = story
+        self._path = f"/nodes/{client.node}/lxc"
+
+    def read(self, vmid: int) -> Container:
+        """A container's configuration as it is now."""
+        config: dict[str, Any] = self._client.get(f"{self._path}/{vmid}/config")
+        return Container(vmid, "unknown", config)
+
+    def _marked(self, vmid: int) -> tuple[Container, Mark]:
+        container = self.read(vmid)
+        if container.mark is None:
+            raise Refused(f"the mark of {container.name} is gone from its notes")
+        return container, container.mark
+
+    def _task(self, method: str, path: str, params: Mapping[str, str | int] | None = None) -> None:
+        for warning in self._client.task(method, path, params).warnings:
+            self._story(warning)
+
+    def _put(self, read: Container, params: Mapping[str, str | int]) -> None:
+        """Change a configuration, unless someone else did since it was read."""
+        digest = str(read.config["digest"])
+        self._client.send("PUT", f"{self._path}/{read.vmid}/config", {**params, "digest": digest})
+
+    def _volume(self, vmid: int, key: str) -> str:
+        mount = self.read(vmid).mount(key)
+        if mount is None or mount.owner != vmid:
+            raise PaddockError(f"container {vmid} has no volume of its own at {key} after it was given one")
+        return mount.volume
+
+
+def signed(notes: str) -> str:
+    """The notes with our version in their mark."""
+    mark = Mark.from_notes(notes)
+    return replace(mark, by=__version__).written_into(notes) if mark else notes

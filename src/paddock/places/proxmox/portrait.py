@@ -1,0 +1,123 @@
+"""A container that is there, in the words of the file. What cannot be read, or said there, stays out of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from paddock.places import Portrait
+from paddock.places.proxmox.mark import Mark
+from paddock.places.proxmox.pet import path_in_pet
+from paddock.places.proxmox.seen import Container, Mount
+from paddock.spec.machine import Feature, MachineSpec
+from paddock.spec.models import ProxmoxSpec
+from paddock.spec.sizes import Size
+
+# The keys of a configuration that the file has words for, and those that say nothing a new machine would not have too.
+_WORDS: Final = {
+    **{key: key for key in ("hostname", "cores", "memory", "swap", "tags", "features")},
+    **{"onboot": "start_on_boot", "net0": "net", "nameserver": "dns", "searchdomain": "dns"},
+}
+_OF_NO_INTEREST: Final = frozenset({"arch", "ostype", "digest", "description", "lock", "parent", "protection"})
+_CARD: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag", "type"})
+_BIND: Final = re.compile(r"/(?!dev/)")
+
+
+def portray(node: ProxmoxSpec, agent: str, machine: Container | None, state: Mount | None, pet: int | None) -> Portrait:
+    """Return what the file would have to say for the machine and the state to be as they are."""
+    said: dict[str, Any] = {}
+    left_out: list[str] = []
+    if machine is not None:
+        words = {key: value for key, value in _machine(node, machine) if value is not None}
+        said["machine"] = {key: value for key, value in words.items() if _can_be_said(MachineSpec, key, value)}
+        said["mounts"] = list(_mounts(machine))
+        left_out += _not_said(machine, said["machine"])
+    if state is not None:
+        said["state"] = {key: value for key, value in _state(node, agent, machine, state, pet) if value is not None}
+    return Portrait({part: values for part, values in said.items() if values}, left_out)
+
+
+def _machine(node: ProxmoxSpec, machine: Container) -> Iterator[tuple[str, Any]]:
+    config, root = machine.config, machine.mount("rootfs")
+    storage = root.volume.partition(":")[0] if root else None
+    yield "vmid", machine.vmid
+    yield "hostname", config.get("hostname")
+    yield "description", Mark.text_above(machine.notes) or None
+    yield "cores", machine.number("cores")
+    for key in ("memory", "swap"):
+        mib = machine.number(key)
+        yield key, 0 if mib == 0 else str(Size((512 if mib is None else mib) << 20))
+    yield "disk", str(root.size) if root and root.size else None
+    yield "storage", storage if storage != node.storage else None
+    yield "net", _network(node, str(config.get("net0", "")))
+    servers, search = str(config.get("nameserver", "")).split(), config.get("searchdomain")
+    yield "dns", ({"servers": servers, "search": search} if search else servers) if servers or search else None
+    yield "features", sorted(_features(machine)) or None
+    yield "start_on_boot", machine.flag("onboot")
+    yield "tags", [tag for tag in str(config.get("tags", "")).split(";") if tag not in ("", "paddock")] or None
+
+
+def _network(node: ProxmoxSpec, text: str) -> dict[str, Any] | None:
+    """The card, if all that it is can be said of it."""
+    words = dict(word.partition("=")[::2] for word in text.split(","))
+    if words.get("name") != "eth0" or "ip" not in words:
+        return None
+    found: dict[str, Any] = {"address": words["ip"], "gateway": words.get("gw"), "mac": words.get("hwaddr")}
+    found["bridge"] = words.get("bridge") if words.get("bridge") != node.bridge else None
+    found["vlan"], found["mtu"] = (int(words[name]) if name in words else None for name in ("tag", "mtu"))
+    found["firewall"] = True if words.get("firewall") == "1" else None
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _features(machine: Container) -> set[str]:
+    words = [word.partition("=") for word in str(machine.config.get("features", "")).split(",")]
+    return {name for name, _, value in words if value == "1" and name in set(Feature)}
+
+
+def _mounts(machine: Container) -> Iterator[dict[str, Any]]:
+    for mount in machine.mounts:
+        if _BIND.match(mount.volume) and mount.path:
+            read_only = {"read_only": True} if mount.options.get("ro") == "1" else {}
+            yield {"host": mount.volume, "path": mount.path, **read_only}
+
+
+def _state(
+    node: ProxmoxSpec, agent: str, machine: Container | None, state: Mount, pet: int | None
+) -> Iterator[tuple[str, Any]]:
+    storage = state.volume.partition(":")[0]
+    mounted = next((m for m in machine.mounts if m.volume == state.volume), None) if machine else None
+    yield "size", str(state.size) if state.size else None
+    yield "path", mounted.path if mounted and mounted.path != path_in_pet(agent) else None
+    yield "storage", storage if storage != node.storage else None
+    yield "pet", pet
+
+
+def _not_said(machine: Container, said: dict[str, Any]) -> Iterator[str]:
+    """What the file cannot say, and a machine made anew would not have."""
+    for key, value in sorted(machine.config.items()):
+        mount = machine.mount(key)
+        if key in _WORDS:
+            known = _WORDS[key] in said or str(value) in ("", "0")
+        elif mount is not None:
+            known = mount.owner is not None or _BIND.match(mount.volume) is not None
+        else:
+            known = key in _OF_NO_INTEREST or (key, str(value)) == ("unprivileged", "1")
+        if not known:
+            yield f"{key}: {value}"
+    for key, all_of_it in (("net0", _CARD), ("features", set(Feature))):
+        words = str(machine.config.get(key, "")).split(",")
+        unknown = [word for word in words if word and word.partition("=")[0] not in all_of_it]
+        if unknown and _WORDS[key] in said:
+            yield f"{key}: {','.join(unknown)}"
+
+
+def _can_be_said(model: type[BaseModel], key: str, value: Any) -> bool:
+    """Whether the file takes that value there."""
+    try:
+        model.model_validate({key: value})
+    except ValidationError:
+        return False
+    return True

@@ -1,0 +1,39 @@
+"""Taking what is there into a file's care."""
+
+from __future__ import annotations
+
+from paddock.errors import BadInput
+from paddock.places import AdoptWish, Portrait
+from paddock.plan.step import Plan
+from paddock.run.deployment import Deployment
+from paddock.run.lock import working_on
+from paddock.run.verbs import converge
+
+
+def wish(vmid: int | None, state: str | None) -> AdoptWish:
+    """What a person asked for."""
+    return AdoptWish(vmid, state)
+
+
+def portray(agent: Deployment, wish: AdoptWish) -> Portrait:
+    """What the wish is about, as the file would say it."""
+    said = agent.spec.machine.vmid
+    if wish.vmid is not None and said not in (None, wish.vmid):
+        raise BadInput(
+            f"the file says that {agent.name}'s machine is {said}, not {wish.vmid}",
+            hint="take machine.vmid out if you mean another one",
+        )
+    return agent.place.portray(agent.name, wish, agent.place.observe(agent.name))
+
+
+def plan(agent: Deployment, wish: AdoptWish) -> Plan:
+    """What adopting it would do."""
+    return agent.plan_adopt(wish, agent.observe())
+
+
+def adopt(agent: Deployment, wish: AdoptWish) -> str:
+    """Adopt it; returns what to tell about it."""
+    with working_on(agent.name):
+        done, _ = converge(agent, lambda seen: agent.plan_adopt(wish, seen))
+    told = "was adopted before" if done.empty else "adopted"
+    return f"{agent.name}: {told}; `paddock plan` tells what `up` would change"

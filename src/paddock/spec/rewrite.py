@@ -1,0 +1,61 @@
+"""Writing into a person's file: some keys of one agent, and not a letter more than that takes."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+Said = Mapping[str, Mapping[str, Any] | Sequence[Any]]
+
+
+def as_assignments(agent: str, said: Said) -> list[str]:
+    """Return what is said as values for ``--set``."""
+    return [f"{'.'.join(path)}={json.dumps(value)}" for path, value in _leaves(agent, said)]
+
+
+def as_text(agent: str, said: Said) -> str:
+    """Return what is said as it stands in a file."""
+    text = io.StringIO()
+    _yaml().dump({"agents": {agent: dict(said)}}, text)
+    return text.getvalue()
+
+
+def write_into(files: Sequence[Path], agent: str, said: Said) -> Path:
+    """Put what is said into the last of the files that speaks of the agent; everything else in it stays."""
+    yaml = _yaml()
+    trees = [(path, yaml.load(path.read_text(encoding="utf-8"))) for path in files]
+    path, tree = [(path, tree) for path, tree in trees if agent in (tree.get("agents") or {})][-1]
+    for keys, value in _leaves(agent, said):
+        part = tree
+        for key in keys[:-1]:
+            if not isinstance(part.get(key), dict):
+                part[key] = {}
+            part = part[key]
+        part[keys[-1]] = value
+    unfinished = path.with_name(f".{path.name}.new")
+    with unfinished.open("w", encoding="utf-8") as file:
+        yaml.dump(tree, file)
+    unfinished.chmod(path.stat().st_mode & 0o777)
+    unfinished.replace(path)
+    return path
+
+
+def _leaves(agent: str, said: Said) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for part, values in said.items():
+        if isinstance(values, Mapping):
+            yield from ((("agents", agent, part, key), value) for key, value in values.items())
+        else:
+            yield ("agents", agent, part), list(values)
+
+
+def _yaml() -> YAML:
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 1 << 16  # a person's long lines stay whole
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    return yaml

@@ -1,0 +1,136 @@
+"""A container that people made and work in becomes an agent's machine, and its volume the agent's state."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live.stage import Node, wait_for
+from paddock.places.proxmox import tls
+from paddock.places.proxmox.client import Client
+from paddock.process import run
+from paddock.secret import Secret
+
+pytestmark = pytest.mark.live
+
+VMID = 770
+HOME = "/home/kept"
+AGENT: dict[str, Any] = {
+    "kind": "service",
+    "place": "box",
+    "command": ["/bin/sleep", "infinity"],
+    "user": {"name": "kept", "uid": 4242},
+}
+# As people leave things: most of it the agent's, some of it root's, and a group of somebody's choice.
+LEFT_BEHIND = f"""
+mkdir -p {HOME}/.memory
+echo 'the gate code is 7421' >{HOME}/.memory/facts
+echo 'by root' >{HOME}/by-root
+chown -R 4242:5151 {HOME}/.memory
+touch -d '2020-01-01 00:00:00 UTC' {HOME}/.memory/facts
+"""
+
+
+class ByHand:
+    """A container that somebody made, in a file and with a key of the test's own."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.tree = node.file()
+        self.tree["places"]["box"]["proxmox"]["template"] = "none"
+        self.tree["agents"] = {"kept": AGENT}
+        self.path = node.write("kept.yaml", self.tree)
+        self.person = node.stage.folder / "person"
+        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.person)])
+
+    def make(self) -> None:
+        box = self.tree["places"]["box"]["proxmox"]
+        trust = tls.context(box["url"], Path(box["ca"]) if "ca" in box else None, box.get("fingerprint"))
+        client = Client(box["url"], box["node"], Secret(self.node.stage.environment["PVE_TOKEN"]), trust)
+        params = {
+            "vmid": VMID,
+            "ostemplate": box["base"],
+            "hostname": "kept",
+            "rootfs": "local-lvm:2",
+            "mp0": f"local-lvm:1,mp={HOME}",
+            "features": "nesting=1",
+            "net0": "name=eth0,bridge=vmbr0,ip=dhcp",
+            "ssh-public-keys": (self.node.stage.folder / "id_ed25519.pub").read_text(),
+        }
+        client.task("POST", f"/nodes/{client.node}/lxc", params)
+        client.task("POST", f"/nodes/{client.node}/lxc/{VMID}/status/start")
+        client.close()
+
+    def inside(self, script: str) -> str:
+        """What a script prints that root runs in the container, from the node's console."""
+        state = str(self.node.stage.folder / "sandbox")
+        command = ["root", "--state", state, "--", "pct", "exec", str(VMID), "--", "sh", "-c", script]
+        done = subprocess.run([sys.executable, "-m", "paddock.sandbox", *command], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def paddock(self, *words: str, fails: bool = False) -> str:
+        done = self.node.paddock(words[0], "-f", str(self.path), *words[1:], fails=fails)
+        return done.stderr + done.stdout if fails else done.stdout
+
+    def let_in(self, *keys: str) -> None:
+        self.paddock("up", "--set", f"places.box.proxmox.ssh.people={list(keys)}")
+
+    def person_gets_in(self) -> bool:
+        options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes"]
+        address = self.inside("hostname -I").split()[0]
+        return run(["ssh", *options, "-i", str(self.person), f"root@{address}", "true"]).ok
+
+
+@pytest.fixture
+def by_hand(node: Node) -> Iterator[ByHand]:
+    found = ByHand(node)
+    found.make()
+    try:
+        yield found
+    finally:
+        found.paddock("down")
+        found.paddock("forget", "kept", "--name", "kept")
+
+
+def test_what_people_made_is_adopted_and_outlives_its_machine(by_hand: ByHand) -> None:
+    wait_for(lambda: by_hand.inside("systemctl is-system-running --wait || true") != "")
+    by_hand.inside(LEFT_BEHIND)
+    assert f"paddock adopt kept {VMID} --state mp0" in by_hand.paddock("adopt", "kept", str(VMID), fails=True)
+    by_hand.paddock("adopt", "kept", str(VMID), "--state", "mp0", "--yes")
+
+    # The file says now what there is, and of the machine nothing would change.
+    assert f"path: {HOME}" in by_hand.path.read_text()
+    planned = by_hand.paddock("plan").splitlines()[1:]
+    assert [line.split("(")[0].strip() for line in planned] == [
+        "+ make what is there the state of kept, in its home",
+        "+ configure kept",
+        "+ wait for an answer of kept",
+    ]
+
+    # Somebody who still works in there is not written under.
+    by_hand.inside(f"cd {HOME} && (sleep 300 & echo $! >/run/somebody) >/dev/null 2>&1")
+    assert "has files of /home/kept open" in by_hand.paddock("up", fails=True)
+    by_hand.inside("kill $(cat /run/somebody)")
+
+    person = by_hand.person.with_suffix(".pub").read_text().strip()
+    by_hand.let_in(person)
+    facts = (
+        f"cat {HOME}/home/.memory/facts && stat -c %u:%g:%Y {HOME}/home/.memory/facts {HOME}/home/by-root | cut -c1-20"
+    )
+    expected = ["the gate code is 7421", "4242:5151:1577836800", by_hand.inside(facts).splitlines()[-1]]
+    assert by_hand.inside(facts).splitlines() == expected
+    assert expected[-1].startswith("4242:4242:")
+    assert by_hand.person_gets_in()
+    by_hand.let_in()
+    assert not by_hand.person_gets_in()
+    assert by_hand.paddock("plan") == "kept: nothing to do\n"
+
+    by_hand.paddock("cycle")
+    assert by_hand.inside(facts).splitlines() == expected
+    assert by_hand.paddock("plan") == "kept: nothing to do\n"

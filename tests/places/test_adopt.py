@@ -1,0 +1,448 @@
+"""What was there before Paddock, in the file's care: nothing of it changes, and nothing of it is lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from paddock.errors import PaddockError, Refused
+from paddock.places import AdoptWish
+from paddock.places.proxmox.client import TaskFailed
+from paddock.places.proxmox.mark import Mark
+from paddock.run.adopt import adopt, portray
+from paddock.run.verbs import cycle, down, forget, plan_forget, up
+from places.life import LXC, runs_until_done
+from places.node import Killed, Node, Outside
+
+HOME = "/home/bee"
+OWN = "local-lvm:vm-200-disk-1"
+
+
+class Adoption:
+    """A wish, and the file that becomes of it."""
+
+    def __init__(self, node: Node, vmid: int | None, volume: str | None = None, **keys: Any) -> None:
+        self.node = node
+        self.wish = AdoptWish(vmid, volume)
+        self.keys: dict[str, Any] = keys
+        self.told = ""
+
+    def agent(self) -> Outside:
+        return self.node.agent(**self.keys)
+
+    def run(self, agent: Outside | None = None) -> str:
+        """What the verb does: the file first."""
+        for part, said in portray(agent or self.agent(), self.wish).said.items():
+            self.keys[part] = {**self.keys.get(part, {}), **said} if isinstance(said, Mapping) else said
+        agent = self.agent()
+        try:
+            return adopt(agent, self.wish)
+        finally:
+            self.told = str(agent.told)
+
+    def planned(self) -> list[str]:
+        agent = self.agent()
+        plan = agent.plan_up(agent.observe())
+        return [*(step.title for step in plan.steps), *(r.reason for r in plan.refusals), *plan.notes]
+
+
+@pytest.fixture
+def pet_and_cattle(node: Node) -> Node:
+    """As the seeds have it: a stopped container that owns the volume, and one that runs with it."""
+    node.somebody(999, hostname="storage", mp0=f"local-lvm:10,mp={HOME},backup=1", protection=1)
+    node.somebody(
+        *(105,),
+        hostname="bee",
+        description="made by hand",
+        cores=3,
+        memory=1024,
+        net0="name=eth0,bridge=vmbr0,hwaddr=BC:24:11:AA:BB:CC,ip=dhcp,ip6=auto",
+        nameserver="9.9.9.9",
+        tags="lab",
+        mp0=f"local-lvm:vm-999-disk-1,mp={HOME}",
+    )
+    node.root("pct", "start", 105)
+    return node
+
+
+@pytest.fixture
+def single(node: Node) -> Node:
+    """A container that is machine and owner of its state in one, as people begin."""
+    node.somebody(200, hostname="bee", mp0=f"local-lvm:8,mp={HOME}", net0="name=eth0,bridge=vmbr0,ip=dhcp")
+    node.root("pct", "start", 200)
+    return node
+
+
+# A machine with a pet
+
+
+def test_a_machine_is_adopted_as_it_is(pet_and_cattle: Node) -> None:
+    node = pet_and_cattle
+    before = node.config(105)
+    adoption = Adoption(node, 105)
+    assert adoption.run() == "bee: adopted; `paddock plan` tells what `up` would change"
+    assert adoption.keys["machine"] == {
+        "vmid": 105,
+        "hostname": "bee",
+        "description": "made by hand",
+        "cores": 3,
+        "memory": "1G",
+        "swap": "512M",
+        "disk": "1G",
+        "net": {"address": "dhcp", "mac": "BC:24:11:AA:BB:CC"},
+        "dns": ["9.9.9.9"],
+        "features": ["nesting"],
+        "start_on_boot": False,
+        "tags": ["lab"],
+    }
+    assert adoption.keys["state"] == {"size": "10G", "path": HOME, "pet": 999}
+    assert adoption.planned() == []
+    after = node.config(105)
+    assert {key for key in after if after[key] != before.get(key)} == {"description", "tags"}
+    assert after["description"].startswith("made by hand\n\npaddock: v=1 role=cattle agent=bee")
+    assert {int(sent.path.split("/")[4]) for sent in node.writes} == {105, 999}
+    assert [str(sent) for sent in node.writes if not sent.path.endswith("/config")] == []
+    node.sent.clear()
+    assert "was adopted before" in adoption.run()
+    assert not node.writes
+
+
+def test_what_the_file_does_not_say_of_it_is_no_difference(pet_and_cattle: Node) -> None:
+    node = pet_and_cattle
+    node.put(105, cores=None, features=None, swap=None)
+    adoption = Adoption(node, 105)
+    adoption.run()
+    assert {"cores", "features"}.isdisjoint(adoption.keys["machine"])
+    assert adoption.planned() == []
+
+
+def test_what_a_new_machine_would_not_have_is_told(pet_and_cattle: Node) -> None:
+    node = pet_and_cattle
+    node.put(105, net1="name=eth1,bridge=vmbr1,ip=dhcp", cpulimit="1.5")
+    adoption = Adoption(node, 105)
+    adoption.run()
+    for what in ("destroy container 105", "net1: name=eth1", "cpulimit: 1.5", "net0: ip6=auto"):
+        assert what in adoption.told
+
+
+def test_an_adopted_machine_comes_and_goes_like_any_other(pet_and_cattle: Node) -> None:
+    node = pet_and_cattle
+    adoption = Adoption(node, 105)
+    adoption.run()
+    cycle(adoption.agent())
+    assert node.config(105)["mp0"].startswith(f"local-lvm:vm-999-disk-1,mp={HOME}")
+    assert "hwaddr=BC:24:11:AA:BB:CC" in node.config(105)["net0"]  # so it has its address again
+    assert adoption.planned() == []
+    down(adoption.agent())
+    assert node.volumes == {"vm-999-disk-0", "vm-999-disk-1"}
+
+
+@pytest.mark.parametrize("after", range(1, 6))
+def test_adopting_killed_after_any_of_its_requests_is_gone_on_with(pet_and_cattle: Node, after: int) -> None:
+    adoption = Adoption(pet_and_cattle, 105)
+    pet_and_cattle.kill_after = after
+    ends = runs_until_done(lambda _: adoption.run(), adoption.agent)
+    assert [type(end) for end in ends] == [Killed]
+    assert adoption.planned() == []
+    assert pet_and_cattle.config(999)["protection"] == 1
+
+
+@pytest.mark.parametrize("after", range(1, 5))
+def test_up_after_an_adoption_that_was_cut_off_makes_no_second_state(pet_and_cattle: Node, after: int) -> None:
+    """The last request puts the host key on record, and what is left then is for `up`."""
+    adoption = Adoption(pet_and_cattle, 105)
+    pet_and_cattle.kill_after = after
+    with pytest.raises(Killed):
+        adoption.run()
+    if after < 4:
+        with pytest.raises(Refused):
+            up(adoption.agent())
+        adoption.run()
+    up(adoption.agent())
+    assert adoption.planned() == []
+    assert pet_and_cattle.volumes == {"vm-999-disk-0", "vm-999-disk-1", "vm-105-disk-0"}
+
+
+def test_a_machine_without_a_state_gets_one(node: Node) -> None:
+    node.somebody(150, net0="name=eth0,bridge=vmbr0,ip=dhcp")
+    node.root("pct", "start", 150)
+    adoption = Adoption(node, 150, state={"size": "1G"})
+    adoption.run()
+    assert node.running == [150]
+    assert node.config(150)["mp0"].startswith("local-lvm:vm-100-disk-1,mp=/var/lib/paddock/bee")
+    assert adoption.planned() == []
+
+
+def test_two_who_adopt_at_once_do_not_write_over_each_other(pet_and_cattle: Node) -> None:
+    node = pet_and_cattle
+    node.before(
+        "PUT", f"{LXC}/105/config", lambda: node.put(105, description="mine\n\npaddock: v=1 role=cattle agent=ant")
+    )
+    with pytest.raises(Refused, match="is the machine of ant"):
+        Adoption(node, 105).run()
+    assert "agent=ant" in node.config(105)["description"]
+
+
+# A volume that its container owns
+
+
+def test_a_volume_that_would_go_with_its_machine_is_named(single: Node) -> None:
+    with pytest.raises(Refused, match=r"owns local-lvm:vm-200-disk-1 \(mp0 at /home/bee\)") as caught:
+        Adoption(single, 200).run()
+    assert "paddock adopt bee 200 --state mp0" in str(caught.value.hint)
+    assert not single.writes
+
+
+def expect_given_to_a_pet(node: Node, adoption: Adoption) -> None:
+    """The pet has the volume and is protected, and it is the only state there is."""
+    pet = node.config(100)
+    assert pet["mp0"].startswith("local-lvm:vm-100-disk-1,mp=/var/lib/paddock/bee")
+    assert pet["protection"] == 1
+    assert "adopted=bee" in pet["description"]
+    assert {"vm-100-disk-0", "vm-100-disk-1"} <= node.volumes
+    assert "vm-200-disk-1" not in node.volumes
+    assert adoption.agent().place.observe().users_of("local-lvm:vm-100-disk-1")
+
+
+def test_a_machine_s_own_volume_goes_to_a_pet(single: Node) -> None:
+    adoption = Adoption(single, 200, "mp0")
+    adoption.run()
+    expect_given_to_a_pet(single, adoption)
+    assert single.config(200)["mp0"].startswith(f"local-lvm:vm-100-disk-1,mp={HOME}")
+    assert single.running == [200]
+    assert adoption.planned() == []
+    down(adoption.agent())
+    expect_given_to_a_pet(single, adoption)
+    assert single.vmids == [100]
+
+
+@pytest.mark.parametrize("after", range(1, 11))
+def test_reassigning_killed_after_any_of_its_requests_is_gone_on_with(single: Node, after: int) -> None:
+    adoption = Adoption(single, 200, "mp0")
+    single.kill_after = after
+    ends = runs_until_done(lambda _: adoption.run(), adoption.agent)
+    assert [type(end) for end in ends] == [Killed]
+    up(adoption.agent())  # it may have been killed while the machine was stopped
+    expect_given_to_a_pet(single, adoption)
+    assert adoption.planned() == []
+    assert single.vmids == [100, 200]
+
+
+@pytest.mark.parametrize("after", range(1, 11))
+def test_up_after_reassigning_that_was_cut_off_makes_no_second_state(single: Node, after: int) -> None:
+    adoption = Adoption(single, 200, "mp0")
+    single.kill_after = after
+    with pytest.raises(Killed):
+        adoption.run()
+    before = single.volumes
+    try:
+        up(adoption.agent())
+    except PaddockError:
+        assert single.volumes == before
+        adoption.run()
+        up(adoption.agent())
+    expect_given_to_a_pet(single, adoption)
+    assert adoption.planned() == []
+
+
+@pytest.mark.parametrize("nth", range(1, 11))
+@pytest.mark.parametrize(("kind", "value"), [("lose", ""), ("answer", "596")])
+def test_a_volume_survives_whatever_answer_is_lost(single: Node, kind: str, value: str, nth: int) -> None:
+    adoption = Adoption(single, 200, "mp0")
+    single.before("*", "*", lambda: single.fault(kind, value), nth=nth)
+    runs_until_done(lambda _: adoption.run(), adoption.agent)
+    up(adoption.agent())
+    expect_given_to_a_pet(single, adoption)
+    assert adoption.planned() == []
+
+
+def test_the_matrices_above_reach_every_request(single: Node) -> None:
+    Adoption(single, 200, "mp0").run()
+    calls = [(sent.method, sent.path.removeprefix(LXC)) for sent in single.writes]
+    assert calls == [
+        ("POST", ""),
+        ("POST", "/200/status/shutdown"),
+        ("PUT", "/200/config"),  # whose it is to be
+        ("PUT", "/100/config"),  # protection off
+        ("POST", "/200/move_volume"),
+        ("PUT", "/100/config"),  # protection on
+        ("PUT", "/200/config"),  # the state attached
+        ("PUT", "/200/config"),  # the mark
+        ("POST", "/200/status/start"),
+        ("PUT", "/200/config"),  # its host key
+    ]
+
+
+def test_a_volume_alone_goes_to_a_pet_and_its_container_stays_as_it_is(single: Node) -> None:
+    single.root("pct", "stop", 200)
+    adoption = Adoption(single, None, OWN)
+    adoption.run()
+    expect_given_to_a_pet(single, adoption)
+    assert "paddock" not in single.config(200).get("description", "")
+    up(adoption.agent())
+    assert single.running == [101]
+    assert single.config(101)["mp0"].startswith("local-lvm:vm-100-disk-1,mp=/var/lib/paddock/bee")
+
+
+def test_a_volume_that_is_not_in_use_goes_to_a_pet(single: Node) -> None:
+    single.root("pct", "stop", 200)
+    single.put(200, mp0=None, unused0=OWN)
+    adoption = Adoption(single, 200, "unused0")
+    adoption.run()
+    expect_given_to_a_pet(single, adoption)
+
+
+def test_a_volume_goes_to_the_pet_the_file_names(single: Node) -> None:
+    up(single.agent("ant", state={"pet": 300, "size": "1G"}))
+    adoption = Adoption(single, 200, "mp0", state={"pet": 300})
+    adoption.run()
+    assert single.config(300)["mp1"].startswith("local-lvm:vm-300-disk-2,mp=/var/lib/paddock/bee")
+    assert single.config(300)["protection"] == 1
+    assert adoption.planned() == []
+    assert "nothing to do" in up(single.agent("ant", state={"pet": 300, "size": "1G"}))
+
+
+def test_a_volume_that_is_in_neither_configuration_is_found_by_its_name(single: Node) -> None:
+    """Reassigning into a protected container ends so; whoever did that by hand gets the volume back."""
+    single.root("pct", "stop", 200)
+    single.somebody(999, protection=1)
+    with pytest.raises(TaskFailed, match="protection mode enabled"):
+        single.client().task("POST", f"{LXC}/200/move_volume", {"volume": "mp0", "target-vmid": 999})
+    adoption = Adoption(single, None, "local-lvm:vm-999-disk-1")
+    adoption.run()
+    assert single.config(999)["mp0"].startswith("local-lvm:vm-999-disk-1,mp=/var/lib/paddock/bee")
+    assert single.config(999)["protection"] == 1
+    up(adoption.agent())
+
+
+def test_protection_put_back_meanwhile_keeps_the_volume_where_it_is(single: Node) -> None:
+    adoption = Adoption(single, 200, "mp0")
+    single.before("POST", "*/move_volume", lambda: single.put(100, protection=1))
+    single.before("PUT", f"{LXC}/100/config", lambda: seen.append(single.config(200).get("mp0", "")), nth=2)
+    seen: list[str] = []
+    adoption.run()
+    assert "detected modified configuration" in adoption.told
+    assert OWN in seen[0]  # nothing had moved when it looked again
+    up(adoption.agent())
+    expect_given_to_a_pet(single, adoption)
+
+
+def test_an_adopted_state_is_claimed_inside_until_it_is(single: Node) -> None:
+    adoption = Adoption(single, 200, "mp0")
+    adoption.run()
+    agent = adoption.agent()
+    assert agent.place.up(agent.machine_want, agent.place.observe()).adopted
+    up(single.agent("ant", state={"size": "1G"}))
+    ant = single.agent("ant", state={"size": "1G"})
+    assert not ant.place.up(ant.machine_want, ant.place.observe()).adopted
+
+
+def test_what_was_adopted_can_be_forgotten_and_begun_anew(single: Node) -> None:
+    up(single.agent("ant", state={"pet": 300, "size": "1G"}))
+    adoption = Adoption(single, 200, "mp0", state={"pet": 300})
+    adoption.run()
+    down(adoption.agent())
+    seen, plan = plan_forget(adoption.agent())
+    forget(adoption.agent(), plan, seen)
+    mark = Mark.from_notes(single.config(300)["description"])
+    assert mark is not None
+    assert mark.adopts == set()
+    up(adoption.agent())
+
+
+# Refused
+
+
+def somebody_runs(node: Node, vmid: int, **options: Any) -> None:
+    node.somebody(vmid, **options)
+    node.root("pct", "start", vmid)
+
+
+REFUSED: list[tuple[str, Callable[[Node], object], AdoptWish, str]] = [
+    ("nothing", lambda n: None, AdoptWish(), "say what to adopt"),
+    ("nowhere", lambda n: None, AdoptWish(404), "container 404 does not exist"),
+    ("no such volume", lambda n: None, AdoptWish(200, "mp5"), "there is no volume mp5"),
+    ("no such name", lambda n: None, AdoptWish(None, "local-lvm:vm-404-disk-1"), "there is no volume"),
+    ("template", lambda n: n.put(200, template=1), AdoptWish(200, "mp0"), "is a template"),
+    ("locked", lambda n: n.put(200, lock="backup"), AdoptWish(200, "mp0"), r"is locked \(backup\)"),
+    ("privileged", lambda n: n.put(200, unprivileged=None), AdoptWish(200, "mp0"), "is privileged"),
+    ("snapshots", lambda n: n.put(200, parent="before"), AdoptWish(200, "mp0"), "has snapshots"),
+    ("protected", lambda n: n.put(200, protection=1), AdoptWish(200, "mp0"), "is protected"),
+    ("running", lambda n: None, AdoptWish(None, OWN), "container 200 .* runs"),
+    (
+        "another's machine",
+        lambda n: n.put(200, description="paddock: v=1 role=cattle agent=ant"),
+        AdoptWish(200, "mp0"),
+        "is the machine of ant",
+    ),
+    ("a pet", lambda n: n.put(200, description="paddock: v=1 role=pet"), AdoptWish(200, "mp0"), "is a pet of Paddock"),
+    ("a later mark", lambda n: n.put(200, description="paddock: v=2 role=pet"), AdoptWish(200), "cannot be read"),
+    (
+        "one more volume",
+        lambda n: n.root("pct", "set", 200, "-mp1", "local-lvm:1,mp=/data"),
+        AdoptWish(200, "mp0"),
+        r"owns local-lvm:vm-200-disk-2 \(mp1 at /data\)",
+    ),
+    ("a taken pet", lambda n: n.somebody(300), AdoptWish(200, "mp0"), "state.pet: 300 is taken, and not by a pet"),
+    (
+        "another's pet, which runs",
+        lambda n: somebody_runs(n, 300, description="paddock: v=1 role=pet"),
+        AdoptWish(200, "mp0"),
+        "is a pet and runs",
+    ),
+    (
+        "mounted elsewhere",
+        lambda n: somebody_runs(n, 210, mp0=f"{OWN},mp=/x"),
+        AdoptWish(200, "mp0"),
+        "container 210 .* also mounts",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("happens", "wish", "reason"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
+)
+def test_refused_with_a_reason_and_nothing_is_touched(
+    single: Node, happens: Callable[[Node], object], wish: AdoptWish, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happens(single)
+    keys = {"state": {"pet": 300}} if 300 in single.vmids else {}
+    before = {vmid: single.config(vmid) for vmid in single.vmids}
+    with pytest.raises(Refused, match=reason) as caught:
+        Adoption(single, wish.vmid, wish.state, **keys).run()
+    assert caught.value.hint
+    assert not single.writes
+    assert {vmid: single.config(vmid) for vmid in single.vmids} == before
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"onboot": 1}, "would start with the node"),
+        ({"description": "paddock: v=1 role=cattle agent=ant"}, "is the machine of ant"),
+        ({"unprivileged": None}, "is privileged"),
+        ({"mp0": "local-lvm:vm-999-disk-1,mp=/var/lib/paddock/ant"}, "is the state of ant"),
+    ],
+)
+def test_an_owner_that_cannot_be_a_pet_is_refused(pet_and_cattle: Node, change: dict[str, Any], reason: str) -> None:
+    pet_and_cattle.put(999, **change)
+    with pytest.raises(Refused, match=reason):
+        Adoption(pet_and_cattle, 105).run()
+    assert not pet_and_cattle.writes
+
+
+def test_a_running_pet_is_refused(pet_and_cattle: Node) -> None:
+    pet_and_cattle.root("pct", "start", 999)
+    with pytest.raises(Refused, match="is a pet and runs"):
+        Adoption(pet_and_cattle, 105).run()
+    assert not pet_and_cattle.writes
+
+
+def test_the_agent_s_other_machine_is_in_the_way(pet_and_cattle: Node) -> None:
+    up(pet_and_cattle.agent(state={"size": "1G"}))
+    pet_and_cattle.sent.clear()
+    with pytest.raises(Refused, match="is the machine of bee already"):
+        Adoption(pet_and_cattle, 105).run()
+    assert not pet_and_cattle.writes

@@ -1,0 +1,119 @@
+"""Claiming files that were there before Paddock: cut off anywhere, the next time ends the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from paddock.guests import expect
+from paddock.guests.local import LocalGuest
+from paddock.process import CommandFailed
+from paddock.runtimes import script
+
+FILES = {"notes": "a", ".memory/facts": "b", "home/deep": "c", "..odd": "d", "with space/x": "e"}
+
+
+def claim(state: Path, agent: str = "toy", uid: int | None = None, mounted: str = "") -> str:
+    parts = (("paddock.runtimes", "receive.sh"), ("paddock.runtimes", "claim.sh"))
+    number = str(os.getuid() if uid is None else uid)
+    arguments = [str(state), agent, "nobody-of-that-name", number, number, mounted]
+    return expect(LocalGuest(), "claiming", script(*parts, arguments=arguments))
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    state = tmp_path / "state"
+    for name, content in FILES.items():
+        (state / name).parent.mkdir(parents=True, exist_ok=True)
+        (state / name).write_text(content)
+    (state / "lost+found").mkdir()
+    (state / "dangling").symlink_to("nowhere")
+    return state
+
+
+def expect_claimed(state: Path) -> None:
+    assert {name: (state / "home" / name).read_text() for name in FILES} == FILES
+    assert (state / "home/dangling").is_symlink()
+    assert sorted(entry.name for entry in state.iterdir()) == [".paddock", "home", "lost+found"]
+    assert sorted(entry.name for entry in (state / ".paddock").iterdir()) == ["identity"]
+    assert (state / ".paddock/identity").read_text().startswith("agent=toy\nid=")
+
+
+def test_everything_moves_into_the_home(state: Path) -> None:
+    claim(state)
+    expect_claimed(state)
+    claim(state)
+    expect_claimed(state)
+
+
+def half_moved(state: Path) -> None:
+    (state / ".paddock/adopting").mkdir(parents=True)
+    (state / "notes").rename(state / ".paddock/adopting/notes")
+
+
+def all_moved(state: Path) -> None:
+    (state / ".paddock/adopting").mkdir(parents=True)
+    for name in ("notes", ".memory", "home", "..odd", "with space", "dangling"):
+        (state / name).rename(state / ".paddock/adopting" / name)
+
+
+def no_identity_yet(state: Path) -> None:
+    all_moved(state)
+    (state / ".paddock/adopting").rename(state / "home")
+
+
+@pytest.mark.parametrize(
+    "cut_off",
+    [lambda state: (state / ".paddock.new/adopting").mkdir(parents=True), half_moved, all_moved, no_identity_yet],
+    ids=["begun", "half moved", "all moved", "no identity yet"],
+)
+def test_cut_off_anywhere_it_goes_on(state: Path, cut_off: object) -> None:
+    cut_off(state)  # type: ignore[operator]
+    claim(state)
+    expect_claimed(state)
+
+
+def test_an_empty_state_is_claimed_too(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    claim(tmp_path / "state")
+    assert (tmp_path / "state/home").is_dir()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
+def test_only_what_belongs_to_others_changes_its_owner(state: Path) -> None:
+    right = state / ".memory/facts"
+    os.chown(right, 4242, 5151)
+    os.chown(right.parent, 4242, 5151)
+    told = claim(state, uid=4242)
+    moved = state / "home/.memory/facts"
+    assert (moved.stat().st_uid, moved.stat().st_gid) == (4242, 5151)
+    assert ((state / "home/notes").stat().st_uid, (state / "home/notes").lstat().st_gid) == (4242, 4242)
+    assert (state / "home/dangling").lstat().st_uid == 4242
+    assert "8 files" in told
+
+
+def test_another_agents_state_stays_its_own(state: Path) -> None:
+    claim(state)
+    with pytest.raises(CommandFailed, match="is the state of another agent"):
+        claim(state, "other")
+
+
+def test_a_state_that_is_not_mounted_is_not_claimed(state: Path) -> None:
+    with pytest.raises(CommandFailed, match="is not mounted"):
+        claim(state, mounted="yes")
+    assert (state / "notes").exists()
+
+
+def test_whoever_still_works_with_it_is_named(state: Path) -> None:
+    with subprocess.Popen(["sleep", "60"], cwd=state / "home") as someone:
+        try:
+            with pytest.raises(CommandFailed, match=rf"process {someone.pid} \(sleep\) has files of"):
+                claim(state)
+        finally:
+            someone.kill()
+    assert (state / "notes").exists()
+    claim(state)
+    expect_claimed(state)

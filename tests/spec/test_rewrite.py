@@ -1,0 +1,65 @@
+"""Some keys of one agent, written into a person's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paddock.spec.load import load
+from paddock.spec.rewrite import as_assignments, as_text, write_into
+
+FILE = """\
+# my agents
+places:
+  here: {host: {}}          # this machine
+  home:
+    proxmox: {url: "https://node:8006", node: pve, token: {env: T}, storage: lvm, base: "local:vztmpl/x", ssh: {key: i}}
+agents:
+  bee:
+    kind: service           # small
+    command: [/bin/true]
+    place: home
+    machine: {cores: 2, disk: 8G}   # to be looked at again
+  ant: {kind: service, command: [/bin/true], place: home}
+"""
+SAID = {
+    "machine": {"vmid": 105, "cores": 3, "description": "two\nlines: here", "dns": ["9.9.9.9"], "swap": 0},
+    "state": {"size": "10G", "path": "/home/bee", "pet": 999},
+}
+
+
+def test_the_rest_of_the_file_stays(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.yaml"
+    path.write_text(FILE)
+    path.chmod(0o640)
+    assert write_into([path], "bee", SAID) == path
+    assert path.stat().st_mode & 0o777 == 0o640
+    written = path.read_text().splitlines()
+    kept = [line for line in FILE.splitlines() if "machine:" not in line]
+    assert [line for line in written if line in kept] == kept
+    assert any(line.endswith("# to be looked at again") for line in written)
+    spec = load(path).spec.agents["bee"]
+    assert (spec.machine.vmid, spec.machine.cores, str(spec.machine.disk)) == (105, 3, "8G")
+    assert spec.machine.description == "two\nlines: here"
+    assert (spec.state.path, spec.state.pet.vmid, spec.machine.swap) == ("/home/bee", 999, 0)
+
+
+def test_what_is_written_is_what_was_tried(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.yaml"
+    path.write_text(FILE)
+    tried = load(path, sets=as_assignments("bee", SAID)).spec
+    write_into([path], "bee", SAID)
+    assert load(path).spec == tried
+
+
+def test_of_several_files_the_last_that_speaks_of_it(tmp_path: Path) -> None:
+    first, second, third = (tmp_path / name for name in ("a.yaml", "b.yaml", "c.yaml"))
+    first.write_text(FILE)
+    second.write_text("agents: {bee: {machine: {memory: 4G}}}\n")
+    third.write_text("agents: {ant: {enabled: false}}\n")
+    assert write_into([first, second, third], "bee", SAID) == second
+    assert first.read_text() == FILE
+    assert load(first, second, third).spec.agents["bee"].machine.cores == 3
+
+
+def test_the_part_as_a_person_would_write_it() -> None:
+    assert as_text("bee", {"state": {"size": "10G"}}) == "agents:\n  bee:\n    state:\n      size: 10G\n"
