@@ -139,12 +139,14 @@ def test_a_cut_off_archive_is_told_before_it_travels(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"cut\.tar is no whole tar archive"):
         Archive.examine(cut)
     with pytest.raises(BadInput, match="No such file"):
-        Archive.examine(tmp_path / "none.tar")
+        Archive.at(tmp_path / "none.tar")
 
 
-def test_an_archive_is_another_image_when_its_content_is(tmp_path: Path) -> None:
-    one = Archive.examine(tar_of(tmp_path / "a.tar", "bin", "etc", "usr"))
-    other = Archive.examine(tar_of(tmp_path / "a.tar", "bin", "etc", "usr", "usr/x"))
+def test_an_archive_is_another_image_when_its_content_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    one = Archive.at(tar_of(tmp_path / "a.tar", "bin", "etc", "usr"))
+    assert Archive.at(tmp_path / "a.tar") == one
+    other = Archive.at(tar_of(tmp_path / "a.tar", "bin", "etc", "usr", "usr/x"))
     assert one.name != other.name
 
 

@@ -27,6 +27,7 @@ _HERE: Final = "paddock.runtimes.engine"
 _SYSTEMD: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
 
+_ENDED: Final = 143  # of a program that ends with the signal it is asked with
 _REFUSED: Final = 78  # what `start` ends with when a restart would not help
 _CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
 
@@ -72,7 +73,7 @@ class Engine:
     @cached_property
     def _archive(self) -> Archive | None:
         path = self.spec.container.archive
-        return Archive.examine(self.folder / path.expanduser()) if path else None
+        return Archive.at(self.folder / path.expanduser()) if path else None
 
     @property
     def _image(self) -> str:
@@ -200,7 +201,7 @@ class Engine:
         engine, lease = self._dialect, self._units.unit("lease")
         stop = max(process.stop_seconds for process in processes)
         first = processes[0]
-        clean = sorted({code for process in processes for code in process.clean_exits})
+        clean = sorted({_ENDED, *(code for process in processes for code in process.clean_exits)})
         fatal = sorted({_REFUSED, *(code for process in processes for code in process.fatal_exits)})
         daemon = f" {engine.service}" if engine.service else ""
         return f"""\
