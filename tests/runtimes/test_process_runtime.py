@@ -167,7 +167,8 @@ def test_code_that_has_gone_is_told() -> None:
 
 
 def elsewhere(path: Path) -> ForegroundProcess:
-    return ForegroundProcess("toy", TOY.model_copy(update={"state": StateSpec(path=str(path))}))
+    state = StateSpec().model_copy(update={"path": str(path)})  # a file could not put it below /tmp
+    return ForegroundProcess("toy", TOY.model_copy(update={"state": state}))
 
 
 def test_a_state_elsewhere_is_found_again(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ missing_to_agent() { # PATH
     as_agent sh -c 'cd "$1" && [ ! -e "$2" ] && [ ! -L "$2" ]' paddock "$HOME_DIR" "$1"
 }
 
-hold() { # DIRECTORY, in one that is held already
+hold() { # DIRECTORY [MODE], in one that is held already
     if [ -n "$OWNER" ]; then
         # From here on the agent cannot put anything else in its place. Its group comes later: it may not be a directory.
         chown -h root -- "$1"
@@ -45,11 +45,11 @@ hold() { # DIRECTORY, in one that is held already
     [ -d "$1" ] && [ ! -L "$1" ] || fail 78 "$1 is not a directory"
     if [ -n "$OWNER" ]; then
         chgrp "${OWNER#*:}" "$1"
-        chmod 1770 "$1"
+        chmod "${2:-1770}" "$1"
     fi
 }
 
-make_and_hold() { # DIRECTORY, in one that is held already
+make_and_hold() { # DIRECTORY [MODE], in one that is held already
     if [ -L "$1" ] || [ ! -d "$1" ]; then
         [ ! -L "$1" ] && [ ! -e "$1" ] || mv -T -- "$1" "$1.found-$(date +%s)"
         mkdir -- "$1"
@@ -73,7 +73,7 @@ furnish_state() {
     list=$root/incoming/generation/state/list
     sources=$root/incoming/generation/state
     secrets=$root/incoming/secret-files
-    hold "$STATE"
+    hold "$STATE" 750 # nothing in the top is the agent's to make
     if grep -q '^hold' "$list"; then
         make_and_hold "$HOME_DIR"
     elif [ ! -d "$HOME_DIR" ]; then

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, field_validator, model_validator
@@ -62,6 +63,10 @@ class UserSpec(Model):
     group: Name | None = Field(None, description="without it a group of the same name")
     gid: int | None = Field(None, ge=1000, le=60000, description="without it the same number")
     create: bool = Field(True, description="whether Paddock makes it; false: it must be there")
+
+    @property
+    def group_name(self) -> str:
+        return self.group or self.name
 
 
 class SupervisionSpec(Model):
@@ -169,6 +174,16 @@ class AgentSpec(Model):
     def ports(self) -> dict[str, int]:
         """The ports its processes listen on, by the name `expose` knows them under."""
         return {}
+
+    def listens_on(self, port: str) -> str:
+        """The address the process behind a named port binds: loopback unless it is exposed."""
+        return self.expose[port].address if port in self.expose else "127.0.0.1"
+
+    def url(self, port: str) -> str:
+        """Where the process behind a named port answers to its own machine."""
+        address = ip_address(self.listens_on(port))
+        host = "127.0.0.1" if address.is_unspecified else f"[{address}]" if address.version == 6 else str(address)
+        return f"http://{host}:{self.ports()[port]}"
 
 
 class _Packaged(AgentSpec):

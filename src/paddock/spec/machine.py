@@ -116,6 +116,10 @@ class PetSpec(Model):
     disk: Size = Field(Size.parse("2G"), description="its root disk; the base must fit")
 
 
+_PASSING = {"dev", "proc", "run", "sys", "tmp"}
+_SYSTEM = {*("bin", "boot", "etc", "home", "lib", "media", "mnt", "opt", "root", "sbin", "srv", "usr", "var")}
+
+
 class StateSpec(Model):
     """What the agent has learned: a volume owned by the pet, or a directory of a host."""
 
@@ -129,6 +133,14 @@ class StateSpec(Model):
     pet: Annotated[PetSpec, shorthand(PetSpec, "vmid", int, example="999 or {vmid: 999, name: pet-storage}")] = Field(
         PetSpec(), description="vmid of the container that owns the volume, or a mapping"
     )
+
+    @field_validator("path")
+    @classmethod
+    def _a_folder_of_its_own(cls, value: str | None) -> str | None:
+        parts = (value or "/srv/x").split("/")[1:]
+        if parts[0] in _PASSING or (len(parts) == 1 and parts[0] in _SYSTEM) or parts == [""]:
+            raise ValueError("must be a folder of its own that lasts, like /srv/hermes")
+        return value
 
 
 class MountSpec(Model):

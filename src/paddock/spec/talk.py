@@ -58,6 +58,9 @@ class ConnectorsSpec(Model):
     slack: MessengerSpec | None = Field(None, description="Slack, with the secrets SLACK_BOT_TOKEN and SLACK_APP_TOKEN")
 
 
+# The secrets the dashboard needs where others than the machine itself reach it.
+DASHBOARD_LOGIN = ("HERMES_DASHBOARD_BASIC_AUTH_USERNAME", "HERMES_DASHBOARD_BASIC_AUTH_PASSWORD")
+
 # The secrets each messenger needs.
 TOKENS = {
     "telegram": ("TELEGRAM_BOT_TOKEN",),

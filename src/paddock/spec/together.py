@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from paddock.spec.agent import AgentSpec, HermesSpec, Kind, RuntimeName
+from paddock.spec.agent import AgentSpec, HermesSpec, Kind, RuntimeName, UserSpec
 from paddock.spec.place import PlaceSpec, Scope
-from paddock.spec.talk import TOKENS
+from paddock.spec.talk import DASHBOARD_LOGIN, TOKENS
 from paddock.spec.tree import Location, dotted
 
 Mistake = tuple[Location, str]
@@ -78,6 +78,9 @@ def _own(agent: AgentSpec) -> Iterator[Mistake]:
             lacking = [token for token in tokens if token not in agent.secrets]
             if getattr(agent.connectors, connector) is not None and lacking:
                 yield ("connectors", connector), f"needs {' and '.join(lacking)} under secrets"
+        lacking = [secret for secret in DASHBOARD_LOGIN if secret not in agent.secrets]
+        if agent.dashboard.enabled and "dashboard" in agent.expose and lacking:
+            yield ("expose", "dashboard"), f"needs a login: {' and '.join(lacking)} under secrets"
 
 
 def _gateway(agent: AgentSpec, agents: _Agents) -> Iterator[Mistake]:
@@ -116,32 +119,33 @@ def _numbers(placed: _Placed) -> Iterator[Mistake]:
 
 
 def _volumes(placed: _Placed) -> Iterator[Mistake]:
-    """Two agents with one state."""
-    owners: dict[tuple[str, str, str], str] = {}
+    """Two agents with one state, or one within the other's."""
+    volumes: dict[tuple[str, str], str] = {}
+    folders: dict[tuple[str, str], str] = {}
     for name, (agent, place) in placed.items():
-        for key, state in _states(agent, place):
-            owner = owners.setdefault(state, name)
+        if place.proxmox is not None:
+            volume = agent.state.volume
+            owner = volumes.setdefault((place.proxmox.url.rstrip("/"), volume), name) if volume else name
             if owner != name:
-                sentence = f"{state[-1]} is the state of {owner} already; two agents would write to it"
-                yield ("agents", name, "state", key), sentence
+                yield ("agents", name, "state", "volume"), _already(volume, owner)
+            continue
+        machine = _machine(agent.place, place)
+        path = agent.state.path or f"/var/lib/paddock/{name}"
+        for (other_machine, other), owner in folders.items():
+            if machine == other_machine and (f"{path}/".startswith(f"{other}/") or other.startswith(f"{path}/")):
+                yield ("agents", name, "state", "path"), _already(other, owner)
+        folders[machine, path] = name
 
 
-def _states(agent: AgentSpec, place: PlaceSpec) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """What tells the agent's state apart from others, and the key that says so."""
-    volume, path = agent.state.volume, agent.state.path
-    if place.proxmox is None:
-        if path is not None:
-            yield "path", (_machine(agent.place, place), "path", path)
-        return
-    node = place.proxmox.url.rstrip("/")
-    if volume is not None:
-        yield "volume", (node, "volume", volume)
+def _already(state: str | None, owner: str) -> str:
+    return f"{state} is the state of {owner} already; two agents would write to it"
 
 
 def _neighbours(placed: _Placed) -> Iterator[Mistake]:
     """Agents on one host that would be in each other's way."""
     ports: dict[tuple[str, int], str] = {}
     users: dict[tuple[str, str | int], str] = {}
+    commands: dict[str, str] = {}
     for name, (agent, place) in placed.items():
         if place.host is None or not agent.enabled:
             continue
@@ -151,16 +155,26 @@ def _neighbours(placed: _Placed) -> Iterator[Mistake]:
             owner = ports.setdefault((machine, port), name)
             if owner != name:
                 yield ("agents", name, *_port_path(key)), f"port {port} is used by {owner} on the same machine"
+        if isinstance(agent, HermesSpec) and agent.cli_on_path:
+            owner = commands.setdefault(machine, name)
+            if owner != name:
+                yield ("agents", name, "cli_on_path"), f"`hermes` is {owner}'s command on the same machine already"
         if agent.runtime is RuntimeName.PROCESS or place.host.scope is Scope.USER:
             continue  # all of them run in the account of whoever runs paddock
-        for account in (agent.user.name, agent.user.uid):
+        for account in _accounts(agent.user):
             owner = users.setdefault((machine, account), name)
             if owner != name:
-                sentence = (
-                    f"{account} is the account of {owner} too, which could read its memory; give it one of its own"
-                )
+                sentence = f"{account} is {owner}'s too, which could read its memory; give it an account of its own"
                 yield ("agents", name, "user"), sentence + ": {name: NAME, uid: 10001}"
                 break
+
+
+def _accounts(user: UserSpec) -> Iterator[str | int]:
+    """What gives access to what the account has; a number only where Paddock makes the account with it."""
+    yield user.name
+    if user.create:
+        yield user.uid
+    yield f"group {user.group_name}"
 
 
 def _machine(name: str, place: PlaceSpec) -> str:

@@ -12,6 +12,7 @@ from paddock.recipes.workload import Paths, Process, Workload
 from paddock.runtimes import environment_of, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
+from paddock.runtimes.systemd import account
 from paddock.spec.models import AgentSpec, UserSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
@@ -20,7 +21,7 @@ _SHARED: Final = "paddock.runtimes"
 # Received, and its account and state in place.
 BEFORE_APPLY: Final = (
     *((_SHARED, name) for name in ("receive.sh", "ownership.sh", "state.sh")),
-    (_HERE, "prepare.sh"),
+    *((_HERE, name) for name in ("account.sh", "prepare.sh")),
 )
 
 _CONFINED: Final = """\
@@ -108,7 +109,7 @@ class Systemd:
             "TREE": tree or "",
             "STATE": paths.state,
             "HOME_DIR": paths.home,
-            "OWNER": f"{user.name}:{user.name}",
+            **account.variables(user),
             "TRAIL": paths.trail,
             "MOUNTED": "yes" if mounted else "",
             "LEASE": self.unit("lease"),
@@ -119,7 +120,7 @@ class Systemd:
         texts = {
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
-            "sysusers.conf": f'u {user.name} {user.uid} "Paddock agent {agent}" {paths.home} /bin/bash\n',
+            "sysusers.conf": account.sysusers(agent, user, paths.home),
             f"units/{self.unit('lease')}": _lease_unit(agent, paths, list(units), mounted=mounted),
             **{f"units/{name}": text for name, text in units.items()},
             **statefiles.rendered(workload),
@@ -145,8 +146,8 @@ class Systemd:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        user = self.spec.user.name
-        inner = ["setpriv", "--reuid", user, "--regid", user, "--init-groups", "--no-new-privs", *argv]
+        user = self.spec.user
+        inner = ["setpriv", "--reuid", user.name, "--regid", user.group_name, "--init-groups", "--no-new-privs", *argv]
         return script((_SHARED, "enter.sh"), arguments=[self._root, self.paths.home, *inner])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
@@ -193,7 +194,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=exec
 User={user.name}
-Group={user.name}
+Group={user.group_name}
 WorkingDirectory={process.directory}
 {environment}EnvironmentFile={root}/secrets.env
 EnvironmentFile={root}/generated.env
