@@ -188,7 +188,7 @@ class Engine:
             "IMAGE": self._image,
             "USER_NAME": user.name,
             "USER_UID": str(user.uid),
-            "USER_GROUP": user.group or user.name,
+            "USER_GROUP": user.group_name,
             "USER_GID": str(self._gid),
             "ACCOUNT_HOME": self._home(workload),
             "DATA": self.inside.home,
