@@ -23,7 +23,8 @@ ALLOWED = {
     "plan": set[str](),
     "places": {"spec", "plan", "guests"},
     "runtimes": {"spec", "recipes", "guests"},
-    "run": {"spec", "plan", "places", "runtimes", "recipes", "guests"},
+    "checks": {"spec", "recipes", "runtimes", "guests"},
+    "run": {"spec", "plan", "checks", "places", "runtimes", "recipes", "guests"},
     "cli": {"spec", "plan", "run", "runtimes", "sandbox"},
 }
 
@@ -77,9 +78,10 @@ def test_processes_start_in_the_gates_alone() -> None:
         if re.search(r"\bimport subprocess\b|\bos\.(system|exec|spawn|popen)", path.read_text())
         and path.relative_to(SOURCE).parts[0] != "sandbox"
     }
-    # The supervisor's children outlive a call, the demo plays the person at the keyboard, and the proof of a code tree
-    # is run by that tree's own Python.
-    assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py", "recipes/hermes/proof.py"}
+    # The supervisor's children outlive a call, the demo plays the person at the keyboard, and the rest runs on the
+    # agent's machine: what verify looks with, and the proof of a code tree.
+    elsewhere = {"checks/machine.py", "checks/inside.py", "recipes/hermes/proof.py"}
+    assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py", *elsewhere}
 
 
 def test_http_goes_through_one_gate() -> None:

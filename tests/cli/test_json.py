@@ -76,6 +76,14 @@ def test_doctor(paddock: Any, file: Path) -> None:
     assert found["findings"][0].keys() == example[0]["findings"][0].keys()
 
 
+def test_verify(paddock: Any, file: Path) -> None:
+    (example,) = promised("verify")
+    said = paddock("verify", "--json", "--set", "agents.hermes.dashboard=false")
+    (found,) = json.loads(said.out)
+    assert said.code == 1, "nothing runs"
+    assert shape(found) == shape(example[0] | {"lines": [{**example[0]["lines"][0]}]})
+
+
 def test_timings(paddock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (example,) = promised("timings")
     run = journal.PastRun("up", datetime.now(UTC), "done", (journal.PastStep("hermes", "a", 1.0),))

@@ -123,10 +123,11 @@ def test_a_model_that_refuses_the_key_is_a_clear_failure(agent: Node) -> None:
     environment = {**agent.stage.environment, "STANDIN_KEY": "sk-the-wrong-one"}
     wrong = Node(type(agent.stage)(agent.stage.folder, environment))
     failure = wrong.paddock("up", fails=True).stderr
-    assert "does not answer a prompt" in failure
-    assert "401" in failure
+    assert "✗ model " in failure
+    assert "refuses the key: answers 401" in failure
+    assert "✗ answer" in failure
     assert "sk-the-wrong-one" not in failure
-    assert "does not answer a prompt" in wrong.paddock("up", fails=True).stderr, "and it is not forgotten"
+    assert "✗ model " in wrong.paddock("up", fails=True).stderr, "and it is not forgotten"
     agent.paddock("up")
     assert agent.ask("Say ok.") == "ok: Say ok."
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from paddock.errors import Refused
+from paddock.places.proxmox.claim import Claim
 from paddock.run.verbs import down, forget, plan_forget, up
 from places.life import runs_until_done
 from places.node import CATTLE, PET, Killed, Node, Outside
@@ -41,6 +44,18 @@ def test_forgetting_that_was_cut_off_is_gone_on_with(shared: Node, after: int) -
     assert shared.volumes == {"vm-100-disk-0", "vm-100-disk-1", "vm-101-disk-0"}
     assert shared.running == [CATTLE]
     assert len(shared.writes) >= 4  # those of one whole run
+
+
+def test_a_pet_that_another_machine_is_forgetting_is_left_to_it(node: Node) -> None:
+    up(node.agent())
+    down(node.agent())
+    until = datetime.now(UTC) + timedelta(minutes=5)
+    node.put(PET, description=Claim("laptop", until).written_into(node.config(PET)["description"]))
+    with pytest.raises(Refused, match="laptop is deleting"):
+        up(node.agent())
+    with pytest.raises(Refused, match="laptop is at work on"):
+        forgotten(node.agent())
+    assert node.config(PET)["protection"] == 1
 
 
 def test_what_is_half_forgotten_does_not_come_back_by_itself(shared: Node) -> None:

@@ -62,7 +62,8 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
         )
         for vmid, entry in (case.get("seen") or {}).items()
     }
-    room = {name: Size.parse(size) for name, size in case.get("room", {}).items()}
+    room: dict[str, Any] = {name: Size.parse(size) for name, size in case.get("room", {}).items() if name == "memory"}
+    room["storages"] = {name: Size.parse(size) for name, size in case.get("room", {}).items() if name != "memory"}
     return ProxmoxSeen(
         containers,
         frozenset(containers) | frozenset(case.get("taken", ())),

@@ -40,6 +40,7 @@ def test_only_pet_machine_and_template_of_the_agent_are_written_to(node: Node, t
     assert all(len(written_to(sent)) >= 1 for sent in node.writes)  # and nothing that is no container
     assert set().union(*map(written_to, node.writes)) == own
     assert {vmid: node.config(vmid) for vmid in others} == before
+    assert all("digest" in sent.params for sent in node.writes if sent.method == "PUT")
 
 
 @pytest.mark.parametrize("template", ["none", "auto"])

@@ -22,7 +22,7 @@ NO_KEYS = re.compile(
 )
 # Verbs that other rooms are still building.
 COMING = {
-    *("verify", "console", "upgrade", "rollback", "snapshot", "backup", "restore", "move"),
+    *("console", "upgrade", "rollback", "snapshot", "backup", "restore", "move"),
 }
 
 

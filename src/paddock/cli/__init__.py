@@ -72,6 +72,7 @@ def import_verbs() -> None:
         template,
         timings,
         up,
+        verify,
     )
 
 

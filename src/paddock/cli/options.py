@@ -10,7 +10,7 @@ import typer
 DEFAULT_FILE = [Path("paddock.yaml")]
 
 
-def _agents(context: typer.Context, incomplete: str) -> list[str]:
+def agents_completion(context: typer.Context, incomplete: str) -> list[str]:
     """The names a shell can complete; of a file that is not right, none."""
     from paddock.errors import BadInput
     from paddock.spec.load import load
@@ -34,8 +34,10 @@ Sets = Annotated[
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="AGENT", autocompletion=_agents, help="Only this agent; may be given again."),
+    typer.Option(
+        "--only", metavar="AGENT", autocompletion=agents_completion, help="Only this agent; may be given again."
+    ),
 ]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many agents at once.")]
-Agent = Annotated[str, typer.Argument(autocompletion=_agents, help="The agent's name in the file.")]
+Agent = Annotated[str, typer.Argument(autocompletion=agents_completion, help="The agent's name in the file.")]
 Json = Annotated[bool, typer.Option("--json", help="For machines.")]

@@ -65,6 +65,7 @@ class Finding:
     subject: str
     ok: bool
     evidence: str
+    hint: str | None = None  # what to do, of what is not well
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,14 @@ class Place(Protocol, Generic[Seen]):
 
     def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
         """Whether the place can do what these machines need; and what a person can run about it."""
+        ...
+
+    def verify(self, want: MachineWant, seen: Seen) -> Sequence[Finding]:
+        """What of the machine and its state can be proved from outside. Pure."""
+        ...
+
+    def notes(self, want: MachineWant, seen: Seen) -> str:
+        """What the place shows of the agent's machine and state to everyone who may look at it."""
         ...
 
     def machine(self, want: MachineWant, seen: Seen) -> Machine:

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import Source
+
+if TYPE_CHECKING:
+    from paddock.recipes.checks import Check
 
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
@@ -227,4 +230,8 @@ class Recipe(Protocol[Own]):
 
     def probes(self, agent: Own, prompt: str, conversation: str) -> Probes:
         """How to see that it lives, and that it answers a prompt in a conversation of that name."""
+        ...
+
+    def checks(self, agent: Own, name: str, paths: Paths) -> Sequence[Check]:
+        """What else `verify` can ask it."""
         ...

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
+from paddock.checks.line import as_text
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.guests import Guest, Unreachable, expect
 from paddock.places import AdoptWish, Got, Machine, MachineWant, Place, place_for
@@ -32,6 +33,7 @@ from paddock.run.ask import ask, healthy
 from paddock.run.container import get_image, start_engine
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
+from paddock.run.verify import verify_through
 from paddock.runtimes import codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.runtimes.statefiles import secret_name
@@ -39,8 +41,6 @@ from paddock.secret import Secret
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import resolve
-
-_HEALTH_SECONDS: Final = 90
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Deployment:
         self.place = place
         self.runtime = runtime_for(name, self.spec, loaded.folder)
         self.story = story.of(name)
-        self._recipe = recipe_for(self.spec.kind)
+        self.recipe = recipe_for(self.spec.kind)
         self.folder = loaded.folder
 
     @property
@@ -78,14 +78,14 @@ class Deployment:
 
     @property
     def distribution(self) -> Distribution | None:
-        return self._recipe.distribution(self.spec, self.folder)
+        return self.recipe.distribution(self.spec, self.folder)
 
     @cached_property
     def furniture(self) -> Furniture:
         if container := self.runtime.container:
             # The agent's own packages and code are for its container, which no template has.
             return Furniture(tuple(container.packages), None)
-        return Furniture(tuple(self._recipe.packages(self.spec)), self._recipe.code(self.spec, self.folder))
+        return Furniture(tuple(self.recipe.packages(self.spec)), self.recipe.code(self.spec, self.folder))
 
     @cached_property
     def code(self) -> tuple[str, CodeTree] | None:
@@ -93,7 +93,7 @@ class Deployment:
         container = self.runtime.container
         if container and container.brings_code:
             return None
-        tree = self._recipe.code(self.spec, self.folder)
+        tree = self.recipe.code(self.spec, self.folder)
         return (container.tree(tree) if container else tree.id, tree) if tree else None
 
     @cached_property
@@ -104,7 +104,7 @@ class Deployment:
     @cached_property
     def workload(self) -> Workload:
         paths = self.runtime.inside
-        return self._recipe.workload(self.spec, paths, f"{paths.code}/{self.code[0]}" if self.code else "")
+        return self.recipe.workload(self.spec, paths, f"{paths.code}/{self.code[0]}" if self.code else "")
 
     @cached_property
     def bundle(self) -> Bundle:
@@ -313,10 +313,11 @@ class Deployment:
         return guest
 
     def _await_answer(self, guest: Guest) -> None:
-        probes = self._probes(self.spec.verify.prompt)
-        end = time.monotonic() + _HEALTH_SECONDS
+        """Wait until it is healthy, then see that all is as it should be."""
+        probe = self.probes("").health
+        end = time.monotonic() + self.spec.verify.timeout
         pause = 0.1
-        while not (health := healthy(guest, self.paths, self.runtime, probes.health)).ok:
+        while not (health := healthy(guest, self.paths, self.runtime, probe)).ok:
             found = self._look_inside(guest)
             failed = [unit for unit, state in found.units.items() if state == "failed"]
             if failed or time.monotonic() > end:
@@ -327,8 +328,12 @@ class Deployment:
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
-        if probes.prompt and not (answer := ask(guest, self.paths, probes.prompt)).ok:
-            raise PaddockError(f"{self.name} runs but does not answer a prompt: {answer.evidence}")
+        report = verify_through(self, guest, self.place.observe(self.name), quick=False)
+        self.story.journal("verified", lines=[line.as_data() for line in report.lines])
+        if not report.ok:
+            count = f"{len(report.failed)} of {len(report.lines)}"
+            raise PaddockError(f"{self.name} runs, but is not as it should be in {count}:\n{as_text(report.failed)}")
+        self.story.say(f"{len(report.lines)} checks, and none failed")
         expect(guest, "writing down that it works", self.runtime.witness(self.bundle.id))
 
     def _check_state_size(self, guest: Guest, size: int) -> None:
@@ -353,12 +358,13 @@ class Deployment:
         argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.paths.trail, self.name])
         expect(guest, f"deleting the state of {self.name}", argv, deadline=300)
 
-    def _probes(self, prompt: str) -> Probes:
-        return self._recipe.probes(self.spec, prompt, conversation=f"paddock-{uuid.uuid4()}")
+    def probes(self, prompt: str) -> Probes:
+        """How to see that it lives, and that it answers this prompt."""
+        return self.recipe.probes(self.spec, prompt, conversation=f"paddock-{uuid.uuid4()}")
 
     def ask(self, prompt: str, seen: Observation) -> Verdict:
         """Put a prompt to the running agent."""
-        probe = self._probes(prompt).prompt
+        probe = self.probes(prompt).prompt
         if probe is None:
             raise BadInput(f"{self.name} is a {self.spec.kind}, which takes no prompts")
         if seen.agent is not None and not seen.agent.active:
@@ -371,7 +377,7 @@ class Deployment:
         """Whether the agent is healthy; None where nothing runs that could be asked."""
         if seen.agent is None or not seen.agent.active:
             return None
-        return healthy(self.guest(seen, {}), self.paths, self.runtime, self._probes("").health)
+        return healthy(self.guest(seen, {}), self.paths, self.runtime, self.probes("").health)
 
 
 @contextmanager

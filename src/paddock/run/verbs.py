@@ -10,6 +10,7 @@ from paddock.errors import WorldChanged
 from paddock.plan.step import Plan
 from paddock.run.deployment import Deployment, Observation
 from paddock.run.lock import alone_in, working_on
+from paddock.run.verify import verify
 
 _ATTEMPTS: Final = 4
 
@@ -22,8 +23,7 @@ def up(agent: Deployment) -> str:
             return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
         if not plan.empty:
             return f"{agent.name}: up and working"
-        health = agent.health(seen)
-        if health is None or not health.ok:
+        if seen.agent is None or not verify(agent, seen, quick=True).ok:
             # As the file says, but perhaps still starting: a run before this one may have been cut off.
             agent.carry_out(agent.plan_answer(), seen)
         return f"{agent.name}: nothing to do, and healthy"

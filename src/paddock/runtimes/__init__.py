@@ -12,6 +12,7 @@ from paddock.guests import Guest
 from paddock.recipes.workload import CodeTree, Paths, Workload
 from paddock.runtimes.bundle import Bundle
 from paddock.runtimes.envfile import quote
+from paddock.runtimes.isolation import Isolation
 from paddock.spec.models import AgentSpec, RuntimeName
 
 
@@ -114,6 +115,23 @@ class Runtime(Protocol):
 
     def remove(self) -> Sequence[str]:
         """The argv that takes the agent away and leaves its state."""
+        ...
+
+    @property
+    def confines(self) -> frozenset[Isolation]:
+        """What it keeps an agent from."""
+        ...
+
+    def supervised(self, workload: Workload) -> Sequence[str]:
+        """The names of what it keeps running, as ``inspect`` prints them."""
+        ...
+
+    def inspect(self) -> Sequence[str]:
+        """The argv that prints how its processes are, and who holds its lease: ``NAME=STATE PID RESTARTS SINCE``.
+
+        ``active`` is the state of one that runs; the lease's name is ``lease``; since is in seconds of the epoch. Where
+        the supervisor's own process only waits for another, a line ``NAME.pid=PID`` says which.
+        """
         ...
 
     def witness(self, generation: str) -> Sequence[str]:

@@ -24,7 +24,6 @@ NOT_YET: Final = frozenset(
         "working_directory",
         "documents",
         "expose",
-        "verify.timeout",
         "config_file",
         "connectors.api_server.cors_origins",
         "connectors.api_server.model_name",

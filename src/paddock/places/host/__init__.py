@@ -72,6 +72,12 @@ class HostPlace:
         systemd = Finding("systemd", init == "systemd", f"process 1 is {init}")
         return [Finding("reached", True, self._spec.address or "this machine"), root, systemd], []
 
+    def verify(self, want: MachineWant, seen: None) -> Sequence[Finding]:
+        return [Finding("machine", True, f"{self._spec.address or 'this machine'}, which is not Paddock's to make")]
+
+    def notes(self, want: MachineWant, seen: None) -> str:
+        return ""
+
     def machine(self, want: MachineWant, seen: None) -> Machine:
         return Machine(
             name=self._name,

@@ -9,7 +9,7 @@ from typing import Final
 from paddock.spec.models import ProxmoxSpec
 
 DAILY: Final = "daily"  # up, down, cycle, status of agents that have their pet and template
-SETUP: Final = "setup"  # makes pets and grows their volumes, builds templates; forget
+SETUP: Final = "setup"  # makes and adopts pets and grows their volumes, builds templates, downloads the base; forget
 
 _MACHINE: Final = (
     "VM.Allocate",
@@ -26,10 +26,12 @@ _ROLES: Final = {
     "PaddockMachine": _MACHINE,
     # A role at a deeper path replaces the one above it, so that this narrows what may be done to a pet.
     "PaddockPet": ("VM.Audit", "VM.Config.Disk"),
-    "PaddockPetSetup": ("VM.Allocate", "VM.Audit", "VM.Config.Disk", "VM.Config.Options"),
+    "PaddockPetSetup": tuple(each for each in _MACHINE if each not in ("VM.Clone", "VM.PowerMgmt")),
     "PaddockStorage": ("Datastore.AllocateSpace", "Datastore.Audit"),
     "PaddockBase": ("Datastore.Audit",),
     "PaddockNetwork": ("SDN.Use",),
+    "PaddockDownload": ("Datastore.AllocateTemplate", "Datastore.Audit"),
+    "PaddockNode": ("Sys.AccessNetwork",),
 }
 
 
@@ -57,7 +59,13 @@ def grants(node: ProxmoxSpec, pets: Iterable[int], storages: Iterable[str], brid
         Grant(f"/sdn/zones/localnetwork/{bridge}", "PaddockNetwork", DAILY)
         for bridge in sorted({node.bridge, *bridges})
     ]
-    return found + [Grant(f"/vms/{pet}", "PaddockPetSetup", SETUP) for pet in sorted(set(pets))]
+    found += [Grant(f"/vms/{pet}", "PaddockPetSetup", SETUP) for pet in sorted(set(pets))]
+    if node.base.url is not None:
+        found += [
+            Grant(f"/storage/{base}", "PaddockDownload", SETUP),
+            Grant(f"/nodes/{node.node}", "PaddockNode", SETUP),
+        ]
+    return found
 
 
 def missing(wanted: Iterable[Grant], held: Mapping[str, Iterable[str]]) -> Iterator[tuple[Grant, str]]:

@@ -186,7 +186,7 @@ def _state_steps(
     if settled or volume is None:
         pet = pets.Pet(settled.at, settled.mount) if settled and settled.at else pets.find_pet(want, seen)
         if pet:
-            pets.check_pet(want, pet)
+            pets.check_pet(want, pet, seen)
         else:
             pets.check_no_lost_pet(want, None, seen)
         number = pet.vmid if pet else named or next(ids)

@@ -151,13 +151,16 @@ def clone_steps(
         "hostname": want.spec.machine.hostname or want.agent,
         "description": _notes(want, made_from),
     }
+    root = template.mount("rootfs") if template else None
+    storage, there = want.spec.machine.storage, root.volume.partition(":")[0] if root else node.storage
+    if storage not in (None, there):
+        clone |= {"full": 1, "storage": str(storage)}  # a linked one is where its template is
     params = settings(node, want, vmid)
     number = template.vmid if template else TEMPLATE
     action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
     source = f"template {template.vmid}" if template else "the new template"
     yield Step("cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action, alone=True)
     yield start_step(vmid, "it is new")
-    root = template.mount("rootfs") if template else None
     size = root.size if root and root.size else DISK
     if want.spec.machine.disk > size:
         yield _grow(vmid, size, want.spec.machine.disk)
@@ -257,6 +260,10 @@ def drift(want: MachineWant, cattle: Container, made_from: str) -> Iterator[str]
     if root and root.size and root.size > want.spec.machine.disk and _compared(want, cattle, "disk"):
         asked = want.spec.machine.disk
         yield f"the root disk of machine {cattle.vmid} has {root.size}, the file says {asked}: left as it is"
+    storage = want.spec.machine.storage
+    if root and storage and not root.volume.startswith(f"{storage}:"):
+        there = root.volume.partition(":")[0]
+        yield f"the root disk of machine {cattle.vmid} is on {there}; `paddock cycle` makes it anew on {storage}"
     if cattle.mark and cattle.mark.made_from not in (None, made_from):  # None: Paddock has not made it
         yield f"machine {cattle.vmid} would be made differently today; `paddock cycle` makes it anew"
 
@@ -267,8 +274,9 @@ def stop_step(cattle: Container, reason: str) -> Step:
     return Step("cattle.stop", f"shut machine {cattle.vmid} down", reason, action, Risk.RESTARTS)
 
 
-def down_steps(pet: Pet | None, cattle: Container) -> Iterator[Step]:
-    """The steps to no machine; refused unless everything but its root disk is the pet's."""
+def down_steps(cattle: Container, seen: ProxmoxSeen) -> Iterator[Step]:
+    """The steps to no machine; refused unless everything but its root disk is a pet's."""
+    pets = {pet.vmid for pet in seen.with_role(Role.PET)}
     if "parent" in cattle.config:
         raise Refuse(
             f"{cattle.name} has snapshots, which hold the state too; destroying it would leave those behind unseen",
@@ -282,9 +290,9 @@ def down_steps(pet: Pet | None, cattle: Container) -> Iterator[Step]:
                 f"{cattle.name} owns {mount.volume} ({mount.key}), which destroying it would destroy",
                 "move that volume to another container first",
             )
-        if pet is None or mount.owner != pet.vmid:
+        if mount.owner not in pets:
             raise Refuse(
-                f"{cattle.name} has {mount.volume} ({mount.key}), which its pet does not own",
+                f"{cattle.name} has {mount.volume} ({mount.key}), which no pet owns",
                 "detach it by hand if it may go",
             )
     if cattle.running:

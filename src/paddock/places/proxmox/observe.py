@@ -22,7 +22,18 @@ from paddock.spec.place import BaseSpec
 _SETTLE_SECONDS: Final = 120
 _TASK_SECONDS: Final = 600
 _MACHINE_TASKS: Final = frozenset(
-    {"vzcreate", "vzclone", "vztemplate", "vzdestroy", "vzstart", "vzstop", "vzshutdown", "vzreboot", "move_volume"}
+    {
+        "vzcreate",
+        "vzclone",
+        "vztemplate",
+        "vzdestroy",
+        "vzstart",
+        "vzstop",
+        "vzshutdown",
+        "vzreboot",
+        "move_volume",
+        "resize",
+    }
 )
 
 
@@ -88,7 +99,7 @@ def _read(client: Client, node: ProxmoxSpec) -> tuple[ProxmoxSeen, frozenset[int
     listed = client.get(f"/nodes/{client.node}/lxc")
     with ThreadPoolExecutor(max_workers=8) as pool:
         taken = pool.submit(client.get, "/cluster/resources", {"type": "vm"})
-        room = pool.submit(_room, client, node.storage)
+        room = pool.submit(_room, client)
         base_missing = pool.submit(_base_missing, client, node.base)
         found = list(pool.map(lambda row: _container(client, row), listed))
     containers = {container.vmid: container for container in found if container}
@@ -119,16 +130,15 @@ def _base_missing(client: Client, base: BaseSpec) -> bool:
     return base.volid not in {row["volid"] for row in listed}
 
 
-def _room(client: Client, storage: str) -> Room:
-    def read(path: str) -> dict[str, Any]:
-        try:
-            return dict(client.get(f"/nodes/{client.node}/{path}"))
-        except Forbidden:
-            return {}
-
-    memory = read("status").get("memory", {}).get("total")
-    free = read(f"storage/{storage}/status").get("avail")
-    return Room(int(memory) if memory else None, int(free) if free is not None else None)
+def _room(client: Client) -> Room:
+    try:
+        memory = client.get(f"/nodes/{client.node}/status").get("memory", {}).get("total")
+    except Forbidden:
+        memory = None
+    # Proxmox lists those that the token may know of.
+    storages = client.get(f"/nodes/{client.node}/storage")
+    free = {str(row["storage"]): int(row["avail"]) for row in storages if "avail" in row}
+    return Room(int(memory) if memory else None, free)
 
 
 def _container(client: Client, row: dict[str, Any]) -> Container | None:

@@ -16,6 +16,7 @@ from paddock.places.proxmox.actions import (
     DestroyPet,
     GrowVolume,
 )
+from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
@@ -83,13 +84,16 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     return None
 
 
-def check_pet(want: MachineWant, pet: Pet) -> None:
+def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
     """Refuse what would endanger the state."""
     container = pet.container
     if pet.state:
         _check_named(want, container, pet.state)
     elif adopts(want, container):
         raise Refuse(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
+    claim = Claim.from_notes(container.notes)
+    if claim and claim.bars(seen.host, seen.now):
+        raise Refuse(f"{claim.host} is deleting {container.name}", f"wait until {claim.until:%H:%M:%S} UTC")
     check_sleeps(container)
     if pet.state is None:
         loose = [m.volume for m in container.mounts if m.key.startswith("unused")]
@@ -230,6 +234,19 @@ def grow_step(want: MachineWant, pet: Pet | None) -> Step | None:
         "the file says so",
         GrowVolume(pet.vmid, pet.state.key, str(size)),
     )
+
+
+def drift(want: MachineWant, pet: Pet) -> Iterator[str]:
+    """What of the state differs from the file and is left as it is."""
+    if pet.state is None:
+        return
+    storage, there = want.spec.state.storage, pet.state.volume.partition(":")[0]
+    if storage is not None and storage != there:
+        yield f"the state is on {there}, the file says {storage}: left as it is"
+    backed_up = pet.state.options.get("backup") == "1"
+    if "backup" in want.spec.state.model_fields_set and want.spec.state.backup != backed_up:
+        said = "has" if backed_up else "lacks"
+        yield f"{pet.state.volume} {said} backup=1 in pet {pet.vmid}, the file says otherwise: left as it is"
 
 
 def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:

@@ -19,7 +19,7 @@ from paddock.places import (
     TemplateInfo,
     TemplateWant,
 )
-from paddock.places.proxmox import access, observe, tls
+from paddock.places.proxmox import access, observe, tls, verify
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.client import Client
@@ -108,6 +108,12 @@ class ProxmoxPlace:
         works = dict.fromkeys(grant.work for grant, _ in lacks)
         remedies = [line for work in works for line in (f"# {work}", *access.commands(work, wanted, self._token_id))]
         return findings, ["as root on the node:", *remedies] if remedies else []
+
+    def verify(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:
+        return verify.findings(want, seen)
+
+    def notes(self, want: MachineWant, seen: ProxmoxSeen) -> str:
+        return verify.notes(want, seen)
 
     def machine(self, want: MachineWant, seen: ProxmoxSeen) -> Machine:
         states = [mount for pet in seen.with_role(Role.PET) if (mount := state_in(want, pet))]

@@ -50,7 +50,7 @@ class NodePlanner:
         cattle = machines.find_cattle(want, seen)
         machines.check_number(want, cattle, seen)
         if pet:
-            pets.check_pet(want, pet)
+            pets.check_pet(want, pet, seen)
         else:
             pets.check_no_lost_pet(want, cattle, seen)
         self._check_room(want, pet, cattle is None, seen)
@@ -76,7 +76,7 @@ class NodePlanner:
         if grow:
             title = f"see that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
-        notes = list(machines.drift(want, cattle, made_from)) if cattle else []
+        notes = [*(pets.drift(want, pet) if pet else ()), *(machines.drift(want, cattle, made_from) if cattle else ())]
         adopted = pet is not None and pets.adopts(want, pet.container)
         return MachinePlan(steps, notes=notes, furnished=_furnished(want, cattle), adopted=adopted)
 
@@ -136,7 +136,7 @@ class NodePlanner:
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
                 return MachinePlan()
-            return MachinePlan(list(machines.down_steps(_owner(want, seen), cattle)))
+            return MachinePlan(list(machines.down_steps(cattle, seen)))
         except Refuse as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 
@@ -182,12 +182,16 @@ class NodePlanner:
             has = f"the node has {seen.room.memory >> 20}M"
             raise Refuse(f"the machine wants {memory} of memory, {has}", "write a smaller machine.memory")
         there = (pet.state.size or state) if pet and pet.state else 0
-        needed = (disk if new else 0) + max(state - there, 0)
-        if seen.room.storage is not None and needed > seen.room.storage:
-            raise Refuse(
-                f"{needed >> 30}G are needed on {self.node.storage}, {seen.room.storage >> 30}G are free",
-                "free some space, or write smaller sizes",
-            )
+        needed = {name: 0 for name in (want.spec.machine.storage, want.spec.state.storage, self.node.storage) if name}
+        needed[want.spec.machine.storage or self.node.storage] += disk if new else 0
+        needed[want.spec.state.storage or self.node.storage] += max(state - there, 0)
+        for storage, size in needed.items():
+            free = seen.room.storages.get(storage, size)
+            if size > free:
+                raise Refuse(
+                    f"{size >> 30}G are needed on {storage}, {free >> 30}G are free",
+                    "free some space, or write smaller sizes",
+                )
 
 
 def _owner(want: MachineWant, seen: ProxmoxSeen) -> pets.Pet | None:

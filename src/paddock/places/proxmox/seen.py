@@ -135,7 +135,7 @@ class Room:
     """How much there is; None where the token may not know."""
 
     memory: int | None = None  # bytes of the node
-    storage: int | None = None  # bytes free on the storage
+    storages: Mapping[str, int] = field(default_factory=dict)  # bytes free on each
 
 
 @dataclass(frozen=True)

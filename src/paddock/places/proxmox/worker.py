@@ -47,6 +47,7 @@ from paddock.places.proxmox.containers import Containers, signed
 from paddock.places.proxmox.errors import NotRunning, Running
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.reach import Reacher
+from paddock.places.proxmox.seen import Container
 from paddock.plan.step import Action, Ref
 
 _DELETING: Final = timedelta(minutes=5)
@@ -75,7 +76,7 @@ class Worker(Containers):
             case AdoptPet() | Reassign() | AdoptMachine():
                 return self._adopter.perform(action)
             case GrowVolume(vmid, key, size):
-                self._task("PUT", f"{self._path}/{vmid}/resize", {"disk": key, "size": size})
+                self._resize(vmid, key, size)
             case CreateCattle(vmid, params, volume, mount):
                 known = _resolve(volume, got)
                 self._create(vmid, {**params, MOUNT_KEY: f"{known},mp={mount}"})
@@ -93,7 +94,7 @@ class Worker(Containers):
                 container, mark = self._marked(vmid)
                 self._put(container, {"description": mark.written_below(text, container.notes)})
             case GrowDisk(vmid, size):
-                self._task("PUT", f"{self._path}/{vmid}/resize", {"disk": "rootfs", "size": size})
+                self._resize(vmid, "rootfs", size)
             case Start(vmid):
                 self._start(vmid)
             case Reboot(vmid, seconds):
@@ -118,6 +119,10 @@ class Worker(Containers):
 
     def _create(self, vmid: int, params: Mapping[str, str | int]) -> None:
         self._task("POST", self._path, {"vmid": vmid, **params, "description": signed(str(params["description"]))})
+
+    def _resize(self, vmid: int, key: str, size: str) -> None:
+        digest = str(self.read(vmid).config["digest"])
+        self._task("PUT", f"{self._path}/{vmid}/resize", {"disk": key, "size": size, "digest": digest})
 
     def _add_volume(self, vmid: int, key: str, value: str) -> str:
         self._put(self.read(vmid), {"protection": 0})
@@ -186,12 +191,16 @@ class Worker(Containers):
         more = [mount.key for mount in container.mounts if mount.key != "rootfs"]
         if more:
             raise Refused(f"{container.name} still names volumes: {', '.join(more)}")
+        self._delete(container)
+
+    def _delete(self, container: Container, **changes: int) -> None:
+        """Delete a container under a claim, unless someone else has one."""
         other = Claim.from_notes(container.notes)
         if other and other.bars(socket.gethostname(), datetime.now(UTC)):
             raise Refused(f"{other.host} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
         # Whoever else read the same configuration now has a stale digest, or reads who is at it.
-        self._put(container, {"description": _claim(_DELETING).written_into(container.notes)})
-        self._task("DELETE", f"{self._path}/{vmid}")
+        self._put(container, {**changes, "description": _claim(_DELETING).written_into(container.notes)})
+        self._task("DELETE", f"{self._path}/{container.vmid}")
 
     def _delete_volume(self, vmid: int, agent: str, volume: str) -> None:
         """Free a volume: out of the configuration first, then from the unused entry that this leaves.
@@ -221,8 +230,7 @@ class Worker(Containers):
         pet = self.read(vmid)
         if not pet.has(Role.PET) or any(mount.volume != volume for mount in pet.mounts if mount.key != "rootfs"):
             raise Refused(f"{pet.name} is not a pet with {volume} alone")
-        self._put(pet, {"protection": 0})
-        self._task("DELETE", f"{self._path}/{vmid}")
+        self._delete(pet, protection=0)
 
     def _seal(self, vmid: int, got: Got) -> Got:
         self._shutdown(vmid, 60)

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from ruamel.yaml import YAML
 
+from paddock.recipes.checks import Check
+from paddock.recipes.hermes import checks
 from paddock.recipes.packaged import code_tree, distribution
 from paddock.recipes.workload import (
     Answer,
@@ -119,6 +121,15 @@ class Hermes:
     def probes(self, agent: HermesSpec, prompt: str, conversation: str) -> Probes:
         url = f"http://127.0.0.1:{agent.connectors.api_server.port}"
         return Probes(health=_Health(url), prompt=_Prompt(url, prompt, conversation))
+
+    def checks(self, agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
+        hermes_home = f"{paths.home}/.hermes"
+        messengers = (each for each in ("telegram", "discord", "slack") if getattr(agent.connectors, each))
+        return (
+            *checks.gateway(name, hermes_home, frozenset({"api_server", *messengers})),
+            *checks.model(agent.settings),
+            checks.databases(name, hermes_home),
+        )
 
 
 def _official_image(agent: HermesSpec) -> ImageManners:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from paddock.recipes.checks import Check
 from paddock.recipes.workload import (
     Answer,
     CodeTree,
@@ -49,6 +50,9 @@ class Service:
 
     def probes(self, agent: ServiceSpec, prompt: str, conversation: str) -> Probes:
         return Probes(_health(agent), prompt=None)
+
+    def checks(self, agent: ServiceSpec, name: str, paths: Paths) -> Sequence[Check]:
+        return ()
 
 
 def _health(agent: ServiceSpec) -> Probe | Command | OpenPort | None:

@@ -20,6 +20,7 @@ from paddock.runtimes.engine.compose import compose
 from paddock.runtimes.engine.dialect import Dialect, dialect_of
 from paddock.runtimes.engine.identity import LABEL, digest, identity
 from paddock.runtimes.engine.throwaway import Throwaway
+from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.systemd.runtime import BEFORE_APPLY, Systemd
 from paddock.spec.models import AgentSpec
 
@@ -307,6 +308,20 @@ TimeoutStopSec={stop + 15}
         arguments = [self._root, self.paths.code, self.agent]
         parts = ((_SHARED, "versions.sh"), (_SYSTEMD, "remove.sh"), (_HERE, "remove.sh"))
         return self._with(script(*parts, arguments=arguments))
+
+    @property
+    def confines(self) -> frozenset[Isolation]:
+        own = frozenset({Isolation.ACCOUNT, Isolation.SYSTEM_CALLS, Isolation.PROC, Isolation.SYS})
+        if self.brings_code or self.spec.container.sudo:
+            return own
+        return own | {Isolation.CAPABILITIES, Isolation.PRIVILEGES}
+
+    def supervised(self, workload: Workload) -> Sequence[str]:
+        return ["container"]
+
+    def inspect(self) -> Sequence[str]:
+        parts = ((_SYSTEMD, "inspect.sh"), (_HERE, "inspect.sh"))
+        return self._with(script(*parts, arguments=[self.agent]))
 
     def witness(self, generation: str) -> Sequence[str]:
         return self._units.witness(generation)

@@ -7,17 +7,19 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from paddock.recipes.workload import Paths, Process, Workload
 from paddock.runtimes import environment_of, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
+from paddock.runtimes.isolation import Isolation
 from paddock.spec.models import AgentSpec
 
 _HERE: Final = "paddock.runtimes.process"
 _SHARED: Final = "paddock.runtimes"
 PROCESSES: Final = "processes.json"
+RUNNING: Final = "running"  # beside the generations: what `paddock run` has started
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,7 @@ class ForegroundProcess:
     spec: AgentSpec
     foreground = True
     init = None
+    confines: ClassVar[frozenset[Isolation]] = frozenset()
     container = None
 
     @property
@@ -85,6 +88,12 @@ class ForegroundProcess:
     def remove(self) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.agent, self.paths.state]
         return script((_SHARED, "versions.sh"), (_HERE, "remove.sh"), arguments=arguments)
+
+    def supervised(self, workload: Workload) -> Sequence[str]:
+        return [process.name for process in workload.processes]
+
+    def inspect(self) -> Sequence[str]:
+        return script((_HERE, "inspect.sh"), arguments=[self._root])
 
     def witness(self, generation: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 from paddock.errors import PaddockError
 from paddock.recipes.workload import Paths, Process
 from paddock.runtimes import envfile
-from paddock.runtimes.process.runtime import processes
+from paddock.runtimes.process.runtime import RUNNING, processes
 from paddock.secret import Secret
 
 _MOMENT: Final = 2.0
@@ -66,6 +66,8 @@ class _Child:
     process: Process
     running: subprocess.Popen[bytes] | None = None
     start_at: float = 0.0  # when to start it next
+    starts: int = 0
+    since: float = 0.0
 
 
 def supervise(paths: Paths, log: Path, story: Callable[[str], None]) -> None:
@@ -76,10 +78,12 @@ def supervise(paths: Paths, log: Path, story: Callable[[str], None]) -> None:
         story(f"Ctrl-C ends the agent; its log is {log}")
         environment = _environment(etc)
         children = [_Child(process) for process in processes(etc)]
+        account = _Account(etc.parent / RUNNING)
         try:
             while not stop.asked:
                 for child in children:
                     _tend(child, environment, output.fileno(), descriptor, story)
+                account.tell(children)
                 time.sleep(0.1)
         except _Done as done:
             story(str(done))
@@ -88,6 +92,27 @@ def supervise(paths: Paths, log: Path, story: Callable[[str], None]) -> None:
             raise PaddockError(f"{fatal}; the end of its log:\n{last}", hint=f"the whole log is {log}") from None
         finally:
             _end(children, story)
+            account.file.unlink(missing_ok=True)
+
+
+class _Account:
+    """A file that says what runs, as ``NAME PID RESTARTS SINCE``; this very process is the one with the lease."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._lease = f"lease {os.getpid()} 0 {time.time():.0f}\n"
+        self._told = ""
+
+    def tell(self, children: list[_Child]) -> None:
+        now = self._lease + "".join(
+            f"{child.process.name} {child.running.pid if child.running else 0} {child.starts - 1} {child.since:.0f}\n"
+            for child in children
+        )
+        if now != self._told:
+            unfinished = self.file.with_suffix(".new")
+            unfinished.write_text(now)
+            unfinished.replace(self.file)
+            self._told = now
 
 
 class _StopSignal:
@@ -122,6 +147,7 @@ def _tend(
     if child.running is None:
         if time.monotonic() >= child.start_at:
             child.running = _start(process, secrets, output, lease_descriptor)
+            child.starts, child.since = child.starts + 1, time.time()
             story(f"{process.name} runs as process {child.running.pid}")
         return
     code = child.running.poll()

@@ -12,6 +12,7 @@ from paddock.recipes.workload import Paths, Process, Workload
 from paddock.runtimes import environment_of, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
+from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.systemd import account
 from paddock.spec.models import AgentSpec, UserSpec
 
@@ -57,6 +58,7 @@ class Systemd:
     spec: AgentSpec
     foreground = False
     init = "systemd"
+    confines = frozenset(Isolation)
     container = None
 
     @property
@@ -141,6 +143,12 @@ class Systemd:
     def remove(self) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.agent]
         return script((_SHARED, "versions.sh"), (_HERE, "remove.sh"), arguments=arguments)
+
+    def supervised(self, workload: Workload) -> Sequence[str]:
+        return [process.name for process in workload.processes]
+
+    def inspect(self) -> Sequence[str]:
+        return script((_HERE, "inspect.sh"), arguments=[self.agent])
 
     def witness(self, generation: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]

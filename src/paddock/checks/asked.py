@@ -1,0 +1,71 @@
+"""What every agent's own user is asked, whatever its kind: to write, to be healthy, to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from paddock.checks.line import Line, Outcome
+from paddock.recipes.checks import Attempt, Check, WriteInto
+from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probe, Probes, Request, Verdict
+
+
+def of_every_agent(agent: str, paths: Paths, probes: Probes) -> Iterator[Check]:
+    """The questions that need no recipe of their own."""
+    yield Check(
+        "state.writable",
+        WriteInto(paths.home),
+        lambda _: Verdict(True, f"the agent can write to {paths.home}"),
+        f"make room there, or let it grow (state.size); `paddock cycle --only {agent}` puts owners right",
+        quick=True,
+    )
+    logs = f"`paddock logs {agent}` tells more"
+    match probes.health:
+        case None:
+            pass
+        case Command(argv):
+            yield Check("health", Attempt(argv), _ended_well(argv), logs, quick=True)
+        case OpenPort(port):
+            accepts = Verdict(True, f"port {port} accepts connections")
+            yield Check("health", OpenPort(port), lambda _: accepts, logs, quick=True)
+        case _ as probe:
+            yield _probed("health", probe, logs, quick=True)
+    if probes.prompt:
+        yield _probed("answer", probes.prompt, f"the lines about the model may tell why; else {logs}", quick=False)
+
+
+def _probed(name: str, probe: Probe, hint: str, *, quick: bool) -> Check:
+    return Check(name, probe.request, probe.judge, hint, quick=quick)
+
+
+def _ended_well(argv: Sequence[str]) -> Any:
+    return lambda done: Verdict(done["code"] == 0, f"{' '.join(argv)} ended with {done['code']}")
+
+
+def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:
+    """What came of the questions; ``found`` is what was printed inside, the answers in the order of the questions."""
+    if "refused" in found:
+        yield Line(
+            "inside", Outcome.FAILED, f"nothing can be run as the agent: {found['refused']}", "run `paddock up` again"
+        )
+        return
+    if "missing" in found:
+        yield Line("inside", Outcome.UNAVAILABLE, "there is no Python beside the agent to ask with")
+        return
+    held: set[str] = set()
+    for check, answer in zip(checks, found["answers"], strict=True):
+        if check.needs and check.needs not in held:
+            yield Line(check.name, Outcome.UNAVAILABLE, f"cannot be told while {check.needs} fails")
+            continue
+        verdict = _verdict(check, answer["found"])
+        if verdict.ok:
+            held.add(check.name)
+        yield Line.of(check.name, verdict.ok, verdict.evidence, check.hint, answer["seconds"])
+
+
+def _verdict(check: Check, found: dict[str, Any]) -> Verdict:
+    if "refused" in found:
+        return Verdict(False, str(found["refused"]))
+    if isinstance(check.question, Request):
+        return check.judge(Answer(found["status"], found["body"]))
+    return check.judge(found["content"])

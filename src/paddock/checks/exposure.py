@@ -1,0 +1,45 @@
+"""What others can get at: ports beyond loopback, and secrets in what everyone may read."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from paddock.checks.line import Line
+from paddock.checks.subject import Subject
+
+
+def listening(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
+    """Whether the agent can be reached from elsewhere where the file does not say so."""
+    beyond = [(host, port) for host, port in fact["found"] if not _loopback(host)]
+    unnamed = [f"{host} port {port}" for host, port in beyond if port not in subject.exposed]
+    ports = ", ".join(sorted({str(port) for _, port in fact["found"]})) or "none"
+    named = sorted({port for _, port in beyond} & subject.exposed)
+    shown = f"; exposed: {', '.join(map(str, named))}" if named else ""
+    yield Line.of(
+        "listening",
+        not unnamed,
+        f"reachable from elsewhere: {', '.join(unnamed)}" if unnamed else f"only on loopback (ports {ports}){shown}",
+        "name it under `expose` if it should be, else end what listens there",
+        fact["seconds"],
+    )
+
+
+def _loopback(host: str) -> bool:
+    address = ipaddress.ip_address(host)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def leaks(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
+    """Whether a secret stands where everyone on the machine can read it."""
+    found = fact["found"]
+    told = [f"{name} is in {', '.join(sorted(paths)[:3])}" for name, paths in sorted(found["found"].items())]
+    yield Line.of(
+        "secrets.machine",
+        not told,
+        "\n".join(told) or f"none of {found['values']} in {found['looked']} files everyone can read, nor in its log",
+        "take it out there, and give the service that issued it a new one",
+        fact["seconds"],
+    )

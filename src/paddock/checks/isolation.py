@@ -1,0 +1,108 @@
+"""What the agent is kept from, as the kernel tells it of its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from paddock.checks.line import Line, Outcome
+from paddock.checks.subject import Subject
+from paddock.runtimes.isolation import Isolation
+
+_NOTHING: Final = "0000000000000000"
+_HINT: Final = "something changed its units or its machine: `paddock up`, else `paddock cycle`"
+
+# Of what a process shows: whether it holds and in which words; None where the kernel tells nothing.
+_Seen = tuple[bool, str] | None
+
+
+def _capabilities(process: Mapping[str, Any]) -> _Seen:
+    effective, bounding = process["effective"], process["bounding"]
+    if effective is None or bounding is None:
+        return None
+    if effective == bounding == _NOTHING:
+        return True, "it has none and can get none"
+    return False, f"effective {effective}, bounding {bounding}"
+
+
+def _privileges(process: Mapping[str, Any]) -> _Seen:
+    value = process["no_new_privileges"]
+    return None if value is None else (value == "1", f"NoNewPrivs is {value}")
+
+
+def _system_calls(process: Mapping[str, Any]) -> _Seen:
+    value = process["seccomp"]
+    return None if value is None else (value == "2", "filtered" if value == "2" else f"Seccomp is {value}")
+
+
+def _proc(process: Mapping[str, Any]) -> _Seen:
+    options = process["mounts"].get("/proc")
+    if options is None:
+        return None
+    hidden = process["among_its_own"] or "hidepid=invisible" in options or "hidepid=2" in options
+    return hidden, "it sees only its own processes" if hidden else "it sees the processes of others"
+
+
+def _sys(process: Mapping[str, Any]) -> _Seen:
+    shown = {path: "ro" in options.split(",") for path, options in process["mounts"].items() if path != "/proc"}
+    if not shown:
+        return None
+    open_to_it = [path for path in ("/proc/sys", "/sys") if not shown.get(path)]
+    return not open_to_it, f"{' and '.join(open_to_it)} can be written to" if open_to_it else "read-only"
+
+
+_SEEN: Final[Mapping[Isolation, Callable[[Mapping[str, Any]], _Seen]]] = {
+    Isolation.CAPABILITIES: _capabilities,
+    Isolation.PRIVILEGES: _privileges,
+    Isolation.SYSTEM_CALLS: _system_calls,
+    Isolation.PROC: _proc,
+    Isolation.SYS: _sys,
+}
+
+
+def lines(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
+    """A line for each way to be confined; of several processes the least confined one counts."""
+    processes = list(fact["found"].values())
+    if not processes:
+        yield Line("isolation", Outcome.UNAVAILABLE, "no process runs that could be looked at")
+        return
+    yield _user(subject, processes)
+    for way, seen in _SEEN.items():
+        name = f"isolation.{way}"
+        if way not in subject.confined:
+            yield Line(name, Outcome.UNAVAILABLE, "this runtime does not give it")
+            continue
+        yield _worst(name, [seen(process) for process in processes])
+    yield _worst("isolation.apparmor", [_apparmor(subject, process) for process in processes])
+
+
+def _user(subject: Subject, processes: list[Mapping[str, Any]]) -> Line:
+    """In a machine made for it, root of the machine is nobody outside; anywhere it is not root."""
+    for process in processes:
+        inside, outside, _ = process["uid_map"][:3]
+        uid = process["uid"][0]
+        if uid == "0":
+            return Line.of("isolation.user", False, "a process of the agent runs as root", _HINT)
+        if subject.own_machine and inside == outside:
+            hint = "the container is privileged: destroy it (`paddock cycle` makes an unprivileged one)"
+            return Line.of("isolation.user", False, "root of the machine is root of the node", hint)
+    mapped = f"root of the machine is user {outside} outside" if inside != outside else "not root"
+    return Line.of("isolation.user", True, f"user {uid}; {mapped}")
+
+
+def _apparmor(subject: Subject, process: Mapping[str, Any]) -> _Seen:
+    if not process["apparmor_enabled"]:
+        return None
+    label = process["apparmor"]
+    confined = bool(label) and label != "unconfined"
+    if not confined and not subject.own_machine:
+        return None  # on a machine that is somebody's, which profiles there are is theirs to say
+    return confined, label or "unconfined"
+
+
+def _worst(name: str, seen: list[_Seen]) -> Line:
+    known = [each for each in seen if each is not None]
+    if not known:
+        return Line(name, Outcome.UNAVAILABLE, "this kernel does not have it, or does not tell")
+    ok, evidence = min(known, key=lambda each: each[0])
+    return Line.of(name, ok, evidence, _HINT)

@@ -1,0 +1,43 @@
+"""From facts to lines: pure, so that every way to be wrong is a case of data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from paddock.checks import asked, exposure, isolation, shipped, state
+from paddock.checks.line import Line, Outcome
+from paddock.checks.subject import Subject
+
+Facts = Mapping[str, Any]
+_Judge = Callable[[Subject, Any, Facts], Iterator[Line]]
+
+# In the order in which people want to read them; the name is that of the fact.
+_QUICK: Final[Mapping[str, _Judge]] = {"state": state.lines, "lease": state.lease}
+_ALL: Final[Mapping[str, _Judge]] = {
+    "isolation": isolation.lines,
+    "listening": exposure.listening,
+    "leaks": exposure.leaks,
+    "configuration": shipped.configuration,
+    "code": shipped.code,
+}
+
+
+def lines(subject: Subject, facts: Facts, *, quick: bool) -> list[Line]:
+    """Return what the facts say of the agent."""
+    inside = facts["inside"]
+    return [
+        *_judged(_QUICK, subject, facts),
+        *state.processes(subject, facts),
+        *asked.lines(subject.questions(quick=quick), inside.get("found", inside)),
+        *(() if quick else _judged(_ALL, subject, facts)),
+    ]
+
+
+def _judged(judges: Mapping[str, _Judge], subject: Subject, facts: Facts) -> Iterator[Line]:
+    for name, judge in judges.items():
+        fact = facts[name]
+        if "refused" in fact:
+            yield Line(name, Outcome.FAILED, f"could not be looked at: {fact['refused']}", "run it again, as root")
+            continue
+        yield from judge(subject, fact, facts)

@@ -1,0 +1,36 @@
+"""``paddock verify``: prove it."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, File, Json, Sets, agents_completion
+from paddock.errors import Exit
+
+
+@verb("paddock verify hermes --json")
+def verify(
+    agents: Annotated[
+        list[str] | None,
+        typer.Argument(autocompletion=agents_completion, help="Agents of the file; without any, all of them."),
+    ] = None,
+    file: File = DEFAULT_FILE,
+    sets: Sets = None,
+    as_json: Json = False,
+) -> None:
+    """Prove that agents are as they should be, line by line with evidence; exit code 1 when a line fails."""
+    from paddock.cli.session import looking
+    from paddock.run.verify import verify as prove
+
+    with looking(file, agents, sets) as found:
+        reports = [prove(agent, agent.observe()) for agent in found]
+    if as_json:
+        print(json.dumps([report.as_data() for report in reports], indent=2))
+    else:
+        print("\n".join(report.as_text() for report in reports))
+    if not all(report.ok for report in reports):
+        raise typer.Exit(Exit.FAILED)

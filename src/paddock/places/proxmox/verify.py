@@ -1,0 +1,72 @@
+"""What a node's configuration proves of an agent's machine and of its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from paddock.places import Finding, MachineWant
+from paddock.places.proxmox.pet import Pet, find_pet
+from paddock.places.proxmox.refuse import Refuse
+from paddock.places.proxmox.seen import Container, ProxmoxSeen
+
+
+def findings(want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:
+    """Whether the machine runs and is ours, and whether the pet, and no other, owns the state it mounts."""
+    machines = seen.cattle_of(want.agent)
+    return [_machine(want, machines), _owner(want, seen, machines)]
+
+
+def notes(want: MachineWant, seen: ProxmoxSeen) -> str:
+    """The notes of the machine and of its pet."""
+    pet = _pet(want, seen)
+    containers = [*seen.cattle_of(want.agent), *([pet.container] if isinstance(pet, Pet) else [])]
+    return "\n".join(container.notes for container in containers)
+
+
+def _machine(want: MachineWant, machines: Sequence[Container]) -> Finding:
+    if not machines:
+        return Finding("machine", False, f"no container carries the mark of {want.agent}", "run `paddock up`")
+    if len(machines) > 1:
+        names = " and ".join(each.name for each in machines)
+        return Finding("machine", False, f"{names} both carry the mark of {want.agent}", "destroy the wrong one")
+    machine = machines[0]
+    evidence = f"{machine.name} carries the mark of {want.agent} and is {machine.status}"
+    return Finding("machine", machine.running, evidence, None if machine.running else "run `paddock up`")
+
+
+def _owner(want: MachineWant, seen: ProxmoxSeen, machines: Sequence[Container]) -> Finding:
+    pet = _pet(want, seen)
+    if isinstance(pet, Refuse):
+        return Finding("state.owner", False, pet.refusal.reason, pet.refusal.hint)
+    if pet is None or pet.state is None:
+        return Finding("state.owner", False, f"no pet has a volume of {want.agent}", "run `paddock up`")
+    wrong = list(_dangers(want, seen, pet, pet.state.volume, machines))
+    if wrong:
+        return Finding("state.owner", False, "\n".join(wrong), "`paddock plan` says what can be done")
+    return Finding("state.owner", True, f"{pet.state.volume} belongs to {pet.container.name}, stopped and protected")
+
+
+def _dangers(
+    want: MachineWant, seen: ProxmoxSeen, pet: Pet, volume: str, machines: Sequence[Container]
+) -> Iterator[str]:
+    container = pet.container
+    if container.running:
+        yield f"{container.name} is the pet and runs"
+    if not container.flag("protection"):
+        yield f"{container.name} is the pet and is not protected"
+    if container.flag("onboot"):
+        yield f"{container.name} is the pet and would start with the node"
+    for machine in machines:
+        if not any(mount.volume == volume and mount.path == want.state_path for mount in machine.mounts):
+            yield f"{machine.name} does not mount {volume} at {want.state_path}"
+    own = {container.vmid, *(machine.vmid for machine in machines)}
+    for other in seen.users_of(volume):
+        if other.vmid not in own:
+            yield f"{other.name} mounts {volume} too"
+
+
+def _pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | Refuse | None:
+    try:
+        return find_pet(want, seen)
+    except Refuse as refusal:
+        return refusal

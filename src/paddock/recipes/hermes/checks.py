@@ -1,0 +1,104 @@
+"""What Hermes can be asked about itself: its commands end with 0 in every case, so its files and its model tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from paddock.recipes.checks import Check, Databases, ReadFile
+from paddock.recipes.workload import Answer, Request, Verdict
+
+
+class Endpoint(NamedTuple):
+    """Where models are asked for, and the variable with the key."""
+
+    url: str
+    key: str | None
+
+
+def gateway(name: str, hermes_home: str, connectors: frozenset[str]) -> Iterator[Check]:
+    """Its own account of itself, and of its connectors."""
+    state = ReadFile(f"{hermes_home}/gateway_state.json")
+    logs = f"`paddock logs {name}` tells why"
+    yield Check("gateway", state, _runs, logs)
+    yield Check("connectors", state, lambda found: _connected(found, connectors), logs, needs="gateway")
+
+
+def _runs(found: Any) -> Verdict:
+    if not isinstance(found, dict):
+        return Verdict(False, "it has not written gateway_state.json")
+    reason = found.get("exit_reason")
+    said = f"{found.get('gateway_state')}, {found.get('active_agents', 0)} conversations under way"
+    return Verdict(found.get("gateway_state") == "running", f"{said}; {reason}" if reason else said)
+
+
+def _connected(found: Any, wanted: frozenset[str]) -> Verdict:
+    platforms: Mapping[str, Any] = found.get("platforms") or {}
+    told = []
+    for name in sorted(wanted | platforms.keys()):
+        platform = platforms.get(name, {"state": "not started"})
+        reason = platform.get("error_message")
+        told.append(f"{name} {platform.get('state')}" + (f" ({reason})" if reason else ""))
+    ok = all(platforms.get(name, {}).get("state") == "connected" for name in wanted | platforms.keys())
+    return Verdict(ok, ", ".join(told))
+
+
+def databases(name: str, hermes_home: str) -> Check:
+    """Whether SQLite finds its databases sound."""
+    hint = f"`paddock logs {name}` may tell why; stop it and restore the file from a backup"
+    return Check("databases", Databases(hermes_home, ("*.db", "kanban/boards/**/*.db")), _sound, hint)
+
+
+def _sound(found: Mapping[str, str]) -> Verdict:
+    broken = [f"{path}: {said}" for path, said in found.items() if said != "ok"]
+    return Verdict(not broken, "\n".join(broken) or f"{', '.join(found) or 'none yet'}: quick_check ok")
+
+
+def model(settings: Mapping[str, Any]) -> Iterator[Check]:
+    """Whether the model's server takes the key, from where the agent is, and offers the model."""
+    endpoint, default = _endpoint(settings), _section(settings, "model").get("default")
+    if endpoint is None:
+        return
+    request = Request("GET", f"{endpoint.url.rstrip('/')}/models", endpoint.key, seconds=10)
+    hint = f"is the server up, is its address right, and is {endpoint.key or 'a key'} one that it knows?"
+    yield Check("model", request, lambda answer: _takes_the_key(answer, endpoint), hint)
+    if isinstance(default, str):
+        hint = "write one of those under settings.model.default, or have the server offer it"
+        yield Check("model.offered", request, lambda answer: _offered(answer, default), hint, needs="model")
+
+
+def _endpoint(settings: Mapping[str, Any]) -> Endpoint | None:
+    """The server the settings name; None where it is one that Hermes knows by itself."""
+    model = _section(settings, "model")
+    name = str(model.get("provider", "")).removeprefix("custom:")
+    provider = _section(settings, "providers").get(name)
+    if isinstance(provider, dict) and isinstance(provider.get("base_url"), str):
+        key = provider.get("key_env")
+        return Endpoint(provider["base_url"], key if isinstance(key, str) else None)
+    if name == "custom" and isinstance(model.get("base_url"), str):
+        key = str(model.get("api_key", ""))
+        return Endpoint(model["base_url"], key[2:-1] if key.startswith("${") else None)
+    return None
+
+
+def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = settings.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def _takes_the_key(answer: Answer, endpoint: Endpoint) -> Verdict:
+    key = f"with {endpoint.key}" if endpoint.key else "without a key"
+    if answer.status == 200:
+        return Verdict(True, f"{endpoint.url} answers {key}")
+    refused = "refuses the key: " if answer.status in (401, 403) else ""
+    return Verdict(False, f"{endpoint.url} {refused}answers {answer.status} {key}")
+
+
+def _offered(answer: Answer, default: str) -> Verdict:
+    try:
+        offered = sorted(str(model["id"]) for model in answer.body["data"])
+    except (KeyError, TypeError):
+        return Verdict(True, "the server does not list its models")
+    if default in offered:
+        return Verdict(True, f"{default} is one of {len(offered)}")
+    return Verdict(False, f"{default} is not offered; there is: {', '.join(offered) or 'none'}")

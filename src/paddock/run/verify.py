@@ -1,0 +1,124 @@
+"""Verifying one agent: its place, its machine and itself, line by line."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paddock.checks import asked, judge
+from paddock.checks.line import Line, Outcome, as_text, by_topic
+from paddock.checks.look import Means, look
+from paddock.checks.subject import Subject
+from paddock.errors import BadInput, PaddockError
+from paddock.guests import Guest
+from paddock.run import journal
+from paddock.run.ask import healthy
+from paddock.secret import Secret
+
+if TYPE_CHECKING:
+    from paddock.run.deployment import Deployment, Observation
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was found out about one agent."""
+
+    agent: str
+    lines: list[Line]
+
+    @property
+    def ok(self) -> bool:
+        return not self.failed
+
+    @property
+    def failed(self) -> list[Line]:
+        return [line for line in self.lines if line.failed]
+
+    def as_data(self) -> dict[str, Any]:
+        return {"agent": self.agent, "ok": self.ok, "lines": [line.as_data() for line in self.lines]}
+
+    def as_text(self) -> str:
+        return f"{self.agent}:\n{as_text(self.lines)}"
+
+
+def verify(agent: Deployment, seen: Observation, *, quick: bool = False) -> Report:
+    """Prove what can be proved of an agent as it was seen."""
+    try:
+        guest = agent.guest(seen, {})
+    except PaddockError as error:
+        reached = Line("reached", Outcome.FAILED, error.message, error.hint)
+        return Report(agent.name, [*_outside(agent, seen.place), reached])
+    return verify_through(agent, guest, seen.place, quick=quick)
+
+
+def verify_through(agent: Deployment, guest: Guest, place: Any, *, quick: bool) -> Report:
+    """The same, through a channel to its machine that is open already."""
+    subject = _subject(agent)
+    facts = look(guest, subject, _means(agent, subject), quick=quick)
+    inside = judge.lines(subject, facts, quick=quick)
+    if not any(line.check == "health" for line in inside):
+        health = healthy(guest, agent.paths, agent.runtime, agent.probes("").health)
+        inside.append(Line.of("health", health.ok, health.evidence, f"`paddock logs {agent.name}` tells more"))
+    told = () if quick else _told(agent, place)
+    return Report(agent.name, by_topic([*_outside(agent, place), *inside, *told]))
+
+
+def _outside(agent: Deployment, place: Any) -> Iterator[Line]:
+    for finding in agent.place.verify(agent.machine_want, place):
+        yield Line.of(finding.subject, finding.ok, finding.evidence, finding.hint)
+
+
+def _told(agent: Deployment, place: Any) -> Iterator[Line]:
+    """Whether the place's notes or the journals on this machine give a secret away."""
+    try:
+        values = agent.secrets
+    except BadInput as error:  # to look, nobody needs the agent's secrets
+        evidence = f"not compared: {error.message.splitlines()[0]}"
+        yield Line("secrets.notes", Outcome.UNAVAILABLE, evidence)
+        yield Line("secrets.journal", Outcome.UNAVAILABLE, evidence)
+        return
+    new = "take it out there, and give the service that issued it a new one"
+    within = _within(values, agent.place.notes(agent.machine_want, place))
+    yield Line.of("secrets.notes", not within, ", ".join(within) or "none in the place's notes", new)
+    journals = sorted(journal.folder().glob("*.jsonl"))
+    telling = [path for path in journals if _within(values, path.read_text(encoding="utf-8", errors="replace"))]
+    shown = ", ".join(map(str, telling[:3]))
+    yield Line.of("secrets.journal", not telling, shown or f"none in {len(journals)} journals", new)
+
+
+def _within(values: dict[str, Secret], text: str) -> list[str]:
+    """The names of the secrets that stand in a text; what is too short to be one is found everywhere."""
+    return [name for name, value in values.items() if len(value.reveal()) >= 6 and value.reveal() in text]
+
+
+def _subject(agent: Deployment) -> Subject:
+    ports = agent.spec.ports()
+    digests = {path: hashlib.sha256(file.content.encode()).hexdigest() for path, file in agent.bundle.files.items()}
+    return Subject(
+        agent=agent.name,
+        paths=agent.paths,
+        processes=agent.runtime.supervised(agent.workload),
+        generation=agent.bundle.id,
+        files=digests,
+        tree=f"{agent.paths.code}/{agent.code[0]}" if agent.code else None,
+        asked=[
+            *asked.of_every_agent(agent.name, agent.runtime.inside, agent.probes(agent.spec.verify.prompt)),
+            *agent.recipe.checks(agent.spec, agent.name, agent.runtime.inside),
+        ],
+        confined=agent.runtime.confines,
+        mounted=agent.place.mounts_state,
+        own_machine=not agent.place.keeps_machine,
+        exposed=frozenset(each.port or ports[name] for name, each in agent.spec.expose.items()),
+    )
+
+
+def _means(agent: Deployment, subject: Subject) -> Means:
+    python = f"{subject.tree}/bin/python" if subject.tree else "python3"
+    # The tree is at the same path beside the agent.
+    return Means(
+        inspect=agent.runtime.inspect(),
+        enter=agent.runtime.enter([python, "-I", "-c"]),
+        logs=agent.runtime.logs(2000, follow=False),
+    )

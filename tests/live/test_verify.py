@@ -1,0 +1,224 @@
+"""One real agent, in which one thing after another is broken, seen to fail, and mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from live.stage import Node, wait_for
+from paddock.demo import FACT, QUESTION
+from paddock.places.proxmox import tls
+from paddock.places.proxmox.client import Client
+from paddock.run.deployment import deployments
+from paddock.run.story import Story
+from paddock.run.verify import Report, verify
+from paddock.secret import Secret
+from paddock.spec.load import load
+
+pytestmark = pytest.mark.live
+
+HOME = "/var/lib/paddock/hermes/home/.hermes"
+GATEWAY = "paddock-hermes-gateway.service"
+DROP_IN = f"/etc/systemd/system/{GATEWAY}.d"
+PACKAGES = "/opt/paddock/.store/*/lib/python3*/site-packages"
+
+
+# Of a model that cannot be reached it is told once, not three times with pauses in between.
+IMPATIENT = "agents.hermes.settings.agent.api_max_retries=1"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """An agent that is well, and the means to break it."""
+
+    node: Node
+    address: str
+
+    def root(self, script: str) -> str:
+        return self.node.shell(self.address, script)
+
+    def report(self, *sets: str) -> Report:
+        loaded = load(self.node.stage.folder / "paddock.yaml", sets=[IMPATIENT, *sets])
+        with deployments(loaded, [], Story()) as found:
+            return verify(found[0], found[0].observe())
+
+    def failed(self, *sets: str) -> dict[str, str]:
+        return {line.check: line.evidence for line in self.report(*sets).failed}
+
+    @contextmanager
+    def broken(self, script: str, mend: str) -> Iterator[None]:
+        self.root(script)
+        try:
+            yield
+        finally:
+            self.root(mend)
+
+    @property
+    def key(self) -> str:
+        return self.node.stage.environment["STANDIN_KEY"]
+
+    @property
+    def api(self) -> Client:
+        place = self.node.file()["places"]["box"]["proxmox"]
+        trust = tls.context(place["url"], Path(place["ca"]), None)
+        return Client(place["url"], place["node"], Secret(self.node.stage.environment["PVE_TOKEN"]), trust)
+
+    def wait_until_healthy(self) -> None:
+        wait_for(lambda: "open" in self.root("bash -c ': </dev/tcp/127.0.0.1/8642' 2>/dev/null && echo open || true"))
+
+
+@pytest.fixture(scope="module")
+def bench(node: Node) -> Iterator[Bench]:
+    node.paddock("up", "--set", IMPATIENT)
+    node.ask(f"Remember: {FACT}")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in node.stage.environment.items():
+            patch.setenv(name, value)
+        yield Bench(node, node.status()["address"])
+
+
+def test_all_is_well(bench: Bench) -> None:
+    report = bench.report()
+    assert report.ok, report.as_text()
+    assert len(report.lines) >= 25
+    said = bench.node.paddock("verify", "hermes", "--set", IMPATIENT).stdout
+    assert said.startswith("hermes:\n  ✓ machine ")
+    assert bench.key not in said
+
+
+@pytest.mark.parametrize(
+    ("line", "script", "mend"),
+    [
+        ("state.private", "chmod 1777 /var/lib/paddock/hermes", "chmod 1770 /var/lib/paddock/hermes"),
+        (
+            "lease",
+            "cd /var/lib/paddock/hermes/.paddock && mv lease was && touch lease",
+            "cd /var/lib/paddock/hermes/.paddock && mv was lease",
+        ),
+        (
+            "gateway",
+            f'sed -i \'s/"running"/"stopped"/\' {HOME}/gateway_state.json',
+            f'sed -i \'s/"stopped"/"running"/\' {HOME}/gateway_state.json',
+        ),
+        (
+            "connectors",
+            f'sed -i \'s/"connected"/"retrying"/\' {HOME}/gateway_state.json',
+            f'sed -i \'s/"retrying"/"connected"/\' {HOME}/gateway_state.json',
+        ),
+        (
+            "databases",
+            f"cd {HOME} && (head -c 4096 state.db; head -c 8192 /dev/urandom) >broken.db && chown hermes broken.db",
+            f"rm {HOME}/broken.db",
+        ),
+        (
+            "listening",
+            "systemd-run --quiet --unit listener --uid hermes python3 -m http.server 8000 && sleep 0.5",
+            "systemctl stop listener",
+        ),
+        ("secrets.machine", "umask 022; sed 's/^/# /' /etc/paddock/hermes/secrets.env >/tmp/note", "rm /tmp/note"),
+        (
+            "files.configuration",
+            "echo '# mine' >>/etc/paddock/hermes/current/hermes/config.yaml",
+            "sed -i '$d' /etc/paddock/hermes/current/hermes/config.yaml",
+        ),
+        ("files.code", f"touch $(echo {PACKAGES})/sitecustomize.py", f"rm {PACKAGES}/sitecustomize.py"),
+        (
+            "state.writable",
+            "fallocate -l $(df -B1 --output=avail /var/lib/paddock/hermes | tail -n 1) "
+            "/var/lib/paddock/hermes/fill || true; head -c 1M /dev/zero >/var/lib/paddock/hermes/rest || true",
+            "rm -f /var/lib/paddock/hermes/fill /var/lib/paddock/hermes/rest",
+        ),
+    ],
+    ids=lambda value: value if "/" not in value and " " not in value else "",
+)
+def test_what_is_broken_is_the_line_that_fails(bench: Bench, line: str, script: str, mend: str) -> None:
+    with bench.broken(script, mend):
+        failed = bench.failed()
+    # On a full volume the agent may not answer either.
+    assert failed.keys() - ({"answer"} if line == "state.writable" else set()) == {line}, failed
+
+
+def test_a_pet_without_protection(bench: Bench) -> None:
+    pet = bench.node.status()["state"].split("-")[2]
+    config = f"/nodes/{bench.api.node}/lxc/{pet}/config"
+    bench.api.send("PUT", config, {"protection": 0})
+    try:
+        assert bench.failed().keys() == {"state.owner"}
+    finally:
+        bench.api.send("PUT", config, {"protection": 1})
+
+
+def test_a_secret_in_the_notes_and_in_a_journal(bench: Bench) -> None:
+    config = f"/nodes/{bench.api.node}/lxc/{bench.node.status()['machine']}/config"
+    notes = bench.api.get(config)["description"]
+    bench.api.send("PUT", config, {"description": f"the key is {bench.key}\n{notes}"})
+    journal = bench.node.journals / "20000101T000000-up.jsonl"
+    journal.write_text(f'{{"event": "run", "said": "{bench.key}"}}\n')
+    try:
+        failed = bench.failed()
+    finally:
+        bench.api.send("PUT", config, {"description": notes})
+        journal.unlink()
+    assert failed.keys() == {"secrets.notes", "secrets.journal"}
+    assert bench.key not in str(failed)
+
+
+def test_a_model_that_is_not_offered_is_told_with_those_that_are(bench: Bench) -> None:
+    failed = bench.failed("agents.hermes.settings.model.default=gpt-9")
+    assert failed["model.offered"] == "gpt-9 is not offered; there is: stand-in"
+    assert failed.keys() == {"model.offered", "files.configuration"}, "the file was changed, and not brought up"
+
+
+def test_nobody_at_its_port(bench: Bench) -> None:
+    failed = bench.failed("agents.hermes.connectors.api_server.port=8999")
+    assert failed.keys() == {"health", "answer", "files.configuration"}
+    assert "Connection refused" in failed["health"]
+
+
+def test_a_model_server_that_is_down(bench: Bench) -> None:
+    block = "rule {} uidrange 10000-10000 to " + bench.address.rpartition(".")[0] + ".1/32 prohibit"
+    with bench.broken("ip " + block.format("add"), "ip " + block.format("del")):
+        failed = bench.failed()
+    assert failed.keys() == {"model", "answer"}, failed
+    assert bench.node.ask(QUESTION) == FACT
+
+
+def test_a_confinement_that_was_loosened(bench: Bench) -> None:
+    loose = "NoNewPrivileges=no CapabilityBoundingSet=CAP_CHOWN SystemCallFilter= ProtectProc=default"
+    more = "RestrictNamespaces=no RestrictSUIDSGID=no ProtectKernelTunables=no SystemCallArchitectures= ProtectClock=no"
+    rest = "LockPersonality=no PrivateDevices=no ProtectHostname=no ProtectKernelLogs=no ProtectKernelModules=no"
+    lines = "\\n".join(["[Service]", *loose.split(), *more.split(), *rest.split(), "RestrictRealtime=no"])
+    script = f"mkdir {DROP_IN} && printf '{lines}\\n' >{DROP_IN}/loose.conf && systemctl daemon-reload"
+    with bench.broken(
+        f"{script} && systemctl restart {GATEWAY}",
+        f"rm -r {DROP_IN} && systemctl daemon-reload && systemctl restart {GATEWAY}",
+    ):
+        bench.wait_until_healthy()
+        failed = bench.failed()
+    # System calls stay filtered: by the container.
+    assert failed.keys() == {f"isolation.{way}" for way in ("capabilities", "privileges", "proc", "sys")}, failed
+    bench.wait_until_healthy()
+
+
+def test_a_gateway_that_was_killed_recovers_and_is_told(bench: Bench) -> None:
+    pid = bench.root(f"systemctl show -p MainPID --value {GATEWAY}")
+    bench.root(f"systemctl kill -s KILL {GATEWAY}")
+    wait_for(lambda: bench.root(f"systemctl show -p MainPID --value {GATEWAY}") not in (pid, "0\n"))
+    bench.wait_until_healthy()
+    failed = bench.failed()
+    assert failed.keys() == {"process.gateway"}
+    assert "restarted 1 times" in failed["process.gateway"]
+
+
+def test_a_setting_that_does_not_work_ends_up_in_a_failed_line(bench: Bench) -> None:
+    wrong = "agents.hermes.settings.model.provider=nonesuch"
+    failure = bench.node.paddock("up", "--set", IMPATIENT, "--set", wrong, fails=True).stderr
+    assert "hermes runs, but is not as it should be in 1 of" in failure
+    assert "✗ answer" in failure
+    bench.node.paddock("up", "--set", IMPATIENT)
+    assert bench.failed() == {}
+    assert bench.node.ask(QUESTION) == FACT, "and its state is as it was"

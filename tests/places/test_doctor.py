@@ -1,0 +1,97 @@
+"""What `doctor` prints, carried out: a token with these roles can do the work, and with fewer it cannot."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+
+from paddock.errors import PaddockError
+from paddock.places.proxmox import access
+from paddock.places.proxmox.errors import Forbidden
+from paddock.run.verbs import cycle, down, forget, plan_forget, up
+from paddock.spec.models import ProxmoxSpec
+from places.node import Node, Outside
+from places.test_adopt import Adoption
+from places.test_planner import NODE
+
+WORKER = "worker@pve!work"
+KEYS: dict[str, Any] = {"state": {"pet": 300, "size": "1G"}}
+
+
+@pytest.fixture
+def bare(node: Node) -> Node:
+    """A node with a token that may do nothing."""
+    node.root("pveum", "user", "add", "worker@pve")
+    node.root("pveum", "user", "token", "add", "worker@pve", "work", "--privsep", "1")
+    return node
+
+
+def worker(node: Node, **keys: Any) -> Outside:
+    return node.agent(token=WORKER, **{**KEYS, **keys})
+
+
+def remedies(node: Node, *works: str, **keys: Any) -> list[str]:
+    """The commands that doctor prints for a kind of work."""
+    agent = worker(node, **keys)
+    found, work = [], ""
+    for line in agent.place.examine([agent.machine_want])[1]:
+        work = line.removeprefix("# ") if line.startswith("#") else work
+        if line.startswith("pveum") and work in works:
+            found.append(line)
+    return found
+
+
+def carry_out(node: Node, commands: list[str]) -> None:
+    assert commands
+    for command in commands:
+        node.root(*shlex.split(command))
+
+
+def test_with_all_of_it_everything_works_and_doctor_is_content(bare: Node) -> None:
+    with pytest.raises(Forbidden):
+        up(worker(bare))
+    carry_out(bare, remedies(bare, "daily", "setup"))
+    agent = worker(bare)
+    findings, left = agent.place.examine([agent.machine_want])
+    assert left == []
+    assert all(finding.ok for finding in findings)
+    for template in ("none", "auto"):
+        up(worker(bare, template=template))
+        up(worker(bare, template=template, machine={"cores": 1}, state={"pet": 300, "size": "2G"}))
+        cycle(worker(bare, template=template, state={"pet": 300, "size": "2G"}))
+        down(worker(bare, template=template))
+        seen, plan = plan_forget(worker(bare))
+        forget(worker(bare), plan, seen)
+
+
+def test_the_daily_role_runs_what_is_there_and_cannot_touch_the_state(bare: Node) -> None:
+    up(bare.agent(**KEYS))
+    down(bare.agent(**KEYS))
+    carry_out(bare, remedies(bare, "daily"))
+    up(worker(bare))
+    cycle(worker(bare))
+    with pytest.raises(Forbidden):
+        up(worker(bare, state={"pet": 300, "size": "2G"}))
+    down(worker(bare))
+    seen, plan = plan_forget(worker(bare))
+    with pytest.raises(PaddockError):
+        forget(worker(bare), plan, seen)
+    assert "vm-300-disk-1" in bare.volumes
+    assert bare.config(300)["protection"] == 1
+
+
+def test_the_setup_role_adopts(bare: Node) -> None:
+    bare.somebody(200, mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp")
+    carry_out(bare, remedies(bare, "daily", "setup"))
+    adoption = Adoption(bare, 200, "mp0", state={"pet": 300}, token=WORKER)
+    adoption.run()
+    assert bare.config(300)["mp0"].startswith("local-lvm:vm-300-disk-1,mp=/var/lib/paddock/bee")
+
+
+def test_a_base_that_is_to_be_downloaded_takes_more() -> None:
+    download = {"base": {"url": "https://example.org/debian.tar.zst", "sha256": "0" * 64}}
+    lists = [access.grants(ProxmoxSpec.model_validate(NODE | more), (), (), ()) for more in ({}, download)]
+    more = {(grant.path, privilege) for grant in lists[1] if grant not in lists[0] for privilege in grant.privileges}
+    assert {("/storage/local", "Datastore.AllocateTemplate"), ("/nodes/pve", "Sys.AccessNetwork")} <= more
