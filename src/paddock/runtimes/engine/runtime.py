@@ -205,6 +205,7 @@ class Engine:
         clean = sorted({_ENDED, *(code for process in processes for code in process.clean_exits)})
         fatal = sorted({_REFUSED, *(code for process in processes for code in process.fatal_exits)})
         daemon = f" {engine.service}" if engine.service else ""
+        halt = f"{engine.program} stop --time {stop} {self._name}"
         return f"""\
 [Unit]
 Description=Container of {self.agent}
@@ -216,9 +217,10 @@ StartLimitIntervalSec=0
 [Service]
 Type=exec
 ExecStart={engine.program} start --attach {self._name}
-ExecStop={engine.program} stop --time {stop} {self._name}
+# A container that is only about to start cannot be stopped yet: until its client has ended, it is tried again.
+ExecStop=/bin/sh -c 'while kill -0 ${{MAINPID}}; do {halt}; sleep 0.2; done >/dev/null 2>&1'
 # However this unit ends, no container is left that writes without a lease.
-ExecStopPost=-{engine.program} stop --time {stop} {self._name}
+ExecStopPost=-/bin/sh -c '{halt} >/dev/null'
 Restart={first.restart}
 RestartSec={first.restart_seconds:g}
 SuccessExitStatus={" ".join(map(str, clean))}
