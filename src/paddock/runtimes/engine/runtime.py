@@ -150,6 +150,7 @@ class Engine:
             "docker-compose.yml": self._compose(workload),
             "start": _text(start),
             "enter": _text("enter_container.sh"),
+            "halt": _text("halt.sh"),
             "account.sh": _text("account.sh"),
             "ownership.sh": _text("ownership.sh", _SHARED),
             **{f"processes/{name}": text for name, text in processes.items()},
@@ -185,7 +186,9 @@ class Engine:
         sudo = container.sudo and not self.brings_code
         return {
             "ENGINE": self.engine,
+            "SERVICE": self.service or "",
             "CONTAINER": self._name,
+            "STOP_SECONDS": str(_stop_seconds(workload.processes)),
             "IMAGE": self._image,
             "USER_NAME": user.name,
             "USER_UID": str(user.uid),
@@ -200,12 +203,10 @@ class Engine:
 
     def _unit(self, processes: Sequence[Process]) -> str:
         engine, lease = self._dialect, self._units.unit("lease")
-        stop = max(process.stop_seconds for process in processes)
         first = processes[0]
         clean = sorted({_ENDED, *(code for process in processes for code in process.clean_exits)})
         fatal = sorted({_REFUSED, *(code for process in processes for code in process.fatal_exits)})
         daemon = f" {engine.service}" if engine.service else ""
-        halt = f"{engine.program} stop --time {stop} {self._name}"
         return f"""\
 [Unit]
 Description=Container of {self.agent}
@@ -217,16 +218,15 @@ StartLimitIntervalSec=0
 [Service]
 Type=exec
 ExecStart={engine.program} start --attach {self._name}
-# A container that is only about to start cannot be stopped yet: until its client has ended, it is tried again.
-ExecStop=/bin/sh -c 'while kill -0 ${{MAINPID}}; do {halt}; sleep 0.2; done >/dev/null 2>&1'
+ExecStop=/bin/sh {self.paths.etc}/halt $MAINPID
 # However this unit ends, no container is left that writes without a lease.
-ExecStopPost=-/bin/sh -c '{halt} >/dev/null'
+ExecStopPost=-/bin/sh {self.paths.etc}/halt
 Restart={first.restart}
 RestartSec={first.restart_seconds:g}
 SuccessExitStatus={" ".join(map(str, clean))}
 RestartPreventExitStatus={" ".join(map(str, fatal))}
 KillMode=mixed
-TimeoutStopSec={stop + 15}
+TimeoutStopSec={_stop_seconds(processes) + 15}
 """
 
     # The container
@@ -282,7 +282,7 @@ TimeoutStopSec={stop + 15}
             "container_name": self._name,
             "labels": {LABEL: self.identity(workload)},
             "network_mode": "host",
-            "stop_grace_period": f"{max(process.stop_seconds for process in workload.processes)}s",
+            "stop_grace_period": f"{_stop_seconds(workload.processes)}s",
             "shm_size": str(container.shm_size),
             "volumes": self._volumes(workload),
             **({"mem_limit": str(container.memory)} if container.memory else {}),
@@ -338,6 +338,10 @@ TimeoutStopSec={stop + 15}
     def _with(self, argv: Sequence[str], **more: str) -> list[str]:
         variables = {"ENGINE": self.engine, "CONTAINER": self._name, **more}
         return ["env", *(f"{name}={value}" for name, value in variables.items()), *argv]
+
+
+def _stop_seconds(processes: Sequence[Process]) -> int:
+    return max(process.stop_seconds for process in processes)
 
 
 def _program(process: Process) -> str:
