@@ -155,6 +155,15 @@ def test_a_state_from_before_there_were_locks_is_taken_over(foreign: Lab) -> Non
     assert foreign.agent("echo x > .hermes/.env").returncode != 0
 
 
+def test_what_is_no_longer_locked_goes(lab: Lab) -> None:
+    lab.apply()
+    lab.apply(replace(WORKLOAD, state_files=(StateFile(".hermes/config.yaml", "x", Keep.LOCKED),)))
+    assert not (lab.home / ".hermes/.env").exists()
+    assert lab.agent("echo mine > .hermes/.env").returncode == 0
+    lab.apply(replace(WORKLOAD, state_files=(StateFile(".hermes/config.yaml", "x", Keep.LOCKED),)))
+    assert text(lab, ".hermes/.env") == "mine\n"
+
+
 @as_root
 @pytest.mark.parametrize("trap", ["ln -s {victim} {path}", "mkfifo {path}", "mkdir {path}", "ln {victim} {path}"])
 @pytest.mark.parametrize("path", ["'my work/SOUL.md'", ".hermes/notes.md", ".hermes/.env"])

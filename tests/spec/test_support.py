@@ -24,7 +24,7 @@ def test_a_simple_file_is_carried_out() -> None:
 @pytest.fixture(autouse=True)
 def _own_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """The real list gets shorter with time."""
-    monkeypatch.setattr(support, "NOT_YET", {"machine.swap", "dashboard", "host.scope", "connectors.telegram"})
+    monkeypatch.setattr(support, "NOT_YET", {"machine.swap", "dashboard", "host.scope", "connectors.discord"})
 
 
 @pytest.mark.parametrize(
@@ -33,12 +33,12 @@ def _own_list(monkeypatch: pytest.MonkeyPatch) -> None:
         ("agents.hermes.machine.swap=1G", ("agents", "hermes", "machine", "swap")),
         ("agents.hermes.dashboard=true", ("agents", "hermes", "dashboard")),
         ("agents.hermes.dashboard={port: 9000}", ("agents", "hermes", "dashboard")),
-        ("agents.hermes.connectors={telegram: {allow: [1]}}", ("agents", "hermes", "connectors", "telegram")),
+        ("agents.hermes.connectors.discord={allow: [1]}", ("agents", "hermes", "connectors", "discord")),
         ("places.here.host={scope: user}", ("places", "here", "host", "scope")),
     ],
 )
 def test_what_is_not_is_told_with_its_place(assignment: str, location: tuple[str, ...]) -> None:
-    token = "agents.hermes.secrets.TELEGRAM_BOT_TOKEN={env: T}"
+    token = "agents.hermes.environment_files=[{env: T}]"
     loaded = load(GOOD, sets=(token, assignment))
     assert unsupported(loaded.spec) == [(location, "is not carried out yet")]
 

@@ -85,8 +85,11 @@ class Process:
     stop_seconds: int  # how long it may take to end well
     clean_exits: Sequence[int] = (0,)  # codes that are no failure after a stop
     fatal_exits: Sequence[int] = ()  # codes after which a restart would not help
+    restart_exits: Sequence[int] = ()  # codes that ask for a restart, whatever ``restart`` says
     restart: str = "always"  # or on-failure, or no
     restart_seconds: float = 5.0
+    path: Sequence[str] = ()  # directories of programs, before those of the machine
+    writable: Sequence[str] = ()  # directories it may write to beside its home
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,7 @@ class File:
 
     path: str  # below Paths.etc
     content: str
+    executable: bool = False
 
 
 class Keep(StrEnum):

@@ -38,6 +38,7 @@ from paddock.runtimes import codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.runtimes.statefiles import secret_name
 from paddock.secret import Secret
+from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import resolve
@@ -59,7 +60,7 @@ class Deployment:
     def __init__(self, name: str, loaded: Loaded, place: Place[Any], story: Story) -> None:
         self.name = name
         self.recreate = False  # whether a person wants another container, whatever its identity
-        self.spec = loaded.spec.agents[name]
+        self.spec = inlined(loaded.spec.agents[name], loaded.folder)
         self.place = place
         self.runtime = runtime_for(name, self.spec, loaded.folder)
         self.story = story.of(name)

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from paddock.guests import Guest
-from paddock.recipes.workload import CodeTree, Paths, Workload
-from paddock.runtimes.bundle import Bundle
+from paddock.recipes.workload import CodeTree, Paths, Process, Workload
+from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.spec.models import AgentSpec, RuntimeName
@@ -168,7 +168,21 @@ def environment_of(workload: Workload) -> str:
     """What all of an agent's processes have in their environment, as a file a shell can read."""
     shared = [dict(process.environment) for process in workload.processes]
     common = {name: value for name, value in shared[0].items() if all(each.get(name) == value for each in shared)}
-    return "".join(f"{name}={quote(value)}\n" for name, value in sorted(common.items()))
+    path = [f'PATH={quote(":".join(workload.processes[0].path))}:"$PATH"\n'] if workload.processes[0].path else []
+    return "".join([*(f"{name}={quote(value)}\n" for name, value in sorted(common.items())), *path])
+
+
+def variables(process: Process, machine_path: str) -> dict[str, str]:
+    """The environment of a process; its own directories of programs come before those of the machine."""
+    if not process.path:
+        return dict(process.environment)
+    path = ":".join([*process.path, process.environment.get("PATH", machine_path)])
+    return {**process.environment, "PATH": path}
+
+
+def configuration(workload: Workload) -> dict[str, BundleFile]:
+    """The workload's own files in a bundle."""
+    return {file.path: BundleFile(file.content, file.executable) for file in workload.files}
 
 
 def script(*parts: tuple[str, str], arguments: Sequence[str]) -> list[str]:

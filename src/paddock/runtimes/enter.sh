@@ -1,5 +1,6 @@
 # enter.sh ROOT HOME ARGV...: runs a program with the agent's environment, secrets included, in its home.
 set -eu
+umask 077
 root=$1 home=$2
 shift 2
 set -a

@@ -69,6 +69,16 @@ lock() { # PATH CONTENT, in a directory that is held
     mv -fT -- "$new" "$1"
 }
 
+# What was locked and is not to be any more goes: it was never the agent's. The state remembers, not the machine.
+unlock_others() {
+    locked=$STATE/.paddock/locked
+    touch "$locked"
+    while read -r path; do
+        cut -f 1,3 "$list" | grep -qxF "lock$tab$path" || rm -f -- "$HOME_DIR/$path"
+    done <"$locked"
+    sed -n "s/^lock$tab[^$tab]*$tab//p" "$list" >"$locked"
+}
+
 furnish_state() {
     list=$root/incoming/generation/state/list
     sources=$root/incoming/generation/state
@@ -79,6 +89,7 @@ furnish_state() {
     elif [ ! -d "$HOME_DIR" ]; then
         mkdir -m 700 "$HOME_DIR"
     fi
+    unlock_others
     [ -z "$OWNER" ] || repair_ownership
     while IFS=$tab read -r verb source path <&3; do
         case "$verb" in

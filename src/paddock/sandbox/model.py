@@ -3,7 +3,8 @@
 It shows whether an agent's memory survived, so it has none of its own: every answer follows from the text of
 the one request it answers. Told `Remember: X`, it calls the agent's `memory` tool with X. Asked about a
 subject, it quotes the memory section that the agent put into the system prompt, and nothing else: neither the
-question nor the rest of the conversation can make it look as if something had been remembered.
+question nor the rest of the conversation can make it look as if something had been remembered. Told `Take 5 seconds`,
+it does.
 
     python -m paddock.sandbox.model --host 127.0.0.1 --port 0 --key sk-stand-in
 """
@@ -39,6 +40,7 @@ _QUESTION: Final = re.compile(
     r"|(?:what\s+)?do\s+you\s+(?:remember|know)(?:\s+about)?)\s+(\S.*?)\s*\?",
     re.I | re.M,
 )
+_PATIENCE: Final = re.compile(r"^\s*take (\d{1,2}) seconds?\b", re.I)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n(?:\s*§\s*\n)?")
 _WORD: Final = re.compile(r"\w+")
 _FILLERS: Final = frozenset(
@@ -64,6 +66,13 @@ def answer(request: Mapping[str, Any]) -> Json:
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
         "usage": {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said},
     }
+
+
+def thinking_seconds(request: Mapping[str, Any]) -> int:
+    """How long the person who asks wants it to take."""
+    asked = [_text(m.get("content")) for m in _messages(request) if m.get("role") == "user"]
+    told = _PATIENCE.match(asked[-1]) if asked else None
+    return int(told[1]) if told else 0
 
 
 def chunks(completion: Json, *, usage: bool) -> Iterator[Json]:
@@ -193,6 +202,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
             self._send_error(400, "The body must be a JSON object with a list of messages.", "bad_request")
             return
+        time.sleep(thinking_seconds(request))
         completion = answer(request) | {"created": int(time.time())}
         if request.get("stream"):
             options = request.get("stream_options") or {}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from paddock.errors import BadInput
-from paddock.spec.agent import AgentSpec, HermesSpec, LitellmSpec
+from paddock.spec import settings
+from paddock.spec.agent import AgentSpec, DocumentSpec, HermesSpec, LitellmSpec
 from paddock.spec.suspects import looks_like_a_secret, suspects
 from paddock.spec.tree import Location, dotted, grafted, read
 
@@ -26,8 +28,28 @@ def unusable(agents: Mapping[str, AgentSpec], folder: Path) -> Iterator[tuple[Lo
             if agent.package is not None and not (folder / agent.package.expanduser()).is_dir():
                 yield from _unreadable((*at, "package"), folder, agent.package)
             if agent.config_file is not None:
-                for problem in _config_problems(name, folder, agent.config_file):
+                for problem in _config_problems(agent, folder, agent.config_file):
                     yield (*at, "config_file"), problem
+
+
+def inlined(agent: AgentSpec, folder: Path) -> AgentSpec:
+    """Return the agent with the texts of the files it names: nothing behind this has to read any."""
+    texts = {
+        title: DocumentSpec(text=_needed(folder, document.file)) if document.file else document
+        for title, document in agent.documents.items()
+    }
+    changes: dict[str, Any] = {"documents": texts}
+    if isinstance(agent, HermesSpec | LitellmSpec) and agent.config_file is not None:
+        tree = read(_needed(folder, agent.config_file), str(agent.config_file))
+        changes |= {"settings": tree.data or {}, "config_file": None}
+    return agent.model_copy(update=changes)
+
+
+def _needed(folder: Path, path: Path) -> str:
+    text, problem = _text(folder, path)
+    if problem:
+        raise BadInput(problem)
+    return text
 
 
 def _unreadable(location: Location, folder: Path, path: Path) -> Iterator[tuple[Location, str]]:
@@ -47,7 +69,7 @@ def _text(folder: Path, path: Path) -> tuple[str, str]:
         return "", f"{path} is not a text in UTF-8"
 
 
-def _config_problems(agent: str, folder: Path, path: Path) -> Iterator[str]:
+def _config_problems(agent: HermesSpec | LitellmSpec, folder: Path, path: Path) -> Iterator[str]:
     """Hermes takes a broken configuration for an empty one and goes on with its defaults, so it is read here first."""
     text, problem = _text(folder, path)
     if problem:
@@ -60,8 +82,13 @@ def _config_problems(agent: str, folder: Path, path: Path) -> Iterator[str]:
         return
     if not isinstance(tree.data, dict):
         yield f"{path} is not a mapping"
+        return
     yield from (f"{origin}: {dotted(origin.path)} {sentence}" for origin, sentence in tree.mistakes)
-    settings = grafted(tree, ("agents", agent, "settings"))
-    for location, sentence in suspects(settings):
-        origin = settings.origin(location)
+    at = ("agents", "", "settings")
+    grown = grafted(tree, at)
+    found = [*suspects(grown)]
+    if isinstance(agent, HermesSpec):
+        found += [((*at, *location), sentence) for location, sentence in settings.mistakes(agent, tree.data)]
+    for location, sentence in found:
+        origin = grown.origin(location)
         yield f"{origin}: {dotted(origin.path)} {sentence}"

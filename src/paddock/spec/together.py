@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from paddock.spec import settings
 from paddock.spec.agent import AgentSpec, HermesSpec, Kind, RuntimeName, UserSpec
 from paddock.spec.place import PlaceSpec, Scope
 from paddock.spec.talk import DASHBOARD_LOGIN, TOKENS
@@ -75,14 +76,32 @@ def _own(agent: AgentSpec) -> Iterator[Mistake]:
     for number, mount in enumerate(agent.mounts):
         if mount.path in [other.path for other in agent.mounts[:number]]:
             yield ("mounts", str(number), "path"), f"{mount.path} is mounted twice"
-    if isinstance(agent, HermesSpec) and not agent.environment_files:
-        for connector, tokens in TOKENS.items():
-            lacking = [token for token in tokens if token not in agent.secrets]
-            if getattr(agent.connectors, connector) is not None and lacking:
-                yield ("connectors", connector), f"needs {' and '.join(lacking)} under secrets"
-        lacking = [secret for secret in DASHBOARD_LOGIN if secret not in agent.secrets]
-        if agent.dashboard.enabled and "dashboard" in agent.expose and lacking:
-            yield ("expose", "dashboard"), f"needs a login: {' and '.join(lacking)} under secrets"
+    if isinstance(agent, HermesSpec):
+        yield from _talk(agent)
+        yield from ((("settings", *at), sentence) for at, sentence in settings.mistakes(agent, agent.settings))
+        yield from settings.unnamed_variables(agent)
+
+
+def _talk(agent: HermesSpec) -> Iterator[Mistake]:
+    """Messengers without a token, pages without a login, and tokens of bots that would talk to nobody knows whom."""
+    for connector, tokens in TOKENS.items():
+        there = getattr(agent.connectors, connector) is not None
+        lacking = [token for token in tokens if token not in agent.secrets]
+        if there and lacking and not agent.environment_files:
+            yield ("connectors", connector), f"needs {' and '.join(lacking)} under secrets"
+        if not there and tokens[0] in agent.secrets:
+            yield (
+                ("secrets", tokens[0]),
+                f"say who may talk to the bot: connectors: {{{connector}: {{allow: [USER_ID]}}}}",
+            )
+    login = [secret for secret in DASHBOARD_LOGIN if secret not in agent.secrets]
+    if agent.dashboard.enabled and "dashboard" in agent.expose and login and not agent.environment_files:
+        yield ("expose", "dashboard"), f"needs a login: {' and '.join(login)} under secrets"
+    prefixes = [prefix.upper() for prefix in ("gateway", *TOKENS)]
+    decided = {f"{prefix}_{word}" for prefix in prefixes for word in ("ALLOWED_USERS", "ALLOW_ALL_USERS")}
+    for name in agent.environment:
+        if name in decided:
+            yield ("environment", name), "who may talk to the agent is said under connectors: allow: [USER_ID]"
 
 
 def _gateway(agent: AgentSpec, agents: _Agents) -> Iterator[Mistake]:

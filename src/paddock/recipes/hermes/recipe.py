@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
-from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
-from ruamel.yaml import YAML
-
 from paddock.recipes.checks import Check
-from paddock.recipes.hermes import checks
+from paddock.recipes.documents import beyond_home, documents, working_directory
+from paddock.recipes.hermes import checks, connectors, managed
+from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.packaged import code_tree, distribution
 from paddock.recipes.workload import (
     Answer,
     CodeTree,
     Distribution,
-    File,
     ImageManners,
     Paths,
     Probes,
     Process,
     Request,
+    SecretFile,
     Verdict,
     Workload,
 )
-from paddock.spec.models import HermesSpec
+from paddock.spec.models import HermesSpec, Managed, Restart
 
 API_KEY: Final = "API_SERVER_KEY"
+
+_HOME: Final = ".hermes"
 
 _DRAIN_SECONDS: Final = 60  # how long a stop waits for an answer in flight; Hermes' own default is not at all
 
@@ -49,8 +50,7 @@ _MODULES: Final = {"mcp": ("mcp",), "messaging": ("telegram", "discord", "slack_
 
 def _extras(agent: HermesSpec) -> Iterator[str]:
     """The extras of its package that other parts of the file need."""
-    talk = agent.connectors
-    if talk.telegram or talk.discord or talk.slack:
+    if connectors.messengers(agent):
         yield "messaging"
     if agent.mcp_servers:
         yield "mcp"
@@ -79,54 +79,67 @@ class Hermes:
         )
 
     def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
-        hermes_home = f"{paths.home}/.hermes"
-        port = agent.connectors.api_server.port
-        environment = {
-            "HOME": paths.home,
-            "HERMES_HOME": hermes_home,
-            "HERMES_MANAGED": "paddock",
-            "HERMES_MANAGED_DIR": f"{paths.etc}/hermes",
+        directory = working_directory(agent, paths)
+        places = {"HERMES_HOME": f"{paths.home}/{_HOME}", "HERMES_MANAGED_DIR": f"{paths.etc}/hermes"}
+        pinned = {
             "HERMES_DISABLE_LAZY_INSTALLS": "1",
-            "API_SERVER_ENABLED": "true",
-            "API_SERVER_HOST": "127.0.0.1",
-            "API_SERVER_PORT": str(port),
+            **({"HERMES_MANAGED": "paddock"} if agent.managed is Managed.STRICT else {}),
+            **connectors.environment(agent),
             **agent.environment,
         }
+        config = merged(merged({**_ALWAYS, "terminal": {"cwd": directory}}, agent.settings), connectors.settings(agent))
         gateway = Process(
             name="gateway",
-            argv=(
-                *(f"{tree}/bin/python", "-m", "hermes_cli.main", "gateway", "run", "--external-supervisor"),
-                *agent.service.args,
-            ),
-            environment=environment,
+            argv=_hermes(paths, tree, "gateway", "run", "--external-supervisor", *agent.service.args),
+            environment={**_tools(paths), **places, **pinned},
             directory=paths.home,
-            stop_seconds=_DRAIN_SECONDS + 15,
+            stop_seconds=_DRAIN_SECONDS + 30,  # what Hermes itself wants to have
             clean_exits=(0, 1),  # SIGTERM ends it with 1
             fatal_exits=(78,),  # its configuration is unusable, or its port is taken
+            # It asks for a restart with 75. A 1 that nobody asked for is a crash.
+            restart_exits=(75, 1) if agent.service.restart is Restart.ON_FAILURE else (75,),
             restart=agent.service.restart,
             restart_seconds=agent.service.restart_delay,
+            path=(f"{paths.etc}/bin", f"{paths.home}/.local/bin"),
+            writable=beyond_home(agent, paths),
+        )
+        # Its page is in the package; building another one would take npm and the network.
+        page = ("dashboard", "--host", "127.0.0.1", "--port", str(agent.dashboard.port), "--skip-build", "--no-open")
+        dashboard = replace(
+            gateway,
+            name="dashboard",
+            argv=_hermes(paths, tree, *page),
+            stop_seconds=15,
+            clean_exits=(0,),
+            fatal_exits=(),
+            restart_exits=(),
         )
         return Workload(
-            processes=(gateway,),
-            files=(File("hermes/config.yaml", _yaml(_merged(_ALWAYS, agent.settings))),),
-            # Managed mode does not make them itself, and fails without.
+            processes=(gateway, dashboard) if agent.dashboard.enabled else (gateway,),
+            files=managed.files(agent.managed, paths, tree, config, pinned),
+            # Managed mode does not make its own itself, and fails without.
             directories=(
-                ".hermes",
-                *(f".hermes/{name}" for name in ("cron", "logs", "memories", "sessions")),
+                *(f"{_HOME}/{name}" for name in ("cron", "logs", "memories", "sessions")),
+                ".local/bin",
+                agent.working_directory,
             ),
             generated=(API_KEY,),
+            state_files=(*managed.state_files(agent.managed, _HOME), *documents(agent)),
+            secret_files=(
+                (SecretFile(f"{_HOME}/auth.json", agent.auth.source, agent.auth.overwrite),) if agent.auth else ()
+            ),
             image=_official_image(agent),
         )
 
     def probes(self, agent: HermesSpec, prompt: str, conversation: str) -> Probes:
         url = f"http://127.0.0.1:{agent.connectors.api_server.port}"
-        return Probes(health=_Health(url), prompt=_Prompt(url, prompt, conversation))
+        model = agent.connectors.api_server.model_name or "hermes-agent"
+        return Probes(health=_Health(url), prompt=_Prompt(url, model, prompt, conversation))
 
     def checks(self, agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
-        hermes_home = f"{paths.home}/.hermes"
-        messengers = (each for each in ("telegram", "discord", "slack") if getattr(agent.connectors, each))
+        hermes_home = f"{paths.home}/{_HOME}"
         return (
-            *checks.gateway(name, hermes_home, frozenset({"api_server", *messengers})),
+            *checks.gateway(name, hermes_home, frozenset({"api_server", *connectors.messengers(agent)})),
             *checks.model(agent.settings),
             checks.databases(name, hermes_home),
         )
@@ -142,6 +155,7 @@ def _official_image(agent: HermesSpec) -> ImageManners:
         uid="HERMES_UID",
         gid="HERMES_GID",
         own=("HOME", "HERMES_HOME"),
+        environment={"HERMES_DASHBOARD": "1"} if agent.dashboard.enabled else {},
     )
 
 
@@ -165,13 +179,14 @@ class _Prompt:
     """A prompt goes through the agent to its model and comes back."""
 
     url: str
+    model: str
     text: str
     conversation: str
 
     @property
     def request(self) -> Request:
         message = {"role": "user", "content": self.text}
-        body = {"model": "hermes-agent", "messages": [message], "stream": False}
+        body = {"model": self.model, "messages": [message], "stream": False}
         # Hermes keeps a session's system prompt, memory included, as it was when the session began; and without a name
         # the same words are the same session.
         headers = {"X-Hermes-Session-Id": self.conversation}
@@ -188,18 +203,15 @@ class _Prompt:
         return Verdict(ok, text)
 
 
-def _merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Both trees as one; where they meet, ``over`` wins."""
-    result = dict(base)
-    for key, value in over.items():
-        below = result.get(key)
-        result[key] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return result
+def _hermes(paths: Paths, tree: str, *words: str) -> Sequence[str]:
+    # By its path, and not `-m`: that would look for modules in the directory it starts in, which is the agent's.
+    return (f"{tree}/bin/python", managed.command(paths), *words)
 
 
-def _yaml(tree: dict[str, Any]) -> str:
-    text = StringIO()
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
-    yaml.dump(tree, text)
-    return text.getvalue()
+def _tools(paths: Paths) -> dict[str, str]:
+    """Variables that put what the agent installs for itself (pip, npm, uv) into its home."""
+    return {
+        "HOME": paths.home,
+        "NPM_CONFIG_PREFIX": f"{paths.home}/.local",
+        "PIP_BREAK_SYSTEM_PACKAGES": "1",  # Debian's pip would not even install for one user
+    }

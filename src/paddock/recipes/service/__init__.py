@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.recipes.checks import Check
+from paddock.recipes.documents import beyond_home, documents, working_directory
 from paddock.recipes.workload import (
     Answer,
     CodeTree,
@@ -41,12 +42,19 @@ class Service:
             name="main",
             argv=(*agent.command, *agent.service.args),
             environment={"HOME": paths.home, **agent.environment},
-            directory=paths.home,
+            directory=working_directory(agent, paths),
             stop_seconds=30,
             restart=agent.service.restart,
             restart_seconds=agent.service.restart_delay,
+            writable=beyond_home(agent, paths),
         )
-        return Workload(processes=(main,), files=(), directories=(), generated=())
+        return Workload(
+            processes=(main,),
+            files=(),
+            directories=(agent.working_directory,),
+            generated=(),
+            state_files=documents(agent),
+        )
 
     def probes(self, agent: ServiceSpec, prompt: str, conversation: str) -> Probes:
         return Probes(_health(agent), prompt=None)

@@ -206,6 +206,7 @@ class Engine:
         first = processes[0]
         clean = sorted({_ENDED, *(code for process in processes for code in process.clean_exits)})
         fatal = sorted({_REFUSED, *(code for process in processes for code in process.fatal_exits)})
+        again = sorted({code for process in processes for code in process.restart_exits})
         daemon = f" {engine.service}" if engine.service else ""
         return f"""\
 [Unit]
@@ -225,6 +226,7 @@ Restart={first.restart}
 RestartSec={first.restart_seconds:g}
 SuccessExitStatus={" ".join(map(str, clean))}
 RestartPreventExitStatus={" ".join(map(str, fatal))}
+RestartForceExitStatus={" ".join(map(str, again))}
 KillMode=mixed
 TimeoutStopSec={_stop_seconds(processes) + 15}
 """
@@ -347,7 +349,8 @@ def _stop_seconds(processes: Sequence[Process]) -> int:
 def _program(process: Process) -> str:
     """A process as the script the agent's account runs."""
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(process.environment.items()))
-    return f"{exports}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"
+    path = f'export PATH={shlex.quote(":".join(process.path))}:"$PATH"\n' if process.path else ""
+    return f"{exports}{path}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"
 
 
 def _text(name: str, package: str = _HERE) -> str:

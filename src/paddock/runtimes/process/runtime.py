@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import environment_of, script, statefiles
+from paddock.runtimes import configuration, environment_of, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
@@ -73,9 +73,8 @@ class ForegroundProcess:
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
             PROCESSES: json.dumps([asdict(process) for process in workload.processes], indent=2) + "\n",
             **statefiles.rendered(workload),
-            **{file.path: file.content for file in workload.files},
         }
-        return Bundle({path: BundleFile(text) for path, text in texts.items()})
+        return Bundle({**configuration(workload), **{path: BundleFile(text) for path, text in texts.items()}})
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 from paddock.errors import PaddockError
 from paddock.recipes.workload import Paths, Process
-from paddock.runtimes import envfile
+from paddock.runtimes import envfile, variables
 from paddock.runtimes.process.runtime import RUNNING, processes
 from paddock.secret import Secret
 
@@ -156,7 +156,8 @@ def _tend(
     child.running = None
     if code in process.fatal_exits:
         raise _Fatal(f"{process.name} ended with code {code}, which no restart would mend")
-    if process.restart == "no" or (process.restart == "on-failure" and code in process.clean_exits):
+    stays_down = process.restart == "no" or (process.restart == "on-failure" and code in process.clean_exits)
+    if stays_down and code not in process.restart_exits:
         raise _Done(f"{process.name} ended with code {code}, and is not to be started again")
     story(f"{process.name} ended with code {code}; it starts again in {process.restart_seconds:g} s")
     child.start_at = time.monotonic() + process.restart_seconds
@@ -167,7 +168,7 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     environment = {
         **{name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "TZ", "TMPDIR")},
-        **process.environment,
+        **variables(process, os.environ.get("PATH", os.defpath)),
         **{name: value.reveal() for name, value in secrets.items()},
     }
     return subprocess.Popen(

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import environment_of, script, statefiles
+from paddock.runtimes import configuration, environment_of, script, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
@@ -18,6 +18,8 @@ from paddock.spec.models import AgentSpec, UserSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
+
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # Received, and its account and state in place.
 BEFORE_APPLY: Final = (
@@ -126,11 +128,10 @@ class Systemd:
             f"units/{self.unit('lease')}": _lease_unit(agent, paths, list(units), mounted=mounted),
             **{f"units/{name}": text for name, text in units.items()},
             **statefiles.rendered(workload),
-            **{file.path: file.content for file in workload.files},
         }
         files = {path: BundleFile(text) for path, text in texts.items()}
         holder = (resources.files(_HERE) / "lease.sh").read_text(encoding="utf-8")
-        return Bundle({**files, "lease": BundleFile(holder, executable=True)})
+        return Bundle({**files, **configuration(workload), "lease": BundleFile(holder, executable=True)})
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
@@ -187,7 +188,7 @@ WantedBy=multi-user.target
 def _process_unit(agent: str, paths: Paths, user: UserSpec, process: Process, lease: str) -> str:
     root = paths.etc.removesuffix("/current")
     environment = "".join(
-        f"Environment={_word(f'{name}={value}')}\n" for name, value in sorted(process.environment.items())
+        f"Environment={_word(f'{name}={value}')}\n" for name, value in sorted(variables(process, _PATH).items())
     )
     # Only a command line expands variables.
     command = " ".join(_word(word).replace("$", "$$") for word in process.argv)
@@ -211,14 +212,15 @@ Restart={process.restart}
 RestartSec={process.restart_seconds:g}
 SuccessExitStatus={" ".join(map(str, process.clean_exits))}
 RestartPreventExitStatus={" ".join(map(str, process.fatal_exits))}
+RestartForceExitStatus={" ".join(map(str, process.restart_exits))}
 KillMode=mixed
 TimeoutStopSec={process.stop_seconds}
-{_confined(paths.home)}"""
+{_confined(paths.home, *process.writable)}"""
 
 
-def _confined(writes: str) -> str:
-    """Little but the one folder it may write to; people's homes are hidden, except where that folder is in one."""
-    confined = f"ReadWritePaths={writes}\n{_CONFINED}"
+def _confined(writes: str, *more: str) -> str:
+    """Little but the folders it may write to; people's homes are hidden, except where that folder is in one."""
+    confined = f"ReadWritePaths={' '.join(_word(path) for path in (writes, *more))}\n{_CONFINED}"
     if writes.startswith(("/home/", "/root/", "/run/user/")):
         return confined.replace("ProtectHome=yes", f"ProtectHome=tmpfs\nBindPaths={writes}")
     return confined

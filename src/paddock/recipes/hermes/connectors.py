@@ -1,0 +1,64 @@
+"""How people and tools reach Hermes, in its own words: variables and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from paddock.spec.models import HermesSpec
+from paddock.spec.talk import McpServerSpec, MessengerSpec
+
+
+def environment(agent: HermesSpec) -> dict[str, str]:
+    """Return the variables of all connectors; tokens and keys are secrets and not among them."""
+    api = agent.connectors.api_server
+    # Also the empty ones: what has a value is not looked for in places the agent can write to.
+    values = {
+        "API_SERVER_ENABLED": "true",
+        "API_SERVER_HOST": "127.0.0.1",
+        "API_SERVER_PORT": str(api.port),
+        "API_SERVER_CORS_ORIGINS": ",".join(api.cors_origins),
+        "API_SERVER_MODEL_NAME": api.model_name or "",
+        "GATEWAY_ALLOWED_USERS": "",
+        "GATEWAY_ALLOW_ALL_USERS": "false",
+    }
+    for name, messenger in messengers(agent).items():
+        values[f"{name.upper()}_ALLOWED_USERS"] = ",".join(messenger.allow)
+        values[f"{name.upper()}_ALLOW_ALL_USERS"] = "true" if messenger.allow_all else "false"
+        if messenger.home_channel:
+            values[f"{name.upper()}_HOME_CHANNEL"] = messenger.home_channel
+    return values
+
+
+def settings(agent: HermesSpec) -> dict[str, Any]:
+    """Return what has no variable."""
+    found: dict[str, Any] = {}
+    if messengers(agent):
+        found["unauthorized_dm_behavior"] = "ignore"  # its default is to offer a stranger a way in
+    telegram = agent.connectors.telegram
+    if telegram and telegram.endpoint:
+        found["telegram"] = {"extra": {"base_url": f"{telegram.endpoint.rstrip('/')}/bot"}}
+    if agent.mcp_servers:
+        found["mcp_servers"] = {name: _mcp_server(server) for name, server in agent.mcp_servers.items()}
+    return found
+
+
+def messengers(agent: HermesSpec) -> Mapping[str, MessengerSpec]:
+    """Return the messengers that are on, by name."""
+    talk = agent.connectors
+    every = {"telegram": talk.telegram, "discord": talk.discord, "slack": talk.slack}
+    return {name: messenger for name, messenger in every.items() if messenger is not None}
+
+
+def _mcp_server(server: McpServerSpec) -> dict[str, Any]:
+    values = {
+        "command": server.command,
+        "args": server.args,
+        "env": server.env,
+        "url": server.url,
+        "headers": server.headers,
+        "timeout": float(server.timeout) if server.timeout is not None else None,
+        "connect_timeout": float(server.connect_timeout) if server.connect_timeout is not None else None,
+        "tools": {key: names for key, names in server.tools.model_dump().items() if names},
+    }
+    return {"enabled": server.enabled, **{key: value for key, value in values.items() if value}}

@@ -1,0 +1,68 @@
+"""The command ``hermes`` on the agent's machine; it is shipped as it is, and run by the Python of the code tree.
+
+Hermes finds what is pinned through a variable that its own files can change (``.env``, sources of secrets, plain
+values in config.yaml). Started through here it is always what lies beside this file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+REFUSED = "managed by paddock: edit paddock.yaml and run paddock up"
+
+# Options before the command that take a word of their own (hermes_cli/main.py, _TOP_LEVEL_VALUE_FLAGS).
+_WITH_A_VALUE = {"-p", "--profile", "-z", "--oneshot", "-m", "--model", "--provider", "-t", "--toolsets"} | {
+    *("-r", "--resume", "-s", "--skills", "--usage-file", "-c", "--continue")
+}
+
+
+def command(argv: Sequence[str]) -> list[str]:
+    """Return the words of a command line that are no options: the command, its own commands, and what they take."""
+    words: list[str] = []
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            words.append(word)
+        elif word in _WITH_A_VALUE:
+            del rest[:1]
+    return words
+
+
+def main() -> None:
+    refused = json.loads((HERE / "refused.json").read_text())
+    words = command(sys.argv[1:])
+    if any(words[: len(each)] == each for each in refused):
+        sys.exit(REFUSED)
+    home = Path(os.environ.get("HERMES_HOME") or Path.home() / ".hermes")
+    if home.is_dir():
+        _make_usable(home / "config.yaml")
+
+    from hermes_cli import managed_scope  # type: ignore[import-not-found]
+
+    managed_scope.get_managed_dir = lambda: HERE
+    runpy.run_module("hermes_cli.main", run_name="__main__", alter_sys=True)
+
+
+def _make_usable(config: Path) -> None:
+    """Hermes' gateway looks at what is pinned only where there is a config.yaml that it can read."""
+    import yaml  # type: ignore[import-untyped]
+
+    try:
+        if isinstance(yaml.safe_load(config.read_text(encoding="utf-8")) or {}, dict):
+            return
+    except (OSError, ValueError, yaml.YAMLError):
+        pass
+    if config.exists():
+        config.replace(config.with_name("config.yaml.broken"))
+    config.touch()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""Hermes with all its file can say, as the agent's own user and as people meet it."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from live.stage import Node, faults, wait_for
+from paddock.recipes.hermes.launch import REFUSED
+from paddock.sandbox import telegram
+
+pytestmark = pytest.mark.live
+
+BOT_TOKEN = "110201543:AAH-of-the-stand-in"
+AUTH = json.dumps({"version": 1, "providers": {}, "seeded": "with-this"})
+# Speaks as much of the protocol as it takes to be asked for its tools.
+MCP_SERVER = """
+import json, os, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    tool = {"name": "key_of_%d_letters" % len(os.environ["KEY"]), "inputSchema": {"type": "object"}}
+    server = {"name": "clock", "version": "1"}
+    answers = {
+        "initialize": {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": server},
+        "tools/list": {"tools": [tool]},
+    }
+    if "id" in request:
+        answer = {"jsonrpc": "2.0", "id": request["id"], "result": answers.get(request["method"], {})}
+        print(json.dumps(answer), flush=True)
+"""
+# The seed's table of what is blocked, and what would change the code.
+BLOCKED = (
+    "setup",
+    "config edit",
+    "config set model.default other",
+    "gateway install",
+    "gateway uninstall",
+    "update",
+    "uninstall --yes",
+)
+
+
+@dataclass(frozen=True)
+class Talker:
+    """Hermes on the node, with a file of its own."""
+
+    node: Node
+    tree: dict[str, Any]
+    api: str
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.tree["agents"]["hermes"]
+        return found
+
+    def paddock(self, *words: str, fails: bool = False) -> str:
+        path = self.node.write("talker.yaml", self.tree)
+        return self.node.paddock(words[0], "-f", str(path), *words[1:], fails=fails).stdout
+
+    def as_agent(self, script: str) -> str:
+        """Run a shell script as the agent would: its user, environment and home."""
+        return self.paddock("exec", "hermes", "--", "bash", "-c", script)
+
+    def say(self, person: int, text: str) -> None:
+        body = json.dumps({"from": person, "text": text}).encode()
+        request = urllib.request.Request(f"{self.api}/say", body, {"Content-Type": "application/json"})
+        urllib.request.urlopen(request, timeout=5).close()
+
+    def heard(self, person: int) -> list[str]:
+        with urllib.request.urlopen(f"{self.api}/said?to={person}", timeout=5) as answer:
+            return list(json.load(answer)["result"])
+
+
+@pytest.fixture(scope="module")
+def talker(node: Node) -> Iterator[Talker]:
+    node.paddock("up")  # with the template that the other tests use too
+    tree = node.file()
+    gateway = tree["agents"]["hermes"]["settings"]["providers"]["standin"]["base_url"].split(":")[1].strip("/")
+    environment = dict(node.stage.environment) | {"BOT_TOKEN": BOT_TOKEN, "AUTH": AUTH}
+    own = Node(type(node.stage)(node.stage.folder, environment))
+    with telegram.serve(BOT_TOKEN, gateway) as api:
+        spec = tree["agents"]["hermes"]
+        spec["secrets"]["TELEGRAM_BOT_TOKEN"] = {"env": "BOT_TOKEN"}
+        spec["connectors"]["telegram"] = {"allow": [4242], "endpoint": api, "home_channel": 4242}
+        spec["connectors"]["api_server"]["model_name"] = "our-agent"
+        spec["mcp_servers"] = {
+            "clock": {"command": "python3", "args": ["/var/lib/paddock/hermes/home/.local/clock.py"]}
+            | {"env": {"KEY": "${STANDIN_KEY}"}, "timeout": "20s"}
+        }
+        spec["dashboard"] = True
+        spec["documents"] = {"AGENTS.md": "Be brief.\n", ".local/clock.py": MCP_SERVER}
+        spec["auth"] = {"from": {"env": "AUTH"}}
+        found = Talker(own, tree, api)
+        found.paddock("up")
+        yield found
+
+
+@pytest.fixture(scope="module")
+def pinned(talker: Talker) -> Talker:
+    """The same agent, after it has changed its files, with less of it managed and another document."""
+    talker.as_agent("sed -i s/with-this/refreshed/ ~/.hermes/auth.json && echo mine > ~/workspace/AGENTS.md")
+    talker.spec["managed"] = "pinned"
+    talker.spec["documents"]["AGENTS.md"] = "Be briefer.\n"
+    talker.paddock("up")
+    return talker
+
+
+def test_every_blocked_command_is_refused(talker: Talker) -> None:
+    commands = (*BLOCKED, "-p other config set model.default other", "--profile=other config unset model")
+    said = talker.as_agent("\n".join(f"hermes {command} 2>&1 >/dev/null </dev/null; echo $?" for command in commands))
+    assert said.splitlines() == [REFUSED, "1"] * len(commands)
+
+
+def test_where_the_wrapper_does_not_reach_nothing_changes(talker: Talker) -> None:
+    before = talker.node.machine("cd /var/lib/paddock/hermes/home/.hermes && sha256sum config.yaml .env active_profile")
+    tree = talker.as_agent("sed -n 's/^exec \\(.*\\)\\/bin\\/python .*/\\1/p' $(command -v hermes)").strip()
+    tries = [f"{tree}/bin/python -m hermes_cli.main {command}" for command in BLOCKED]
+    tries += [f"{tree}/bin/hermes config set model.default other", "echo x > ~/.hermes/config.yaml"]
+    tries += [f"cd ~/.hermes && {word}" for word in ("rm -f config.yaml", "mv config.yaml x", "ln -sf /dev/null .env")]
+    tries += ["mv ~/.hermes ~/away", "echo other > ~/.hermes/active_profile", f"touch {tree}/x"]
+    talker.as_agent(
+        "\n".join(f"(unset HERMES_MANAGED; {attempt}) </dev/null >/dev/null 2>&1" for attempt in tries) + "\ntrue"
+    )
+    after = talker.node.machine("cd /var/lib/paddock/hermes/home/.hermes && sha256sum config.yaml .env active_profile")
+    assert after == before
+    assert talker.as_agent("hermes config get model.default").strip() == "stand-in"
+    assert "nothing to do" in talker.paddock("plan")
+    assert talker.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."
+
+
+def test_the_agent_may_learn(talker: Talker) -> None:
+    made = talker.as_agent(
+        "hermes cron create 1h 'Say the time.' && mkdir -p ~/.hermes/skills/x && echo y > ~/.hermes/skills/x/SKILL.md"
+    )
+    assert "Created" in made or "created" in made
+    assert "Say the time." in talker.as_agent("hermes cron list")
+
+
+def test_the_layout_of_the_state(talker: Talker) -> None:
+    home = "/var/lib/paddock/hermes/home"
+    found = talker.node.machine(f"cd {home} && stat -c '%n %a %U:%G' . .hermes .hermes/* .hermes/.managed workspace/*")
+    lines = dict(line.split(" ", 1) for line in found.splitlines())
+    for name in (".", ".hermes"):
+        assert lines[name] == "1770 root:hermes", name
+    for name in (".hermes/config.yaml", ".hermes/.managed"):
+        assert lines[name] == "444 root:root", name
+    for name in ("cron", "logs", "memories", "sessions", "skills", "auth.json", "state.db", "gateway.pid"):
+        assert lines[f".hermes/{name}"].endswith("hermes:hermes"), name
+    assert lines["workspace/AGENTS.md"] == "600 hermes:hermes"
+
+
+def test_auth_is_seeded_and_nowhere_else(talker: Talker) -> None:
+    assert talker.as_agent("stat -c %a ~/.hermes/auth.json; cat ~/.hermes/auth.json") == f"600\n{AUTH}"
+    found = talker.node.machine("grep -rl with-this /etc/paddock /opt/paddock /var/lib/paddock /var/log || true")
+    assert found.split() == ["/var/lib/paddock/hermes/home/.hermes/auth.json"]
+
+
+def test_mcp_servers_start_with_their_secrets(talker: Talker) -> None:
+    length = len(talker.node.stage.environment["STANDIN_KEY"])
+    assert f"key_of_{length}_letters" in talker.as_agent("hermes mcp test clock")
+
+
+def test_the_dashboard_answers_on_loopback_alone(talker: Talker) -> None:
+    get = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=5).read().decode())"
+    status = json.loads(talker.as_agent(f"python3 -c '{get}' http://127.0.0.1:9119/api/status"))
+    assert status["gateway_running"] is True
+    assert "<html" in talker.as_agent(f"python3 -c '{get}' http://127.0.0.1:9119/")
+    assert "127.0.0.1:9119" in talker.node.machine("ss -Hltn | awk '{print $4}'").split()
+
+
+def test_a_conversation_through_telegram(talker: Talker) -> None:
+    state = "cat /var/lib/paddock/hermes/home/.hermes/gateway_state.json"
+    wait_for(lambda: json.loads(talker.node.machine(state))["platforms"]["telegram"]["state"] == "connected")
+    talker.say(666, "Let me in.")
+    talker.say(4242, "Say hello.")
+    wait_for(lambda: any("ok: Say hello" in text for text in talker.heard(4242)))
+    talker.say(4242, "And again.")
+    wait_for(lambda: any("ok: And again" in text for text in talker.heard(4242)))
+    assert talker.heard(666) == []
+
+
+def test_a_stop_waits_for_the_answer_in_flight(talker: Talker) -> None:
+    path = str(talker.node.write("talker.yaml", talker.tree))
+    with ThreadPoolExecutor() as beside:
+        asked = beside.submit(talker.node.paddock, "ask", "-f", path, "hermes", "Take 4 seconds and say it.")
+        wait_for(lambda: talker.node.machine("ss -Htn state established dport = 8642") != "")
+        time.sleep(1)  # so that it has gone on to the model
+        talker.node.machine("systemctl stop paddock-hermes-gateway")
+        assert asked.result(timeout=30).stdout.strip() == "ok: Take 4 seconds and say it."
+    ended = talker.node.machine("systemctl show -p Result,ExecMainStatus,ActiveState paddock-hermes-gateway")
+    assert ended.split() == ["Result=success", "ExecMainStatus=1", "ActiveState=inactive"]
+    talker.paddock("up")
+
+
+@faults
+def test_asked_by_hermes_to_restart_it_is(talker: Talker) -> None:
+    show = "systemctl show -p NRestarts,ExecMainStatus paddock-hermes-gateway"
+    assert "NRestarts=0" in talker.node.machine(show)
+    talker.node.machine("systemctl kill -s USR1 --kill-whom=main paddock-hermes-gateway")
+    wait_for(lambda: "NRestarts=1" in talker.node.machine(show))
+    wait_for(lambda: talker.node.status()["health"] == "ok")
+
+
+def test_documents_are_written_again_and_refreshed_credentials_kept(pinned: Talker) -> None:
+    found = pinned.as_agent("cat ~/workspace/AGENTS.md ~/.hermes/auth.json")
+    assert found == "Be briefer.\n" + AUTH.replace("with-this", "refreshed")
+
+
+def test_pinned_the_rest_can_be_edited(pinned: Talker) -> None:
+    set_it = "hermes config set {} 2>&1 >/dev/null; echo $?"
+    assert pinned.as_agent(set_it.format("display.compact true")) == "0\n"
+    assert "compact: true" in pinned.as_agent("cat ~/.hermes/config.yaml")
+    assert pinned.as_agent(set_it.format("model.default other")).splitlines()[-1] == "1"
+    # All ways known to tell Hermes of another place for what is pinned, and of other people.
+    evil = "model: {default: other, provider: openrouter}\nHERMES_MANAGED_DIR: /tmp\nGATEWAY_ALLOWED_USERS: '666'\n"
+    pinned.as_agent(f"cat > ~/.hermes/config.yaml <<'END'\n{evil}END")
+    assert pinned.as_agent("echo HERMES_MANAGED_DIR=/tmp > ~/.hermes/.env || echo no").strip() == "no"
+    pinned.node.machine("systemctl restart paddock-hermes-gateway")
+    wait_for(lambda: pinned.node.status()["health"] == "ok")
+    assert pinned.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."
+    pinned.say(666, "And now?")
+    pinned.say(4242, "Are you there.")
+    wait_for(lambda: any("Are you there" in text for text in pinned.heard(4242)))
+    assert pinned.heard(666) == []
+    for command in ("update", "uninstall --yes", "gateway install"):
+        assert REFUSED in pinned.as_agent(f"hermes {command} 2>&1 || true"), command

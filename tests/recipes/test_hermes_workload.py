@@ -1,0 +1,147 @@
+"""What the parts of an agent's file become on its machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from paddock.recipes.hermes import launch, managed
+from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.workload import Keep, Paths, Process, Workload
+from paddock.spec.models import HermesSpec, Managed
+
+PATHS = Paths(code="/code", etc="/etc/x", state="/state", home="/state/home", trail="/state")
+
+
+def workload(**more: Any) -> Workload:
+    agent = HermesSpec.model_validate({"kind": "hermes", "version": "0.19.0", "place": "home", **more})
+    return Hermes().workload(agent, PATHS, "/code/tree")
+
+
+def file(found: Workload, path: str) -> str:
+    return next(each.content for each in found.files if each.path == path)
+
+
+def config(found: Workload) -> dict[str, Any]:
+    return dict(YAML(typ="safe").load(file(found, "hermes/config.yaml")))
+
+
+def gateway(found: Workload) -> Process:
+    return next(process for process in found.processes if process.name == "gateway")
+
+
+def test_messengers_have_allow_lists_that_are_pinned() -> None:
+    talk = {"telegram": {"allow": [4242, 17], "endpoint": "http://192.0.2.5:8081/"}, "discord": {"allow_all": True}}
+    found = workload(connectors=talk)
+    pinned = file(found, "hermes/.env")
+    for line in (
+        "TELEGRAM_ALLOWED_USERS='4242,17'",
+        "TELEGRAM_ALLOW_ALL_USERS='false'",
+        "DISCORD_ALLOW_ALL_USERS='true'",
+        "GATEWAY_ALLOW_ALL_USERS='false'",
+        "GATEWAY_ALLOWED_USERS=''",
+    ):
+        assert line in pinned.splitlines()
+    assert config(found)["telegram"] == {"extra": {"base_url": "http://192.0.2.5:8081/bot"}}
+    assert config(found)["unauthorized_dm_behavior"] == "ignore"
+
+
+def test_the_api_server_has_its_names() -> None:
+    api = {"port": 9000, "cors_origins": ["http://a.example", "http://b.example"], "model_name": "our-agent"}
+    environment = gateway(workload(connectors={"api_server": api})).environment
+    assert environment["API_SERVER_PORT"] == "9000"
+    assert environment["API_SERVER_CORS_ORIGINS"] == "http://a.example,http://b.example"
+    assert environment["API_SERVER_MODEL_NAME"] == "our-agent"
+
+
+def test_mcp_servers_are_settings() -> None:
+    servers = {
+        "files": {"command": "npx", "args": ["-y", "server"], "env": {"KEY": "${KEY}"}, "timeout": "2m"},
+        "far": {"url": "http://192.0.2.7/mcp", "headers": {"X": "${KEY}"}, "enabled": False},
+    }
+    assert config(workload(mcp_servers=servers, secrets={"KEY": {"env": "K"}}))["mcp_servers"] == {
+        "files": {
+            "enabled": True,
+            "command": "npx",
+            "args": ["-y", "server"],
+            "env": {"KEY": "${KEY}"},
+            "timeout": 120,
+        },
+        "far": {"enabled": False, "url": "http://192.0.2.7/mcp", "headers": {"X": "${KEY}"}},
+    }
+
+
+def test_documents_with_bare_names_are_where_the_agent_works() -> None:
+    found = workload(documents={"SOUL.md": "a", ".hermes/SOUL.md": "b"}, working_directory="desk")
+    planted = {each.path: each.content for each in found.state_files if each.keep is Keep.PLANTED}
+    assert planted == {"desk/SOUL.md": "a", ".hermes/SOUL.md": "b"}
+    assert config(found)["terminal"]["cwd"] == "/state/home/desk"
+    assert gateway(found).writable == ()
+
+
+def test_it_may_work_outside_of_its_home() -> None:
+    found = workload(documents={"a.md": "a"}, working_directory="/srv/work")
+    assert "/srv/work/a.md" in [each.path for each in found.state_files]
+    assert gateway(found).writable == ("/srv/work",)
+
+
+def test_credentials_are_a_secret_file() -> None:
+    (auth,) = workload(auth={"from": {"env": "AUTH"}, "overwrite": True}).secret_files
+    assert (auth.path, auth.source.env, auth.overwrite) == (".hermes/auth.json", "AUTH", True)
+
+
+def test_the_dashboard_is_a_process_on_loopback() -> None:
+    dashboard = workload(dashboard={"port": 9200}).processes[1]
+    assert dashboard.name == "dashboard"
+    assert dashboard.argv[2:] == ("dashboard", "--host", "127.0.0.1", "--port", "9200", "--skip-build", "--no-open")
+
+
+@pytest.mark.parametrize(("restart", "exits"), [("always", (75,)), ("on-failure", (75, 1)), ("no", (75,))])
+def test_it_is_restarted_when_it_asks_for_it(restart: str, exits: tuple[int, ...]) -> None:
+    process = gateway(workload(service={"restart": restart}))
+    assert (process.restart_exits, process.clean_exits, process.fatal_exits) == (exits, (0, 1), (78,))
+
+
+def test_a_value_is_pinned_as_it_is() -> None:
+    pinned = file(workload(environment={"A": "it's ${HOME} \\ 'x'"}), "hermes/.env")
+    assert "A='it\\'s ${HOME} \\\\ \\'x\\''" in pinned.splitlines()
+
+
+def test_strict_locks_all_that_could_undo_it_and_pinned_leaves_its_own_settings() -> None:
+    def locked(mode: str) -> set[str]:
+        files = workload(managed=mode).state_files
+        return {each.path.removeprefix(".hermes/") for each in files if each.keep is Keep.LOCKED}
+
+    assert locked("strict") == {".env", ".op.env", "active_profile", "config.yaml", "gateway.json", ".managed"}
+    assert locked("pinned") == {".env", ".op.env", "active_profile"}
+    assert "HERMES_MANAGED" in gateway(workload()).environment
+    assert "HERMES_MANAGED" not in gateway(workload(managed="pinned")).environment
+
+
+@pytest.mark.parametrize(
+    ("line", "strict", "pinned"),
+    [
+        ("setup", True, False),
+        ("config set a b", True, False),
+        ("-p other config edit", True, False),
+        ("--profile=other -m some/model config unset a", True, False),
+        ("gateway install --force", True, True),
+        ("gateway uninstall", True, True),
+        ("update --check", True, True),
+        ("uninstall", True, True),
+        ("profile use other", True, True),
+        ("config get a", False, False),
+        ("gateway run", False, False),
+        ("cron create 1h setup", False, False),
+        ("skills install x", False, False),
+        ("memory setup", False, False),
+        ("-z update", False, False),
+        ("", False, False),
+    ],
+)
+def test_which_commands_are_refused(line: str, strict: bool, pinned: bool) -> None:
+    words = tuple(launch.command(line.split()))
+    for mode, expected in ((Managed.STRICT, strict), (Managed.PINNED, pinned)):
+        assert any(words[: len(each)] == tuple(each) for each in managed.refused(mode)) is expected, mode
