@@ -52,6 +52,7 @@ def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
     [
         ("systemd-volume", Systemd("hermes", AGENT), True),
         ("systemd-directory", Systemd("hermes", AGENT), False),
+        ("systemd-account", Systemd("hermes", AGENT, "/home/someone"), False),
         ("process", ForegroundProcess("hermes", AGENT), False),
         ("docker-base", engine("docker", base="debian:12", options=["--gpus", "all"], memory="3G", cpus=1.5), False),
         ("podman-image", engine("podman", image="nousresearch/hermes-agent:latest", volumes=["/a:/b:ro"]), True),

@@ -60,7 +60,7 @@ _SEEN: Final[Mapping[Isolation, Callable[[Mapping[str, Any]], _Seen]]] = {
 }
 
 
-def lines(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
+def lines(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Line]:
     """A line for each way to be confined; of several processes the least confined one counts."""
     processes = list(fact["found"].values())
     if not processes:
@@ -71,6 +71,9 @@ def lines(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> It
         name = f"isolation.{way}"
         if way not in subject.confined:
             yield Line(name, Outcome.UNAVAILABLE, "this runtime does not give it")
+            continue
+        if way in facts.get("dropped", ()):
+            yield Line(name, Outcome.UNAVAILABLE, "this machine cannot give it, so it was dropped")
             continue
         yield _worst(name, [seen(process) for process in processes])
     yield _worst("isolation.apparmor", [_apparmor(subject, process) for process in processes])

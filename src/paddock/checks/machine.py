@@ -28,7 +28,7 @@ Json = dict[str, Any]
 def main() -> None:
     question = json.load(sys.stdin)
     os.nice(5)  # the agent, which is to answer meanwhile, comes first
-    running = processes(question["supervisor"])
+    running, dropped = supervised(question["supervisor"])
     started = [running[name]["pid"] for name in question["processes"] if running.get(name, {}).get("pid")]
     pids = agents_own(started)
     looks: dict[str, Callable[[], Any]] = {
@@ -45,7 +45,7 @@ def main() -> None:
     with ThreadPoolExecutor(max_workers=len(looks)) as pool:
         running_looks = {name: pool.submit(timed, look) for name, look in looks.items()}
     found = {name: look.result() for name, look in running_looks.items()}
-    print(json.dumps({"processes": running, "now": time.time(), **found}))
+    print(json.dumps({"processes": running, "dropped": dropped, "now": time.time(), **found}))
 
 
 def timed(look: Callable[[], Any]) -> Json:
@@ -61,17 +61,21 @@ def run(argv: list[str], stdin: bytes = b"") -> subprocess.CompletedProcess[byte
     return subprocess.run(argv, input=stdin, capture_output=True)
 
 
-def processes(argv: list[str]) -> dict[str, Json]:
-    """The agent's processes, from lines ``NAME=STATE PID RESTARTS SINCE``."""
+def supervised(argv: list[str]) -> tuple[dict[str, Json], list[str]]:
+    """The agent's processes, from lines ``NAME=STATE PID RESTARTS SINCE``, and which ways of confining were dropped."""
     found: dict[str, Json] = {}
+    dropped: list[str] = []
     for line in run(argv).stdout.decode().splitlines():
         name, _, rest = line.partition("=")
+        if name == "dropped":
+            dropped.append(rest)
+            continue
         if name.endswith(".pid"):
             found[name[: -len(".pid")]]["pid"] = int(rest)
             continue
         state, pid, restarts, since = rest.split()
         found[name] = {"state": state, "pid": int(pid), "restarts": int(restarts), "since": float(since)}
-    return found
+    return found, dropped
 
 
 def agents_own(started: list[int]) -> list[int]:

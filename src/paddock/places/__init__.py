@@ -113,6 +113,11 @@ class Place(Protocol, Generic[Seen]):
         """Public keys of people who may log in, as root, to the machines the place makes."""
         ...
 
+    @property
+    def account_home(self) -> str | None:
+        """The home of the account whose own systemd supervises there; None where it is the machine's."""
+        ...
+
     def close(self) -> None:
         """Let go of connections."""
         ...

@@ -42,6 +42,7 @@ class AgentSeen:
     units: Mapping[str, str] = field(default_factory=dict)
     said: str = ""  # by a unit that failed, to Paddock
     container: ContainerSeen = field(default_factory=ContainerSeen)
+    notes: Sequence[str] = ()  # what is worth telling of it
     unread: bool = False  # its machine was stopped, so that nothing of this is known
 
     @classmethod
@@ -62,6 +63,7 @@ class AgentSeen:
             room=_two_numbers(values.get("room", "")),
             said=values.get("said", ""),
             container=ContainerSeen.from_pairs(pairs),
+            notes=tuple(value for name, value in pairs if name == "note"),
             units={name.removeprefix("unit."): value for name, value in pairs if name.startswith("unit.")},
         )
 
@@ -139,9 +141,10 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted: bool = False) -
 def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
     """What stands against bringing the agent up on a machine like this."""
     if want.init and seen.init and seen.init != want.init:
+        hint = "as root, `loginctl enable-linger ACCOUNT` starts one; " if want.init.endswith("--user") else ""
         return Refusal(
-            f"{agent} is to be supervised by {want.init}, and process 1 of its machine is {seen.init}",
-            "without systemd, on this machine: runtime: process",
+            f"{agent} is to be supervised by {want.init}, and its machine has {seen.init}",
+            f"{hint}without systemd, on this machine: runtime: process",
         )
     if want.state and seen.state_at and seen.state_at != want.state:
         return Refusal(

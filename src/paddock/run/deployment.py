@@ -34,7 +34,7 @@ from paddock.run.container import get_image, start_engine
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
 from paddock.run.verify import verify_through
-from paddock.runtimes import codetree, runtime_for, script
+from paddock.runtimes import Runtime, codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.runtimes.statefiles import secret_name
 from paddock.secret import Secret
@@ -62,10 +62,13 @@ class Deployment:
         self.recreate = False  # whether a person wants another container, whatever its identity
         self.spec = inlined(loaded.spec.agents[name], loaded.folder)
         self.place = place
-        self.runtime = runtime_for(name, self.spec, loaded.folder)
         self.story = story.of(name)
         self.recipe = recipe_for(self.spec.kind)
         self.folder = loaded.folder
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        return runtime_for(self.name, self.spec, self.folder, self.place.account_home)
 
     @property
     def where(self) -> str:
@@ -185,7 +188,8 @@ class Deployment:
         if not refusals:
             known = self._inside(seen, furnished=machine.furnished)
             steps += inside.up(self.name, self.want, known, adopted=machine.adopted)
-        return Plan(self.name, steps, refusals, machine.notes)
+        notes = [*machine.notes, *(seen.agent.notes if seen.agent else ())]
+        return Plan(self.name, steps, refusals, notes)
 
     def _refusals(self, seen: Observation) -> Iterator[Refusal]:
         if seen.unreachable:
@@ -300,7 +304,8 @@ class Deployment:
 
     def _apply(self, guest: Guest, argv: Sequence[str]) -> None:
         archive = self.bundle.archive(self.secrets, self.secret_files)
-        expect(guest, f"configuring {self.name}", argv, stdin=archive, deadline=180)
+        for line in expect(guest, f"configuring {self.name}", argv, stdin=archive, deadline=180).splitlines():
+            self.story.say(line)
 
     def guest(self, seen: Observation, got: Got) -> Guest:
         """The channel to the agent's machine; an error where there is none."""

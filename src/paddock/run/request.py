@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shlex
 import sys
 import urllib.error
 import urllib.request
@@ -44,7 +45,7 @@ def secret(name: str, files: list[str]) -> str:
             continue
         for line in lines:
             if line.startswith(name + "="):
-                return line.split("=", 1)[1]
+                return "".join(shlex.split(line.split("=", 1)[1]))
     raise SystemExit("there is no " + name + " on this machine: the agent is not configured")
 
 

@@ -147,13 +147,16 @@ class Runtime(Protocol):
         ...
 
 
-def runtime_for(agent: str, spec: AgentSpec, folder: Path) -> Runtime:
-    """Return the runtime an agent of the file asks for; ``folder`` is the file's."""
+def runtime_for(agent: str, spec: AgentSpec, folder: Path, home: str | None) -> Runtime:
+    """Return the runtime an agent of the file asks for.
+
+    ``folder`` is the file's; ``home`` that of the account it is supervised in, where that is done without root.
+    """
     match spec.runtime:
         case RuntimeName.SYSTEMD:
             from paddock.runtimes.systemd.runtime import Systemd
 
-            return Systemd(agent, spec)
+            return Systemd(agent, spec, home)
         case RuntimeName.PROCESS:
             from paddock.runtimes.process.runtime import ForegroundProcess
 

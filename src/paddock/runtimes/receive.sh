@@ -59,7 +59,9 @@ put_in_force() {
     changed=
     touch "$root/generated.env"
     for name in $GENERATED; do
-        grep -q "^$name=" "$root/generated.env" ||
+        # One that the file gives is not for the machine to make.
+        ! grep -q "^$name=" "$root/incoming/secrets.env" || sed -i "/^$name=/d" "$root/generated.env"
+        grep -q "^$name=" "$root/incoming/secrets.env" "$root/generated.env" ||
             echo "$name=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >>"$root/generated.env"
     done
     chmod 400 "$root/incoming/secrets.env"

@@ -22,7 +22,7 @@ from paddock.spec.agent import (
 )
 from paddock.spec.fields import Model, Name
 from paddock.spec.machine import MachineSpec, StateSpec
-from paddock.spec.place import HostSpec, PlaceSpec, ProxmoxSpec
+from paddock.spec.place import HostSpec, PlaceSpec, ProxmoxSpec, Scope
 
 __all__ = [
     "KINDS",
@@ -38,6 +38,7 @@ __all__ = [
     "ProxmoxSpec",
     "Restart",
     "RuntimeName",
+    "Scope",
     "ServiceSpec",
     "Spec",
     "StateSpec",

@@ -17,7 +17,6 @@ Location = tuple[str, ...]
 NOT_YET: Final = frozenset(
     {
         "proxmox.ssh.root",
-        "host.scope",
         "machine.features",
         "mounts",
         "container.data",

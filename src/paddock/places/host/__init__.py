@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,7 @@ from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
 from paddock.places import AdoptWish, Finding, Got, Machine, MachinePlan, MachineWant, Portrait, TemplateInfo
 from paddock.plan.step import Action, DeleteState, Refusal, Risk, Step
-from paddock.spec.models import HostSpec
+from paddock.spec.models import HostSpec, Scope
 
 _LOOK: Final = ("sh", "-c", "id -u; cat /proc/1/comm")
 
@@ -27,6 +28,12 @@ class HostPlace:
         self._name = name
         self._spec = spec
         self._key = folder / spec.key.expanduser() if spec.key else None
+
+    @cached_property
+    def account_home(self) -> str | None:
+        if self._spec.scope is Scope.SYSTEM:
+            return None
+        return expect(self._guest(), "looking for the account's home", ["printenv", "HOME"]).strip()
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -68,7 +75,9 @@ class HostPlace:
 
     def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
         who, init = expect(self.guest(wants[0], None, {}), "looking at the machine", _LOOK).split()
-        root = Finding("account", who == "0", "root" if who == "0" else f"uid {who}: installing a service takes root")
+        enough = who == "0" or self._spec.scope is Scope.USER
+        sentence = "root" if who == "0" else f"uid {who}{'' if enough else ': installing a service takes root'}"
+        root = Finding("account", enough, sentence)
         systemd = Finding("systemd", init == "systemd", f"process 1 is {init}")
         return [Finding("reached", True, self._spec.address or "this machine"), root, systemd], []
 
@@ -90,6 +99,9 @@ class HostPlace:
         raise AssertionError(f"a host has no steps of its own, and not {action}")
 
     def guest(self, want: MachineWant, seen: None, got: Got) -> Guest:
+        return self._guest()
+
+    def _guest(self) -> Guest:
         spec = self._spec
         if spec.address is None:
             return LocalGuest()

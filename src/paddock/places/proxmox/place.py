@@ -37,6 +37,7 @@ class ProxmoxPlace:
     """Observes a node, plans for it and performs the steps."""
 
     mounts_state = True
+    account_home = None
     keeps_machine = False
 
     def __init__(self, spec: ProxmoxSpec, folder: Path, story: Callable[[str], None]) -> None:

@@ -325,7 +325,7 @@ TimeoutStopSec={_stop_seconds(processes) + 15}
 
     def inspect(self) -> Sequence[str]:
         parts = ((_SYSTEMD, "inspect.sh"), (_HERE, "inspect.sh"))
-        return self._with(script(*parts, arguments=[self.agent]))
+        return self._with(script(*parts, arguments=[self.agent, self._root]))
 
     def witness(self, generation: str) -> Sequence[str]:
         return self._units.witness(generation)

@@ -1,33 +1,46 @@
 # apply.sh ROOT ID: puts the bundle from stdin in force and starts or restarts what changed.
 root=$1 id=$2
+: "${units:=/etc/systemd/system}" "${passing_units:=/run/systemd/system}" "${target:=multi-user.target}"
 receive
 prepare
 [ -z "$TREE" ] || keep_version "$TREE"
 put_in_force
 
-units=/etc/systemd/system
 for link in "$units/paddock-$AGENT-"*.service; do
     [ -L "$link" ] || continue
     case " $LEASE $UNITS " in
         *" ${link##*/} "*) ;;
-        *) systemctl stop "${link##*/}" && rm "$link" ;;
+        *) systemctl stop "${link##*/}" && rm -rf "$link" "$link.d" ;;
     esac
 done
-mkdir -p "$units/multi-user.target.wants"
+mkdir -p "$units/$target.wants"
 for unit in $LEASE $UNITS; do
     ln -sf "$root/current/units/$unit" "$units/$unit"
 done
-ln -sf "$root/current/units/$LEASE" "$units/multi-user.target.wants/$LEASE"
+ln -sf "$root/current/units/$LEASE" "$units/$target.wants/$LEASE"
+link_relaxed
 systemctl daemon-reload
 
-running=$(systemctl is-active $UNITS | grep -cx active || true)
-# The lease is started and never restarted: a new configuration is no reason to let go of the state.
-if ! systemctl start "$LEASE" 2>/dev/null; then
-    fail 75 "$(journalctl -q -u "$LEASE" -o cat -n 20 | grep '^paddock: ' | tail -n 1)"
-fi
-# What did not run has just been started by its lease; starting it again here waits for that.
-verb=start
-[ -z "$changed" ] || [ "$running" = 0 ] || verb=restart
-if ! systemctl $verb $UNITS 2>/dev/null; then
+bring_up() {
+    running=$(systemctl is-active $UNITS | grep -cx active || true)
+    # The lease is started and never restarted: a new configuration is no reason to let go of the state.
+    systemctl start "$LEASE" 2>/dev/null || return
+    # What did not run has just been started by its lease; starting it again here waits for that.
+    verb=start
+    [ -z "$changed" ] || [ "$running" = 0 ] || verb=restart
+    systemctl $verb $UNITS 2>/dev/null
+}
+
+give_up() {
+    systemctl is-active --quiet "$LEASE" ||
+        fail 75 "$(journalctl -q -u "$LEASE" -o cat -n 20 | grep '^paddock: ' | tail -n 1)"
     fail 1 "$(for unit in $UNITS; do journalctl -q -u "$unit" -o cat -n 10; done)"
+}
+
+if ! bring_up; then
+    refused_confinement || give_up
+    relax
+    link_relaxed
+    systemctl daemon-reload
+    bring_up || give_up
 fi

@@ -14,7 +14,8 @@ from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.systemd import account
-from paddock.spec.models import AgentSpec, UserSpec
+from paddock.runtimes.systemd.confine import Confinement, word
+from paddock.spec.models import AgentSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
@@ -27,44 +28,42 @@ BEFORE_APPLY: Final = (
     *((_HERE, name) for name in ("account.sh", "prepare.sh")),
 )
 
-_CONFINED: Final = """\
-CapabilityBoundingSet=
-LockPersonality=yes
-NoNewPrivileges=yes
-PrivateDevices=yes
-PrivateTmp=yes
-ProtectClock=yes
-ProtectControlGroups=yes
-ProtectHome=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-ProtectProc=invisible
-ProtectSystem=strict
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallErrorNumber=EPERM
-UMask=0077
-"""
-
 
 @dataclass(frozen=True)
 class Systemd:
-    """The runtime ``systemd``."""
+    """The runtime ``systemd``: the machine's own, or that of the account whose home is given, without root."""
 
     agent: str
     spec: AgentSpec
+    home: str | None = None
     foreground = False
-    init = "systemd"
-    confines = frozenset(Isolation)
     container = None
 
     @property
+    def confines(self) -> frozenset[Isolation]:
+        return frozenset(Isolation) - ({Isolation.ACCOUNT, Isolation.PROC} if self.home else set())
+
+    @property
+    def init(self) -> str:
+        return "systemd --user" if self.home else "systemd"
+
+    @property
     def paths(self) -> Paths:
+        return self._paths_of_account(self.home) if self.home else self._paths_of_machine()
+
+    def _paths_of_account(self, home: str) -> Paths:
+        data = f"{home}/.local/share/paddock"
+        trail = f"{data}/{self.agent}/state"
+        state = self.spec.state.path or trail
+        return Paths(
+            code=f"{data}/.code/.store",
+            etc=f"{home}/.config/paddock/{self.agent}/current",
+            state=state,
+            home=f"{state}/home",
+            trail=trail,
+        )
+
+    def _paths_of_machine(self) -> Paths:
         trail = f"/var/lib/paddock/{self.agent}"
         state = self.spec.state.path or trail
         return Paths(
@@ -86,10 +85,7 @@ class Systemd:
 
     def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
         lease = self.unit("lease")
-        units = {
-            self.unit(process.name): _process_unit(self.agent, self.paths, self.spec.user, process, lease)
-            for process in workload.processes
-        }
+        units = {self.unit(process.name): self._process_unit(process, lease) for process in workload.processes}
         return self.bundle_of(units, workload, tree, mounted=mounted)
 
     def unit(self, part: str) -> str:
@@ -113,7 +109,7 @@ class Systemd:
             "TREE": tree or "",
             "STATE": paths.state,
             "HOME_DIR": paths.home,
-            **account.variables(user),
+            **({"OWNER": ""} if self.home else account.variables(user)),
             "TRAIL": paths.trail,
             "MOUNTED": "yes" if mounted else "",
             "LEASE": self.unit("lease"),
@@ -124,8 +120,9 @@ class Systemd:
         texts = {
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
-            "sysusers.conf": account.sysusers(agent, user, paths.home),
-            f"units/{self.unit('lease')}": _lease_unit(agent, paths, list(units), mounted=mounted),
+            **({} if self.home else {"sysusers.conf": account.sysusers(agent, user, paths.home)}),
+            "confinement": self._confined(paths.state).trials(),
+            f"units/{self.unit('lease')}": self._lease_unit(list(units), mounted=mounted),
             **{f"units/{name}": text for name, text in units.items()},
             **statefiles.rendered(workload),
         }
@@ -135,37 +132,50 @@ class Systemd:
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
-        return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
+        parts = ((_SHARED, "observe.sh"), (_HERE, "observe.sh"), *(((_HERE, "observe_user.sh"),) if self.home else ()))
+        return self._script(*parts, arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = (*BEFORE_APPLY, (_SHARED, "versions.sh"), (_HERE, "apply.sh"))
-        return script(*parts, arguments=[self._root, generation])
+        parts = (*BEFORE_APPLY, (_SHARED, "versions.sh"), (_HERE, "relax.sh"), (_HERE, "apply.sh"))
+        return self._script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.agent]
-        return script((_SHARED, "versions.sh"), (_HERE, "remove.sh"), arguments=arguments)
+        return self._script((_SHARED, "versions.sh"), (_HERE, "remove.sh"), arguments=arguments)
+
+    def _script(self, *parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
+        if not self.home:
+            return script(*parts, arguments=arguments)
+        others = [part for part in parts if part != (_HERE, "account.sh")]
+        return script((_HERE, "user.sh"), *others, arguments=arguments)
 
     def supervised(self, workload: Workload) -> Sequence[str]:
         return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
-        return script((_HERE, "inspect.sh"), arguments=[self.agent])
+        return self._script((_HERE, "inspect.sh"), arguments=[self.agent, self._root])
 
     def witness(self, generation: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         user = self.spec.user
-        inner = ["setpriv", "--reuid", user.name, "--regid", user.group_name, "--init-groups", "--no-new-privs", *argv]
+        become = ["setpriv", "--reuid", user.name, "--regid", user.group_name, "--init-groups", "--no-new-privs"]
+        inner = [*([] if self.home else become), *argv]
         return script((_SHARED, "enter.sh"), arguments=[self._root, self.paths.home, *inner])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
-        return ["journalctl", "--no-pager", "--unit", f"paddock-{self.agent}-*", "--lines", str(lines), *follows]
+        unit = ["--user-unit" if self.home else "--unit", f"paddock-{self.agent}-*"]
+        return ["journalctl", "--quiet", "--no-pager", *unit, "--lines", str(lines), *follows]
 
+    def _confined(self, *writes: str, browser: bool = False) -> Confinement:
+        reads = (self._root, self.paths.code)
+        return Confinement(writes, reads, of_an_account=self.home is not None, browser=browser)
 
-def _lease_unit(agent: str, paths: Paths, units: Sequence[str], *, mounted: bool) -> str:
-    return f"""\
+    def _lease_unit(self, units: Sequence[str], *, mounted: bool) -> str:
+        agent, paths = self.agent, self.paths
+        return f"""\
 [Unit]
 Description=Lease on the state of {agent}
 Wants={" ".join(units)}
@@ -179,22 +189,22 @@ NotifyAccess=all
 ExecStart={paths.etc}/lease {paths.state} {agent}
 Restart=on-failure
 RestartSec=5
-{_confined(f"{paths.state}/.paddock")}
+{self._confined(f"{paths.state}/.paddock").lines()}
 [Install]
-WantedBy=multi-user.target
+WantedBy={"default" if self.home else "multi-user"}.target
 """
 
-
-def _process_unit(agent: str, paths: Paths, user: UserSpec, process: Process, lease: str) -> str:
-    root = paths.etc.removesuffix("/current")
-    environment = "".join(
-        f"Environment={_word(f'{name}={value}')}\n" for name, value in sorted(variables(process, _PATH).items())
-    )
-    # Only a command line expands variables.
-    command = " ".join(_word(word).replace("$", "$$") for word in process.argv)
-    return f"""\
+    def _process_unit(self, process: Process, lease: str) -> str:
+        paths, user = self.paths, self.spec.user
+        environment = "".join(
+            f"Environment={word(f'{name}={value}')}\n" for name, value in sorted(variables(process, _PATH).items())
+        )
+        # Only a command line expands variables.
+        command = " ".join(word(each).replace("$", "$$") for each in process.argv)
+        account = "" if self.home else f"User={user.name}\nGroup={user.group_name}\n"
+        return f"""\
 [Unit]
-Description={process.name} of {agent}
+Description={process.name} of {self.agent}
 BindsTo={lease}
 After={lease} network-online.target
 Wants=network-online.target
@@ -202,11 +212,9 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=exec
-User={user.name}
-Group={user.group_name}
-WorkingDirectory={process.directory}
-{environment}EnvironmentFile={root}/secrets.env
-EnvironmentFile={root}/generated.env
+{account}WorkingDirectory={process.directory}
+{environment}EnvironmentFile={self._root}/secrets.env
+EnvironmentFile={self._root}/generated.env
 ExecStart={command}
 Restart={process.restart}
 RestartSec={process.restart_seconds:g}
@@ -215,17 +223,4 @@ RestartPreventExitStatus={" ".join(map(str, process.fatal_exits))}
 RestartForceExitStatus={" ".join(map(str, process.restart_exits))}
 KillMode=mixed
 TimeoutStopSec={process.stop_seconds}
-{_confined(paths.home, *process.writable)}"""
-
-
-def _confined(writes: str, *more: str) -> str:
-    """Little but the folders it may write to; people's homes are hidden, except where that folder is in one."""
-    confined = f"ReadWritePaths={' '.join(_word(path) for path in (writes, *more))}\n{_CONFINED}"
-    if writes.startswith(("/home/", "/root/", "/run/user/")):
-        return confined.replace("ProtectHome=yes", f"ProtectHome=tmpfs\nBindPaths={writes}")
-    return confined
-
-
-def _word(text: str) -> str:
-    """One word of a unit file, with what systemd would expand or end it at made literal."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
+{self._confined(paths.home, *process.writable).lines()}"""

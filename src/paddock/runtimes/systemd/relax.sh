@@ -1,0 +1,50 @@
+# Shared: what of a unit's confinement the machine cannot give is dropped, one by one, and named.
+
+# Whether a unit could not even be started as confined as it is: for users (217), capabilities (218), namespaces (226),
+# new privileges (227), system calls (228, 232) or its personality (230).
+refused_confinement() {
+    for unit in $LEASE $UNITS; do
+        case "$(systemctl show --property ExecMainStatus --value "$unit")" in
+            21[78] | 22[678] | 23[02]) return 0 ;;
+        esac
+    done
+    return 1
+}
+
+can_give() { # LINES REMOUNTS
+    mkdir -p "$passing_units"
+    program=true
+    [ "$2" != remounts ] || program="sh -c '[ $(readlink /proc/self/ns/mnt) != \$\$(readlink /proc/self/ns/mnt) ]'"
+    printf '[Service]\nType=oneshot\nExecStart=%s\n%s' "$program" "$1" >"$passing_units/paddock-trial.service"
+    systemctl daemon-reload
+    systemctl start paddock-trial.service 2>/dev/null
+}
+
+# Writes a drop-in for all units of the agent that takes back what cannot be given. It stays for as long as the agent
+# is installed: the lease is not restarted with a new configuration, and must still start at the next boot.
+relax() {
+    tab=$(printf '\t')
+    systemctl stop $LEASE $UNITS
+    given=
+    echo '[Service]' >"$root/relaxed.conf"
+    while IFS=$tab read -r line off remounts; do
+        with="$given$line
+"
+        if can_give "$with" "$remounts"; then
+            given=$with
+        else
+            printf '%s\n' "$off" >>"$root/relaxed.conf"
+            echo "this machine cannot give $line; it is dropped"
+        fi
+    done <"$root/current/confinement"
+    rm -f "$passing_units/paddock-trial.service"
+    chmod 644 "$root/relaxed.conf"
+}
+
+link_relaxed() {
+    [ -e "$root/relaxed.conf" ] || return 0
+    for unit in $LEASE $UNITS; do
+        mkdir -p "$units/$unit.d"
+        ln -sf "$root/relaxed.conf" "$units/$unit.d/paddock-relaxed.conf"
+    done
+}
