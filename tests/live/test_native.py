@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from live.by_hand import container, destroy
 from live.stage import Node
-from live.test_lease import api, by_ssh, container, destroy
+from live.test_lease import api, by_ssh
 from paddock.places.proxmox.client import Client
 
 __all__ = ["api"]
