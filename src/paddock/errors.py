@@ -38,5 +38,11 @@ class Refused(PaddockError):
     exit_code: Exit = Exit.NEEDS_PERSON
 
 
+class NeedsPerson(PaddockError):
+    """Only a person can do what comes next; carries the commands."""
+
+    exit_code: Exit = Exit.NEEDS_PERSON
+
+
 class WorldChanged(PaddockError):
     """What was planned for is no longer what is there, or it is not known whether it is: look and plan again."""

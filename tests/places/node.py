@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import itertools
 import json
+import shlex
 import ssl
 import threading
 import time
@@ -21,6 +23,7 @@ from urllib.parse import parse_qsl
 import httpx
 import pytest
 
+from paddock.places.proxmox import attend as attend_room
 from paddock.places.proxmox import client as client_room
 from paddock.places.proxmox import observe as observe_room
 from paddock.places.proxmox import reach as reach_room
@@ -41,6 +44,7 @@ from paddock.sandbox.faults import Faults, Rule, install
 from paddock.sandbox.http import ABORT, Face
 from paddock.sandbox.memory import MemoryContainers, MemoryRuntime
 from paddock.sandbox.runtime import Archive, GuestSpec, Interface, Unpacked
+from paddock.sandbox.shell import Said
 from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
 from paddock.spec.load import load
@@ -133,10 +137,13 @@ class PlayedSsh:
 
 
 class FastClock:
-    """A stand-in for the module ``time``."""
+    """A stand-in for the module ``time``; who waits for what never comes fails."""
 
-    @staticmethod
-    def sleep(seconds: float) -> None:
+    end = 0.0
+
+    @classmethod
+    def sleep(cls, seconds: float) -> None:
+        assert time.monotonic() < cls.end, "it waits for what does not come"
         time.sleep(seconds / SPEED)
 
     @staticmethod
@@ -145,14 +152,27 @@ class FastClock:
 
 
 class Told(Story):
-    """A story that is kept."""
+    """A story that is kept, and that someone may act upon."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
+        self.listeners: dict[str, Callable[[], object]] = {}
 
     def print(self, text: str, style: str = "") -> None:
         self.lines.append(text)
+        for words in [words for words in self.listeners if words in text]:
+            self.listeners.pop(words)()
+
+    def when(self, words: str, act: Callable[[], object]) -> None:
+        """Let something happen as soon as these words are told, once."""
+        self.listeners[words] = act
+
+    @property
+    def commands(self) -> list[str]:
+        """What a person was last asked to run."""
+        start = max(at for at, line in enumerate(self.lines) if line.startswith(("Proxmox lets root", "what is left")))
+        return [line.strip() for line in itertools.takewhile(lambda line: line[0] == " ", self.lines[start + 1 :])]
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -170,7 +190,7 @@ class Outside(Deployment):
 
     def plan_up(self, seen: Observation) -> Plan:
         plan = self.place.up(self.machine_want, seen.place)
-        return Plan(self.name, plan.steps, plan.refusals, plan.notes)
+        return Plan(self.name, [*plan.steps, *plan.late], plan.refusals, plan.notes)
 
     def _perform(self, action: Action, seen: Observation, got: Any) -> Any:
         inside = isinstance(action, Furnish | CheckStateSize | AwaitAnswer)
@@ -287,7 +307,15 @@ class Node(httpx.BaseTransport):
     # Paddock
 
     def agent(
-        self, name: str = "bee", *, token: str = DEPLOYER, node: str = "pve", template: str = "none", **keys: Any
+        self,
+        name: str = "bee",
+        *,
+        token: str = DEPLOYER,
+        node: str = "pve",
+        template: str = "none",
+        root: str | None = None,
+        patient: bool = True,
+        **keys: Any,
     ) -> Outside:
         """An agent in a file of its own, as a new run of Paddock finds it."""
         self._dead = False
@@ -302,7 +330,7 @@ class Node(httpx.BaseTransport):
             "storage": "local-lvm",
             "base": BASE,
             "template": template,
-            "ssh": {"key": "id"},
+            "ssh": {"key": "id", **({"root": root} if root else {})},
         }
         agents = {name: {"kind": "service", "command": ["/bin/true"], "place": "home", **keys}}
         file.write_text(json.dumps({"places": {"home": {"proxmox": home}}, "agents": agents}))
@@ -310,7 +338,7 @@ class Node(httpx.BaseTransport):
         proxmox = loaded.spec.places["home"].proxmox
         assert proxmox is not None
         told = Told()
-        place = ProxmoxPlace(proxmox, self._folder, told.say)
+        place = ProxmoxPlace(proxmox, self._folder, told.say, patient=patient)
         place._client._http._transport = self
         agent = Outside(name, loaded, place, told)
         agent.told = told
@@ -330,6 +358,15 @@ class Node(httpx.BaseTransport):
         said = Console(self.world).run([str(word) for word in argv])
         assert said.code == 0, said.err
         return said.out
+
+    def shell(self, line: str) -> Said:
+        """A line in the node's shell."""
+        console = Console(self.world)
+        for alternative in line.split(" || "):
+            said = console.run(shlex.split(alternative))
+            if said.code == 0:
+                break
+        return said
 
     def somebody(self, vmid: int, **options: Any) -> None:
         """A container that somebody else makes, by another token."""
@@ -416,5 +453,6 @@ def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
     monkeypatch.setattr(reach_room, "logged_fingerprint", lambda log: None)
     monkeypatch.setattr(reach_room, "SshGuest", lambda name, address, **_: PlayedSsh(node.machines, address))
     monkeypatch.setattr(tls, "context", lambda *_: NO_TRUST)
-    for room in (client_room, observe_room, reach_room, worker_room):
+    FastClock.end = time.monotonic() + 120
+    for room in (attend_room, client_room, observe_room, reach_room, worker_room):
         monkeypatch.setattr(room, "time", FastClock)

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from cases import agrees, golden, read_case
-from paddock.places import AdoptWish, MachinePlan, MachineWant, TemplateWant
+from paddock.places import AdoptWish, CacheWant, MachinePlan, MachineWant, TemplateWant
+from paddock.places.proxmox.actions import RootWork
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
-from paddock.plan.step import Ref
+from paddock.plan.step import Ref, Step
 from paddock.spec.models import ProxmoxSpec, agent_from
 from paddock.spec.sizes import Size
 
@@ -41,7 +42,8 @@ def test_plan(path: Path) -> None:
         agent |= {part: {**agent.get(part, {}), **values} for part, values in said.items()}
     template = TemplateWant(case["template"], "hermes") if "template" in case else None
     spec = agent_from(agent)
-    want = MachineWant("hermes", spec, spec.state.path or "/var/lib/paddock/hermes", template)
+    cache = CacheWant("/var/lib/docker", spec.container.data) if spec.container.data else None
+    want = MachineWant("hermes", spec, spec.state.path or "/var/lib/paddock/hermes", template, cache)
     if "adopt" in case:
         found = _as_data(planner.adopt(want, wish, seen))
         assert agrees(path, case, "adopt", found), found
@@ -69,22 +71,15 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
         frozenset(containers) | frozenset(case.get("taken", ())),
         Room(**room),
         case.get("base_missing", False),
+        case.get("storages", {}),
         elsewhere=case.get("elsewhere", {}),
     )
 
 
 def _as_data(plan: MachinePlan) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "steps": [
-            {
-                "id": step.id,
-                "title": step.title,
-                "reason": step.reason,
-                "risk": step.risk.value,
-                type(step.action).__name__: {name: _plain(value) for name, value in vars(step.action).items()},
-            }
-            for step in plan.steps
-        ],
+        "steps": [_step(step) for step in plan.steps],
+        "late": [_step(step) for step in plan.late],
         "refusals": [asdict(refusal) for refusal in plan.refusals],
         "notes": list(plan.notes),
         "furnished": plan.furnished,
@@ -93,5 +88,20 @@ def _as_data(plan: MachinePlan) -> dict[str, Any]:
     return {key: value for key, value in data.items() if value}
 
 
+def _step(step: Step) -> dict[str, Any]:
+    data = {
+        "id": step.id,
+        "title": step.title,
+        "reason": step.reason,
+        "risk": step.risk.value,
+        type(step.action).__name__: {name: _plain(value) for name, value in vars(step.action).items()},
+    }
+    if isinstance(step.action, RootWork):  # the commands say it all
+        data["RootWork"] = {"vmid": step.action.vmid}
+    return data | ({"commands": list(step.commands)} if step.commands else {})
+
+
 def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, Ref | Size) else dict(value) if isinstance(value, dict) else value
+    if isinstance(value, Ref | Size):
+        return str(value)
+    return dict(value) if isinstance(value, dict) else list(value) if isinstance(value, tuple) else value

@@ -22,7 +22,7 @@ NO_KEYS = re.compile(
 )
 # Verbs that other rooms are still building.
 COMING = {
-    *("console", "upgrade", "rollback", "snapshot", "backup", "restore", "move"),
+    *("upgrade", "rollback", "snapshot", "backup", "restore", "move"),
 }
 
 

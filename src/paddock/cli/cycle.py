@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only, Sets
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, NoWait, Only, Sets
 
 
 @verb("paddock cycle --only hermes")
-def cycle(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, jobs: Jobs = 4) -> None:
+def cycle(
+    file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, jobs: Jobs = 4, no_wait: NoWait = False
+) -> None:
     """Recreate agents' machines; their state stays."""
     from paddock.cli.session import changing
     from paddock.run import verbs
     from paddock.run.parallel import each
 
-    with changing("cycle", file, only, jobs, sets) as agents:
+    with changing("cycle", file, only, jobs, sets, patient=not no_wait) as agents:
         print("\n".join(each(agents, jobs, verbs.cycle)))

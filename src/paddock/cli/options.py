@@ -41,3 +41,6 @@ Only = Annotated[
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many agents at once.")]
 Agent = Annotated[str, typer.Argument(autocompletion=agents_completion, help="The agent's name in the file.")]
 Json = Annotated[bool, typer.Option("--json", help="For machines.")]
+NoWait = Annotated[
+    bool, typer.Option("--no-wait", help="Where a person has to do something, say what and exit with 4.")
+]

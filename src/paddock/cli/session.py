@@ -25,10 +25,16 @@ def looking(
 
 @contextmanager
 def changing(
-    verb: str, files: Sequence[Path], only: list[str] | None, jobs: int = 1, sets: Sequence[str] | None = None
+    verb: str,
+    files: Sequence[Path],
+    only: list[str] | None,
+    jobs: int = 1,
+    sets: Sequence[str] | None = None,
+    *,
+    patient: bool = True,
 ) -> Iterator[list[Deployment]]:
-    """The agents of the file, to change; the journal tells of it."""
+    """The agents of the file, to change; the journal tells of it. What takes a person is waited for if patient."""
     loaded = supported(load(*files, sets=sets or ()), only or ())
     story = Story(Journal(verb), parallel=jobs > 1 and len(only or loaded.spec.agents) > 1)
-    with story.run(), deployments(loaded, only or [], story) as found:
+    with story.run(), deployments(loaded, only or [], story, patient=patient) as found:
         yield found

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only, Sets
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, NoWait, Only, Sets
 
 
 @verb("paddock up --only hermes --jobs 2")
@@ -16,6 +16,7 @@ def up(
     sets: Sets = None,
     only: Only = None,
     jobs: Jobs = 4,
+    no_wait: NoWait = False,
     recreate: Annotated[
         bool, typer.Option("--recreate", help="Make containers (docker, podman) anew; what was installed in them goes.")
     ] = False,
@@ -25,7 +26,7 @@ def up(
     from paddock.run import verbs
     from paddock.run.parallel import each
 
-    with changing("up", file, only, jobs, sets) as agents:
+    with changing("up", file, only, jobs, sets, patient=not no_wait) as agents:
         for agent in agents:
             agent.recreate = recreate
         print("\n".join(each(agents, jobs, verbs.up)))

@@ -9,7 +9,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from paddock.guests import Guest
 from paddock.plan.step import Action, Refusal, Step
-from paddock.spec.models import AgentSpec, PlaceSpec
+from paddock.spec.models import AgentSpec, MachineSpec, PlaceSpec
+from paddock.spec.sizes import Size
 
 Seen = TypeVar("Seen")
 Got = Mapping[str, str]
@@ -37,6 +38,14 @@ class TemplateInfo:
 
 
 @dataclass(frozen=True)
+class CacheWant:
+    """A volume for what can be made again and is slow to; it outlives machines, but nothing is lost with it."""
+
+    path: str
+    size: Size
+
+
+@dataclass(frozen=True)
 class MachineWant:
     """The machine and the state an agent needs, in words every place understands."""
 
@@ -44,6 +53,7 @@ class MachineWant:
     spec: AgentSpec
     state_path: str  # where the runtime wants the state
     template: TemplateWant | None = None  # what the machine should come with, where the place can do that
+    cache: CacheWant | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,8 @@ class Machine:
     state: str  # where the state is, in the place's words
     uptime: int = 0  # seconds
     made_from: str = "-"
+    hostname: str = "-"
+    owner: str = "-"  # uid and gid of the agent where the host keeps its directories
 
 
 @dataclass(frozen=True)
@@ -75,6 +87,7 @@ class MachinePlan:
     steps: Sequence[Step] = ()
     refusals: Sequence[Refusal] = ()
     notes: Sequence[str] = ()
+    late: Sequence[Step] = ()  # those that may wait for a person: all that can be done without comes first
     furnished: bool = False  # the machine will be new and come with what the wanted template holds
     adopted: bool = False  # the state was there before Paddock, and may hold files that are to be claimed
 
@@ -122,7 +135,7 @@ class Place(Protocol, Generic[Seen]):
         """Let go of connections."""
         ...
 
-    def template(self, label: str, contents: str) -> TemplateWant | None:
+    def template(self, label: str, contents: str, machine: MachineSpec) -> TemplateWant | None:
         """The template a machine with these contents would come from; None where machines are not made from any."""
         ...
 
@@ -187,12 +200,17 @@ class Place(Protocol, Generic[Seen]):
         ...
 
 
-def place_for(name: str, spec: PlaceSpec, folder: Path, story: Callable[[str], None]) -> Place[Any]:
-    """Return the place a file describes; ``story`` hears what is worth telling on the way."""
+def place_for(
+    name: str, spec: PlaceSpec, folder: Path, story: Callable[[str], None], *, patient: bool = True
+) -> Place[Any]:
+    """Return the place a file describes; ``story`` hears what is worth telling on the way.
+
+    What only a person can do is waited for, unless not ``patient``.
+    """
     if spec.proxmox is not None:
         from paddock.places.proxmox.place import ProxmoxPlace
 
-        return ProxmoxPlace(spec.proxmox, folder, story)
+        return ProxmoxPlace(spec.proxmox, folder, story, patient=patient)
     if spec.host is not None:
         from paddock.places.host import HostPlace
 

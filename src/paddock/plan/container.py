@@ -20,6 +20,13 @@ _PARTS: Final = {
 }
 
 
+_WAYS_OUT: Final = {
+    None: "a filesystem like ext4 or xfs below its data gives it overlay2",
+    False: "container: {data: 20G} gives it a volume of its own, where overlay2 works",
+    True: "its volume is not on a filesystem that overlay2 works on; give it a storage with block devices",
+}
+
+
 @dataclass(frozen=True)
 class ContainerWant:
     """The container as the file has it."""
@@ -30,6 +37,7 @@ class ContainerWant:
     image: str
     archive: bool  # the image comes from a file here
     identity: str  # ``name=hash`` words; another one needs another container
+    data: bool | None = None  # the engine has a volume of its own; None where it cannot
     recreate: bool = False  # a person asked for a new one
 
 
@@ -94,6 +102,16 @@ def refusal(agent: str, want: ContainerWant, seen: ContainerSeen) -> Refusal | N
             f"there is a container paddock-{agent} on the machine that Paddock has not made", "rename or remove it"
         )
     return None
+
+
+def notes(want: ContainerWant, seen: ContainerSeen) -> Iterator[str]:
+    """What is worth knowing about the engine."""
+    if seen.driver == "vfs":
+        way = _WAYS_OUT[want.data]
+        yield (
+            f"{want.engine} keeps every layer of an image as a whole copy (storage driver vfs), which takes time and"
+            f" several times the room: {way}"
+        )
 
 
 def before_code(want: ContainerWant, seen: ContainerSeen) -> Iterator[Step]:

@@ -20,6 +20,7 @@ def as_text(plan: Plan, usual: Mapping[str, float]) -> str:
         for step in plan.steps:
             takes = f", about {usual[step.id]:.0f} s" if usual.get(step.id, 0) >= 0.5 else ""
             lines.append(f"  {_SIGNS[step.risk]} {step.title:<{width}}  ({step.reason}{takes})")
+            lines += [f"      {command}" for command in step.commands]
         for refusal in plan.refusals:
             lines.append(f"  ! refused: {refusal.reason}")
             if refusal.hint:
@@ -38,6 +39,7 @@ def as_data(plan: Plan, usual: Mapping[str, float]) -> dict[str, Any]:
                 "reason": step.reason,
                 "risk": step.risk.value,
                 "usual_seconds": usual.get(step.id),
+                "commands": list(step.commands),
             }
             for step in plan.steps
         ],

@@ -43,6 +43,11 @@ class CheckStateSize(Action):
 
 
 @dataclass(frozen=True)
+class CheckMounts(Action):
+    """See that the directories of the host are there and the agent's own."""
+
+
+@dataclass(frozen=True)
 class DeleteState(Action):
     """Delete the state directory of a machine that stays."""
 
@@ -57,6 +62,7 @@ class Step:
     action: Action
     risk: Risk = Risk.SAFE
     alone: bool = False  # makes something that another agent's run may be about to make too
+    commands: Sequence[str] = ()  # what a person runs, where a step needs one
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ def start_engine(guest: Guest, service: str) -> None:
 def get_image(guest: Guest, container: Container) -> None:
     """Load the image from its archive, or pull it."""
     image = container.image
+    # A machine that is new to us may have it all the same: what an engine keeps can outlive the machine.
+    if guest.run([container.engine, "image", "inspect", image.name]).ok:
+        return
     try:
         if image.archive is None:
             expect(guest, f"pulling {image.name}", [container.engine, "pull", image.name], deadline=3600)

@@ -13,8 +13,9 @@ from typing import Any
 from paddock.checks.line import as_text
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.guests import Guest, Unreachable, expect
-from paddock.places import AdoptWish, Got, Machine, MachineWant, Place, place_for
+from paddock.places import AdoptWish, CacheWant, Got, Machine, MachineWant, Place, place_for
 from paddock.plan import agent as inside
+from paddock.plan import container
 from paddock.plan.agent import (
     AgentSeen,
     AgentWant,
@@ -26,9 +27,10 @@ from paddock.plan.agent import (
     RemoveAgent,
 )
 from paddock.plan.container import ContainerWant, CreateContainer, GetImage, StartEngine
-from paddock.plan.step import Action, CheckStateSize, DeleteState, Furnish, Plan, Refusal
+from paddock.plan.step import Action, CheckMounts, CheckStateSize, DeleteState, Furnish, Plan, Refusal, Step
 from paddock.recipes import recipe_for
 from paddock.recipes.workload import CodeTree, Distribution, Paths, Probes, Verdict, Workload
+from paddock.run import mounts
 from paddock.run.ask import ask, healthy
 from paddock.run.container import get_image, start_engine
 from paddock.run.furnish import Furniture, install_packages
@@ -68,7 +70,7 @@ class Deployment:
 
     @cached_property
     def runtime(self) -> Runtime:
-        return runtime_for(self.name, self.spec, self.folder, self.place.account_home)
+        return runtime_for(self.name, _on_its_machine(self.spec, self.place), self.folder, self.place.account_home)
 
     @property
     def where(self) -> str:
@@ -102,8 +104,10 @@ class Deployment:
 
     @cached_property
     def machine_want(self) -> MachineWant:
-        template = self.place.template(str(self.spec.kind), self.furniture.id)
-        return MachineWant(self.name, self.spec, self.paths.state, template)
+        template = self.place.template(str(self.spec.kind), self.furniture.id, self.spec.machine)
+        size, container = self.spec.container.data, self.runtime.container
+        cache = CacheWant(container.data, size) if size and container else None
+        return MachineWant(self.name, self.spec, self.paths.state, template, cache)
 
     @cached_property
     def workload(self) -> Workload:
@@ -157,6 +161,7 @@ class Deployment:
             image=container.image.name,
             archive=container.image.archive is not None,
             identity=container.identity(self.workload),
+            data=None if self.place.keeps_machine else self.spec.container.data is not None,
             recreate=self.recreate,
         )
 
@@ -184,12 +189,26 @@ class Deployment:
         """What it takes to have the agent answer."""
         machine = self.place.up(self.machine_want, seen.place)
         refusals = [*machine.refusals, *self._refusals(seen)]
-        steps = [] if refusals else list(machine.steps)
-        if not refusals:
-            known = self._inside(seen, furnished=machine.furnished)
-            steps += inside.up(self.name, self.want, known, adopted=machine.adopted)
-        notes = [*machine.notes, *(seen.agent.notes if seen.agent else ())]
-        return Plan(self.name, steps, refusals, notes)
+        if refusals:
+            return Plan(self.name, (), refusals, machine.notes)
+        known = self._inside(seen, furnished=machine.furnished)
+        agent = list(inside.up(self.name, self.want, known, adopted=machine.adopted))
+        starts = (at for at, step in enumerate(agent) if isinstance(step.action, CreateContainer | ApplyBundle))
+        ready = next(starts, len(agent))
+        check = [self._check_mounts()] if self.spec.mounts and (machine.late or agent) else []
+        steps = [*machine.steps, *agent[:ready], *machine.late, *check, *agent[ready:]]
+        return Plan(self.name, steps, (), [*machine.notes, *self._notes_of_machine(seen)])
+
+    def _notes_of_machine(self, seen: Observation) -> Iterator[str]:
+        if seen.agent:
+            yield from seen.agent.notes
+            if self._container_want:
+                yield from container.notes(self._container_want, seen.agent.container)
+
+    def _check_mounts(self) -> Step:
+        title = f"see that {', '.join(mount.path for mount in self.spec.mounts)} can be used"
+        reason = f"the directories have to be those of uid {self.spec.user.uid}"
+        return Step("mounts.check", title, reason, CheckMounts())
 
     def _refusals(self, seen: Observation) -> Iterator[Refusal]:
         if seen.unreachable:
@@ -287,6 +306,9 @@ class Deployment:
                 self._await_answer(self.guest(seen, got))
             case CheckStateSize(size):
                 self._check_state_size(self.guest(seen, got), size)
+            case CheckMounts():
+                made_for_it = not self.place.keeps_machine
+                mounts.check(self.guest(seen, got), self.spec, seen.machine.owner, made_for_it=made_for_it)
             case DeleteState():
                 self._delete_state(self.guest(seen, got))
             case RemoveAgent():
@@ -386,8 +408,15 @@ class Deployment:
         return healthy(self.guest(seen, {}), self.paths, self.runtime, self.probes("").health)
 
 
+def _on_its_machine(spec: AgentSpec, place: Place[Any]) -> AgentSpec:
+    """The agent as its machine has it: one that was made for it has its directories where the agent sees them."""
+    if place.keeps_machine:
+        return spec
+    return spec.model_copy(update={"mounts": [mount.model_copy(update={"host": mount.path}) for mount in spec.mounts]})
+
+
 @contextmanager
-def deployments(loaded: Loaded, only: list[str], story: Story) -> Iterator[list[Deployment]]:
+def deployments(loaded: Loaded, only: list[str], story: Story, *, patient: bool = True) -> Iterator[list[Deployment]]:
     """The agents of a file, or the named ones, each in its place; places are shared and closed at the end."""
     unknown = sorted(set(only) - loaded.spec.agents.keys())
     if unknown:
@@ -398,7 +427,7 @@ def deployments(loaded: Loaded, only: list[str], story: Story) -> Iterator[list[
         for agent in chosen.values():
             if _where(agent) not in places:
                 spec = loaded.spec.places[agent.place].on_node(agent.machine.node)
-                places[_where(agent)] = place_for(agent.place, spec, loaded.folder, story.say)
+                places[_where(agent)] = place_for(agent.place, spec, loaded.folder, story.say, patient=patient)
         yield [Deployment(name, loaded, places[_where(agent)], story) for name, agent in chosen.items()]
     finally:
         for place in places.values():

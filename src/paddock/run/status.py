@@ -23,6 +23,7 @@ class Status:
     made_from: str
     state: str
     used: str
+    mounts: str
     lease: str
     health: str
     drift: str
@@ -44,6 +45,7 @@ class Status:
             made_from=seen.machine.made_from,
             state=seen.machine.state,
             used=_used(inside.room) if inside and inside.room else "-",
+            mounts=_mounts(deployment, seen),
             lease=(inside.holder or "-") if inside and held else "-",
             health=str(seen.unreachable or "") or ("-" if health is None else "ok" if health.ok else health.evidence),
             drift=_drift(deployment, seen),
@@ -51,6 +53,12 @@ class Status:
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def _mounts(deployment: Deployment, seen: Observation) -> str:
+    """The directories of the host, and whose they have to be there."""
+    paths = ", ".join(f"{mount.path} is {mount.host}" for mount in deployment.spec.mounts)
+    return f"{paths}, of {seen.machine.owner}" if paths else "-"
 
 
 def _drift(deployment: Deployment, seen: Observation) -> str:

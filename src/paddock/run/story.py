@@ -55,7 +55,7 @@ class Story:
 
     def print(self, text: str, style: str = "") -> None:
         if self._console:
-            self._console.print("  " + mask(text), style=style, markup=False, highlight=False)
+            self._console.print("  " + mask(text), style=style, markup=False, highlight=False, soft_wrap=True)
         else:
             print("  " + mask(text), file=sys.stderr, flush=True)
 

@@ -15,6 +15,7 @@ from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
 from paddock.run import journal
 from paddock.run.ask import healthy
+from paddock.run.mounts import problems
 from paddock.secret import Secret
 
 if TYPE_CHECKING:
@@ -61,8 +62,19 @@ def verify_through(agent: Deployment, guest: Guest, place: Any, *, quick: bool) 
     if not any(line.check == "health" for line in inside):
         health = healthy(guest, agent.paths, agent.runtime, agent.probes("").health)
         inside.append(Line.of("health", health.ok, health.evidence, f"`paddock logs {agent.name}` tells more"))
-    told = () if quick else _told(agent, place)
+    told = () if quick else [*_mounts(agent, guest, place), *_told(agent, place)]
     return Report(agent.name, by_topic([*_outside(agent, place), *inside, *told]))
+
+
+def _mounts(agent: Deployment, guest: Guest, place: Any) -> Iterator[Line]:
+    """Whether the directories of the host can be used, tried with the agent's own ids."""
+    if not agent.spec.mounts:
+        return
+    owner = agent.place.machine(agent.machine_want, place).owner
+    wrong = list(problems(guest, agent.spec, owner, made_for_it=not agent.place.keeps_machine))
+    shown = ", ".join(f"{mount.path} is {mount.host}" for mount in agent.spec.mounts)
+    evidence = "\n".join(sentence for sentence, _ in wrong) or f"{shown}, of {owner} there"
+    yield Line.of("mounts", not wrong, evidence, "\n".join(hint for _, hint in wrong))
 
 
 def _outside(agent: Deployment, place: Any) -> Iterator[Line]:

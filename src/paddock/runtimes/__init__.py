@@ -43,6 +43,11 @@ class Container(Protocol):
         ...
 
     @property
+    def data(self) -> str:
+        """Where the engine keeps images and containers."""
+        ...
+
+    @property
     def image(self) -> Image:
         """What the container is made of."""
         ...

@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     verb("status", "tell what runs").add_argument("--json", action="store_true")
     token = verb("token", "print a token as clients send it")
     token.add_argument("name", nargs="?", help="user@realm!name; the first without one")
-    root = verb("root", "play root at the node's console: pct, pveum, mkdir, chown, ls")
+    root = verb("root", "play root at the node's console: pct, pveum, mkdir, chown, ls, mountpoint")
     root.add_argument("argv", nargs=argparse.REMAINDER, help="-- pct set 100 -mp0 /srv/x,mp=/data")
     _add_faults(verb("fault", "make requests, tasks or the node go wrong"))
     logs = verb("logs", "print the server's log, or a task's")

@@ -32,6 +32,7 @@ class Console:
             "mkdir": self._mkdir,
             "chown": self._chown,
             "ls": self._ls,
+            "mountpoint": self._mountpoint,
         }
 
     def run(self, argv: Sequence[str]) -> Said:
@@ -159,6 +160,17 @@ class Console:
             for path in [top, *(top.rglob("*") if given.R else ())]:
                 os.chown(path, int(user or -1), int(group or -1), follow_symlinks=False)
         return Said()
+
+    def _mountpoint(self, rest: list[str]) -> Said:
+        parser = _Parser(prog="mountpoint", add_help=False)
+        parser.add_argument("-q", action="store_true")
+        parser.add_argument("path")
+        given = parser.parse_args(rest)
+        path = self._path(given.path)
+        if not path.exists():
+            return Said(1, err="" if given.q else f"mountpoint: {given.path}: No such file or directory\n")
+        word = "is" if path.is_mount() else "is not"
+        return Said(0 if path.is_mount() else 32, out="" if given.q else f"{given.path} {word} a mountpoint\n")
 
     def _ls(self, rest: list[str]) -> Said:
         parser = _Parser(prog="ls", add_help=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
@@ -155,6 +156,8 @@ class MountSpec(Model):
     def _not_the_root(cls, value: str) -> str:
         if value == "/":
             raise ValueError("/ itself cannot be mounted")
+        if re.search(r"[\s,:%\\'\"]|//", value):
+            raise ValueError("must be a path without spaces, commas, colons and quotes")
         return value
 
 

@@ -16,10 +16,6 @@ Location = tuple[str, ...]
 # Keys of places and agents, with dots; a key stands for all below it. A room that learns one takes it out here.
 NOT_YET: Final = frozenset(
     {
-        "proxmox.ssh.root",
-        "machine.features",
-        "mounts",
-        "container.data",
         "expose",
         "gateway",
         "browser",
@@ -33,17 +29,12 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
     """Where in the file something is asked for that is not carried out yet, and the sentence that says so."""
     found: list[tuple[Location, str]] = []
     for name, place in spec.places.items():
-        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place, NOT_YET)]
+        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place)]
     for name, agent in spec.agents.items():
         at = ("agents", name)
         if agent.kind in KINDS_NOT_YET:
             found.append(((*at, "kind"), f"kind {agent.kind} is not carried out yet"))
-        on_proxmox = agent.place in spec.places and spec.places[agent.place].proxmox is not None
-        if agent.runtime.is_engine and on_proxmox:
-            found.append(((*at, "runtime"), f"runtime {agent.runtime} on proxmox is not carried out yet"))
-        # A host's directories are mounted into a container.
-        keys = NOT_YET - {"mounts"} if agent.runtime.is_engine and not on_proxmox else NOT_YET
-        found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent, keys)]
+        found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent)]
     return found
 
 
@@ -57,10 +48,10 @@ def supported(loaded: Loaded, only: Collection[str] = ()) -> Loaded:
     return loaded
 
 
-def _not_yet(model: BaseModel, keys: Collection[str]) -> Iterator[Location]:
+def _not_yet(model: BaseModel) -> Iterator[Location]:
     for path in _changed(model):
         for length in range(1, len(path) + 1):
-            if ".".join(path[:length]) in keys:
+            if ".".join(path[:length]) in NOT_YET:
                 yield path[:length]
                 break
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +13,7 @@ from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
 from paddock.places import AdoptWish, Finding, Got, Machine, MachinePlan, MachineWant, Portrait, TemplateInfo
 from paddock.plan.step import Action, DeleteState, Refusal, Risk, Step
-from paddock.spec.models import HostSpec, Scope
+from paddock.spec.models import HostSpec, MachineSpec, Scope
 
 _LOOK: Final = ("sh", "-c", "id -u; cat /proc/1/comm")
 
@@ -38,7 +39,7 @@ class HostPlace:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def template(self, label: str, contents: str) -> None:
+    def template(self, label: str, contents: str, machine: MachineSpec) -> None:
         return None
 
     def observe(self, agent: str | None = None) -> None:
@@ -93,6 +94,8 @@ class HostPlace:
             status="running",
             address=self._spec.address or "local",
             state=want.state_path,
+            hostname=self._spec.address or socket.gethostname(),
+            owner=f"{want.spec.user.uid}:{want.spec.user.gid or want.spec.user.uid}",
         )
 
     def perform(self, action: Action, got: Got) -> Got:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from paddock.places.proxmox.seen import Mount
 from paddock.plan.step import Action, Ref
 
 STATE_VOLUME: Final = Ref("state volume")
+CACHE_VOLUME: Final = Ref("cache volume")
 TEMPLATE: Final = Ref("template")
 ADDRESS: Final = Ref("address")
 HOST_KEY: Final = Ref("host key")
@@ -41,6 +43,25 @@ class AddVolume(Action):
     vmid: int
     key: str
     value: str
+
+
+@dataclass(frozen=True)
+class AddCache(Action):
+    """Give a pet a volume for what can be made again, in the same way; finds its name."""
+
+    vmid: int
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class AttachCache(Action):
+    """Mount the pet's cache in a machine that does not run."""
+
+    vmid: int
+    key: str
+    volume: str | Ref
+    mount: str
 
 
 @dataclass(frozen=True)
@@ -93,10 +114,10 @@ class DeleteVolume(Action):
 
 @dataclass(frozen=True)
 class DestroyPet(Action):
-    """Delete a pet together with its only volume."""
+    """Delete a pet together with the volumes of its only agent."""
 
     vmid: int
-    volume: str
+    volumes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -153,6 +174,34 @@ class GrowDisk(Action):
 
     vmid: int
     size: str
+
+
+@dataclass(frozen=True)
+class Bind:
+    """A directory of the node that a machine is to have."""
+
+    key: str
+    host: str
+    path: str
+    read_only: bool
+
+    def __str__(self) -> str:
+        return f"{self.host},mp={self.path}" + (",ro=1" if self.read_only else "")
+
+    def is_(self, mount: Mount) -> bool:
+        """Whether a mount is this one, at whatever key."""
+        return (mount.volume.rstrip("/"), mount.path, mount.read_only) == (self.host, self.path, self.read_only)
+
+
+@dataclass(frozen=True)
+class RootWork(Action):
+    """What Proxmox keeps for root: directories of the node, features beyond nesting. Waits until it is done."""
+
+    vmid: int
+    owner: str  # uid and gid of the agent as they are on the node
+    binds: tuple[Bind, ...] = ()
+    features: str = ""  # all of them, as Proxmox writes it; empty when none of them is for root
+    template: int | None = None  # gets the same features, so that machines made from it come with them
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from paddock.places import MachineWant
+from paddock.places.proxmox import console
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
     TEMPLATE,
@@ -18,6 +20,7 @@ from paddock.places.proxmox.actions import (
     GrowDisk,
     Reach,
     Reboot,
+    RootWork,
     Shutdown,
     Start,
 )
@@ -27,6 +30,7 @@ from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
 from paddock.places.proxmox.template import DISK, mac
 from paddock.plan.step import Ref, Risk, Step
+from paddock.spec.machine import Feature
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
@@ -78,8 +82,8 @@ def check_single_writer(volume: str | Ref, pet: Pet | None, cattle: Container | 
     for other in seen.users_of(volume):
         if other.vmid not in mine and (other.running or other.flag("onboot")):
             raise Refuse(
-                f"{other.name} also mounts the state volume {volume}",
-                "two machines must not write to one state: detach it there first",
+                f"{other.name} also mounts {volume}",
+                "two machines must not write to one volume: detach it there first",
             )
 
 
@@ -93,7 +97,7 @@ def settings(node: ProxmoxSpec, want: MachineWant, vmid: int) -> dict[str, str |
         "cores": machine.cores,
         "memory": machine.memory.mib,
         "swap": machine.swap.mib,
-        "features": ",".join(f"{feature}=1" for feature in sorted(machine.features)),
+        "features": console.for_tokens(machine.features),
         "net0": _network(node, want, vmid),
     }
     if machine.dns.servers:
@@ -124,9 +128,15 @@ def _notes(want: MachineWant, made_from: str) -> str:
 
 
 def create_steps(
-    node: ProxmoxSpec, want: MachineWant, vmid: int, volume: str | Ref, made_from: str, key: str
+    node: ProxmoxSpec,
+    want: MachineWant,
+    vmid: int,
+    volume: str | Ref,
+    made_from: str,
+    key: str,
+    attach: Sequence[Step],
 ) -> Iterator[Step]:
-    """The steps to a new machine from the base archive."""
+    """The steps to a new machine from the base archive; ``attach`` gives it more volumes."""
     params: dict[str, str | int] = {
         "ostemplate": node.base.volid,
         "description": _notes(want, made_from),
@@ -138,14 +148,21 @@ def create_steps(
     title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
     action = CreateCattle(vmid, params, volume, want.state_path)
     yield Step("cattle.create", title, "there is no machine", action, alone=True)
+    yield from attach
     yield start_step(vmid, "it is new")
     yield reach_step(vmid, "it is new")
 
 
 def clone_steps(
-    node: ProxmoxSpec, want: MachineWant, vmid: int, volume: str | Ref, made_from: str, template: Container | None
+    node: ProxmoxSpec,
+    want: MachineWant,
+    vmid: int,
+    volume: str | Ref,
+    made_from: str,
+    template: Container | None,
+    attach: Sequence[Step],
 ) -> Iterator[Step]:
-    """The steps to a new machine from a template, or from the one that is built before."""
+    """The steps to a new machine from a template, or from the one that is built before; ``attach`` as above."""
     clone: dict[str, str | int] = {
         "newid": vmid,
         "hostname": want.spec.machine.hostname or want.agent,
@@ -156,10 +173,13 @@ def clone_steps(
     if storage not in (None, there):
         clone |= {"full": 1, "storage": str(storage)}  # a linked one is where its template is
     params = settings(node, want, vmid)
+    if template and "features" in params:
+        params["features"] = _with_flags_of(template, str(params["features"]))
     number = template.vmid if template else TEMPLATE
     action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
     source = f"template {template.vmid}" if template else "the new template"
     yield Step("cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action, alone=True)
+    yield from attach
     yield start_step(vmid, "it is new")
     size = root.size if root and root.size else DISK
     if want.spec.machine.disk > size:
@@ -185,7 +205,8 @@ def change_steps(
         title = f"change the notes of machine {cattle.vmid}"
         yield Step("cattle.describe", title, "the file says so", Describe(cattle.vmid, text))
     yield from _attach_steps(want, cattle, volume)
-    waits = sorted(({*other, *gone} & _AFTER_RESTART) | (cattle.pending & _AFTER_RESTART))
+    binds = {mount.key for mount in cattle.mounts if mount.is_bind}
+    waits = sorted(({*other, *gone} & _AFTER_RESTART) | (cattle.pending & (_AFTER_RESTART | binds)))
     if running and waits:
         title = f"restart machine {cattle.vmid}"
         reason = f"{', '.join(waits)} takes effect with a restart"
@@ -193,14 +214,18 @@ def change_steps(
         yield reach_step(cattle.vmid, "it restarts")
 
 
+def _with_flags_of(container: Container, features: str) -> str:
+    """What root added stays: a token may change nesting alone, and only flags that change count."""
+    flags = {**_pairs(str(container.config.get("features", ""))), **_pairs(features)}
+    return ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
+
+
 def _asked(node: ProxmoxSpec, want: MachineWant, cattle: Container) -> dict[str, str | int]:
     """What the file decides of a machine that is there; what others added to it stays."""
     asked = {k: value for k, value in settings(node, want, cattle.vmid).items() if _compared(want, cattle, k)}
     asked["tags"] = ";".join(sorted({"paddock", *want.spec.machine.tags, *cattle.tags}))
-    if "features" in asked and "features" in cattle.config:
-        # A token may change nesting alone, and only flags that change count.
-        flags = {**_pairs(str(cattle.config["features"])), **_pairs(str(asked["features"]))}
-        asked["features"] = ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
+    if "features" in asked:
+        asked["features"] = _with_flags_of(cattle, str(asked["features"]))
     if "net0" in asked and "net0" in cattle.config:
         found, words = _pairs(str(cattle.config["net0"])), _pairs(str(asked["net0"]))
         if want.spec.machine.net.mac is None:
@@ -254,8 +279,24 @@ def _has_key_of(template: Container | None, cattle: Container) -> bool:
     return len(keys) > 1 or bool(keys and template and template.mark and template.mark.host_key == keys[0])
 
 
+def root_steps(node: ProxmoxSpec, work: RootWork, cattle: Container | None) -> Iterator[Step]:
+    """The steps that only root can take, and what follows once they are taken."""
+    flags = [name for name in _pairs(work.features) if name != Feature.NESTING]
+    given = ", ".join([*(bind.host for bind in work.binds), *flags])
+    things = " and ".join([*(["bind mounts"] if work.binds else []), *flags])
+    wrong = [bind for bind in work.binds if cattle and cattle.mount(bind.key)]
+    differs = console.differences(replace(work, binds=tuple(wrong), features=""), cattle) if cattle else []
+    reason = "; ".join(differs) or f"{things}: for root alone, whatever a token may do"
+    title, risk = f"wait until root has given machine {work.vmid} {given}", Risk.PERSON
+    if node.ssh.root:
+        title, risk = f"give machine {work.vmid} {given} as {node.ssh.root}", Risk.RESTARTS
+    yield Step("cattle.root", title, reason, work, risk, commands=console.commands(work))
+    yield reach_step(work.vmid, "it restarts")
+
+
 def drift(want: MachineWant, cattle: Container, made_from: str) -> Iterator[str]:
     """What differs from the file and is left as it is."""
+    yield from console.also_mounted(want, cattle)
     root = cattle.mount("rootfs")
     if root and root.size and root.size > want.spec.machine.disk and _compared(want, cattle, "disk"):
         asked = want.spec.machine.disk
@@ -283,7 +324,7 @@ def down_steps(cattle: Container, seen: ProxmoxSeen) -> Iterator[Step]:
             "delete its snapshots first",
         )
     for mount in cattle.mounts:
-        if mount.key == "rootfs":
+        if mount.key == "rootfs" or mount.is_bind:
             continue
         if mount.owner == cattle.vmid:
             raise Refuse(
@@ -336,7 +377,7 @@ def _without_defaults(network: str) -> Mapping[str, str]:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    return dict(word.partition("=")[::2] for word in text.split(","))
+    return dict(word.partition("=")[::2] for word in text.split(",") if word)
 
 
 def _shown(value: object) -> str:

@@ -101,6 +101,7 @@ def _read(client: Client, node: ProxmoxSpec) -> tuple[ProxmoxSeen, frozenset[int
         taken = pool.submit(client.get, "/cluster/resources", {"type": "vm"})
         room = pool.submit(_room, client)
         base_missing = pool.submit(_base_missing, client, node.base)
+        storages = pool.submit(_storages, client)
         found = list(pool.map(lambda row: _container(client, row), listed))
     containers = {container.vmid: container for container in found if container}
     numbers = frozenset(int(row["vmid"]) for row in taken.result())
@@ -112,6 +113,7 @@ def _read(client: Client, node: ProxmoxSpec) -> tuple[ProxmoxSeen, frozenset[int
         numbers | containers.keys(),
         room.result(),
         base_missing.result(),
+        storages.result(),
         socket.gethostname(),
         datetime.now(UTC),
         elsewhere,
@@ -128,6 +130,11 @@ def _base_missing(client: Client, base: BaseSpec) -> bool:
         return False  # the file says that it is there; Proxmox says so if it is not
     listed = client.get(f"/nodes/{client.node}/storage/{base.storage}/content", {"content": "vztmpl"})
     return base.volid not in {row["volid"] for row in listed}
+
+
+def _storages(client: Client) -> dict[str, str]:
+    """Where storages keep their things on the node, as far as the token may know."""
+    return {str(row["storage"]): str(row["path"]) for row in client.get("/storage") if "path" in row}
 
 
 def _room(client: Client) -> Room:

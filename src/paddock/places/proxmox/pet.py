@@ -16,6 +16,7 @@ from paddock.places.proxmox.actions import (
     DestroyPet,
     GrowVolume,
 )
+from paddock.places.proxmox.cache import cache_in
 from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.refuse import Refuse
@@ -265,11 +266,15 @@ def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Itera
     if pet.container.running:
         raise Refuse(f"{pet.container.name} runs", "stop it first")
     reason = "it is to be forgotten"
-    if all(mount.key in ("rootfs", pet.state.key) for mount in pet.container.mounts):
+    cache = cache_in(want.agent, pet.container)
+    volumes = (pet.state.volume, *([cache.volume] if cache else []))
+    if all(mount.key == "rootfs" or mount.volume in volumes for mount in pet.container.mounts):
         # In one call, so that a run that is cut off leaves all of it or nothing.
-        title = f"destroy pet {pet.vmid} with {pet.state.volume} and all that {want.agent} has learned"
-        yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, pet.state.volume), Risk.RECREATES)
+        title = f"destroy pet {pet.vmid} with {' and '.join(volumes)} and all that {want.agent} has learned"
+        yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, volumes), Risk.RECREATES)
     else:
+        if cache:
+            yield _delete(want, pet.vmid, cache.volume, f"delete {cache.volume} of pet {pet.vmid}, a cache", reason)
         title = f"delete {pet.state.volume} of pet {pet.vmid} and all that {want.agent} has learned"
         yield _delete(want, pet.vmid, pet.state.volume, title, reason)
 

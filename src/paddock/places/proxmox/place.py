@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from paddock.errors import BadInput
-from paddock.guests import Guest
+from paddock.guests import Guest, Unreachable
+from paddock.guests.ssh import SshGuest
 from paddock.places import (
     AdoptWish,
     Finding,
@@ -22,7 +24,9 @@ from paddock.places import (
 from paddock.places.proxmox import access, observe, tls, verify
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
+from paddock.places.proxmox.attend import Attendant
 from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.console import for_root, owner_on_node
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.pet import find_pet, state_in
 from paddock.places.proxmox.planner import NodePlanner
@@ -30,7 +34,7 @@ from paddock.places.proxmox.reach import Reacher
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.worker import Worker
 from paddock.plan.step import Action
-from paddock.spec.models import ProxmoxSpec
+from paddock.spec.models import MachineSpec, ProxmoxSpec
 
 
 class ProxmoxPlace:
@@ -40,7 +44,7 @@ class ProxmoxPlace:
     account_home = None
     keeps_machine = False
 
-    def __init__(self, spec: ProxmoxSpec, folder: Path, story: Callable[[str], None]) -> None:
+    def __init__(self, spec: ProxmoxSpec, folder: Path, story: Callable[[str], None], *, patient: bool = True) -> None:
         key = folder / spec.ssh.key.expanduser()
         ca = folder / spec.ca.expanduser() if spec.ca else None
         self._planner = NodePlanner(spec, _public_key(key))
@@ -50,7 +54,9 @@ class ProxmoxPlace:
         self._folder = folder
         self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
         self._reacher = Reacher(self._client, key, spec.ssh.jump, story)
-        self._worker = Worker(self._client, self._reacher, story)
+        self._root = _root_guest(spec.ssh.root) if spec.ssh.root else None
+        attendant = Attendant(self._client, self._root, story, patient=patient)
+        self._worker = Worker(self._client, self._reacher, attendant, story)
         self._story = story
 
     @cached_property
@@ -60,8 +66,8 @@ class ProxmoxPlace:
     def close(self) -> None:
         self._client.close()
 
-    def template(self, label: str, contents: str) -> TemplateWant | None:
-        return self._planner.template(label, contents)
+    def template(self, label: str, contents: str, machine: MachineSpec) -> TemplateWant | None:
+        return self._planner.template(label, contents, machine)
 
     def observe(self, agent: str | None = None) -> ProxmoxSeen:
         return observe.observe(self._client, self._spec, agent, self._story)
@@ -108,7 +114,35 @@ class ProxmoxPlace:
             findings.append(Finding(f"{grant.work} on {grant.path}", not without, evidence))
         works = dict.fromkeys(grant.work for grant, _ in lacks)
         remedies = [line for work in works for line in (f"# {work}", *access.commands(work, wanted, self._token_id))]
+        for want in wants:
+            findings += self._root_findings(want, seen)
         return findings, ["as root on the node:", *remedies] if remedies else []
+
+    def _root_findings(self, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Finding]:
+        """What of an agent is for root alone, and who will do it."""
+        things = [*(entry.host for entry in want.spec.mounts), *for_root(want.spec.machine.features)]
+        if not things:
+            return
+        subject, shown = f"root's part of {want.agent}", ", ".join(things)
+        plan = self._planner.up(want, seen)
+        if plan.refusals:
+            yield Finding(subject, False, plan.refusals[0].reason)
+        elif not plan.late:
+            yield Finding(subject, True, f"{shown}: all there")
+        elif self._root is None:
+            yield Finding(subject, True, f"{shown}: `up` will ask a person at the node's shell, without ssh.root")
+        else:
+            yield self._root_reached(self._root, subject, shown)
+
+    @staticmethod
+    def _root_reached(root: Guest, subject: str, shown: str) -> Finding:
+        try:
+            ended = root.run(["sh", "-c", "command -v pct && id -u"], deadline=30)
+        except Unreachable as error:
+            return Finding(subject, False, error.message)
+        if not ended.ok or ended.out.split()[-1] != "0":
+            return Finding(subject, False, f"{root.name} is not root of a Proxmox node: {shown} needs one")
+        return Finding(subject, True, f"{shown}: `up` does it as {root.name}")
 
     def verify(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:
         return verify.findings(want, seen)
@@ -120,10 +154,19 @@ class ProxmoxPlace:
         states = [mount for pet in seen.with_role(Role.PET) if (mount := state_in(want, pet))]
         state = states[0].volume if states else "none"
         cattle = next(iter(seen.cattle_of(want.agent)), None)
+        hostname = want.spec.machine.hostname or want.agent
         if cattle is None:
-            return Machine(want.agent, "absent", None, state)
-        made_from = cattle.mark.made_from if cattle.mark and cattle.mark.made_from else "-"
-        return Machine(str(cattle.vmid), cattle.status, cattle.address, state, cattle.uptime, made_from)
+            return Machine(want.agent, "absent", None, state, hostname=hostname, owner=owner_on_node(want, None))
+        return Machine(
+            name=str(cattle.vmid),
+            status=cattle.status,
+            address=cattle.address,
+            state=state,
+            uptime=cattle.uptime,
+            made_from=cattle.mark.made_from if cattle.mark and cattle.mark.made_from else "-",
+            hostname=str(cattle.config.get("hostname", "-")),
+            owner=owner_on_node(want, cattle),
+        )
 
     def guest(self, want: MachineWant, seen: ProxmoxSeen, got: Got) -> Guest | None:
         cattle = next(iter(seen.cattle_of(want.agent)), None)
@@ -134,6 +177,15 @@ class ProxmoxPlace:
 
     def perform(self, action: Action, got: Got) -> Got:
         return self._worker.perform(action, got)
+
+
+def _root_guest(destination: str) -> SshGuest:
+    """The node's own shell; the person's ssh knows how to get there and whom to trust."""
+    user, _, address = destination.rpartition("@")
+    host, port = address, 22
+    if match := re.fullmatch(r"(\[.+\]|[^:]+):(\d+)", address):
+        host, port = match[1].strip("[]"), int(match[2])
+    return SshGuest(destination, host, user or "root", port)
 
 
 def _public_key(private: Path) -> str:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from paddock.places import AdoptWish, MachinePlan, MachineWant, Portrait, TemplateWant
 from paddock.places.proxmox import adopt as adoption
+from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
+from paddock.places.proxmox import console
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
-from paddock.places.proxmox.actions import DownloadBase
+from paddock.places.proxmox.actions import AttachCache, DownloadBase
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.refuse import Refuse
 from paddock.places.proxmox.seen import Container, ProxmoxSeen
 from paddock.plan.step import CheckStateSize, Ref, Step
-from paddock.spec.models import ProxmoxSpec
+from paddock.spec.models import MachineSpec, ProxmoxSpec
 from paddock.spec.place import TemplateUse
 
 _SCHEMA: Final = "1"  # raised when the same inputs would make another template
@@ -30,11 +32,15 @@ class NodePlanner:
     node: ProxmoxSpec
     public_key: str
 
-    def template(self, label: str, contents: str) -> TemplateWant | None:
-        """The template for machines with these contents: named by them, the base, and the key it lets in."""
+    def template(self, label: str, contents: str, machine: MachineSpec) -> TemplateWant | None:
+        """The template for machines with these contents: named by them, the base, and the key it lets in.
+
+        A clone has its template's features, so those that root gave it for one agent are not for all of them.
+        """
         if self.node.template is TemplateUse.NONE:
             return None
-        inputs = "\n".join((_SCHEMA, self.node.base.volid, self.public_key, contents))
+        features = console.for_root(machine.features)
+        inputs = "\n".join((_SCHEMA, self.node.base.volid, self.public_key, contents, *features))
         return TemplateWant(hashlib.sha256(inputs.encode()).hexdigest()[:12], label)
 
     def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
@@ -54,22 +60,37 @@ class NodePlanner:
         else:
             pets.check_no_lost_pet(want, cattle, seen)
         self._check_room(want, pet, cattle is None, seen)
+        console.check_host_paths(want, seen)
         ids = _free_ids(want, seen)
         number = pet.vmid if pet else want.spec.state.pet.vmid or next(ids)
         download = self._download() if seen.base_missing and (pet is None or cattle is None) else []
         steps, volume = pets.pet_steps(want, pet, number, base=self.node.base.volid, storage=self.node.storage)
-        steps = [*download, *steps]
+        owner = pet.container if pet else None
+        caches.check(want, owner)
+        new_state = pet is None or pet.state is None
+        more, cache = caches.pet_steps(want, owner, number, self.node.storage, state_is_new=new_state)
+        steps = [*download, *steps, *more]
         machines.check_single_writer(volume, pet, cattle, seen)
+        if cache is not None:
+            machines.check_single_writer(cache, pet, cattle, seen)
         grow = pets.grow_step(want, pet)
+        grows = [step for step in (grow, caches.grow_step(want, owner)) if step]
         made_from = self.made_from(want, seen)
+        template = templates.newest(want.template, seen) if want.template else None
         if cattle is None:
-            steps += [grow] if grow else []
-            steps += self._new_machine(want, seen, volume, made_from, ids)
+            steps += grows
+            vmid = want.spec.machine.vmid or next(ids)
+            builder = next(ids) if want.template and template is None else None
+            attach = list(caches.attach_steps(want, None, vmid, cache))
+            steps += self._new_machine(want, seen, volume, made_from, vmid, builder, attach)
         else:
-            if grow and cattle.running:
-                steps.append(machines.stop_step(cattle, "the state grows only while nothing has it mounted"))
-            steps += [grow] if grow else []
-            stopped = grow is not None and cattle.running
+            vmid, builder = cattle.vmid, None
+            attach = list(caches.attach_steps(want, cattle, vmid, cache))
+            stopped = bool(grows or attach) and cattle.running
+            if stopped:
+                reason = "a volume grows only while nothing has it mounted" if grows else "a volume is to be mounted"
+                steps.append(machines.stop_step(cattle, reason))
+            steps += [*grows, *attach]
             running = cattle.running and not stopped
             steps += machines.change_steps(self.node, want, cattle, volume, running=running)
             steps += machines.power_steps(want, cattle, templates.origin(cattle, seen), stopped=stopped)
@@ -77,8 +98,30 @@ class NodePlanner:
             title = f"see that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
         notes = [*(pets.drift(want, pet) if pet else ()), *(machines.drift(want, cattle, made_from) if cattle else ())]
+        notes += caches.drift(want, owner)
+        used = [step.action.key for step in attach if isinstance(step.action, AttachCache)]
+        late = self._root_steps(want, cattle, vmid, template, builder, used)
         adopted = pet is not None and pets.adopts(want, pet.container)
-        return MachinePlan(steps, notes=notes, furnished=_furnished(want, cattle), adopted=adopted)
+        return MachinePlan(steps, notes=notes, late=late, furnished=_furnished(want, cattle), adopted=adopted)
+
+    def _root_steps(
+        self,
+        want: MachineWant,
+        cattle: Container | None,
+        vmid: int,
+        template: Container | None,
+        builder: int | None,
+        used: Collection[str],
+    ) -> list[Step]:
+        """The steps that only root can take, once the machine runs."""
+        work = console.root_work(want, cattle, vmid, template, used)
+        if work is None:
+            return []
+        if work.features:
+            flags = console.for_root(want.spec.machine.features)
+            lacks = template.vmid if template and not console.has_features(template, flags) else None
+            work = replace(work, template=builder or lacks)
+        return list(machines.root_steps(self.node, work, cattle))
 
     def _download(self) -> list[Step]:
         base = self.node.base
@@ -103,16 +146,22 @@ class NodePlanner:
         return templates.name_of(want.template, epoch or 1)
 
     def _new_machine(
-        self, want: MachineWant, seen: ProxmoxSeen, volume: str | Ref, made_from: str, ids: Iterator[int]
+        self,
+        want: MachineWant,
+        seen: ProxmoxSeen,
+        volume: str | Ref,
+        made_from: str,
+        vmid: int,
+        builder: int | None,
+        attach: Sequence[Step],
     ) -> Iterator[Step]:
-        vmid = want.spec.machine.vmid or next(ids)
         if want.template is None:
-            yield from machines.create_steps(self.node, want, vmid, volume, made_from, self.public_key)
+            yield from machines.create_steps(self.node, want, vmid, volume, made_from, self.public_key, attach)
             return
         template = templates.newest(want.template, seen)
-        if template is None:
-            yield from self.build(want, seen, next(ids), epoch=1)
-        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template)
+        if builder is not None:
+            yield from self.build(want, seen, builder, epoch=1)
+        yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template, attach)
 
     def build(self, want: MachineWant, seen: ProxmoxSeen, vmid: int, *, epoch: int) -> list[Step]:
         """The steps to a new template."""
@@ -136,9 +185,22 @@ class NodePlanner:
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
                 return MachinePlan()
-            return MachinePlan(list(machines.down_steps(cattle, seen)))
+            steps = list(machines.down_steps(cattle, seen))
+            return MachinePlan(steps, notes=list(self._left_behind(want, cattle, seen)))
         except Refuse as refuse:
             return MachinePlan(refusals=[refuse.refusal])
+
+    def _left_behind(self, want: MachineWant, cattle: Container, seen: ProxmoxSeen) -> Iterator[str]:
+        """What stays on the node, and what root has to do again for a new machine."""
+        hosts = [mount.volume for mount in cattle.mounts if mount.is_bind]
+        if hosts:
+            yield f"on the node this stays as it is: {', '.join(hosts)}"
+        template = templates.newest(want.template, seen) if want.template else None
+        flags = console.for_root(want.spec.machine.features)
+        again = [entry.host for entry in want.spec.mounts]
+        again += [] if template and console.has_features(template, flags) else flags
+        if again and not self.node.ssh.root:
+            yield f"a new machine needs root at the node's shell again, for {', '.join(again)}: no token can do that"
 
     def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """The steps to no state."""
@@ -185,6 +247,7 @@ class NodePlanner:
         needed = {name: 0 for name in (want.spec.machine.storage, want.spec.state.storage, self.node.storage) if name}
         needed[want.spec.machine.storage or self.node.storage] += disk if new else 0
         needed[want.spec.state.storage or self.node.storage] += max(state - there, 0)
+        needed[self.node.storage] += caches.missing_size(want, pet.container if pet else None)
         for storage, size in needed.items():
             free = seen.room.storages.get(storage, size)
             if size > free:

@@ -47,6 +47,15 @@ class Mount:
         return ",".join((self.volume, f"mp={path}", *(f"{name}={value}" for name, value in kept.items())))
 
     @property
+    def read_only(self) -> bool:
+        return self.options.get("ro") == "1"
+
+    @property
+    def is_bind(self) -> bool:
+        """Whether it is a directory of the node, which no container owns."""
+        return self.volume.startswith("/") and not self.volume.startswith("/dev/")
+
+    @property
     def owner(self) -> int | None:
         """The container a volume belongs to: Proxmox goes by its name. None for bind mounts and devices."""
         match = _OWNER.match(self.volume)
@@ -146,6 +155,7 @@ class ProxmoxSeen:
     taken: frozenset[int]  # every vmid of the cluster, containers of other nodes and virtual machines too
     room: Room = Room()
     base_missing: bool = False  # the archive machines are made from is to be downloaded first
+    storages: Mapping[str, str] = field(default_factory=dict)  # directories that storages keep their things in
     host: str = ""  # who looked
     now: datetime = _LONG_AGO  # and when
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # names of containers on other nodes, and which node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -12,14 +12,17 @@ from typing import Final
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
 from paddock.places.proxmox.actions import (
+    CACHE_VOLUME,
     HOST_KEY,
     MOUNT_KEY,
     STATE_VOLUME,
     TEMPLATE,
+    AddCache,
     AddVolume,
     AdoptMachine,
     AdoptPet,
     Attach,
+    AttachCache,
     CloneCattle,
     Configure,
     CreateBuilder,
@@ -36,11 +39,13 @@ from paddock.places.proxmox.actions import (
     Reach,
     Reassign,
     Reboot,
+    RootWork,
     Seal,
     Shutdown,
     Start,
 )
 from paddock.places.proxmox.adopter import Adopter
+from paddock.places.proxmox.attend import Attendant
 from paddock.places.proxmox.claim import Claim, without_claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.containers import Containers, signed
@@ -58,9 +63,10 @@ _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
 class Worker(Containers):
     """Performs the actions of this place through its API."""
 
-    def __init__(self, client: Client, reacher: Reacher, story: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, reacher: Reacher, attendant: Attendant, story: Callable[[str], None]) -> None:
         super().__init__(client, story)
         self._reacher = reacher
+        self._attendant = attendant
         self._adopter = Adopter(client, story)
 
     def perform(self, action: Action, got: Got) -> Got:
@@ -73,6 +79,10 @@ class Worker(Containers):
                 return {STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)} if MOUNT_KEY in params else {}
             case AddVolume(vmid, key, value):
                 return {STATE_VOLUME.name: self._add_volume(vmid, key, value)}
+            case AddCache(vmid, key, value):
+                return {CACHE_VOLUME.name: self._add_volume(vmid, key, value)}
+            case AttachCache(vmid, key, volume, mount):
+                self._put(self.read(vmid), {key: f"{_resolve(volume, got)},mp={mount}"})
             case AdoptPet() | Reassign() | AdoptMachine():
                 return self._adopter.perform(action)
             case GrowVolume(vmid, key, size):
@@ -99,6 +109,8 @@ class Worker(Containers):
                 self._start(vmid)
             case Reboot(vmid, seconds):
                 self._task("POST", f"{self._path}/{vmid}/status/reboot", {"timeout": seconds})
+            case RootWork():
+                self._attendant.attend(action)
             case Reach(vmid, clone):
                 return self._reach(vmid, clone=clone)
             case Shutdown(vmid, seconds):
@@ -109,8 +121,8 @@ class Worker(Containers):
                 self.destroy(vmid)
             case DeleteVolume(vmid, agent, volume):
                 self._delete_volume(vmid, agent, volume)
-            case DestroyPet(vmid, volume):
-                self._destroy_pet(vmid, volume)
+            case DestroyPet(vmid, volumes):
+                self._destroy_pet(vmid, volumes)
             case Seal(vmid):
                 return self._seal(vmid, got)
             case _:
@@ -177,8 +189,8 @@ class Worker(Containers):
     def _drop(self, vmid: int, prefix: str) -> None:
         container = self.read(vmid)
         mounts = [mount for mount in container.mounts if mount.key.startswith(prefix)]
-        # Dropping an unused volume that is its own would destroy it.
-        if any(mount.owner in (vmid, None) for mount in mounts):
+        # Dropping an unused volume that is its own would destroy it. A directory of the node is nobody's.
+        if any(mount.owner in (vmid, None) for mount in mounts if not mount.is_bind):
             raise Refused(f"machine {vmid} has volumes that are not a pet's: {', '.join(m.volume for m in mounts)}")
         if mounts:
             self._put(container, {"delete": ",".join(mount.key for mount in mounts)})
@@ -226,10 +238,10 @@ class Worker(Containers):
         finally:
             self._put(self.read(vmid), {"protection": 1, **done})
 
-    def _destroy_pet(self, vmid: int, volume: str) -> None:
+    def _destroy_pet(self, vmid: int, volumes: Sequence[str]) -> None:
         pet = self.read(vmid)
-        if not pet.has(Role.PET) or any(mount.volume != volume for mount in pet.mounts if mount.key != "rootfs"):
-            raise Refused(f"{pet.name} is not a pet with {volume} alone")
+        if not pet.has(Role.PET) or any(m.volume not in volumes for m in pet.mounts if m.key != "rootfs"):
+            raise Refused(f"{pet.name} is not a pet with {' and '.join(volumes)} alone")
         self._delete(pet, protection=0)
 
     def _seal(self, vmid: int, got: Got) -> Got:

@@ -15,6 +15,7 @@ class Dialect:
     program: str
     packages: tuple[str, ...]  # that bring it on Debian
     service: str | None  # the unit of its daemon
+    data: str  # where it keeps images and containers
     driver: str  # what of its `info` names the storage driver
     full_names: bool  # it looks an image up nowhere unless the name says where
 
@@ -26,8 +27,10 @@ class Dialect:
         return f"docker.io/{image}" if rest else f"docker.io/library/{image}"
 
 
-_DOCKER: Final = Dialect("docker", ("docker.io",), "docker.service", "{{.Driver}}", full_names=False)
-_PODMAN: Final = Dialect("podman", ("podman",), None, "{{.Store.GraphDriverName}}", full_names=True)
+_DOCKER: Final = Dialect("docker", ("docker.io",), "docker.service", "/var/lib/docker", "{{.Driver}}", full_names=False)
+_PODMAN: Final = Dialect(
+    "podman", ("podman",), None, "/var/lib/containers", "{{.Store.GraphDriverName}}", full_names=True
+)
 
 
 def dialect_of(runtime: RuntimeName) -> Dialect:

@@ -101,6 +101,10 @@ class Engine:
         return self._dialect.packages if self.spec.container.install else ()
 
     @property
+    def data(self) -> str:
+        return self._dialect.data
+
+    @property
     def image(self) -> Image:
         return Image(self._image, self._archive.path if self._archive else None)
 

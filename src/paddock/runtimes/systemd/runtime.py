@@ -15,6 +15,7 @@ from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.systemd import account
 from paddock.runtimes.systemd.confine import Confinement, word
+from paddock.runtimes.systemd.mounts import Mounts
 from paddock.spec.models import AgentSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
@@ -85,7 +86,8 @@ class Systemd:
 
     def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
         lease = self.unit("lease")
-        units = {self.unit(process.name): self._process_unit(process, lease) for process in workload.processes}
+        seen = Mounts(self.spec.mounts, mounted)
+        units = {self.unit(process.name): self._process_unit(process, lease, seen) for process in workload.processes}
         return self.bundle_of(units, workload, tree, mounted=mounted)
 
     def unit(self, part: str) -> str:
@@ -194,7 +196,7 @@ RestartSec=5
 WantedBy={"default" if self.home else "multi-user"}.target
 """
 
-    def _process_unit(self, process: Process, lease: str) -> str:
+    def _process_unit(self, process: Process, lease: str, seen: Mounts) -> str:
         paths, user = self.paths, self.spec.user
         environment = "".join(
             f"Environment={word(f'{name}={value}')}\n" for name, value in sorted(variables(process, _PATH).items())
@@ -208,7 +210,7 @@ Description={process.name} of {self.agent}
 BindsTo={lease}
 After={lease} network-online.target
 Wants=network-online.target
-StartLimitIntervalSec=0
+{seen.conditions}StartLimitIntervalSec=0
 
 [Service]
 Type=exec
@@ -223,4 +225,4 @@ RestartPreventExitStatus={" ".join(map(str, process.fatal_exits))}
 RestartForceExitStatus={" ".join(map(str, process.restart_exits))}
 KillMode=mixed
 TimeoutStopSec={process.stop_seconds}
-{self._confined(paths.home, *process.writable).lines()}"""
+{seen.service}{self._confined(paths.home, *process.writable).lines()}"""

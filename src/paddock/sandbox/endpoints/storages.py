@@ -68,10 +68,20 @@ def status(call: Call) -> dict[str, Any]:
     return _status(call, call.world.storage(str(call.params["storage"])))
 
 
+@api.method("GET", "/storage", anybody, {"type": Prop(optional=True)})
+def definitions(call: Call) -> list[dict[str, Any]]:
+    """The definitions of the storages that the caller may see."""
+    seen = [s for s in call.world.storages.values() if call.allows(f"/storage/{s.id}", *_READ, any_of=True)]
+    return [_definition(storage) for storage in seen if call.text("type") in (None, str(storage.type))]
+
+
 @api.method("GET", "/storage/{storage}", having("/storage/{storage}", "Datastore.Allocate"))
 def definition(call: Call) -> dict[str, Any]:
     """A storage's definition."""
-    storage = call.world.storage(str(call.params["storage"]))
+    return _definition(call.world.storage(str(call.params["storage"])))
+
+
+def _definition(storage: Storage) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "storage": storage.id,
         "type": str(storage.type),

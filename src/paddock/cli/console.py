@@ -1,0 +1,23 @@
+"""``paddock console``: what a person has to run."""
+
+from __future__ import annotations
+
+import json
+
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, File, Json, Only, Sets
+
+
+@verb("paddock console | ssh root@node sh")
+def console(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, as_json: Json = False) -> None:
+    """Print the commands that only root can run, for the shell of the node."""
+    from paddock.cli.session import looking
+    from paddock.run.person import script
+
+    with looking(file, only, sets) as agents:
+        found = {agent.name: list(script(agent)) for agent in agents}
+    if as_json:
+        told = {name: [line for line in lines if not line.startswith("#")] for name, lines in found.items()}
+        print(json.dumps([{"agent": name, "commands": lines} for name, lines in told.items()], indent=2))
+    else:
+        print("\n".join(line for lines in found.values() for line in lines))

@@ -1,0 +1,124 @@
+"""Attending to what only root may do: tried by the token, run over ssh, or shown to a person and waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from paddock.errors import NeedsPerson, PaddockError
+from paddock.guests import Guest
+from paddock.places.proxmox import console
+from paddock.places.proxmox.actions import RootWork
+from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.errors import RootOnly
+from paddock.places.proxmox.seen import Container
+
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 20.0
+_RESTART_SECONDS: Final = 20  # for a person's own restart to begin, once the rest of the commands is seen to be done
+_REBOOT_SECONDS: Final = 120
+
+
+class Attendant:
+    """Sees to it that root's work gets done."""
+
+    def __init__(self, client: Client, root: Guest | None, story: Callable[[str], None], *, patient: bool) -> None:
+        self._client = client
+        self._root = root
+        self._story = story
+        self._patient = patient
+
+    def attend(self, work: RootWork) -> None:
+        """Return once the work is seen to be done, and the machine was restarted if it ran."""
+        path = f"/nodes/{self._client.node}/lxc/{work.vmid}"
+        first = self._read(work.vmid)
+        process = self._process(path)
+        if work.features:
+            self._try_features(path, first, work)
+        seen = self._read(work.vmid)
+        missing = console.differences(work, seen)
+        lines = console.commands(console.left(work, seen))
+        if missing and self._root:
+            self._run(self._root, lines)
+            missing = console.differences(work, self._read(work.vmid))
+            if missing:
+                raise PaddockError(f"{self._root.name} ran the commands, but {'; '.join(missing)}")
+        elif missing and not self._patient:
+            hint = "then run `paddock up` again; `paddock console` shows them again"
+            raise NeedsPerson("\n".join(_asking(self._client.node, lines)), hint=hint)
+        elif missing:
+            self._tell(_asking(self._client.node, lines))
+            self._wait(work, first, missing)
+            if process is not None:
+                self._await_restart(path, process)
+        if process is not None and process == self._process(path):
+            self._client.task("POST", f"{path}/status/reboot", {"timeout": _REBOOT_SECONDS})
+
+    def _try_features(self, path: str, found: Container, work: RootWork) -> None:
+        """Some say that a token can; Proxmox' code says that it cannot. It is asked once."""
+        try:
+            params = {"features": work.features, "digest": str(found.config["digest"])}
+            self._client.send("PUT", f"{path}/config", params)
+        except RootOnly as error:
+            self._story(f"the token may not: {error.reason}")
+
+    def _run(self, root: Guest, lines: Sequence[str]) -> None:
+        for line in lines:
+            result = root.run(["sh", "-c", line], deadline=300)
+            if not result.ok:
+                said = result.err.strip() or result.out.strip()
+                raise PaddockError(
+                    f"`{line}` ended with code {result.code} on {root.name}: {said}",
+                    hint="what ran before it stays; `paddock up` goes on from there",
+                )
+
+    def _wait(self, work: RootWork, first: Container, missing: Sequence[str]) -> None:
+        """Wait for a person; whatever they do that is not the work is told."""
+        self._tell(["waiting until that is done; Ctrl-C ends the waiting, and `paddock up` goes on later"])
+        told, pause = list(missing), _FIRST_PAUSE
+        while missing:
+            time.sleep(pause)
+            pause = min(pause * 1.3, _LONGEST_PAUSE)
+            seen = self._read(work.vmid)
+            displaced = console.displaced(first, seen)
+            seen = replace(seen, config={**seen.config, **displaced})
+            missing = [*(_put_back(work.vmid, *entry) for entry in displaced.items()), *console.differences(work, seen)]
+            if missing and missing != told:
+                told, pause = list(missing), _FIRST_PAUSE
+                left = console.commands(console.left(work, seen))
+                self._tell([*(f"not yet: {each}" for each in missing), "what is left:", *_indented(left)])
+
+    def _tell(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self._story(line)
+
+    def _await_restart(self, path: str, before: int) -> None:
+        """Give the restart that belongs to the commands time to happen, so that it does not come later."""
+        end = time.monotonic() + _RESTART_SECONDS
+        while time.monotonic() < end:
+            if self._process(path) not in (before, None):
+                return
+            time.sleep(0.3)
+        self._story("the machine was not restarted; doing it")
+
+    def _process(self, path: str) -> int | None:
+        """The number of the machine's first process on the node: another one after every start."""
+        pid = self._client.get(f"{path}/status/current").get("pid")
+        return int(pid) if pid else None
+
+    def _read(self, vmid: int) -> Container:
+        return Container(vmid, "unknown", self._client.get(f"/nodes/{self._client.node}/lxc/{vmid}/config"))
+
+
+def _put_back(vmid: int, key: str, value: str) -> str:
+    return f"{key} is the machine's own {value.partition(',')[0]}; put it back: pct set {vmid} -{key} {value}"
+
+
+def _asking(node: str, lines: Sequence[str]) -> list[str]:
+    return [f"Proxmox lets root alone do this, in the shell of node {node}:", *_indented(lines)]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" for line in lines]

@@ -1,0 +1,218 @@
+"""What only root may do, in the node's own shell: which commands, and what is not as they would leave it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from paddock.places import MachineWant
+from paddock.places.proxmox.actions import MOUNT_KEY, Bind, RootWork
+from paddock.places.proxmox.refuse import Refuse
+from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
+from paddock.spec.machine import Feature
+
+_OFFSET: Final = 100000  # where an unprivileged container's ids begin on the node, unless its configuration says more
+_NEW: Final = {"unprivileged": 1}  # of a machine that is not there yet
+_SYSTEM: Final = frozenset(
+    {
+        *(
+            "/bin",
+            "/boot",
+            "/dev",
+            "/etc",
+            "/home",
+            "/lib",
+            "/lib64",
+            "/media",
+            "/mnt",
+            "/opt",
+            "/proc",
+            "/root",
+            "/run",
+        ),
+        *("/sbin", "/srv", "/sys", "/tmp", "/usr", "/var", "/etc/pve", "/mnt/pve", "/var/lib", "/var/log"),  # noqa: S108
+    }
+)
+_OF_STORAGES: Final = frozenset({"dump", "images", "import", "private", "rootdir", "snippets", "template"})
+
+
+def for_tokens(features: Iterable[Feature]) -> str:
+    """The features a token can set, as Proxmox writes them."""
+    return ",".join(f"{feature}=1" for feature in features if feature is Feature.NESTING)
+
+
+def for_root(features: Iterable[Feature]) -> list[str]:
+    """The features that no token can set."""
+    return sorted(feature for feature in features if feature is not Feature.NESTING)
+
+
+def has_features(container: Container, features: Iterable[str]) -> bool:
+    """Whether a container has these."""
+    found = _flags(str(container.config.get("features", "")))
+    return all(found.get(name) == "1" for name in features)
+
+
+def root_work(
+    want: MachineWant, cattle: Container | None, vmid: int, template: Container | None, used: Collection[str]
+) -> RootWork | None:
+    """What is left for root to do on the machine, or on the one that will come from the template; None: nothing.
+
+    ``used`` are keys that it will have volumes at by then.
+    """
+    config = cattle.config if cattle else template.config if template else _NEW
+    mounts = list(cattle.mounts) if cattle else []
+    binds = tuple(bind for bind in _binds(want, mounts, used) if not any(bind.is_(mount) for mount in mounts))
+    features = ""
+    asked = want.spec.machine.features
+    found = _flags(str(config.get("features", "")))
+    if any(found.get(name) != "1" for name in for_root(asked)):
+        flags = {**found, **dict.fromkeys(map(str, asked), "1")}
+        features = ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
+    if not binds and not features:
+        return None
+    owner = owner_on_node(want, cattle)
+    if binds and "-" in owner:
+        raise Refuse(f"the lxc.idmap of machine {vmid} has no place for uid {want.spec.user.uid} or its group")
+    return RootWork(vmid, owner, binds, features)
+
+
+def _binds(want: MachineWant, mounts: Sequence[Mount], used: Collection[str]) -> Iterator[Bind]:
+    """The mounts of the file, each at the key it has, or where something is in its place, or at a free one."""
+    taken = {MOUNT_KEY, *used, *(mount.key for mount in mounts)}
+    wanted = want.spec.mounts
+    for entry in wanted:
+        bind = Bind("", entry.host, entry.path, entry.read_only)
+        exact = [m for m in mounts if bind.is_(m)]
+        there = [m for m in mounts if m.path == entry.path]
+        elsewhere = [m for m in mounts if m.volume == entry.host and m.path not in [w.path for w in wanted]]
+        for mount in there:
+            if not mount.is_bind:
+                raise Refuse(
+                    f"the machine of {want.agent} has {mount.volume} at {entry.path} ({mount.key}) already",
+                    "write another path for the directory, or detach the volume by hand",
+                )
+        free = (key for key in (f"mp{number}" for number in range(256)) if key not in taken)
+        key = next((mount.key for mount in (*exact, *there, *elsewhere)), None) or next(free)
+        taken.add(key)
+        yield replace(bind, key=key)
+
+
+def owner_on_node(want: MachineWant, cattle: Container | None) -> str:
+    """The agent's uid and gid as they are on the node, outside of its machine; ``-`` for ids that are not mapped."""
+    user = want.spec.user
+    config = cattle.config if cattle else _NEW
+    return f"{_outside('u', user.uid, config)}:{_outside('g', user.gid or user.uid, config)}"
+
+
+def _outside(kind: str, number: int, config: Mapping[str, Any]) -> int | str:
+    maps = [str(value).split() for key, value in config.get("lxc", ()) if key == "lxc.idmap"]
+    for which, inside, outside, count in maps:
+        if which == kind and int(inside) <= number < int(inside) + int(count):
+            return int(outside) + number - int(inside)
+    if maps:
+        return "-"
+    return number + _OFFSET if int(config.get("unprivileged", 0)) else number
+
+
+def commands(work: RootWork) -> list[str]:
+    """The commands for the node's shell. They can be run again, and change the ownership of nothing below."""
+    lines = []
+    for bind in work.binds:
+        host = shlex.quote(bind.host)
+        lines.append(f"mkdir -p {host}")
+        if not bind.read_only:
+            # A disk's own top is left as it is, also where nothing else has told that it is one.
+            lines.append(f"mountpoint -q {host} || chown {work.owner} {host}")
+    options = [f"-features {work.features}"] if work.features else []
+    options += [f"-{bind.key} {shlex.quote(str(bind))}" for bind in work.binds]
+    lines += [f"pct set {work.vmid} {' '.join(options)}"] if options else []
+    if work.template and work.features:
+        lines.append(f"pct set {work.template} -features {work.features}")
+    lines.append(f"pct reboot {work.vmid}")
+    if work.binds:
+        lines.append(f"ls -lnd {' '.join(shlex.quote(bind.host) for bind in work.binds)}")
+    return lines
+
+
+def left(work: RootWork, container: Container) -> RootWork:
+    """The part of the work that is not done."""
+    binds = tuple(bind for bind in work.binds if not any(bind.is_(mount) for mount in container.mounts))
+    return replace(work, binds=binds, features=work.features if list(_missing_features(work, container)) else "")
+
+
+def displaced(before: Container, now: Container) -> dict[str, str]:
+    """Volumes that are not where they were, as they were: a command with another key has taken their place."""
+    volumes = {mount.key: str(before.config[mount.key]) for mount in before.mounts if not mount.is_bind}
+    return {key: value for key, value in volumes.items() if now.config.get(key) != value}
+
+
+def differences(work: RootWork, container: Container) -> list[str]:
+    """What of the work is not, or not rightly, done; each a sentence."""
+    return [*_missing_features(work, container), *(said for bind in work.binds for said in _unlike(bind, container))]
+
+
+def _missing_features(work: RootWork, container: Container) -> Iterator[str]:
+    found = _flags(str(container.config.get("features", "")))
+    for name, value in _flags(work.features).items():
+        if value == "1" and found.get(name) != "1":
+            yield f"{name} is not among the features of machine {work.vmid}"
+
+
+def _unlike(bind: Bind, container: Container) -> Iterator[str]:
+    mounts = list(container.mounts)
+    if any(bind.is_(mount) for mount in mounts):
+        return
+    there = next((m for m in mounts if m.path == bind.path), None)
+    elsewhere = next((m for m in mounts if m.volume.rstrip("/") == bind.host), None)
+    if there is None and elsewhere is None:
+        yield f"{bind.host} is not mounted"
+    elif there is None and elsewhere is not None:
+        yield f"{elsewhere.key} mounts {bind.host} at {elsewhere.path}, and the file says {bind.path}"
+    elif there is not None and there.volume.rstrip("/") != bind.host:
+        yield f"{there.key} mounts {there.volume} at {bind.path}, and the file says {bind.host}"
+    elif there is not None:
+        found, asked = ("read-only", "writable") if there.read_only else ("writable", "read-only")
+        yield f"{there.key} mounts {bind.host} {found}, and the file says {asked}"
+
+
+def also_mounted(want: MachineWant, cattle: Container) -> Iterator[str]:
+    """Directories that someone mounted and the file does not name."""
+    paths = {entry.path for entry in want.spec.mounts}
+    hosts = {entry.host for entry in want.spec.mounts}
+    for mount in cattle.mounts:
+        if mount.is_bind and mount.path not in paths and mount.volume not in hosts:
+            yield (
+                f"machine {cattle.vmid} has {mount.volume} at {mount.path} ({mount.key}) too, which the file does not"
+                " name: left as it is, and a new machine would not have it"
+            )
+
+
+def check_host_paths(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """Refuse directories whose ownership is not an agent's to have."""
+    for entry in want.spec.mounts:
+        reason = _not_for_agents(entry.host, seen)
+        if reason:
+            raise Refuse(f"mounts: {entry.host} {reason}", "write a directory that can be the agent's alone")
+
+
+def _not_for_agents(host: str, seen: ProxmoxSeen) -> str | None:
+    path = PurePosixPath(host)
+    if host in _SYSTEM:
+        return "is a directory of the node's own system"
+    if path.parent == PurePosixPath("/mnt/pve"):
+        return f"is the root of storage {path.name}"
+    for name, root in seen.storages.items():
+        if path == PurePosixPath(root):
+            return f"is the root of storage {name}"
+        if path in PurePosixPath(root).parents:
+            return f"holds storage {name} ({root})"
+        if PurePosixPath(root) in path.parents and path.relative_to(root).parts[0] in _OF_STORAGES:
+            return f"is where storage {name} keeps its own things"
+    return None
+
+
+def _flags(text: str) -> dict[str, str]:
+    return dict(word.partition("=")[::2] for word in text.split(",") if word)

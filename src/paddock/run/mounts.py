@@ -1,0 +1,42 @@
+"""The directories of the host that an agent sees too: there, mounted, and its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paddock.errors import NeedsPerson
+from paddock.guests import Guest, expect
+from paddock.runtimes import script
+from paddock.spec.models import AgentSpec
+
+
+def check(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -> None:
+    """An error that says what is wrong with the first one that cannot be used."""
+    for sentence, hint in problems(guest, agent, owner, made_for_it=made_for_it):
+        raise NeedsPerson(sentence, hint=hint)
+
+
+def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -> Iterator[tuple[str, str]]:
+    """What is wrong with them, tried on the machine with the agent's ids; and what to do about it.
+
+    A machine that was made for the agent has them where the agent sees them, each a mount of its own. ``owner`` has
+    the agent's ids as they are on the host.
+    """
+    ids = [str(agent.user.uid), str(agent.user.gid or agent.user.uid)]
+    paths = {(mount.path if made_for_it else mount.host): mount for mount in agent.mounts}
+    argv = script(("paddock.runtimes", "mounts.sh"), arguments=[*ids, *paths])
+    for line in expect(guest, "looking at the mounts", argv).splitlines():
+        kind, found, writable, path = line.split(maxsplit=3)
+        mount = paths[path]
+        if kind == "missing":
+            yield f"there is no directory {path} on {guest.name}", f"make it: mkdir {path}"
+        elif made_for_it and kind != "mounted":
+            yield (
+                f"{mount.host} is in the configuration of {guest.name}, but nothing is mounted at {path} there",
+                "restart the machine, and look at its console on the node",
+            )
+        elif not mount.read_only and writable == "no":
+            yield (
+                f"{agent.user.name} (uid {ids[0]}) may not write to {path} on {guest.name}, where uid {found} owns it",
+                f"on the host: chown {owner} {mount.host}",
+            )

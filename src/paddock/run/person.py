@@ -1,0 +1,23 @@
+"""What is left for a person to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paddock.run.deployment import Deployment
+
+
+def script(agent: Deployment) -> Iterator[str]:
+    """The commands a person has to run before the agent can be up, with the reasons as comments of a shell."""
+    seen = agent.observe()
+    plan = agent.place.up(agent.machine_want, seen.place)
+    steps = [step for step in (*plan.steps, *plan.late) if step.commands]
+    for refusal in plan.refusals:
+        yield f"# {agent.name}: refused: {refusal.reason}"
+    if not steps and not plan.refusals:
+        yield f"# {agent.name}: nothing for root to do"
+    for step in steps:
+        yield f"# {agent.name}: {step.title} ({step.reason})"
+        if seen.machine.status == "absent":
+            yield "# its machine is not there yet: `paddock up` makes it and waits for this"
+        yield from step.commands

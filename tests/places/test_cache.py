@@ -1,0 +1,92 @@
+"""The engine's volume: made once, the pet's as the state is, mounted before its machine starts, whatever crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from paddock.run.verbs import down, plan_forget, up
+from places.life import runs_until_done
+from places.node import CATTLE, PET, Killed, Node, Outside
+
+WITH: dict[str, Any] = {"runtime": "docker", "container": {"base": "debian:12", "data": "20G"}}
+CACHE = "local-lvm:vm-100-disk-2"
+PETS = {"vm-100-disk-0", "vm-100-disk-1", "vm-100-disk-2"}
+
+
+def agent_on(node: Node, template: str) -> Callable[[], Outside]:
+    return lambda: node.agent(template=template, **WITH)
+
+
+def expect_whole(node: Node) -> None:
+    """The machine runs with the state and the engine's volume; the pet owns both and is protected."""
+    assert node.running == [CATTLE]
+    assert node.config(CATTLE)["mp1"].startswith(f"{CACHE},mp=/var/lib/docker")
+    pet = node.config(PET)
+    assert pet["protection"] == 1
+    assert pet["mp1"].startswith(f"{CACHE},mp=/var/lib/paddock-cache/bee,backup=0")
+    assert {name for name in node.volumes if name.startswith("vm-100")} == PETS
+
+
+@pytest.mark.parametrize("template", ["none", "auto"])
+def test_it_stays_with_the_pet_and_comes_to_the_next_machine(node: Node, template: str) -> None:
+    agent = agent_on(node, template)
+    up(agent())
+    expect_whole(node)
+    assert "nothing to do" in up(agent())
+    down(agent())
+    assert not any(name.startswith("vm-101") for name in node.volumes)
+    assert {name for name in node.volumes if name.startswith("vm-100")} == PETS
+    up(agent())
+    expect_whole(node)
+
+
+@pytest.mark.parametrize("after", range(1, 14))
+def test_a_run_killed_after_any_of_its_requests_is_continued(node: Node, after: int) -> None:
+    node.kill_after = after
+    ends = runs_until_done(up, agent_on(node, "none"))
+    expect_whole(node)
+    ends += runs_until_done(down, agent_on(node, "none"))
+    assert node.vmids == [PET]
+    assert node.volumes == PETS
+    assert [type(end) for end in ends] == [Killed]
+
+
+@pytest.mark.parametrize("after", range(1, 7))
+def test_added_later_it_survives_a_kill_too(node: Node, after: int) -> None:
+    up(node.agent(runtime="docker", container={"base": "debian:12"}))
+    node.sent.clear()
+    node.kill_after = after
+    ends = runs_until_done(up, agent_on(node, "none"))
+    expect_whole(node)
+    assert [type(end) for end in ends] == [Killed]
+
+
+def test_it_grows_while_nothing_has_it_mounted(node: Node) -> None:
+    up(node.agent(**WITH))
+    node.sent.clear()
+    up(node.agent(runtime="docker", container={"base": "debian:12", "data": "30G"}))
+    assert [str(sent).rpartition("/")[2] for sent in node.writes][:3] == ["shutdown", "resize", "start"]
+    assert node.config(PET)["mp1"].endswith("size=30G")
+
+
+def test_forgetting_frees_it(node: Node) -> None:
+    up(node.agent(**WITH))
+    down(node.agent(**WITH))
+    agent = node.agent(**WITH)
+    seen, plan = plan_forget(agent)
+    agent.carry_out(plan, seen)
+    assert node.volumes == set()
+
+
+def test_forgetting_on_a_shared_pet_leaves_the_other_agent_alone(node: Node) -> None:
+    up(node.agent(**WITH))
+    up(node.agent("ant", state={"pet": PET}))
+    down(node.agent(**WITH))
+    agent = node.agent(**WITH)
+    seen, plan = plan_forget(agent)
+    agent.carry_out(plan, seen)
+    assert {name for name in node.volumes if name.startswith("vm-100")} == {"vm-100-disk-0", "vm-100-disk-3"}
+    assert node.config(PET)["protection"] == 1

@@ -1,0 +1,295 @@
+"""What only root may do: shown and waited for, run over ssh, and told apart from what somebody else did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from paddock.errors import NeedsPerson, PaddockError
+from paddock.places.proxmox import place as place_room
+from paddock.process import Result
+from paddock.run.outputs import as_env, as_text, outputs
+from paddock.run.person import script
+from paddock.run.verbs import cycle, down, up
+from places.node import CATTLE, PET, Killed, Node, Outside
+from places.test_requests import neighbours, written_to
+
+LXC = "/nodes/pve/lxc"
+HOST = "/mnt/pve/hdd/bee"
+MOUNTS = [{"host": HOST, "path": "/data"}]
+WANTED: dict[str, Any] = {"mounts": MOUNTS, "machine": {"features": ["nesting", "keyctl"]}}
+WAITING = "waiting until that is done"
+STATE = "local-lvm:vm-100-disk-1,mp=/var/lib/paddock/bee"
+
+
+def obey(node: Node, agent: Outside, *but: str) -> Callable[[], None]:
+    """A person who runs the commands that are shown, except some."""
+
+    def act() -> None:
+        for line in agent.told.commands:
+            if not any(words in line for words in but):
+                said = node.shell(line)
+                assert said.code == 0, (line, said)
+
+    return act
+
+
+def restarts(node: Node) -> int:
+    return sum(sent.path.endswith("/status/reboot") for sent in node.sent)
+
+
+def pid(node: Node) -> int:
+    return node.machines.usage(CATTLE).pid
+
+
+def owner_on_node(node: Node, path: str) -> tuple[int, int]:
+    facts = node.world.runtime.host_path("pve", path).stat()
+    return facts.st_uid, facts.st_gid
+
+
+def test_a_person_runs_the_commands_and_up_goes_on(node: Node) -> None:
+    agent = node.agent(**WANTED)
+    agent.told.when(WAITING, obey(node, agent))
+    assert up(agent) == "bee: up and working"
+    assert agent.told.commands == [
+        f"mkdir -p {HOST}",
+        f"mountpoint -q {HOST} || chown 110000:110000 {HOST}",
+        f"pct set {CATTLE} -features keyctl=1,nesting=1 -mp1 {HOST},mp=/data",
+        f"pct reboot {CATTLE}",
+        f"ls -lnd {HOST}",
+    ]
+    assert node.config(CATTLE)["mp1"] == f"{HOST},mp=/data"
+    assert owner_on_node(node, HOST) == (110000, 110000)
+    assert owner_on_node(node, "/mnt/pve/hdd") == (0, 0)
+    assert restarts(node) == 0  # the person did that
+    node.sent.clear()
+    assert "nothing to do" in up(node.agent(**WANTED))
+    assert not node.writes
+
+
+def test_the_commands_can_be_run_again(node: Node) -> None:
+    agent = node.agent(**WANTED)
+    agent.told.when(WAITING, obey(node, agent))
+    up(agent)
+    before = node.config(CATTLE)
+    (node.world.runtime.host_path("pve", HOST) / "theirs").touch()
+    obey(node, agent)()
+    assert node.config(CATTLE) == before
+    assert owner_on_node(node, f"{HOST}/theirs") == (0, 0)  # never more than the directory itself
+
+
+def test_without_waiting_the_commands_are_the_error(node: Node) -> None:
+    with pytest.raises(NeedsPerson, match=f"mkdir -p {HOST}") as caught:
+        up(node.agent(patient=False, mounts=MOUNTS))
+    assert caught.value.exit_code == 4
+    assert f"pct set {CATTLE} -mp1 {HOST},mp=/data" in caught.value.message
+    assert "in the shell of node pve" in caught.value.message
+    assert node.running == [CATTLE]
+    lines = list(script(node.agent(mounts=MOUNTS)))
+    assert lines[0].startswith("# bee: wait until root has given machine 101")
+    for line in lines[1:]:
+        assert node.shell(line).code == 0, line
+    node.sent.clear()
+    up(node.agent(patient=False, mounts=MOUNTS))
+    assert not node.writes
+    assert list(script(node.agent(mounts=MOUNTS))) == ["# bee: nothing for root to do"]
+
+
+def test_a_restart_that_was_left_out_is_done(node: Node) -> None:
+    agent = node.agent(**WANTED)
+    agent.told.when(WAITING, obey(node, agent, "pct reboot"))
+    up(agent)
+    assert "the machine was not restarted; doing it" in str(agent.told)
+    assert restarts(node) == 1
+    assert set(node.config(CATTLE)["features"].split(",")) == {"keyctl=1", "nesting=1"}
+
+
+def test_a_restart_in_the_middle_is_not_done_twice(node: Node) -> None:
+    agent = node.agent(**WANTED)
+    began: list[int] = []
+
+    def act() -> None:
+        began.append(pid(node))
+        obey(node, agent)()
+
+    agent.told.when(WAITING, act)
+    up(agent)
+    assert pid(node) == began[0] + 1
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (f"pct set {CATTLE} -mp1 {HOST},mp=/dat", f"mp1 mounts {HOST} at /dat, and the file says /data"),
+        (f"pct set {CATTLE} -mp1 /srv,mp=/data", f"mp1 mounts /srv at /data, and the file says {HOST}"),
+        (f"pct set {CATTLE} -mp1 {HOST},mp=/data,ro=1", f"mp1 mounts {HOST} read-only, and the file says writable"),
+        (f"pct set {CATTLE} -mp0 {HOST},mp=/data", f"mp0 is the machine's own {STATE.partition(',')[0]}"),
+    ],
+)
+def test_other_commands_are_told_and_can_be_set_right(node: Node, command: str, said: str) -> None:
+    agent = node.agent(mounts=MOUNTS)
+
+    def wrong() -> None:
+        node.shell(f"mkdir -p {HOST}")
+        assert node.shell(command).code == 0
+        agent.told.when("what is left:", lambda: agent.told.when(f"ls -lnd {HOST}", right))
+
+    def right() -> None:
+        if "mp0" in command:
+            back = next(line for line in agent.told.lines if "put it back:" in line)
+            assert node.shell(back.partition("put it back: ")[2]).code == 0
+        obey(node, agent)()
+
+    agent.told.when(WAITING, wrong)
+    up(agent)
+    assert any(f"not yet: {said}" in line for line in agent.told.lines)
+    assert node.config(CATTLE)["mp0"].startswith(STATE)
+    assert f"{HOST},mp=/data" in node.config(CATTLE).values()
+
+
+def test_another_key_is_as_good_and_more_mounts_are_told(node: Node) -> None:
+    agent = node.agent(mounts=MOUNTS)
+
+    def act() -> None:
+        for line in agent.told.commands:
+            node.shell(line.replace("-mp1", "-mp7 /srv/more,mp=/more -mp9"))
+
+    agent.told.when(WAITING, act)
+    up(agent)
+    again = node.agent(mounts=MOUNTS)
+    assert "nothing to do" in up(again)
+    assert "has /srv/more at /more (mp7) too, which the file does not name" in str(again.told)
+
+
+def test_a_new_machine_needs_root_again_and_down_says_so(node: Node) -> None:
+    agent = node.agent(template="auto", **WANTED)
+    agent.told.when(WAITING, obey(node, agent))
+    up(agent)
+    assert any(line.startswith("pct set 102 -features") for line in agent.told.commands)  # the template
+    gone = node.agent(template="auto", **WANTED)
+    down(gone)
+    assert f"on the node this stays as it is: {HOST}" in str(gone.told)
+    assert f"a new machine needs root at the node's shell again, for {HOST}:" in str(gone.told)
+    assert owner_on_node(node, HOST) == (110000, 110000)
+    new = node.agent(template="auto", **WANTED)
+    new.told.when(WAITING, obey(node, new))
+    up(new)
+    assert not any("features" in line for line in new.told.commands)  # a clone has its template's
+
+
+def test_a_file_without_keyctl_gets_a_template_without(node: Node) -> None:
+    agent = node.agent(template="auto", machine={"features": ["nesting", "keyctl"]})
+    agent.told.when(WAITING, obey(node, agent))
+    up(agent)
+    down(node.agent(template="auto"))
+    up(node.agent(template="auto"))
+    assert node.config(CATTLE)["features"] == "nesting=1"
+
+
+class PlayedRoot:
+    """The node's own shell over ssh."""
+
+    name = "root@node"
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.ran: list[str] = []
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
+        self.ran.append(argv[-1])
+        said = self.node.shell(argv[-1])
+        return Result(tuple(argv), said.code, said.out, said.err, 0.0)
+
+
+@pytest.fixture
+def root(node: Node, monkeypatch: pytest.MonkeyPatch) -> PlayedRoot:
+    played = PlayedRoot(node)
+    monkeypatch.setattr(place_room, "SshGuest", lambda *words: played)
+    return played
+
+
+def test_paddock_runs_them_itself_where_it_may_be_root(node: Node, root: PlayedRoot) -> None:
+    agent = node.agent(root="root@node", patient=False, **WANTED)
+    up(agent)
+    assert [line.split()[0] for line in root.ran] == ["mkdir", "mountpoint", "pct", "pct", "ls"]
+    assert restarts(node) == 0
+    root.ran.clear()
+    cycle(node.agent(root="root@node", patient=False, **WANTED))
+    assert f"pct set {CATTLE} -features keyctl=1,nesting=1 -mp1 {HOST},mp=/data" in root.ran
+
+
+def test_a_command_that_fails_over_ssh_is_named(node: Node, root: PlayedRoot) -> None:
+    up(node.agent())
+    node.put(CATTLE, lock="backup")
+    root.node = node
+    node.before("GET", f"{LXC}/{CATTLE}/status/current", lambda: node.put(CATTLE, lock="backup"))
+    node.put(CATTLE, lock=None)
+    with pytest.raises(PaddockError, match=rf"`pct set {CATTLE} .*` ended with code 255 on root@node: CT is locked"):
+        up(node.agent(root="root@node", mounts=MOUNTS))
+    node.put(CATTLE, lock=None)
+    up(node.agent(root="root@node", mounts=MOUNTS))
+    assert node.config(CATTLE)["mp1"] == f"{HOST},mp=/data"
+
+
+def test_killed_while_waiting_the_next_run_goes_on(node: Node) -> None:
+    agent = node.agent(mounts=MOUNTS)
+
+    def die() -> None:
+        raise Killed
+
+    agent.told.when(WAITING, die)
+    with pytest.raises(Killed):
+        up(agent)
+    again = node.agent(mounts=MOUNTS)
+    again.told.when(WAITING, obey(node, again))
+    node.sent.clear()
+    up(again)
+    assert not node.writes
+    assert node.vmids == [PET, CATTLE]
+
+
+def test_doctor_says_who_will_do_it(node: Node, root: PlayedRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    def finding(agent: Outside) -> tuple[bool, str]:
+        findings, _ = agent.place.examine([agent.machine_want])
+        return next((f.ok, f.evidence) for f in findings if f.subject == "root's part of bee")
+
+    assert finding(node.agent(**WANTED)) == (
+        True,
+        f"{HOST}, keyctl: `up` will ask a person at the node's shell, without ssh.root",
+    )
+    assert finding(node.agent(mounts=[{"host": "/mnt/pve/hdd", "path": "/data"}])) == (
+        False,
+        "mounts: /mnt/pve/hdd is the root of storage hdd",
+    )
+    assert finding(node.agent(root="root@node", **WANTED)) == (
+        False,
+        f"root@node is not root of a Proxmox node: {HOST}, keyctl needs one",
+    )
+    up(node.agent(root="root@node", **WANTED))
+    assert finding(node.agent(**WANTED)) == (True, f"{HOST}, keyctl: all there")
+
+
+def test_outputs_are_read_from_the_place(node: Node) -> None:
+    nothing = {"bee": outputs(node.agent())}
+    assert nothing == {"bee": {"vmid": None, "hostname": "bee", "address": None}}
+    assert list(as_env(nothing)) == ["BEE_HOSTNAME=bee"]
+    up(node.agent(machine={"hostname": "hive"}))
+    found = {"bee-2": outputs(node.agent(machine={"hostname": "hive"}))}
+    assert found == {"bee-2": {"vmid": CATTLE, "hostname": "hive", "address": "10.0.0.101"}}
+    assert list(as_env(found)) == ["BEE_2_VMID=101", "BEE_2_HOSTNAME=hive", "BEE_2_ADDRESS=10.0.0.101"]
+    assert next(as_text(found)) == "bee-2.vmid = 101"
+
+
+def test_nothing_but_the_agents_own_is_written_to(node: Node, root: PlayedRoot) -> None:
+    others = neighbours(node)
+    before = {vmid: node.config(vmid) for vmid in others}
+    wanted = {**WANTED, "template": "auto", "root": "root@node", "runtime": "docker"}
+    up(node.agent(**wanted, container={"base": "debian:12", "data": "20G"}))
+    cycle(node.agent(**wanted, container={"base": "debian:12", "data": "30G"}))
+    down(node.agent(**wanted, container={"base": "debian:12", "data": "30G"}))
+    assert set().union(*map(written_to, node.writes)) == {PET, CATTLE, 102}
+    named = {word for line in root.ran if line.startswith("pct") for word in line.split() if word.isdecimal()}
+    assert named == {str(CATTLE), "102"}
+    assert {vmid: node.config(vmid) for vmid in others} == before
