@@ -131,7 +131,8 @@ def test_where_the_wrapper_does_not_reach_nothing_changes(talker: Talker) -> Non
     after = talker.node.machine("cd /var/lib/paddock/hermes/home/.hermes && sha256sum config.yaml .env active_profile")
     assert after == before
     assert talker.as_agent("hermes config get model.default").strip() == "stand-in"
-    assert "nothing to do" in talker.paddock("plan")
+    wait_for(lambda: "nothing to do" in talker.paddock("plan"))  # it may end its own processes, and they come back
+    wait_for(lambda: talker.node.status()["health"] == "ok")
     assert talker.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."
 
 
@@ -221,7 +222,8 @@ def test_pinned_the_rest_can_be_edited(pinned: Talker) -> None:
     # All ways known to tell Hermes of another place for what is pinned, and of other people.
     evil = "model: {default: other, provider: openrouter}\nHERMES_MANAGED_DIR: /tmp\nGATEWAY_ALLOWED_USERS: '666'\n"
     pinned.as_agent(f"cat > ~/.hermes/config.yaml <<'END'\n{evil}END")
-    assert pinned.as_agent("echo HERMES_MANAGED_DIR=/tmp > ~/.hermes/.env || echo no").strip() == "no"
+    for path in (".env", ".op.env", "pairing/telegram-approved.json", "platforms/pairing/telegram-approved.json"):
+        assert pinned.as_agent(f"echo '{{\"666\": {{}}}}' > ~/.hermes/{path} || echo no").strip() == "no", path
     pinned.node.machine("systemctl restart paddock-hermes-gateway")
     wait_for(lambda: pinned.node.status()["health"] == "ok")
     assert pinned.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."

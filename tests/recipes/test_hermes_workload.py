@@ -48,6 +48,12 @@ def test_messengers_have_allow_lists_that_are_pinned() -> None:
     assert config(found)["unauthorized_dm_behavior"] == "ignore"
 
 
+def test_nobody_is_let_in_beside_the_file() -> None:
+    locked = {each.path: each.content for each in workload(connectors={"telegram": {"allow": [1]}}).state_files}
+    assert locked[".hermes/pairing/telegram-approved.json"] == "{}\n"
+    assert locked[".hermes/platforms/pairing/telegram-approved.json"] == "{}\n"
+
+
 def test_the_api_server_has_its_names() -> None:
     api = {"port": 9000, "cors_origins": ["http://a.example", "http://b.example"], "model_name": "our-agent"}
     environment = gateway(workload(connectors={"api_server": api})).environment

@@ -165,6 +165,21 @@ def test_what_is_no_longer_locked_goes(lab: Lab) -> None:
 
 
 @as_root
+def test_unlocking_removes_nothing_outside(foreign: Lab) -> None:
+    foreign.apply()
+    elsewhere = foreign.home.parents[3] / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / ".env").write_text("precious")
+    for path in (foreign.home, foreign.home / ".hermes"):  # as a restore by somebody else may leave them
+        os.chown(path, UID, UID)
+        path.chmod(0o700)
+    assert foreign.agent(f"mv .hermes away && ln -s {elsewhere} .hermes").returncode == 0
+    foreign.apply(replace(WORKLOAD, state_files=()))
+    assert (elsewhere / ".env").read_text() == "precious"
+    assert foreign.agent("rm -rf .hermes && touch x").returncode == 0, "what is not locked is the agent's again"
+
+
+@as_root
 @pytest.mark.parametrize("trap", ["ln -s {victim} {path}", "mkfifo {path}", "mkdir {path}", "ln {victim} {path}"])
 @pytest.mark.parametrize("path", ["'my work/SOUL.md'", ".hermes/notes.md", ".hermes/.env"])
 def test_nothing_outside_is_written_through_what_the_agent_put_there(foreign: Lab, path: str, trap: str) -> None:

@@ -57,6 +57,15 @@ make_and_hold() { # DIRECTORY [MODE], in one that is held already
     hold "$1"
 }
 
+hold_above() { # PATH below the home
+    above=$HOME_DIR rest=$1
+    make_and_hold "$above"
+    while [ "$rest" != "${rest#*/}" ]; do
+        above=$above/${rest%%/*} rest=${rest#*/}
+        make_and_hold "$above"
+    done
+}
+
 lock() { # PATH CONTENT, in a directory that is held
     new=$(mktemp -- "$1.XXXXXX")
     cat "$2" >"$new"
@@ -69,12 +78,16 @@ lock() { # PATH CONTENT, in a directory that is held
     mv -fT -- "$new" "$1"
 }
 
-# What was locked and is not to be any more goes: it was never the agent's. The state remembers, not the machine.
+# What was locked and is not to be any more goes: it was never the agent's. The state remembers, not the machine. Where it
+# lies is held for it, because the state may have been elsewhere meanwhile; what need not be is given back afterwards.
 unlock_others() {
     locked=$STATE/.paddock/locked
     touch "$locked"
     while read -r path; do
-        cut -f 1,3 "$list" | grep -qxF "lock$tab$path" || rm -f -- "$HOME_DIR/$path"
+        if ! cut -f 1,3 "$list" | grep -qxF "lock$tab$path"; then
+            hold_above "$path"
+            rm -f -- "$HOME_DIR/$path"
+        fi
     done <"$locked"
     sed -n "s/^lock$tab[^$tab]*$tab//p" "$list" >"$locked"
 }

@@ -94,7 +94,9 @@ class AuthSpec(Model):
     """Credentials the agent refreshes by itself (auth.json), seeded once."""
 
     source: Source = Field(alias="from", description="where the first version comes from, whole")
-    overwrite: bool = Field(False, description="whether every `up` puts it back, and refreshed tokens are lost")
+    overwrite: bool = Field(
+        False, description="whether it is put back whenever the agent is configured, and refreshed tokens are lost"
+    )
 
 
 class HealthSpec(Model):
@@ -137,7 +139,7 @@ class AgentSpec(Model):
     user: UserSpec = Field(UserSpec(), description="the account it runs as")
     packages: list[Package] = Field(default_factory=list, description="Debian packages it needs on its machine")
     working_directory: str = Field(
-        "workspace", description="where it works: below its home in the state, or an absolute path"
+        "workspace", description="where it works: below its home in the state, or an absolute path that it may write to"
     )
     environment: dict[VariableName, str] = Field(default_factory=dict, description="variables that are no secrets")
     environment_files: list[Source] = Field(
@@ -146,7 +148,7 @@ class AgentSpec(Model):
     secrets: dict[VariableName, Source] = Field(default_factory=dict, description="environment variables from outside")
     documents: dict[RelativePath, Document] = Field(
         default_factory=dict,
-        description="texts by name: bare names go to the working directory, nested ones are relative to the state",
+        description="texts by name: bare names go to the working directory, nested ones below its home in the state",
     )
     service: SupervisionSpec = Field(SupervisionSpec(), description="how it is kept running")
     expose: dict[

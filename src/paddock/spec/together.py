@@ -82,6 +82,17 @@ def _own(agent: AgentSpec) -> Iterator[Mistake]:
         yield from _talk(agent)
         yield from ((("settings", *at), sentence) for at, sentence in settings.mistakes(agent, agent.settings))
         yield from settings.unnamed_variables(agent)
+        yield from _decided_otherwise(agent)
+
+
+def _decided_otherwise(agent: HermesSpec) -> Iterator[Mistake]:
+    """Documents in the place of files that other keys decide."""
+    other = {"config.yaml": "settings", ".env": "environment and secrets", "auth.json": "auth", ".managed": "managed"}
+    for name in agent.documents:
+        path = name if "/" in name else f"{agent.working_directory}/{name}"
+        key = other.get(path.removeprefix(".hermes/")) if path.startswith(".hermes/") else None
+        if key:
+            yield ("documents", name), f"is what {key} is for"
 
 
 def _talk(agent: HermesSpec) -> Iterator[Mistake]:

@@ -34,12 +34,14 @@ def _runs(found: Any) -> Verdict:
 
 def _connected(found: Any, wanted: frozenset[str]) -> Verdict:
     platforms: Mapping[str, Any] = found.get("platforms") or {}
+    # One that the file no longer names stays there as it was left.
+    left = {name for name, platform in platforms.items() if platform.get("state") == "disconnected"} - wanted
     told = []
-    for name in sorted(wanted | platforms.keys()):
+    for name in sorted((wanted | platforms.keys()) - left):
         platform = platforms.get(name, {"state": "not started"})
         reason = platform.get("error_message")
         told.append(f"{name} {platform.get('state')}" + (f" ({reason})" if reason else ""))
-    ok = all(platforms.get(name, {}).get("state") == "connected" for name in wanted | platforms.keys())
+    ok = all(platforms.get(name, {}).get("state") == "connected" for name in (wanted | platforms.keys()) - left)
     return Verdict(ok, ", ".join(told))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from shlex import quote
 from typing import Any, Final
@@ -12,7 +12,7 @@ from paddock.recipes.hermes.yaml import dump
 from paddock.recipes.workload import File, Keep, Paths, StateFile
 from paddock.spec.models import Managed
 
-# The code is not the agent's to change, nor who supervises it, nor which of its profiles runs as the service.
+# What is not the agent's to change: its code, its supervisor, the profile that is the service, who may talk to it.
 _NEVER: Final = (
     ("update",),
     ("uninstall",),
@@ -20,6 +20,7 @@ _NEVER: Final = (
     ("gateway", "install"),
     ("gateway", "uninstall"),
     ("profile", "use"),
+    ("pairing", "approve"),
 )
 # What would write a configuration that is the file's.
 _STRICT: Final = (
@@ -65,13 +66,17 @@ def files(
     )
 
 
-def state_files(managed: Managed, hermes_home: str) -> tuple[StateFile, ...]:
+def state_files(managed: Managed, hermes_home: str, messengers: Iterable[str]) -> tuple[StateFile, ...]:
     """Return the files of the state that would otherwise undo what is pinned.
 
     ``.env`` and ``.op.env`` set variables, also the one that says where pinned values are; ``active_profile`` makes the
-    service run with other files altogether; ``gateway.json`` is an older config.yaml below it.
+    service run with other files altogether; ``gateway.json`` is an older config.yaml below it. Whoever is in the
+    ``approved.json`` of a messenger, the new one or the old, may talk to the agent beside those that the file allows.
     """
     texts = {".env": _NOTE, ".op.env": _NOTE, "active_profile": "default\n"}
+    texts |= {
+        f"{folder}/{name}-approved.json": "{}\n" for name in messengers for folder in ("pairing", "platforms/pairing")
+    }
     strict = {"config.yaml": _NOTE, "gateway.json": "{}\n", ".managed": "paddock\n"}
     locked = texts | strict if managed is Managed.STRICT else texts
     return tuple(StateFile(f"{hermes_home}/{name}", text, Keep.LOCKED) for name, text in locked.items())

@@ -124,7 +124,10 @@ class Hermes:
                 agent.working_directory,
             ),
             generated=(API_KEY,),
-            state_files=(*managed.state_files(agent.managed, _HOME), *documents(agent)),
+            state_files=(
+                *managed.state_files(agent.managed, _HOME, connectors.messengers(agent)),
+                *documents(agent),
+            ),
             secret_files=(
                 (SecretFile(f"{_HOME}/auth.json", agent.auth.source, agent.auth.overwrite),) if agent.auth else ()
             ),
