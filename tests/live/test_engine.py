@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pydantic
 import pytest
 
+import paddock
 from live.by_hand import api_of, container, destroy
 from live.images import bare_root, base_root, official_image, root_without_python
 from live.stage import Node, cut_off, faults, wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key
+from paddock.process import run
 
 pytestmark = pytest.mark.live
 
@@ -46,6 +51,7 @@ class Host:
     key: str  # its ssh host key
     name: str = "web"
     agent: dict[str, Any] = field(default_factory=dict)
+    base: str = ""  # the archive of what it runs in
 
     def becomes(self, name: str, **agent: Any) -> None:
         """Another agent, or the same one with another file."""
@@ -81,6 +87,13 @@ class Host:
 
     def root(self, script: str) -> str:
         return self.node.shell(self.address, script).strip()
+
+    def send(self, file: Path, script: str) -> None:
+        """Give a script of root's a file to read."""
+        options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+        identity = str(self.node.stage.folder / "id_ed25519")
+        sent = run(["ssh", *options, "-i", identity, f"root@{self.address}", script], stdin=file, deadline=120)
+        assert sent.ok, sent.err
 
     def inside_as_root(self, script: str) -> str:
         return self.root(f"{self.engine} exec paddock-{self.name} sh -c {shlex.quote(script)}")
@@ -123,6 +136,7 @@ def web(host: Host, roots: dict[str, Path]) -> Iterator[Host]:
     """A service in Docker, of a small base."""
     base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
     host.becomes("web", runtime="docker", container=base)
+    host.base = str(roots["base"])
     host.up()
     yield host
     host.becomes("web", runtime="docker", container=base)
@@ -313,6 +327,38 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
 
     web.agent["user"] = {"name": "web", "uid": 12321}
     web.fails_with("the account web has the number 12000 here, and the file says 12321")
+
+
+@faults
+def test_by_paddock_on_the_machine_itself(web: Host) -> None:
+    """With `host: {}` nothing is different but the way there."""
+    packages = Path(pydantic.__file__).parents[1]
+    left_out = [f"--exclude=./{name}*" for name in ("mypy", "ruff", "uv", "hypothesis", "pip", "setuptools", "paddock")]
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder) / "paddock.tar"
+        pack = ["tar", "--create", "--file", str(archive), *left_out, "--directory", str(packages), "."]
+        subprocess.run(pack, check=True)
+        own = [
+            "tar",
+            "--append",
+            "--file",
+            str(archive),
+            "--directory",
+            str(Path(paddock.__file__).parents[1]),
+            "paddock",
+        ]
+        subprocess.run(own, check=True)
+        web.send(archive, "mkdir -p /root/here && tar -xC /root/here")
+    web.agent["container"] = {"base": "debian:12", "archive": "/root/here/base.tar.gz"}
+    web.send(Path(web.base), "cat >/root/here/base.tar.gz")
+    text = json.dumps({"places": {"box": {"host": {}}}, "agents": {"web": web.agent}})
+    first = web.id()
+    web.root(f"printf %s {shlex.quote(text)} >/root/here/paddock.yaml")
+    assert "nothing to do" in web.root("cd /root/here && PYTHONPATH=. python3 -m paddock up")
+    change = "--set agents.web.environment.COLOUR=local"
+    assert "up and working" in web.root(f"cd /root/here && PYTHONPATH=. python3 -m paddock up {change}")
+    assert web.id() == first
+    assert web.root("cd /root/here && PYTHONPATH=. python3 -m paddock exec web -- sh -c 'echo $COLOUR'") == "local"
 
 
 @faults

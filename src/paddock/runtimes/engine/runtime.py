@@ -133,8 +133,9 @@ class Engine:
         verb = self._archive.verb if self._archive else "load"
         return script((_HERE, "load.sh"), arguments=[self.engine, verb])
 
-    def create(self, generation: str) -> Sequence[str]:
-        return script(*BEFORE_APPLY, (_HERE, "create.sh"), arguments=[self._root, generation])
+    def create(self, generation: str, *, replaces: bool) -> Sequence[str]:
+        arguments = [self._root, generation, "replace" if replaces else ""]
+        return script(*BEFORE_APPLY, (_HERE, "create.sh"), arguments=arguments)
 
     # Rendering
 
