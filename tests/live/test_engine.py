@@ -162,9 +162,13 @@ def test_an_agent_in_docker(host: Host, roots: dict[str, Path]) -> None:
 
 
 @faults
-def test_the_memory_goes_on_in_podman(host: Host, roots: dict[str, Path]) -> None:
+def test_the_memory_goes_on_in_another_engine(host: Host, roots: dict[str, Path]) -> None:
     base = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
     host.becomes("hermes", runtime="podman", container=base)
+    host.up()
+    host.paddock("ask", "hermes", f"Remember: {FACT}")
+    host.paddock("down")
+    host.agent["runtime"] = "docker"
     host.up()
     assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
     host.paddock("down")
@@ -241,7 +245,7 @@ def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
         "install": True,
     }
     host.up()
-    assert FACT in host.paddock("ask", "hermes", QUESTION).stdout, "its state is the same, wherever the image wants it"
+    host.paddock("ask", "hermes", f"Remember: {FACT}")
     assert host.inside("id -u") == "10000"
     main = host.root("docker inspect -f '{{.State.Pid}}' paddock-hermes")
     assert host.root(f"stat -c %u /proc/{main}") == "10000", "it has dropped from root"
@@ -250,6 +254,8 @@ def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
     host.up()
     assert host.id() == first
     assert host.inside("echo $COLOUR") == "red"
+    host.paddock("up", "--recreate")
+    assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
     host.paddock("down")
 
 
@@ -304,7 +310,7 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     good = web.agent["container"]
     first = web.id()
     web.agent["mounts"] = [{"host": "/srv/nowhere", "path": "/library"}]
-    web.fails_with("there is no directory /srv/nowhere on this machine to mount")
+    web.fails_with("there is no directory /srv/nowhere on box")
     del web.agent["mounts"]
     web.agent["container"] = good | {"options": ["--no-such-option"]}
     web.fails_with("unknown flag: --no-such-option")
