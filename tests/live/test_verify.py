@@ -28,7 +28,7 @@ PACKAGES = "/opt/paddock/.store/*/lib/python3*/site-packages"
 
 
 # Of a model that cannot be reached it is told once, not three times with pauses in between.
-IMPATIENT = "agents.hermes.settings.agent.api_max_retries=1"
+IMPATIENT = ("--set", "agents.hermes.settings.agent.api_max_retries=1", "--set", "agents.hermes.dashboard=true")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Bench:
         return self.node.shell(self.address, script)
 
     def report(self, *sets: str) -> Report:
-        loaded = load(self.node.stage.folder / "paddock.yaml", sets=[IMPATIENT, *sets])
+        loaded = load(self.node.stage.folder / "paddock.yaml", sets=[*IMPATIENT[1::2], *sets])
         with deployments(loaded, [], Story()) as found:
             return verify(found[0], found[0].observe())
 
@@ -73,7 +73,7 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench(node: Node) -> Iterator[Bench]:
-    node.paddock("up", "--set", IMPATIENT)
+    node.paddock("up", *IMPATIENT)
     node.ask(f"Remember: {FACT}")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in node.stage.environment.items():
@@ -85,7 +85,7 @@ def test_all_is_well(bench: Bench) -> None:
     report = bench.report()
     assert report.ok, report.as_text()
     assert len(report.lines) >= 25
-    said = bench.node.paddock("verify", "hermes", "--set", IMPATIENT).stdout
+    said = bench.node.paddock("verify", "hermes", *IMPATIENT).stdout
     assert said.startswith("hermes:\n  ✓ machine ")
     assert bench.key not in said
 
@@ -140,6 +140,22 @@ def test_what_is_broken_is_the_line_that_fails(bench: Bench, line: str, script: 
         failed = bench.failed()
     # On a full volume the agent may not answer either.
     assert failed.keys() - ({"answer"} if line == "state.writable" else set()) == {line}, failed
+
+
+def test_commands_that_are_not_refused(bench: Bench) -> None:
+    refused = "/etc/paddock/hermes/current/hermes/refused.json"
+    with bench.broken(f"cp -p {refused} /root/refused && echo '[]' >{refused}", f"cp -p /root/refused {refused}"):
+        failed = bench.failed()
+    assert failed.keys() == {"managed", "files.configuration"}
+    assert failed["managed"] == "not refused: update, uninstall, gateway install, setup, config set"
+
+
+def test_a_dashboard_that_is_gone(bench: Bench) -> None:
+    page = "systemctl {} paddock-hermes-dashboard"
+    with bench.broken(page.format("stop"), page.format("start")):
+        failed = bench.failed()
+    assert failed.keys() == {"process.dashboard", "dashboard"}
+    wait_for(lambda: not bench.failed())
 
 
 def test_a_pet_without_protection(bench: Bench) -> None:
@@ -216,9 +232,9 @@ def test_a_gateway_that_was_killed_recovers_and_is_told(bench: Bench) -> None:
 
 def test_a_setting_that_does_not_work_ends_up_in_a_failed_line(bench: Bench) -> None:
     wrong = "agents.hermes.settings.model.provider=nonesuch"
-    failure = bench.node.paddock("up", "--set", IMPATIENT, "--set", wrong, fails=True).stderr
+    failure = bench.node.paddock("up", *IMPATIENT, "--set", wrong, fails=True).stderr
     assert "hermes runs, but is not as it should be in 1 of" in failure
     assert "✗ answer" in failure
-    bench.node.paddock("up", "--set", IMPATIENT)
+    bench.node.paddock("up", *IMPATIENT)
     assert bench.failed() == {}
     assert bench.node.ask(QUESTION) == FACT, "and its state is as it was"

@@ -21,6 +21,7 @@ def found(part: str, name: str, value: object) -> list[str]:
         ("MAX_TOKEN", "4096"),
         ("USE_TOKEN", "true"),
         ("api_key", "${LITELLM_API_KEY}"),
+        ("api_key", "os.environ/LITELLM_API_KEY"),
         ("Authorization", "Bearer ${TOKEN}"),
         ("api_key", ""),
         ("TOKEN_FILE", "/run/token"),

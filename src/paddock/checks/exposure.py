@@ -35,11 +35,13 @@ def _loopback(host: str) -> bool:
 def leaks(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
     """Whether a secret stands where everyone on the machine can read it."""
     found = fact["found"]
+    rest = "; the rest was not looked at, for there are too many" if found["cut_short"] else ""
     told = [f"{name} is in {', '.join(sorted(paths)[:3])}" for name, paths in sorted(found["found"].items())]
     yield Line.of(
         "secrets.machine",
         not told,
-        "\n".join(told) or f"none of {found['values']} in {found['looked']} files everyone can read, nor in its log",
+        "\n".join(told)
+        or f"none of {found['values']} in {found['looked']} files everyone can read, nor in its log{rest}",
         "take it out there, and give the service that issued it a new one",
         fact["seconds"],
     )

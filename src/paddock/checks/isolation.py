@@ -81,6 +81,8 @@ def lines(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -
 
 def _user(subject: Subject, processes: list[Mapping[str, Any]]) -> Line:
     """In a machine made for it, root of the machine is nobody outside; anywhere it is not root."""
+    if Isolation.ACCOUNT not in subject.confined:
+        return Line("isolation.user", Outcome.UNAVAILABLE, "it runs in the account of whoever started it")
     for process in processes:
         inside, outside, _ = process["uid_map"][:3]
         uid = process["uid"][0]

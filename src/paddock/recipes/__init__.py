@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddock.errors import BadInput
 from paddock.recipes.workload import Recipe
 from paddock.spec.models import Kind
 
@@ -16,9 +15,11 @@ def recipe_for(kind: Kind) -> Recipe[Any]:
             from paddock.recipes.hermes.recipe import Hermes
 
             return Hermes()
+        case Kind.LITELLM:
+            from paddock.recipes.litellm.recipe import Litellm
+
+            return Litellm()
         case Kind.SERVICE:
             from paddock.recipes.service import Service
 
             return Service()
-        case _:
-            raise BadInput(f"kind {kind} is not carried out yet")

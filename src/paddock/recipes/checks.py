@@ -51,4 +51,5 @@ class Check:
     judge: Callable[[Any], Verdict]
     hint: str  # what a person can do when it does not hold
     needs: str | None = None  # a check without which this one says nothing
+    settles: bool = False  # may take a moment longer than its health, after a start
     quick: bool = False  # cheap enough for an `up` that changed nothing

@@ -14,6 +14,7 @@ from paddock.spec.secrets import Source
 
 if TYPE_CHECKING:
     from paddock.recipes.checks import Check
+    from paddock.recipes.gateway import ModelServer, Offer
 
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
@@ -238,4 +239,12 @@ class Recipe(Protocol[Own]):
 
     def checks(self, agent: Own, name: str, paths: Paths) -> Sequence[Check]:
         """What else `verify` can ask it."""
+        ...
+
+    def offer(self, agent: Own) -> Offer | None:
+        """The models it has for other agents, if it has any."""
+        ...
+
+    def using(self, agent: Own, server: ModelServer) -> AgentSpec:
+        """The agent, with its models from another one."""
         ...

@@ -29,13 +29,15 @@ from paddock.plan.agent import (
 from paddock.plan.container import ContainerWant, CreateContainer, GetImage, StartEngine
 from paddock.plan.step import Action, CheckMounts, CheckStateSize, DeleteState, Furnish, Plan, Refusal, Step
 from paddock.recipes import recipe_for
+from paddock.recipes.gateway import ModelServer
 from paddock.recipes.workload import CodeTree, Distribution, Paths, Probes, Verdict, Workload
+from paddock.run import gateway as gateways
 from paddock.run import mounts
 from paddock.run.ask import ask, healthy
 from paddock.run.container import get_image, start_engine
 from paddock.run.furnish import Furniture, install_packages
 from paddock.run.story import Story
-from paddock.run.verify import verify_through
+from paddock.run.verify import verify_when_settled
 from paddock.runtimes import Runtime, codetree, runtime_for, script
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.runtimes.statefiles import secret_name
@@ -59,8 +61,11 @@ class Observation:
 class Deployment:
     """One agent in its place."""
 
-    def __init__(self, name: str, loaded: Loaded, place: Place[Any], story: Story) -> None:
+    def __init__(
+        self, name: str, loaded: Loaded, place: Place[Any], story: Story, gateway: Deployment | None = None
+    ) -> None:
         self.name = name
+        self.gateway = gateway  # the agent that gives it models
         self.recreate = False  # whether a person wants another container, whatever its identity
         self.spec = inlined(loaded.spec.agents[name], loaded.folder)
         self.place = place
@@ -110,9 +115,19 @@ class Deployment:
         return MachineWant(self.name, self.spec, self.paths.state, template, cache)
 
     @cached_property
+    def model_server(self) -> ModelServer | None:
+        """The agent that gives it models, as this one reaches it."""
+        return gateways.server(self.gateway, self) if self.gateway else None
+
+    @property
+    def configured(self) -> AgentSpec:
+        """The agent with what the file leaves to another one to say."""
+        return self.recipe.using(self.spec, self.model_server) if self.model_server else self.spec
+
+    @cached_property
     def workload(self) -> Workload:
         paths = self.runtime.inside
-        return self.recipe.workload(self.spec, paths, f"{paths.code}/{self.code[0]}" if self.code else "")
+        return self.recipe.workload(self.configured, paths, f"{paths.code}/{self.code[0]}" if self.code else "")
 
     @cached_property
     def bundle(self) -> Bundle:
@@ -122,7 +137,10 @@ class Deployment:
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
-        return resolve(self.spec.secrets, self.folder, self.spec.environment_files)
+        own = resolve(self.spec.secrets, self.folder, self.spec.environment_files)
+        if self.gateway is None or self.model_server is None:
+            return own
+        return {self.model_server.key: self.gateway.secrets[gateways.offer_of(self.gateway).key], **own}
 
     @cached_property
     def secret_files(self) -> dict[str, Secret]:
@@ -211,6 +229,11 @@ class Deployment:
         return Step("mounts.check", title, reason, CheckMounts())
 
     def _refusals(self, seen: Observation) -> Iterator[Refusal]:
+        try:
+            _ = self.model_server
+        except gateways.GatewayUnknown as unknown:
+            yield Refusal(unknown.message, unknown.hint)
+            return  # how it would be configured is not known either
         if seen.unreachable:
             # What is inside is unknown, and to guess would be to promise steps that are not needed.
             yield Refusal(seen.unreachable.message, seen.unreachable.hint)
@@ -357,7 +380,7 @@ class Deployment:
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
-        report = verify_through(self, guest, self.place.observe(self.name), quick=False)
+        report = verify_when_settled(self, guest)
         self.story.journal("verified", lines=[line.as_data() for line in report.lines])
         if not report.ok:
             count = f"{len(report.failed)} of {len(report.lines)}"
@@ -422,17 +445,30 @@ def deployments(loaded: Loaded, only: list[str], story: Story, *, patient: bool 
     unknown = sorted(set(only) - loaded.spec.agents.keys())
     if unknown:
         raise BadInput(f"there is no agent {', '.join(unknown)} in {loaded.path.name}")
-    chosen = {name: agent for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)}
+    agents = loaded.spec.agents
+    chosen = [name for name, agent in agents.items() if (name in only if only else agent.enabled)]
+    needed = dict.fromkeys([*chosen, *(behind for name in chosen if (behind := gateway_of(agents[name])))])
     places: dict[tuple[str, str | None], Place[Any]] = {}
     try:
-        for agent in chosen.values():
+        for agent in (agents[name] for name in needed):
             if _where(agent) not in places:
                 spec = loaded.spec.places[agent.place].on_node(agent.machine.node)
                 places[_where(agent)] = place_for(agent.place, spec, loaded.folder, story.say, patient=patient)
-        yield [Deployment(name, loaded, places[_where(agent)], story) for name, agent in chosen.items()]
+        found: dict[str, Deployment] = {}
+        gateways_first = sorted(needed, key=lambda name: gateway_of(agents[name]) is not None)
+        for name in gateways_first:
+            behind = gateway_of(agents[name])
+            place = places[_where(agents[name])]
+            found[name] = Deployment(name, loaded, place, story, found[behind] if behind else None)
+        yield [found[name] for name in chosen]
     finally:
         for place in places.values():
             place.close()
+
+
+def gateway_of(agent: AgentSpec) -> str | None:
+    """The name of the agent that gives it models."""
+    return getattr(agent, "gateway", None)
 
 
 def _where(agent: AgentSpec) -> tuple[str, str | None]:

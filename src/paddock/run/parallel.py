@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from paddock.errors import PaddockError
 from paddock.run.deployment import Deployment
 
 
 def each(agents: Sequence[Deployment], jobs: int, verb: Callable[[Deployment], str]) -> list[str]:
-    """Do a verb for every agent and return what to tell of each; one that fails does not stop the others."""
+    """Do a verb for every agent and return what to tell of each; one that fails does not stop the others.
+
+    Those that give models to others go first: where they are, the others have to know.
+    """
     if len(agents) == 1:
         return [verb(agents[0])]
-    with ThreadPoolExecutor(max_workers=max(jobs, 1)) as pool:
-        running = [(agent, pool.submit(verb, agent)) for agent in agents]
+    gateways = [agent for agent in agents if any(other.gateway is agent for other in agents)]
+    running: list[tuple[Deployment, Future[str]]] = []
+    for wave in (gateways, [agent for agent in agents if agent not in gateways]):
+        with ThreadPoolExecutor(max_workers=max(jobs, 1)) as pool:
+            running += [(agent, pool.submit(verb, agent)) for agent in wave]
     told, failed = [], []
     for agent, future in running:
         error = future.exception()

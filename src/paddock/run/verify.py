@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from paddock.checks import asked, judge
 from paddock.checks.line import Line, Outcome, as_text, by_topic
@@ -20,6 +21,9 @@ from paddock.secret import Secret
 
 if TYPE_CHECKING:
     from paddock.run.deployment import Deployment, Observation
+
+
+_MOMENT: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,22 @@ def verify_through(agent: Deployment, guest: Guest, place: Any, *, quick: bool) 
         inside.append(Line.of("health", health.ok, health.evidence, f"`paddock logs {agent.name}` tells more"))
     told = () if quick else [*_mounts(agent, guest, place), *_told(agent, place)]
     return Report(agent.name, by_topic([*_outside(agent, place), *inside, *told]))
+
+
+def verify_when_settled(agent: Deployment, guest: Guest) -> Report:
+    """Verify an agent that has just become healthy; what takes a moment longer than that gets it, but no more."""
+    report = verify_through(agent, guest, agent.place.observe(agent.name), quick=False)
+    slow = [replace(check, quick=True, needs=None) for check in _subject(agent).asked if check.settles]
+    if report.ok or not {line.check for line in report.failed} <= {check.name for check in slow}:
+        return report
+    subject = replace(_subject(agent), asked=slow)
+    end = time.monotonic() + _MOMENT
+    while time.monotonic() < end:
+        found = look(guest, subject, _means(agent, subject), quick=True)["inside"]["found"]
+        if not any(line.failed for line in asked.lines(slow, found)):
+            break
+        time.sleep(0.5)
+    return verify_through(agent, guest, agent.place.observe(agent.name), quick=False)
 
 
 def _mounts(agent: Deployment, guest: Guest, place: Any) -> Iterator[Line]:
@@ -117,7 +137,7 @@ def _subject(agent: Deployment) -> Subject:
         tree=f"{agent.paths.code}/{agent.code[0]}" if agent.code else None,
         asked=[
             *asked.of_every_agent(agent.name, agent.runtime.inside, agent.probes(agent.spec.verify.prompt)),
-            *agent.recipe.checks(agent.spec, agent.name, agent.runtime.inside),
+            *agent.recipe.checks(agent.configured, agent.name, agent.runtime.inside),
         ],
         confined=agent.runtime.confines,
         mounted=agent.place.mounts_state,

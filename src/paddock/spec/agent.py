@@ -234,6 +234,9 @@ class HermesSpec(_Packaged):
         return ports | ({"dashboard": self.dashboard.port} if self.dashboard.enabled else {})
 
 
+MASTER_KEY = "LITELLM_MASTER_KEY"  # LiteLLM's own name for the key that opens all of it
+
+
 class LitellmSpec(_Packaged):
     """The LiteLLM proxy: one door to many models."""
 

@@ -199,7 +199,9 @@ class ContainerSpec(Model):
     cpus: Annotated[float, Field(gt=0), BeforeValidator(_whole_number_too)] | None = Field(
         None, description="limit, like 2 or 1.5; without it the machine's"
     )
-    data: Size | None = Field(None, description="a volume of its own for the engine's images, for overlay2 in LXC")
+    data: Size | None = Field(
+        None, description="a volume for the engine's images on a proxmox place, where overlay2 works; the pet keeps it"
+    )
     install: bool = Field(False, description="whether Paddock installs the engine from the distribution's packages")
     sudo: bool = Field(False, description="whether the agent may become root inside the container")
 

@@ -27,6 +27,8 @@ _KEY_VALUE: Final = re.compile(
 )
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
+_LITELLM_REFERENCE: Final = re.compile(r"os\.environ/[A-Za-z_][A-Za-z0-9_]*")
+
 _NOT_REPLACED: Final = (
     "${…} is not replaced in this file; variables of the agent come from secrets: {NAME: {env: NAME}},"
     " other values from --set or a second file"
@@ -59,6 +61,8 @@ def looks_like_a_secret(text: str) -> bool:
 
 def _harmless(text: str) -> bool:
     """Whether a text under a key-like name is a switch, a number, or a reference (`Bearer ${NAME}`) to the real one."""
+    if _LITELLM_REFERENCE.fullmatch(text):
+        return True
     if text.strip().lower() in {"", "true", "false", "none", "null"} or text.strip().isdecimal():
         return True
     return bool(_REFERENCE.search(text)) and len(_REFERENCE.sub("", text).split()) <= 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from paddock.spec import settings
-from paddock.spec.agent import AgentSpec, HermesSpec, Kind, RuntimeName, UserSpec
+from paddock.spec.agent import MASTER_KEY, AgentSpec, HermesSpec, Kind, LitellmSpec, RuntimeName, UserSpec
 from paddock.spec.place import PlaceSpec, Scope
 from paddock.spec.talk import DASHBOARD_LOGIN, TOKENS
 from paddock.spec.tree import Location, dotted
@@ -29,7 +29,7 @@ def mistakes(places: _Places, agents: _Agents) -> Iterator[Mistake]:
         place = places.get(agent.place)
         if place is None:
             continue
-        for location, sentence in [*_shape(agent, place), *_own(agent), *_gateway(agent, agents)]:
+        for location, sentence in [*_shape(agent, place), *_own(agent), *_gateway(agent, agents, places)]:
             yield (*at, *location), sentence
     placed = {name: (agent, places[agent.place]) for name, agent in agents.items() if agent.place in places}
     yield from _numbers(placed)
@@ -78,6 +78,8 @@ def _own(agent: AgentSpec) -> Iterator[Mistake]:
     for number, mount in enumerate(agent.mounts):
         if mount.path in [other.path for other in agent.mounts[:number]]:
             yield ("mounts", str(number), "path"), f"{mount.path} is mounted twice"
+    if isinstance(agent, LitellmSpec) and MASTER_KEY not in agent.secrets and not agent.environment_files:
+        yield ("secrets",), f"needs {MASTER_KEY}: without it everyone who reaches the proxy may use its models"
     if isinstance(agent, HermesSpec):
         yield from _talk(agent)
         yield from ((("settings", *at), sentence) for at, sentence in settings.mistakes(agent, agent.settings))
@@ -117,13 +119,23 @@ def _talk(agent: HermesSpec) -> Iterator[Mistake]:
             yield ("environment", name), "who may talk to the agent is said under connectors: allow: [USER_ID]"
 
 
-def _gateway(agent: AgentSpec, agents: _Agents) -> Iterator[Mistake]:
+def _gateway(agent: AgentSpec, agents: _Agents, places: _Places) -> Iterator[Mistake]:
     if not isinstance(agent, HermesSpec) or agent.gateway is None:
         return
     gateways = [name for name, other in agents.items() if other.kind is Kind.LITELLM]
     if agent.gateway not in gateways:
         known = f"there is {', '.join(gateways)}" if gateways else "there is none"
         yield ("gateway",), f"{agent.gateway!r} is not an agent of kind litellm in this file ({known})"
+        return
+    other = agents[agent.gateway]
+    if other.place not in places or "proxy" in other.expose:
+        return
+    here, there = places[agent.place], places[other.place]
+    if here.host is None or there.host is None or _machine(agent.place, here) != _machine(other.place, there):
+        sentence = (
+            f"{agent.gateway} is on another machine and listens on loopback only; give it expose: {{proxy: {{}}}}"
+        )
+        yield ("gateway",), sentence
 
 
 _Placed = Mapping[str, tuple[AgentSpec, PlaceSpec]]

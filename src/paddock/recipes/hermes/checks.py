@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from paddock.recipes.checks import Check, Databases, ReadFile
+from paddock.recipes.checks import Attempt, Check, Databases, ReadFile
 from paddock.recipes.workload import Answer, Request, Verdict
 
 
@@ -21,7 +21,7 @@ def gateway(name: str, hermes_home: str, connectors: frozenset[str]) -> Iterator
     state = ReadFile(f"{hermes_home}/gateway_state.json")
     logs = f"`paddock logs {name}` tells why"
     yield Check("gateway", state, _runs, logs)
-    yield Check("connectors", state, lambda found: _connected(found, connectors), logs, needs="gateway")
+    yield Check("connectors", state, lambda found: _connected(found, connectors), logs, needs="gateway", settles=True)
 
 
 def _runs(found: Any) -> Verdict:
@@ -32,8 +32,47 @@ def _runs(found: Any) -> Verdict:
     return Verdict(found.get("gateway_state") == "running", f"{said}; {reason}" if reason else said)
 
 
+def refusals(hermes: str, refused: Sequence[Sequence[str]]) -> Check:
+    """Whether the commands that are not the agent's to use are refused; where they are not, they print their help."""
+    script = """hermes=$1; shift
+for words; do
+    "$hermes" $words --help 2>&1 | grep -q "managed by paddock" || echo "$words"
+done"""
+    commands = [" ".join(words) for words in refused]
+    attempt = Attempt(("sh", "-c", script, "paddock", hermes, *commands))
+    hint = "something changed its command or its configuration: `paddock cycle`"
+    return Check("managed", attempt, lambda done: _refused(done, commands), hint)
+
+
+def _refused(done: Mapping[str, Any], commands: Sequence[str]) -> Verdict:
+    allowed = str(done["out"]).splitlines()
+    if allowed or done["code"] != 0:
+        return Verdict(False, f"not refused: {', '.join(allowed)}" if allowed else f"not tried: {done['err']}")
+    return Verdict(True, f"refused: {', '.join(commands)}")
+
+
+def dashboard(name: str, url: str) -> Iterator[Check]:
+    """Whether its page is there, and what it says of the agent."""
+    logs = f"`paddock logs {name}` tells why"
+    yield Check("dashboard", Request("GET", f"{url}/", seconds=5), _page, logs, settles=True)
+    status = Request("GET", f"{url}/api/status", seconds=5)
+    yield Check("dashboard.status", status, _status, logs, needs="dashboard", settles=True)
+
+
+def _page(answer: Answer) -> Verdict:
+    page = answer.status == 200 and "<html" in str(answer.body).lower()
+    return Verdict(page, "its page is there" if page else f"/ answered {answer.status}, and no page")
+
+
+def _status(answer: Answer) -> Verdict:
+    running = isinstance(answer.body, dict) and answer.body.get("gateway_running")
+    return Verdict(
+        bool(running), "the gateway runs" if running else f"/api/status answered {answer.status}, no gateway"
+    )
+
+
 def _connected(found: Any, wanted: frozenset[str]) -> Verdict:
-    platforms: Mapping[str, Any] = found.get("platforms") or {}
+    platforms: Mapping[str, Any] = (found.get("platforms") if isinstance(found, dict) else None) or {}
     # One that the file no longer names stays there as it was left.
     left = {name for name, platform in platforms.items() if platform.get("state") == "disconnected"} - wanted
     told = []
@@ -58,7 +97,9 @@ def _sound(found: Mapping[str, str]) -> Verdict:
 
 def model(settings: Mapping[str, Any]) -> Iterator[Check]:
     """Whether the model's server takes the key, from where the agent is, and offers the model."""
-    endpoint, default = _endpoint(settings), _section(settings, "model").get("default")
+    short = settings.get("model")
+    default = short if isinstance(short, str) else _section(settings, "model").get("default")
+    endpoint = _endpoint(settings)
     if endpoint is None:
         return
     request = Request("GET", f"{endpoint.url.rstrip('/')}/models", endpoint.key, seconds=10)

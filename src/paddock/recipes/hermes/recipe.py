@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from paddock.recipes.checks import Check
 from paddock.recipes.documents import beyond_home, documents, working_directory
+from paddock.recipes.gateway import ModelServer
 from paddock.recipes.hermes import checks, connectors, managed
 from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.packaged import code_tree, distribution
@@ -145,7 +146,30 @@ class Hermes:
             *checks.gateway(name, hermes_home, frozenset({"api_server", *connectors.messengers(agent)})),
             *checks.model(agent.settings),
             checks.databases(name, hermes_home),
+            # An image brings a command of its own.
+            *(() if agent.container.image else (checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent)),)),
+            *(checks.dashboard(name, agent.url("dashboard")) if agent.dashboard.enabled else ()),
         )
+
+    def offer(self, agent: HermesSpec) -> None:
+        return None
+
+    def using(self, agent: HermesSpec, server: ModelServer) -> HermesSpec:
+        # A server with a key of its own is known to Hermes as custom:NAME; `custom` alone sends the key to nobody.
+        given = agent.settings.get("model") or {}
+        model = given if isinstance(given, dict) else {"default": given}
+        provider = {"base_url": server.url, "key_env": server.key, "default_model": model.get("default")}
+        ours = {
+            "model": {"provider": f"custom:{server.name}"},
+            "providers": {server.name: {name: value for name, value in provider.items() if value}},
+        }
+        return agent.model_copy(update={"settings": merged(ours, {**agent.settings, "model": model})})
+
+
+def _tried(agent: HermesSpec) -> list[Sequence[str]]:
+    """Of the commands that are refused, one of each sort."""
+    sorts = {words[0]: words for words in reversed(managed.refused(agent.managed))}
+    return [sorts[word] for word in ("update", "uninstall", "gateway", "setup", "config") if word in sorts]
 
 
 def _official_image(agent: HermesSpec) -> ImageManners:

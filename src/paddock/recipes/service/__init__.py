@@ -8,6 +8,7 @@ from pathlib import Path
 
 from paddock.recipes.checks import Check
 from paddock.recipes.documents import beyond_home, documents, working_directory
+from paddock.recipes.gateway import ModelServer
 from paddock.recipes.workload import (
     Answer,
     CodeTree,
@@ -61,6 +62,12 @@ class Service:
 
     def checks(self, agent: ServiceSpec, name: str, paths: Paths) -> Sequence[Check]:
         return ()
+
+    def offer(self, agent: ServiceSpec) -> None:
+        return None
+
+    def using(self, agent: ServiceSpec, server: ModelServer) -> ServiceSpec:
+        return agent
 
 
 def _health(agent: ServiceSpec) -> Probe | Command | OpenPort | None:

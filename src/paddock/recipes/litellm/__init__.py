@@ -1,0 +1,1 @@
+"""The LiteLLM proxy: one door to many models."""

@@ -1,0 +1,175 @@
+"""The LiteLLM proxy: its locked code, its list of models, and how to see that a model behind it answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+
+from paddock.recipes.checks import Check
+from paddock.recipes.gateway import ModelServer, Offer
+from paddock.recipes.packaged import code_tree, distribution
+from paddock.recipes.workload import (
+    Answer,
+    CodeTree,
+    Distribution,
+    File,
+    Paths,
+    Probes,
+    Process,
+    Request,
+    Verdict,
+    Workload,
+)
+from paddock.spec.agent import MASTER_KEY
+from paddock.spec.models import LitellmSpec
+
+_REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_PROOF: Final = """\
+import importlib.metadata, sys
+import litellm.proxy.proxy_cli
+found = importlib.metadata.version("litellm")
+sys.exit(None if found == sys.argv[1] else f"it is litellm {found}, not {sys.argv[1]}")
+"""
+
+
+class Litellm:
+    """The recipe of kind ``litellm``."""
+
+    def packages(self, agent: LitellmSpec) -> Sequence[str]:
+        return tuple(agent.packages)
+
+    def distribution(self, agent: LitellmSpec, folder: Path) -> Distribution:
+        return distribution(agent, "litellm", folder, extras=("proxy",))
+
+    def code(self, agent: LitellmSpec, folder: Path) -> CodeTree:
+        wanted = self.distribution(agent, folder)
+        shipped = resources.files(__package__) / "locks"
+        pythons = ("3.11", "3.12", "3.13")
+        return code_tree(wanted, shipped, folder, pythons=pythons, proof=("-c", _PROOF, wanted.version))
+
+    def workload(self, agent: LitellmSpec, paths: Paths, tree: str) -> Workload:
+        proxy = Process(
+            name="proxy",
+            argv=(
+                *(f"{tree}/bin/python", "-m", "litellm.proxy.proxy_cli"),
+                *("--config", f"{paths.etc}/litellm/config.yaml"),
+                *("--host", agent.listens_on("proxy"), "--port", str(agent.port), "--telemetry", "False"),
+                *agent.service.args,
+            ),
+            environment={
+                "HOME": paths.home,
+                # Prices of models come with the package; it would fetch newer ones from the network at every start.
+                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+                "LITELLM_MODE": "PRODUCTION",  # else it would read a .env of whatever folder it is in
+                **agent.environment,
+            },
+            directory=paths.home,
+            stop_seconds=30,
+            restart=agent.service.restart,
+            restart_seconds=agent.service.restart_delay,
+        )
+        config = File("litellm/config.yaml", _yaml(_in_its_words(agent.settings)))
+        return Workload(processes=(proxy,), files=(config,), directories=(), generated=())
+
+    def probes(self, agent: LitellmSpec, prompt: str, conversation: str) -> Probes:
+        url, models = agent.url("proxy"), _models(agent.settings)
+        return Probes(_Alive(url), _Prompt(url, models[0], prompt) if models else None)
+
+    def checks(self, agent: LitellmSpec, name: str, paths: Paths) -> Sequence[Check]:
+        wanted = frozenset(_models(agent.settings))
+        request = Request("GET", f"{agent.url('proxy')}/v1/models", MASTER_KEY)
+        hint = f"`paddock logs {name}` tells why"
+        return (Check("models", request, lambda answer: _offered(answer, wanted), hint),)
+
+    def offer(self, agent: LitellmSpec) -> Offer:
+        return Offer("proxy", "/v1", MASTER_KEY)
+
+    def using(self, agent: LitellmSpec, server: ModelServer) -> LitellmSpec:
+        return agent
+
+
+def _in_its_words(value: Any) -> Any:
+    """Settings with ``${NAME}``, as the rest of the file has variables, written ``os.environ/NAME``."""
+    match value:
+        case dict():
+            return {key: _in_its_words(each) for key, each in value.items()}
+        case list():
+            return [_in_its_words(each) for each in value]
+        case str() if reference := _REFERENCE.fullmatch(value):
+            return f"os.environ/{reference[1]}"
+        case _:
+            return value
+
+
+def _models(settings: Mapping[str, Any]) -> list[str]:
+    """The names it offers its models under; a name with a * in it is none of a model."""
+    listed = settings.get("model_list") or []
+    names = [str(entry["model_name"]) for entry in listed if isinstance(entry, dict) and "model_name" in entry]
+    return [name for name in dict.fromkeys(names) if "*" not in name]
+
+
+@dataclass(frozen=True)
+class _Alive:
+    """The proxy is up. Says nothing about the models behind it."""
+
+    url: str
+
+    @property
+    def request(self) -> Request:
+        return Request("GET", f"{self.url}/health/liveliness", seconds=3)
+
+    def judge(self, answer: Answer) -> Verdict:
+        return Verdict(answer.status == 200, f"/health/liveliness answered {answer.status}")
+
+
+@dataclass(frozen=True)
+class _Prompt:
+    """A prompt goes through the proxy to a model and comes back."""
+
+    url: str
+    model: str
+    text: str
+
+    @property
+    def request(self) -> Request:
+        body = {"model": self.model, "messages": [{"role": "user", "content": self.text}]}
+        return Request("POST", f"{self.url}/v1/chat/completions", MASTER_KEY, body=body, seconds=60)
+
+    def judge(self, answer: Answer) -> Verdict:
+        try:
+            text = str(answer.body["choices"][0]["message"]["content"])
+        except (KeyError, IndexError, TypeError):
+            return Verdict(False, f"{self.model} answered {answer.status}: {_said(answer.body)}")
+        return Verdict(answer.status == 200 and bool(text.strip()), f"{self.model}: {text}")
+
+
+def _said(body: Any) -> str:
+    """The error of an answer, without what surrounds it."""
+    try:
+        return str(body["error"]["message"])
+    except (KeyError, TypeError):
+        return str(body)
+
+
+def _offered(answer: Answer, wanted: frozenset[str]) -> Verdict:
+    try:
+        found = {str(model["id"]) for model in answer.body["data"]}
+    except (KeyError, TypeError):
+        return Verdict(False, f"/v1/models answered {answer.status}: {_said(answer.body)}")
+    lacking = sorted(wanted - found)
+    return Verdict(not lacking, f"lacks {', '.join(lacking)}" if lacking else f"offers {', '.join(sorted(found))}")
+
+
+def _yaml(tree: dict[str, Any]) -> str:
+    text = StringIO()
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.dump(tree, text)
+    return text.getvalue()

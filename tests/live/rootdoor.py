@@ -1,0 +1,54 @@
+"""A person at the node's shell, who does what Paddock asks for."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from live.stage import Node
+
+
+def root(node: Node, *argv: str) -> subprocess.CompletedProcess[str]:
+    """A command in the node's shell."""
+    door = [sys.executable, "-m", "paddock.sandbox", "root", "--state", str(node.stage.folder / "sandbox"), "--"]
+    return subprocess.run([*door, *argv], capture_output=True, text=True)
+
+
+def obey(node: Node, lines: Sequence[str]) -> None:
+    """Run a script's lines; those that begin with # are for people."""
+    for line in lines:
+        if line.startswith("#"):
+            continue
+        for alternative in line.split(" || "):
+            done = root(node, *shlex.split(alternative))
+            if done.returncode == 0:
+                break
+        assert done.returncode == 0, (line, done.stderr)
+
+
+def up_with_a_person(node: Node, *files: str) -> list[str]:
+    """Bring agents up; what is shown is done as soon as it is waited for. Returns what was asked."""
+    command = [sys.executable, "-m", "paddock", "up", *files]
+    asked: list[str] = []
+    lines: list[str] = []
+    environment = dict(node.stage.environment)
+    with subprocess.Popen(
+        command, cwd=node.stage.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            lines.append(line)
+            if "waiting until that is done" in line:
+                start = max(at for at, each in enumerate(lines) if "Proxmox lets root alone" in each)
+                asked = [each.strip() for each in lines[start + 1 : -1]]
+                obey(node, asked)
+    assert running.returncode == 0, "".join(lines)
+    return asked
+
+
+def on_node(node: Node, path: str) -> Path:
+    """A path of the node's own filesystem."""
+    return node.stage.folder / "sandbox/host/pve" / path.lstrip("/")
