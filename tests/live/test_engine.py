@@ -324,7 +324,7 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     assert web.id() == first
     assert "nothing to do" in web.paddock("up").stdout
 
-    web.root("systemctl stop docker.socket docker")
+    web.root("systemctl stop paddock-web-lease docker.socket docker")
     web.agent["container"] = good | {"install": False}
     assert "Cannot connect to the Docker daemon" in web.paddock("plan", fails=True).stdout
     web.agent["container"] = good
