@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paddock.errors import NeedsPerson, PaddockError
+from paddock.errors import NeedsPerson, PaddockError, Refused
 from paddock.places.proxmox import place as place_room
 from paddock.process import Result
 from paddock.run.outputs import as_env, as_text, outputs
@@ -47,6 +48,12 @@ def pid(node: Node) -> int:
 def owner_on_node(node: Node, path: str) -> tuple[int, int]:
     facts = node.world.runtime.host_path("pve", path).stat()
     return facts.st_uid, facts.st_gid
+
+
+def test_the_played_node_has_a_filesystem_of_its_own(node: Node, tmp_path: Path) -> None:
+    node.shell(f"mkdir -p {HOST}")
+    assert node.world.runtime.host_path("pve", HOST).is_relative_to(tmp_path)
+    assert (tmp_path / "node/host/pve" / HOST.lstrip("/")).is_dir()
 
 
 def test_a_person_runs_the_commands_and_up_goes_on(node: Node) -> None:
@@ -213,7 +220,7 @@ def root(node: Node, monkeypatch: pytest.MonkeyPatch) -> PlayedRoot:
 def test_paddock_runs_them_itself_where_it_may_be_root(node: Node, root: PlayedRoot) -> None:
     agent = node.agent(root="root@node", patient=False, **WANTED)
     up(agent)
-    assert [line.split()[0] for line in root.ran] == ["mkdir", "mountpoint", "pct", "pct", "ls"]
+    assert [line.split()[0] for line in root.ran] == ["mountpoint", "mkdir", "mountpoint", "pct", "pct", "ls"]
     assert restarts(node) == 0
     root.ran.clear()
     cycle(node.agent(root="root@node", patient=False, **WANTED))
@@ -231,6 +238,21 @@ def test_a_command_that_fails_over_ssh_is_named(node: Node, root: PlayedRoot) ->
     node.put(CATTLE, lock=None)
     up(node.agent(root="root@node", mounts=MOUNTS))
     assert node.config(CATTLE)["mp1"] == f"{HOST},mp=/data"
+
+
+def test_a_disk_of_its_own_is_not_given_away(node: Node, root: PlayedRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    up(node.agent())
+    monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "bee")
+    node.shell(f"mkdir -p {HOST}")
+    with pytest.raises(Refused, match=f"{HOST} is where a disk is mounted on root@node"):
+        up(node.agent(root="root@node", mounts=MOUNTS))
+    assert "mp1" not in node.config(CATTLE)
+    assert owner_on_node(node, HOST) == (0, 0)
+    with pytest.raises(NeedsPerson) as caught:
+        up(node.agent(mounts=MOUNTS, patient=False))
+    for line in caught.value.message.splitlines()[1:]:
+        node.shell(line.strip())
+    assert owner_on_node(node, HOST) == (0, 0), "the command looks too"
 
 
 def test_killed_while_waiting_the_next_run_goes_on(node: Node) -> None:

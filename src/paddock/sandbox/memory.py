@@ -6,6 +6,7 @@ import base64
 import itertools
 import json
 import secrets
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,9 @@ class MemoryRuntime:
 
     def __init__(self, state: Path | None, bridges: Mapping[str, tuple[str, ...]]) -> None:
         self._file = state / "memory.json" if state else None
+        # Root at the console makes directories and gives them away: never those of the machine this runs on.
+        self._scratch = None if state else tempfile.TemporaryDirectory(prefix="paddock-paper-")
+        self._host = (state or Path(self._scratch.name if self._scratch else "")) / "host"
         self._bridges = dict(bridges)
         self._saving = threading.Lock()
         self._files: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
@@ -51,8 +55,8 @@ class MemoryRuntime:
         return bridge in self._bridges.get(node, ())
 
     def host_path(self, node: str, path: str) -> Path:
-        """The path itself: nothing is ever looked up there."""
-        return Path(path)
+        """A node's own filesystem is a directory of the sandbox: the host's is out of reach."""
+        return self._host / node / path.lstrip("/")
 
     def on_stop(self, hook: Callable[[int], None]) -> None:
         """Call a hook whenever a container has ended."""

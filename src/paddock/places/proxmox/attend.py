@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from paddock.errors import NeedsPerson, PaddockError
+from paddock.errors import NeedsPerson, PaddockError, Refused
 from paddock.guests import Guest
 from paddock.places.proxmox import console
 from paddock.places.proxmox.actions import RootWork
@@ -41,6 +42,7 @@ class Attendant:
         missing = console.differences(work, seen)
         lines = console.commands(console.left(work, seen))
         if missing and self._root:
+            self._refuse_disks(self._root, work)
             self._run(self._root, lines)
             missing = console.differences(work, self._read(work.vmid))
             if missing:
@@ -63,6 +65,14 @@ class Attendant:
             self._client.send("PUT", f"{path}/config", params)
         except RootOnly as error:
             self._story(f"the token may not: {error.reason}")
+
+    def _refuse_disks(self, root: Guest, work: RootWork) -> None:
+        for bind in work.binds:
+            if root.run(["sh", "-c", f"mountpoint -q {shlex.quote(bind.host)}"]).ok:
+                raise Refused(
+                    f"{bind.host} is where a disk is mounted on {root.name}, and not a directory of the agent's own",
+                    hint="write a directory below it",
+                )
 
     def _run(self, root: Guest, lines: Sequence[str]) -> None:
         for line in lines:
