@@ -22,6 +22,10 @@ def test_the_memory_survives_process_and_code(stage: Stage) -> None:
     with running_agent(stage):
         assert stage.paddock("ask", "hermes", QUESTION).strip() == "I do not know."
         assert FACT in stage.paddock("ask", "hermes", f"Remember: {FACT}")
+        # Nothing is another user's here, so what is locked can be unlocked; the command refuses all the same.
+        with pytest.raises(SystemExit, match="ended with code 1"):
+            stage.paddock("exec", "hermes", "--", "hermes", "config", "set", "model.default", "other")
+        assert stage.paddock("exec", "hermes", "--", "hermes", "config", "get", "model.default").strip() == "stand-in"
     stage.paddock("down")
     home = Path(stage.environment["XDG_DATA_HOME"]) / "paddock/hermes"
     assert sorted(path.name for path in home.iterdir()) == ["state"]

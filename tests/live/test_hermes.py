@@ -126,7 +126,7 @@ def test_where_the_wrapper_does_not_reach_nothing_changes(talker: Talker) -> Non
     tries += [f"cd ~/.hermes && {word}" for word in ("rm -f config.yaml", "mv config.yaml x", "ln -sf /dev/null .env")]
     tries += ["mv ~/.hermes ~/away", "echo other > ~/.hermes/active_profile", f"touch {tree}/x"]
     talker.as_agent(
-        "\n".join(f"(unset HERMES_MANAGED; {attempt}) </dev/null >/dev/null 2>&1" for attempt in tries) + "\ntrue"
+        "\n".join(f"(unset HERMES_MANAGED; {attempt}) </dev/null >/dev/null 2>&1 &" for attempt in tries) + "\nwait"
     )
     after = talker.node.machine("cd /var/lib/paddock/hermes/home/.hermes && sha256sum config.yaml .env active_profile")
     assert after == before
@@ -197,11 +197,11 @@ def test_a_stop_waits_for_the_answer_in_flight(talker: Talker) -> None:
         assert asked.result(timeout=30).stdout.strip() == "ok: Take 4 seconds and say it."
     ended = talker.node.machine("systemctl show -p Result,ExecMainStatus,ActiveState paddock-hermes-gateway")
     assert ended.split() == ["Result=success", "ExecMainStatus=1", "ActiveState=inactive"]
-    talker.paddock("up")
 
 
 @faults
 def test_asked_by_hermes_to_restart_it_is(talker: Talker) -> None:
+    talker.paddock("up")
     show = "systemctl show -p NRestarts,ExecMainStatus paddock-hermes-gateway"
     assert "NRestarts=0" in talker.node.machine(show)
     talker.node.machine("systemctl kill -s USR1 --kill-whom=main paddock-hermes-gateway")

@@ -110,6 +110,11 @@ def test_it_is_restarted_when_it_asks_for_it(restart: str, exits: tuple[int, ...
     assert (process.restart_exits, process.clean_exits, process.fatal_exits) == (exits, (0, 1), (78,))
 
 
+@pytest.mark.parametrize(("agent", "seconds"), [({}, 90), ({"restart_drain_timeout": 300}, 330), (None, 90)])
+def test_a_stop_leaves_hermes_the_time_it_takes(agent: Any, seconds: int) -> None:
+    assert gateway(workload(settings={"agent": agent})).stop_seconds == seconds
+
+
 def test_a_value_is_pinned_as_it_is() -> None:
     pinned = file(workload(environment={"A": "it's ${HOME} \\ 'x'"}), "hermes/.env")
     assert "A='it\\'s ${HOME} \\\\ \\'x\\''" in pinned.splitlines()

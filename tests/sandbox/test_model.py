@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paddock.sandbox.model import UNKNOWN, answer, chunks, serve
+from paddock.sandbox.model import UNKNOWN, answer, chunks, serve, thinking_seconds
 
 Json = dict[str, Any]
 
@@ -211,3 +211,11 @@ def test_says_which_port_is_taken() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("prompt", "seconds"), [("Take 4 seconds and say it.", 4), ("Take 1 second.", 1), ("Take care.", 0), ("", 0)]
+)
+def test_it_takes_its_time_when_told_to(prompt: str, seconds: int) -> None:
+    before = ({"role": "user", "content": "Take 9 seconds."}, {"role": "assistant", "content": "ok"})
+    assert thinking_seconds(request(prompt, before=before)) == seconds

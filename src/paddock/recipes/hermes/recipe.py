@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -94,7 +94,7 @@ class Hermes:
             argv=_hermes(paths, tree, "gateway", "run", "--external-supervisor", *agent.service.args),
             environment={**_tools(paths), **places, **pinned},
             directory=paths.home,
-            stop_seconds=_DRAIN_SECONDS + 30,  # what Hermes itself wants to have
+            stop_seconds=_drain_seconds(config) + 30,  # what Hermes itself wants to have
             clean_exits=(0, 1),  # SIGTERM ends it with 1
             fatal_exits=(78,),  # its configuration is unusable, or its port is taken
             # It asks for a restart with 75. A 1 that nobody asked for is a crash.
@@ -228,6 +228,12 @@ class _Prompt:
             return Verdict(False, f"the API answered {answer.status}: {answer.body}")
         ok = answer.status == 200 and reason == "stop" and "hermes" not in answer.body and bool(text.strip())
         return Verdict(ok, text)
+
+
+def _drain_seconds(config: Mapping[str, Any]) -> int:
+    section = config.get("agent")
+    seconds = section.get("restart_drain_timeout") if isinstance(section, dict) else None
+    return int(seconds) if isinstance(seconds, int | float) else _DRAIN_SECONDS
 
 
 def _hermes(paths: Paths, tree: str, *words: str) -> Sequence[str]:
