@@ -336,6 +336,14 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
 
 
 @faults
+def test_compose_understands_the_same_container(web: Host) -> None:
+    install = "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker-compose"
+    web.root(f"{install} >/dev/null 2>&1")
+    told = web.root("docker-compose --file /etc/paddock/web/current/docker-compose.yml config")
+    assert "/etc/paddock/web:/etc/paddock/web:ro" in told
+
+
+@faults
 def test_by_paddock_on_the_machine_itself(web: Host) -> None:
     """With `host: {}` nothing is different but the way there."""
     packages = Path(pydantic.__file__).parents[1]
