@@ -28,24 +28,6 @@ def by_ssh(node: Node, where: str) -> dict[str, Any]:
     return tree
 
 
-def test_the_same_agent_natively_over_ssh(node: Node, api: Client) -> None:
-    where = container(node, api, 200)
-    try:
-        path = str(node.write("native.yaml", by_ssh(node, where)))
-        node.paddock("up", "-f", path)
-        assert node.paddock("ask", "hermes", "Say hello.", "-f", path).stdout.strip() == "ok: Say hello."
-        node.paddock("ask", "hermes", f"Remember: {FACT}", "-f", path)
-        assert node.paddock("plan", "-f", path).stdout == "hermes: nothing to do\n"
-        node.paddock("cycle", "-f", path)
-        assert node.paddock("ask", "hermes", QUESTION, "-f", path).stdout.strip() == FACT
-        node.paddock("down", "-f", path)
-        left = node.shell(where, "ls -A /etc/systemd/system/paddock-* /etc/paddock /opt/paddock 2>/dev/null || true")
-        assert "hermes" not in left
-        assert FACT in node.shell(where, "cat /var/lib/paddock/hermes/home/.hermes/memories/MEMORY.md")
-    finally:
-        destroy(api, 200)
-
-
 def test_a_second_machine_on_the_same_state_does_not_start_its_agent(agent: Node, api: Client) -> None:
     agent.ask(f"Remember: {FACT}")
     status = agent.status()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from live.by_hand import container, destroy
-from live.stage import Node
+from live.stage import Node, faults
 from live.test_lease import api, by_ssh
+from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client
 
 __all__ = ["api"]
@@ -61,3 +63,93 @@ def test_without_root_in_an_accounts_own_systemd(node: Node, host: str) -> None:
     assert node.paddock("ask", "hermes", "Say hello.", "-f", path).stdout.strip() == "ok: Say hello."
     node.paddock("down", "-f", path)
     assert node.shell(host, "find /home/someone/.config -name '*paddock-*'") == ""
+
+
+def layout(node: Node, where: str, top: str) -> dict[str, str]:
+    """Mode and owner of what is in the state, by its path below the top."""
+    found = node.shell(where, f"cd {top} && find . -printf '%P\\t%m %u:%g\\n'")
+    return dict(line.split("\t") for line in found.splitlines())
+
+
+def test_two_agents_on_one_host_as_the_seed_lays_them_out(node: Node, host: str) -> None:
+    tree = by_ssh(node, host)
+    first = tree["agents"]["hermes"]
+    first |= {
+        "state": {"path": "/var/lib/hermes"},
+        "user": {"name": "hermes", "uid": 10000, "group": "agents", "gid": 10100},
+        "cli_on_path": True,
+        "packages": ["bc"],
+        "documents": {"SOUL.md": "Be brief."},
+    }
+    second = copy.deepcopy(first) | {"user": {"name": "visitor", "create": False}, "cli_on_path": False}
+    second |= {"state": {}, "packages": [], "connectors": {"api_server": {"port": 8700}}}
+    second["expose"] = {"api_server": {"address": host}}
+    tree["agents"]["other"] = second
+    path = str(node.write("two.yaml", tree))
+    refused = node.paddock("up", "-f", path, "--only", "other", fails=True).stderr
+    assert "there is no account visitor on the machine, and the file says user: {create: false}" in refused
+    node.shell(host, "useradd --uid 1234 --user-group --shell /bin/sh visitor")
+    node.paddock("up", "-f", path)
+    for agent in ("hermes", "other"):
+        assert node.paddock("ask", agent, "Say hello.", "-f", path).stdout.strip() == "ok: Say hello."
+
+    # The directory layout of the seed's native mode; what the file decides is root's in a sticky directory.
+    found = layout(node, host, "/var/lib/hermes")
+    assert found[""] == "750 root:agents", "nobody but the agent and root, and only root makes anything"
+    assert found[".paddock"] == "700 root:root"
+    for folder in ("cron", "logs", "memories", "sessions"):
+        assert found[f"home/.hermes/{folder}"] == "700 hermes:agents"
+    assert found["home/.hermes/state.db"] == "600 hermes:agents"
+    assert found["home/.hermes/config.yaml"] == found["home/.hermes/.managed"] == "444 root:root"
+    assert found["home/workspace/SOUL.md"].endswith(" hermes:agents")
+    assert node.shell(host, "id hermes").strip() == "uid=10000(hermes) gid=10100(agents) groups=10100(agents)"
+    assert layout(node, host, "/var/lib/paddock/other")["home/.hermes/memories"] == "700 visitor:visitor"
+
+    # Neither gets at what the other has; what is exposed listens where it should, and nothing else does.
+    for mine, others in (("hermes", "/var/lib/paddock/other"), ("visitor", "/var/lib/hermes")):
+        assert "Permission denied" in node.shell(host, f"runuser -u {mine} -- ls {others} 2>&1 || true")
+    listening = {each for each in node.shell(host, "ss -Hltn | awk '{print $4}'").split() if ":22" not in each}
+    assert listening == {"127.0.0.1:8642", f"{host}:8700"}
+
+    # `hermes` for everyone: root and the agent's account are the agent, others are themselves.
+    assert "/var/lib/hermes/home/.hermes" in node.shell(host, "hermes config path </dev/null")
+    assert "/var/lib/hermes/home/.hermes" in node.shell(host, "runuser -u hermes -- hermes config path </dev/null")
+    assert "/nonexistent/.hermes" in node.shell(host, "cd / && runuser -u nobody -- hermes config path </dev/null")
+    assert node.paddock(
+        "exec", "hermes", "-f", path, "--", "sh", "-c", "command -v bc; command -v rg"
+    ).stdout.split() == [
+        "/usr/bin/bc",
+        "/usr/bin/rg",
+    ]
+
+    # Code is shared: the agent that is left keeps it, the last one takes it along. What was learned stays.
+    node.paddock("ask", "hermes", f"Remember: {FACT}", "-f", path)
+    tree_id = node.shell(host, "readlink /opt/paddock/hermes/current").strip()
+    node.paddock("down", "-f", path, "--only", "hermes")
+    left = node.shell(host, "ls /usr/local/bin /opt/paddock/.store /opt/paddock /etc/paddock /etc/systemd/system")
+    assert tree_id in left
+    assert "hermes" not in left
+    node.paddock("up", "-f", path, "--only", "hermes")
+    assert node.paddock("plan", "-f", path).stdout == "hermes: nothing to do\nother: nothing to do\n"
+    assert node.paddock("ask", "hermes", QUESTION, "-f", path).stdout.strip() == FACT
+    node.paddock("down", "-f", path)
+    assert node.shell(host, "ls -A /opt/paddock /etc/paddock").split() == ["/etc/paddock:", "/opt/paddock:"]
+    assert FACT in node.shell(host, "cat /var/lib/hermes/home/.hermes/memories/MEMORY.md")
+
+
+@faults
+def test_a_page_is_rendered_under_the_hardened_unit(node: Node, host: str) -> None:
+    page = "<h1>?</h1><script>document.querySelector('h1').textContent = 'six times seven is ' + 6 * 7</script>"
+    node.shell(
+        host,
+        f"mkdir /srv/page && echo {page!r} >/srv/page/index.html && "
+        "systemd-run --quiet --working-directory /srv/page python3 -m http.server --bind 127.0.0.1 8099",
+    )
+    tree = by_ssh(node, host)
+    tree["agents"]["hermes"]["browser"] = True
+    path = str(node.write("browser.yaml", tree))
+    node.paddock("up", "-f", path)
+    said = node.paddock("ask", "hermes", "Read http://127.0.0.1:8099/", "-f", path).stdout
+    assert "six times seven is 42" in said
+    last = node.shell(host, "systemd-analyze security --no-pager paddock-hermes-gateway").strip().splitlines()[-1]
+    assert float(last.rpartition(": ")[2].split()[0]) <= 2.5

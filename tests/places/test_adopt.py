@@ -304,6 +304,17 @@ def test_a_volume_goes_to_the_pet_the_file_names(single: Node) -> None:
     assert "nothing to do" in up(single.agent("ant", state={"pet": 300, "size": "1G"}))
 
 
+def test_a_volume_that_the_file_names_is_found_after_it_got_another_name(single: Node) -> None:
+    single.root("pct", "stop", 200)
+    adoption = Adoption(single, None, OWN, state={"volume": OWN})
+    with pytest.raises(Refused, match="no pet has local-lvm:vm-200-disk-1") as caught:
+        up(adoption.agent())
+    assert f"paddock adopt bee --state {OWN}" in str(caught.value.hint)
+    adoption.run()
+    up(adoption.agent())
+    expect_given_to_a_pet(single, adoption)
+
+
 def test_a_volume_that_is_in_neither_configuration_is_found_by_its_name(single: Node) -> None:
     """Reassigning into a protected container ends so; whoever did that by hand gets the volume back."""
     single.root("pct", "stop", 200)

@@ -46,7 +46,7 @@ def remedies(node: Node, *works: str, **keys: Any) -> list[str]:
 def carry_out(node: Node, commands: list[str]) -> None:
     assert commands
     for command in commands:
-        node.root(*shlex.split(command))
+        node.root(*shlex.split(command.partition("||")[0]))
 
 
 def test_with_all_of_it_everything_works_and_doctor_is_content(bare: Node) -> None:

@@ -137,7 +137,7 @@ def test_a_task_that_warns_has_done_its_work(node: Node) -> None:
 
 def test_a_full_storage_is_told_and_leaves_nothing_half_made(node: Node) -> None:
     node.world.full.add("local-lvm")
-    with pytest.raises(Refused, match="16G are needed on local-lvm, 0G are free"):
+    with pytest.raises(Refused, match="18G are needed on local-lvm, 0G are free"):
         up(node.agent())
     node.world.full.clear()
     node.before("POST", LXC, lambda: node.world.full.add("local-lvm"), nth=2)

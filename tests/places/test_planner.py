@@ -39,7 +39,7 @@ def test_plan(path: Path) -> None:
     if "wish" in case:  # the file is written first, so that every verb knows what it says then
         said = json.loads(json.dumps(planner.portray("hermes", wish, seen).said))
         assert agrees(path, case, "said", said), said
-        agent |= {part: {**agent.get(part, {}), **values} for part, values in said.items()}
+        agent |= {key: v if isinstance(v, list) else {**agent.get(key, {}), **v} for key, v in said.items()}
     template = TemplateWant(case["template"], "hermes") if "template" in case else None
     spec = agent_from(agent)
     cache = CacheWant("/var/lib/docker", spec.container.data) if spec.container.data else None

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.workload import Answer, Probe
+from paddock.runtimes.systemd.runtime import Systemd
 from paddock.spec.models import HermesSpec
+from paddock.spec.talk import ExposeSpec
 
 AGENT = HermesSpec.model_validate({"kind": "hermes", "version": "0.19.0", "place": "home"})
 PROBES = Hermes().probes(AGENT, "Say ok.", "c1")
@@ -70,7 +73,34 @@ def test_settings_are_merged_and_the_file_wins() -> None:
     assert "x: 1" in config
 
 
-def _paths() -> Any:
-    from paddock.runtimes.systemd.runtime import Systemd
+def test_it_listens_on_loopback_unless_exposed() -> None:
+    exposed = AGENT.model_copy(update={"expose": {"api_server": ExposeSpec(address="192.0.2.5")}})
+    everywhere = AGENT.model_copy(update={"expose": {"api_server": ExposeSpec()}})
+    found = []
+    for agent in (AGENT, exposed, everywhere):
+        gateway = Hermes().workload(agent, _paths(), "/code").processes[0]
+        asked = cast(Probe, Hermes().probes(agent, "", "").health).request.url
+        found.append((gateway.environment["API_SERVER_HOST"], asked))
+    assert found == [
+        ("127.0.0.1", "http://127.0.0.1:8642/health"),
+        ("192.0.2.5", "http://192.0.2.5:8642/health"),
+        ("0.0.0.0", "http://127.0.0.1:8642/health"),
+    ]
 
+
+def test_a_browser_brings_its_driver_and_leave_to_confine_pages() -> None:
+    agent = AGENT.model_copy(update={"browser": True})
+    assert "chromium" in Hermes().packages(agent)
+    assert [tool.name for tool in Hermes().code(agent, Path()).tools] == ["agent-browser"]
+    runtime = Systemd("hermes", agent)
+    workload = Hermes().workload(agent, runtime.paths, "/code")
+    unit = runtime.bundle(workload, "t1", mounted=False).files["units/paddock-hermes-gateway.service"].content
+    assert "RestrictNamespaces=user pid net\n" in unit
+    assert "SystemCallFilter=@system-service chroot\n" in unit
+    assert 'exec /code/bin/agent-browser "$@"' in next(
+        f.content for f in workload.files if f.path == "bin/agent-browser"
+    )
+
+
+def _paths() -> Any:
     return Systemd("hermes", AGENT).paths

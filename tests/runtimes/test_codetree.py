@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import subprocess
 import sys
+import tarfile
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from paddock.errors import PaddockError
 from paddock.guests.local import LocalGuest
 from paddock.process import CommandFailed
-from paddock.recipes.workload import CodeTree, Distribution, LocalCode
+from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
 from paddock.runtimes import codetree
+from paddock.runtimes.fetch import fetch
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 INFO = "tiny_agent-1.2.dist-info"
@@ -51,6 +57,36 @@ def test_a_tree_that_fails_its_proof_is_not_used(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="it is not as it should be"):
         codetree.install(LocalGuest(), tree, str(tmp_path / "opt/.store"))
     assert not (tmp_path / "opt/.store" / tree.id).exists()
+
+
+def test_what_is_fetched_is_what_it_was(tmp_path: Path) -> None:
+    origin = tmp_path / "origin"
+    origin.write_bytes(b"tool")
+    digest = hashlib.sha512(b"tool").hexdigest()
+    fetch(origin.as_uri(), digest, tmp_path / "got")
+    assert (tmp_path / "got").read_bytes() == b"tool"
+    origin.write_bytes(b"tooi")
+    with pytest.raises(PaddockError, match="is not what it was"):
+        fetch(origin.as_uri(), digest, tmp_path / "got")
+    with pytest.raises(PaddockError, match="cannot fetch"):
+        fetch((tmp_path / "nothing").as_uri(), digest, tmp_path / "got")
+
+
+def test_a_tool_of_another_origin_goes_with_the_code(tmp_path: Path) -> None:
+    archive = tmp_path / "tool.tgz"
+    with tarfile.open(archive, "w:gz") as tar:
+        script = b"#!/bin/sh\necho driven\n"
+        entry = tarfile.TarInfo("package/bin/driver")
+        entry.size = len(script)
+        tar.addfile(entry, io.BytesIO(script))
+    digest = hashlib.sha512(archive.read_bytes()).hexdigest()
+    files = dict.fromkeys(("x86_64", "aarch64"), "package/bin/driver")
+    plain = tiny(tmp_path, "one")
+    tree = replace(plain, tools=(Tool("driver", archive.as_uri(), digest, files),))
+    assert tree.id != plain.id
+    codetree.install(LocalGuest(), tree, str(tmp_path / "opt/.store"))
+    driver = tmp_path / "opt/.store" / tree.id / "bin/driver"
+    assert subprocess.run([driver], capture_output=True, text=True, check=True).stdout == "driven\n"
 
 
 @pytest.mark.agent

@@ -103,6 +103,17 @@ def test_a_rollback_takes_the_borrowed_volume_along(api: Api) -> None:
     assert config(api, 105)["lock"] == "rollback"
 
 
+def test_a_snapshot_of_a_volume_that_is_gone_fails_and_leaves_no_lock(api: Api) -> None:
+    api.create(999, mp0="local-lvm:1,mp=/data")
+    api.create(105, mp0="local-lvm:vm-999-disk-1,mp=/home/agent")
+    api.task("DELETE", "/nodes/pve/lxc/999")
+    failed = api.task("POST", "/nodes/pve/lxc/105/snapshot", snapname="s1")
+    assert 'Failed to find logical volume "pve/vm-999-disk-1"' in str(failed.exitstatus)
+    assert "lock" not in config(api, 105)
+    names = {volume.ref.name for volume in api.world.runtime.volumes.on("pve", "local-lvm")}
+    assert names == {"vm-105-disk-0"}
+
+
 def test_two_nodes_have_storages_of_their_own(tmp_path: Path) -> None:
     api = Api(tmp_path / "two", nodes=("pve1", "pve2"))
     api.create(100, node="pve1")

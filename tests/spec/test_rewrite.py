@@ -51,6 +51,15 @@ def test_what_is_written_is_what_was_tried(tmp_path: Path) -> None:
     assert load(path).spec == tried
 
 
+def test_a_key_that_says_nothing_any_more_goes(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.yaml"
+    path.write_text(FILE)
+    write_into([path], "bee", {"machine": {"cores": None}, "state": {"volume": None, "size": "10G"}})
+    assert "cores" not in path.read_text()
+    assert "volume" not in path.read_text()
+    assert load(path).spec.agents["bee"].machine.cores == 2
+
+
 def test_of_several_files_the_last_that_speaks_of_it(tmp_path: Path) -> None:
     first, second, third = (tmp_path / name for name in ("a.yaml", "b.yaml", "c.yaml"))
     first.write_text(FILE)

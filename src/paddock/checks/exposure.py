@@ -14,13 +14,13 @@ def listening(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -
     """Whether the agent can be reached from elsewhere where the file does not say so."""
     beyond = [(host, port) for host, port in fact["found"] if not _loopback(host)]
     unnamed = [f"{host} port {port}" for host, port in beyond if port not in subject.exposed]
-    ports = ", ".join(sorted({str(port) for _, port in fact["found"]})) or "none"
-    named = sorted({port for _, port in beyond} & subject.exposed)
-    shown = f"; exposed: {', '.join(map(str, named))}" if named else ""
+    here = ", ".join(sorted({str(port) for host, port in fact["found"] if _loopback(host)})) or "none"
+    named = ", ".join(sorted({str(port) for _, port in beyond}))
+    well = f"exposed: {named}; on loopback: {here}" if named else f"only on loopback (ports {here})"
     yield Line.of(
         "listening",
         not unnamed,
-        f"reachable from elsewhere: {', '.join(unnamed)}" if unnamed else f"only on loopback (ports {ports}){shown}",
+        f"reachable from elsewhere: {', '.join(unnamed)}" if unnamed else well,
         "name it under `expose` if it should be, else end what listens there",
         fact["seconds"],
     )

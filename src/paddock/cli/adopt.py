@@ -39,11 +39,11 @@ def adopt(
     with looking(file, [agent], sets) as agents:
         said = work.portray(agents[0], wish).said
     as_it_is = [*(sets or ()), *rewrite.as_assignments(agent, said)]
-    if said:
-        print(rewrite.as_text(agent, said), end="")
     with looking(file, [agent], as_it_is) as agents:
         planned = work.plan(agents[0], wish)
-        print(as_text(planned, {}), file=sys.stderr)
+    if said and not planned.refusals:
+        print(rewrite.as_text(agent, said), end="")
+    print(as_text(planned, {}), file=sys.stderr)
     if not yes and not planned.refusals:
         print("nothing was changed; --yes does this and writes the part above into the file", file=sys.stderr)
         return

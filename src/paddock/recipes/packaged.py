@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import BadInput
-from paddock.recipes.workload import CodeTree, Distribution, LocalCode
+from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
 from paddock.spec.models import HermesSpec, LitellmSpec
 
 LOCKS: Final = "locks"  # folder beside the file, for locks that Paddock does not bring
@@ -35,7 +35,13 @@ def distribution(
 
 
 def code_tree(
-    wanted: Distribution, shipped: Traversable, folder: Path, *, pythons: Sequence[str], proof: Sequence[str]
+    wanted: Distribution,
+    shipped: Traversable,
+    folder: Path,
+    *,
+    pythons: Sequence[str],
+    proof: Sequence[str],
+    tools: Sequence[Tool] = (),
 ) -> CodeTree:
     """Return the code with its lock: the one beside the file if there is one, else the one that is shipped."""
     name = wanted.lock
@@ -50,7 +56,7 @@ def code_tree(
             f"there is no lock {LOCKS}/{name}, and Paddock brings none for it",
             hint=f"it brings {', '.join(known)}; `paddock template lock AGENT` makes another",
         )
-    return CodeTree(wanted, lock.read_text(encoding="utf-8"), pythons, proof)
+    return CodeTree(wanted, lock.read_text(encoding="utf-8"), pythons, proof, tools)
 
 
 def _of_wheel(path: Path) -> tuple[str, str]:

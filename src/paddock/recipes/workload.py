@@ -60,6 +60,16 @@ class Distribution:
 
 
 @dataclass(frozen=True)
+class Tool:
+    """A program of another origin that goes with the code: one file of an archive, for each architecture."""
+
+    name: str
+    url: str
+    sha512: str
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class CodeTree:
     """A Python package and all it needs at exact versions, each with its hash."""
 
@@ -67,12 +77,14 @@ class CodeTree:
     lock: str
     pythons: Sequence[str]  # versions of the interpreters it runs on, the best first
     proof: Sequence[str]  # arguments of its python that must succeed, with no side effect
+    tools: Sequence[Tool] = ()
 
     @property
     def id(self) -> str:
         """Names the tree by what goes into it."""
         local = self.distribution.local
-        return hashlib.sha256(f"2\n{local.digest if local else ''}\n{self.lock}".encode()).hexdigest()[:12]
+        parts = ["2", local.digest if local else "", *(tool.sha512 for tool in self.tools), self.lock]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,7 @@ class Process:
     restart_seconds: float = 5.0
     path: Sequence[str] = ()  # directories of programs, before those of the machine
     writable: Sequence[str] = ()  # directories it may write to beside its home
+    browser: bool = False  # whether it starts a browser, which puts a sandbox of its own around pages
 
 
 @dataclass(frozen=True)
@@ -142,6 +155,15 @@ class ImageManners:
 
 
 @dataclass(frozen=True)
+class Program:
+    """A command for everyone on the machine."""
+
+    name: str
+    own: str  # what root and the agent's account get by it: the agent's own, with its environment
+    others: str  # what everybody else gets: the same code, and nothing of the agent
+
+
+@dataclass(frozen=True)
 class Workload:
     """All that has to be on the machine for the agent to work, except its code."""
 
@@ -151,6 +173,7 @@ class Workload:
     generated: Sequence[str]  # secrets that only the machine itself needs to know
     state_files: Sequence[StateFile] = ()
     secret_files: Sequence[SecretFile] = ()
+    programs: Sequence[Program] = ()
     image: ImageManners | None = None  # how its own image would run it, where there is one
 
 
@@ -219,6 +242,10 @@ class Recipe(Protocol[Own]):
 
     def packages(self, agent: Own) -> Sequence[str]:
         """The Debian packages it needs beside its code."""
+        ...
+
+    def comforts(self, agent: Own) -> Sequence[str]:
+        """Those that it does without where nobody may install them."""
         ...
 
     def distribution(self, agent: Own, folder: Path) -> Distribution | None:

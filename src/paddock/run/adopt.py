@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paddock.errors import BadInput
 from paddock.places import AdoptWish, Portrait
 from paddock.plan.step import Plan
@@ -23,7 +25,12 @@ def portray(agent: Deployment, wish: AdoptWish) -> Portrait:
             f"the file says that {agent.name}'s machine is {said}, not {wish.vmid}",
             hint="take machine.vmid out if you mean another one",
         )
-    return agent.place.portray(agent.name, wish, agent.place.observe(agent.name))
+    portrait = agent.place.portray(agent.name, wish, agent.place.observe(agent.name))
+    if agent.spec.state.volume is None or wish.state is None:
+        return portrait
+    # A volume that goes to a pet gets another name, and is found by the path the pet has it at.
+    state = {**dict(portrait.said.get("state", {})), "volume": None}
+    return replace(portrait, said={**portrait.said, "state": state})
 
 
 def plan(agent: Deployment, wish: AdoptWish) -> Plan:

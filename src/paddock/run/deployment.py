@@ -96,7 +96,11 @@ class Deployment:
         if container := self.runtime.container:
             # The agent's own packages and code are for its container, which no template has.
             return Furniture(tuple(container.packages), None)
-        return Furniture(tuple(self.recipe.packages(self.spec)), self.recipe.code(self.spec, self.folder))
+        # Without root nothing can be installed, and what the agent only likes to have is no reason to stop.
+        without_root = self.runtime.foreground or self.place.account_home is not None
+        comforts = () if without_root else self.recipe.comforts(self.spec)
+        packages = dict.fromkeys([*self.recipe.packages(self.spec), *comforts])
+        return Furniture(tuple(packages), self.recipe.code(self.spec, self.folder))
 
     @cached_property
     def code(self) -> tuple[str, CodeTree] | None:
@@ -134,6 +138,14 @@ class Deployment:
         tree = self.code[0] if self.code else None
         bundle = self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
         return bundle.with_people(self.place.people)
+
+    @property
+    def _programs(self) -> list[str]:
+        """What packages and code bring and the agent's processes begin with."""
+        if self.runtime.container:
+            return []  # they are in its container
+        programs = dict.fromkeys(process.argv[0] for process in self.workload.processes)
+        return [each for each in programs if "/" not in each or each.startswith(f"{self.paths.code}/")]
 
     @cached_property
     def secrets(self) -> dict[str, Secret]:
@@ -307,7 +319,7 @@ class Deployment:
     def _perform(self, action: Action, seen: Observation, got: Got) -> Got:
         match action:
             case Furnish():
-                manifest = self.furniture.put_into(self.guest(seen, got), self.paths.code)
+                manifest = self.furniture.put_into(self.guest(seen, got), self.paths.code, self._programs)
                 self.story.journal("manifest", lines=manifest.splitlines())
             case InstallPackages(packages):
                 install_packages(self.guest(seen, got), packages)

@@ -5,10 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from paddock.guests import Guest, expect
 from paddock.recipes.workload import CodeTree
 from paddock.runtimes import codetree, script
+
+_CHECK: Final = """\
+for program; do
+    command -v "$program" >/dev/null || { echo "there is no $program: does packages: lack one?" >&2; exit 1; }
+done"""
 
 
 @dataclass(frozen=True)
@@ -24,12 +30,17 @@ class Furniture:
         words = [*sorted(self.packages), self.tree.id if self.tree else "-"]
         return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
-    def put_into(self, guest: Guest, store: str) -> str:
-        """Install everything and return the manifest: each package of the machine with its version."""
+    def put_into(self, guest: Guest, store: str, programs: Sequence[str]) -> str:
+        """Install everything and return the manifest: each package of the machine with its version.
+
+        A template without one of the programs would make machines that cannot work.
+        """
         if self.packages:
             install_packages(guest, self.packages)
         if self.tree:
             codetree.install(guest, self.tree, store)
+        if programs:
+            expect(guest, "checking the template", ["sh", "-c", _CHECK, "paddock", *programs])
         return expect(guest, "finishing the template", script(("paddock.runtimes", "template.sh"), arguments=[]))
 
 

@@ -21,9 +21,11 @@ from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
 from paddock.process import CommandFailed
 from paddock.recipes.packaged import sources
-from paddock.recipes.workload import CodeTree, Distribution, LocalCode
+from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
+from paddock.runtimes.fetch import fetch
 
 _GLIBC: Final = (2, 28)
+_TOOLS: Final = ".bin"  # in the archive; install.sh puts them beside the package's own programs
 _WHEELS: Final = ("--only-binary", ":all:")
 _PLATFORMS: Final = {"x86_64": "x86_64-manylinux_2_28", "aarch64": "aarch64-manylinux_2_28"}
 
@@ -83,10 +85,29 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
         # A target of its own, so that this machine's Python and platform do not matter.
         target = ["--target", str(packages), "--python-version", interpreter.version, "--python-platform", platform]
         uv("fetching the agent's packages", "pip", "install", "--require-hashes", *_WHEELS, *target, "-r", str(lock))
+        for tool in tree.tools:
+            _put_tool(tool, interpreter.arch, packages / _TOOLS)
         unfinished = Path(folder) / "archive"
         unfinished.write_bytes(_packed(packages))
         unfinished.replace(archive)
     return archive
+
+
+def _put_tool(tool: Tool, arch: str, folder: Path) -> None:
+    """Put a program of another origin into the folder; its archive is fetched once and kept in the cache."""
+    archive = _cache() / f"{tool.name}-{tool.sha512[:16]}.tgz"
+    if not archive.exists():
+        with tempfile.TemporaryDirectory(dir=_cache()) as passing:
+            unfinished = Path(passing) / "archive"
+            fetch(tool.url, tool.sha512, unfinished)
+            unfinished.replace(archive)
+    folder.mkdir(exist_ok=True)
+    with tarfile.open(archive) as tar, (folder / tool.name).open("wb") as program:
+        member = tar.extractfile(tool.files[arch])
+        if member is None:
+            raise PaddockError(f"{tool.url} has no {tool.files[arch]}")
+        shutil.copyfileobj(member, program)
+    (folder / tool.name).chmod(0o755)
 
 
 def _requirements(tree: CodeTree) -> str:

@@ -18,6 +18,7 @@ rm -rf "$new"
 "$python" -m venv --without-pip "$new"
 packages=$(echo "$new/lib/python3."*/site-packages)
 tar -xzf - -C "$packages" --no-same-owner
+[ ! -d "$packages/.bin" ] || { mv "$packages/.bin"/* "$new/bin/" && rmdir "$packages/.bin"; }
 "$new/bin/python" -m compileall -q -j 0 "$packages" || true # a package may ship files for other Pythons
 "$new/bin/python" -B -c 'import importlib.metadata, os, sys
 name, bin, python = sys.argv[1:]

@@ -4,7 +4,7 @@ It shows whether an agent's memory survived, so it has none of its own: every an
 the one request it answers. Told `Remember: X`, it calls the agent's `memory` tool with X. Asked about a
 subject, it quotes the memory section that the agent put into the system prompt, and nothing else: neither the
 question nor the rest of the conversation can make it look as if something had been remembered. Told `Take 5 seconds`,
-it does.
+it does. Told `Read http://…`, it calls the agent's browser and says what that shows.
 
     python -m paddock.sandbox.model --host 127.0.0.1 --port 0 --key sk-stand-in
 """
@@ -40,6 +40,7 @@ _QUESTION: Final = re.compile(
     r"|(?:what\s+)?do\s+you\s+(?:remember|know)(?:\s+about)?)\s+(\S.*?)\s*\?",
     re.I | re.M,
 )
+_READ: Final = re.compile(r"^\s*read (https?://\S+)", re.I)
 _PATIENCE: Final = re.compile(r"^\s*take (\d{1,2}) seconds?\b", re.I)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n(?:\s*§\s*\n)?")
 _WORD: Final = re.compile(r"\w+")
@@ -94,18 +95,28 @@ def _reply(request: Mapping[str, Any], *, call_id: str) -> tuple[Json, str]:
     prompt = _text(messages[last].get("content")).strip() if last >= 0 else ""
     if fact := _REMEMBER.search(prompt):
         content = fact[1].strip()
-        result = _memory_result(messages[last + 1 :])
+        result = _result_of("memory", messages[last + 1 :])
         if result is not None:
             return _said(_confirmation(content, result))
         if "memory" not in _tools_offered(request):
             return _said("I cannot remember that: no memory tool was offered.")
-        arguments = {"action": "add", "target": "memory", "content": content}
-        call = {"name": "memory", "arguments": json.dumps(arguments, ensure_ascii=False)}
-        calls = [{"id": call_id, "type": "function", "function": call}]
-        return {"role": "assistant", "content": None, "tool_calls": calls}, "tool_calls"
+        return _called("memory", {"action": "add", "target": "memory", "content": content}, call_id)
+    if page := _READ.search(prompt):
+        shown = _result_of("browser_navigate", messages[last + 1 :])
+        if shown is not None:
+            return _said(f"The page says: {shown}")
+        if "browser_navigate" not in _tools_offered(request):
+            return _said("I cannot read that: no browser was offered.")
+        return _called("browser_navigate", {"url": page[1]}, call_id)
     if question := _QUESTION.search(prompt):
         return _said(_recall(question[1], messages) or UNKNOWN)
     return _said(f"ok: {prompt}")
+
+
+def _called(tool: str, arguments: Json, call_id: str) -> tuple[Json, str]:
+    call = {"name": tool, "arguments": json.dumps(arguments, ensure_ascii=False)}
+    calls = [{"id": call_id, "type": "function", "function": call}]
+    return {"role": "assistant", "content": None, "tool_calls": calls}, "tool_calls"
 
 
 def _said(text: str) -> tuple[Json, str]:
@@ -136,13 +147,13 @@ def _confirmation(content: str, result: str) -> str:
             return f"I could not remember that: {result}"
 
 
-def _memory_result(since: Sequence[Json]) -> str | None:
-    """What the memory tool said last in these messages, or None where it has not been called."""
+def _result_of(tool: str, since: Sequence[Json]) -> str | None:
+    """What a tool said last in these messages, or None where it has not been called."""
     called = {
         call.get("id")
         for message in since
         for call in message.get("tool_calls") or ()
-        if call.get("function", {}).get("name") == "memory"
+        if call.get("function", {}).get("name") == tool
     }
     results = [m for m in since if m.get("role") == "tool" and m.get("tool_call_id") in called]
     return _text(results[-1].get("content")) if results else None

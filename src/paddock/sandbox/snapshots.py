@@ -46,10 +46,14 @@ def take(world: World, vmid: int, node: str, name: str, description: str) -> Non
         raise OperationError("snapshot feature is not available")
     volumes = _volumes(world, node, config.options)
     for ref in volumes:
+        lv = _snapshot_of(ref, name).name
         if world.runtime.volumes.get(_snapshot_of(ref, name)) is not None:
-            lv = _snapshot_of(ref, name).name
             raise OperationError(
                 f'lvcreate snapshot \'pve/{lv}\' error:   Logical Volume "{lv}" already exists in volume group "pve"'
+            )
+        if world.runtime.volumes.get(ref) is None:
+            raise OperationError(
+                f"lvcreate snapshot 'pve/{lv}' error:   Failed to find logical volume \"pve/{ref.name}\""
             )
     config.options["lock"] = "snapshot"
     world.guests.save(vmid, node, config)

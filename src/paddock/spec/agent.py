@@ -137,7 +137,9 @@ class AgentSpec(Model):
     mounts: list[MountSpec] = Field(default_factory=list, description="directories of the host it sees too")
     container: ContainerSpec = Field(ContainerSpec(), description="the container, with runtime docker or podman")
     user: UserSpec = Field(UserSpec(), description="the account it runs as")
-    packages: list[Package] = Field(default_factory=list, description="Debian packages it needs on its machine")
+    packages: list[Package] = Field(
+        default_factory=list, description="Debian packages it needs on its machine, beside those its kind brings"
+    )
     working_directory: str = Field(
         "workspace", description="where it works: below its home in the state, or an absolute path that it may write to"
     )

@@ -20,8 +20,10 @@ def as_assignments(agent: str, said: Said) -> list[str]:
 
 def as_text(agent: str, said: Said) -> str:
     """Return what is said as it stands in a file."""
+    tree: dict[str, Any] = {}
+    _put(tree, agent, said)
     text = io.StringIO()
-    _yaml().dump({"agents": {agent: dict(said)}}, text)
+    _yaml().dump(tree, text)
     return text.getvalue()
 
 
@@ -30,19 +32,27 @@ def write_into(files: Sequence[Path], agent: str, said: Said) -> Path:
     yaml = _yaml()
     trees = [(path, yaml.load(path.read_text(encoding="utf-8"))) for path in files]
     path, tree = [(path, tree) for path, tree in trees if agent in (tree.get("agents") or {})][-1]
-    for keys, value in _leaves(agent, said):
-        part = tree
-        for key in keys[:-1]:
-            if not isinstance(part.get(key), dict):
-                part[key] = {}
-            part = part[key]
-        part[keys[-1]] = value
+    _put(tree, agent, said)
     unfinished = path.with_name(f".{path.name}.new")
     with unfinished.open("w", encoding="utf-8") as file:
         yaml.dump(tree, file)
     unfinished.chmod(path.stat().st_mode & 0o777)
     unfinished.replace(path)
     return path
+
+
+def _put(tree: dict[str, Any], agent: str, said: Said) -> None:
+    """Put what is said into the tree; nothing at a key takes the key out."""
+    for keys, value in _leaves(agent, said):
+        part = tree
+        for key in keys[:-1]:
+            if not isinstance(part.get(key), dict):
+                part[key] = {}
+            part = part[key]
+        if value is None:
+            part.pop(keys[-1], None)
+        else:
+            part[keys[-1]] = value
 
 
 def _leaves(agent: str, said: Said) -> Iterator[tuple[tuple[str, ...], Any]]:

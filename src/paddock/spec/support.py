@@ -9,31 +9,25 @@ from pydantic import BaseModel
 
 from paddock.errors import BadInput
 from paddock.spec.load import Loaded
-from paddock.spec.models import Kind, Spec
+from paddock.spec.models import Spec
 
 Location = tuple[str, ...]
 
 # Keys of places and agents, with dots; a key stands for all below it. A room that learns one takes it out here.
-NOT_YET: Final = frozenset(
-    {
-        "expose",
-        "browser",
-        "cli_on_path",
-    }
-)
-
-_CARRIED_OUT: Final = frozenset({(Kind.LITELLM, "expose")})  # by this kind already
+NOT_YET: Final = frozenset[str]()
+# The same, of agents in a container.
+IN_A_CONTAINER_NOT_YET: Final = frozenset({"browser", "cli_on_path"})
 
 
 def unsupported(spec: Spec) -> list[tuple[Location, str]]:
     """Where in the file something is asked for that is not carried out yet, and the sentence that says so."""
     found: list[tuple[Location, str]] = []
     for name, place in spec.places.items():
-        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place)]
+        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place, NOT_YET)]
     for name, agent in spec.agents.items():
         at = ("agents", name)
-        lacking = [path for path in _not_yet(agent) if (agent.kind, path[0]) not in _CARRIED_OUT]
-        found += [((*at, *path), "is not carried out yet") for path in lacking]
+        keys = NOT_YET | IN_A_CONTAINER_NOT_YET if agent.runtime.is_engine else NOT_YET
+        found += [((*at, *path), "is not carried out yet") for path in _not_yet(agent, keys)]
     return found
 
 
@@ -47,10 +41,10 @@ def supported(loaded: Loaded, only: Collection[str] = ()) -> Loaded:
     return loaded
 
 
-def _not_yet(model: BaseModel) -> Iterator[Location]:
+def _not_yet(model: BaseModel, keys: Collection[str]) -> Iterator[Location]:
     for path in _changed(model):
         for length in range(1, len(path) + 1):
-            if ".".join(path[:length]) in NOT_YET:
+            if ".".join(path[:length]) in keys:
                 yield path[:length]
                 break
 

@@ -82,6 +82,12 @@ def commands(work: str, wanted: Iterable[Grant], token: str) -> list[str]:
     roles = dict.fromkeys(grant.role for grant in chosen)
     user = token.partition("!")[0]
     return [
-        *(f"pveum role add {role} --privs '{' '.join(_ROLES[role])}'" for role in roles),
+        *(_role(role) for role in roles),
         *(f"pveum acl modify {grant.path} --users {user} --tokens '{token}' --roles {grant.role}" for grant in chosen),
     ]
+
+
+def _role(name: str) -> str:
+    """One that is there already, with fewer privileges, is changed."""
+    privileges = f"{name} --privs '{' '.join(_ROLES[name])}'"
+    return f"pveum role add {privileges} || pveum role modify {privileges}"

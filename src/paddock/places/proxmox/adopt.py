@@ -9,6 +9,7 @@ from typing import Final
 
 from paddock.places import AdoptWish, MachinePlan, MachineWant, Portrait
 from paddock.places.proxmox import cattle as machines
+from paddock.places.proxmox import console
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
@@ -80,6 +81,7 @@ def plan(
     if settled is None and volume is None and wish.state is not None:
         raise Refuse(f"there is no volume {wish.state}", "`pct config` on the node shows a container's volumes")
     if machine:
+        console.check_host_paths(want, seen)
         _check_volumes(want, machine, settled or volume)
     steps, name = _state_steps(node, want, machine, settled, volume, seen, ids)
     if machine:

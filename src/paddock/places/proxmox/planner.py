@@ -245,6 +245,7 @@ class NodePlanner:
             raise Refuse(f"the machine wants {memory} of memory, {has}", "write a smaller machine.memory")
         there = (pet.state.size or state) if pet and pet.state else 0
         needed = {name: 0 for name in (want.spec.machine.storage, want.spec.state.storage, self.node.storage) if name}
+        needed[self.node.storage] += 0 if pet else want.spec.state.pet.disk
         needed[want.spec.machine.storage or self.node.storage] += disk if new else 0
         needed[want.spec.state.storage or self.node.storage] += max(state - there, 0)
         needed[self.node.storage] += caches.missing_size(want, pet.container if pet else None)

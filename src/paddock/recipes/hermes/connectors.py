@@ -15,7 +15,7 @@ def environment(agent: HermesSpec) -> dict[str, str]:
     # Also the empty ones: what has a value is not looked for in places the agent can write to.
     values = {
         "API_SERVER_ENABLED": "true",
-        "API_SERVER_HOST": "127.0.0.1",
+        "API_SERVER_HOST": agent.listens_on("api_server"),
         "API_SERVER_PORT": str(api.port),
         "API_SERVER_CORS_ORIGINS": ",".join(api.cors_origins),
         "API_SERVER_MODEL_NAME": api.model_name or "",

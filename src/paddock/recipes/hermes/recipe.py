@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 from paddock.recipes.checks import Check
@@ -18,12 +19,15 @@ from paddock.recipes.workload import (
     Answer,
     CodeTree,
     Distribution,
+    File,
     ImageManners,
     Paths,
     Probes,
     Process,
+    Program,
     Request,
     SecretFile,
+    Tool,
     Verdict,
     Workload,
 )
@@ -46,6 +50,16 @@ _ALWAYS: Final[dict[str, Any]] = {
 
 
 _BESIDE: Final = ("aiohttp",)  # its API server imports it, and its base package does not bring it
+# What its browser tools drive a browser with; as npm has it, without Node.
+_BROWSER: Final = Tool(
+    "agent-browser",
+    url="https://registry.npmjs.org/agent-browser/-/agent-browser-0.41.0.tgz",
+    sha512="5c9b41a2e139fa01942b2654d423929a7c54e8c2889662c4da81321f3974a212d53a1b918f1f64a90f6f3aac62896fc66ef8b824f1783b3efbecc9f714688700",
+    files={
+        "x86_64": "package/bin/agent-browser-linux-x64",
+        "aarch64": "package/bin/agent-browser-linux-arm64",
+    },
+)
 _MODULES: Final = {"mcp": ("mcp",), "messaging": ("telegram", "discord", "slack_bolt")}
 
 
@@ -57,11 +71,18 @@ def _extras(agent: HermesSpec) -> Iterator[str]:
         yield "mcp"
 
 
+_CHROMIUM: Final = {"AGENT_BROWSER_EXECUTABLE_PATH": "/usr/bin/chromium"}
+
+
 class Hermes:
     """The recipe of kind ``hermes``."""
 
     def packages(self, agent: HermesSpec) -> Sequence[str]:
-        return tuple(agent.packages)
+        return (*agent.packages, *(("chromium",) if agent.browser else ()))
+
+    def comforts(self, agent: HermesSpec) -> Sequence[str]:
+        # ffmpeg, for voice messages, is not among them: it takes as long as all the rest, and 580 MB.
+        return ("git", "ripgrep")
 
     def distribution(self, agent: HermesSpec, folder: Path) -> Distribution:
         return distribution(agent, "hermes-agent", folder, extras=_extras(agent), beside=_BESIDE)
@@ -77,6 +98,7 @@ class Hermes:
             folder,
             pythons=("3.11", "3.12", "3.13"),
             proof=("-c", proof, wanted.version, *_BESIDE, *modules),
+            tools=(_BROWSER,) if agent.browser else (),
         )
 
     def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
@@ -92,7 +114,7 @@ class Hermes:
         gateway = Process(
             name="gateway",
             argv=_hermes(paths, tree, "gateway", "run", "--external-supervisor", *agent.service.args),
-            environment={**_tools(paths), **places, **pinned},
+            environment={**_tools(paths), **places, **pinned, **(_CHROMIUM if agent.browser else {})},
             directory=paths.home,
             stop_seconds=_drain_seconds(config) + 30,  # what Hermes itself wants to have
             clean_exits=(0, 1),  # SIGTERM ends it with 1
@@ -103,9 +125,11 @@ class Hermes:
             restart_seconds=agent.service.restart_delay,
             path=(f"{paths.etc}/bin", f"{paths.home}/.local/bin"),
             writable=beyond_home(agent, paths),
+            browser=agent.browser,
         )
         # Its page is in the package; building another one would take npm and the network.
-        page = ("dashboard", "--host", "127.0.0.1", "--port", str(agent.dashboard.port), "--skip-build", "--no-open")
+        address = ("--host", agent.listens_on("dashboard"), "--port", str(agent.dashboard.port))
+        page = ("dashboard", *address, "--skip-build", "--no-open")
         dashboard = replace(
             gateway,
             name="dashboard",
@@ -117,7 +141,10 @@ class Hermes:
         )
         return Workload(
             processes=(gateway, dashboard) if agent.dashboard.enabled else (gateway,),
-            files=managed.files(agent.managed, paths, tree, config, pinned),
+            files=(
+                *managed.files(agent.managed, paths, tree, config, pinned),
+                *((_shim(_BROWSER.name, tree),) if agent.browser else ()),
+            ),
             # Managed mode does not make its own itself, and fails without.
             directories=(
                 *(f"{_HOME}/{name}" for name in ("cron", "logs", "memories", "sessions")),
@@ -132,11 +159,14 @@ class Hermes:
             secret_files=(
                 (SecretFile(f"{_HOME}/auth.json", agent.auth.source, agent.auth.overwrite),) if agent.auth else ()
             ),
+            programs=(
+                (Program("hermes", f"{paths.etc}/bin/hermes", f"{tree}/bin/hermes"),) if agent.cli_on_path else ()
+            ),
             image=_official_image(agent),
         )
 
     def probes(self, agent: HermesSpec, prompt: str, conversation: str) -> Probes:
-        url = f"http://127.0.0.1:{agent.connectors.api_server.port}"
+        url = agent.url("api_server")
         model = agent.connectors.api_server.model_name or "hermes-agent"
         return Probes(health=_Health(url), prompt=_Prompt(url, model, prompt, conversation))
 
@@ -239,6 +269,11 @@ def _drain_seconds(config: Mapping[str, Any]) -> int:
 def _hermes(paths: Paths, tree: str, *words: str) -> Sequence[str]:
     # By its path, and not `-m`: that would look for modules in the directory it starts in, which is the agent's.
     return (f"{tree}/bin/python", managed.command(paths), *words)
+
+
+def _shim(name: str, tree: str) -> File:
+    """A program of the tree beside the agent's own ones; the rest of the tree's is not for its PATH."""
+    return File(f"bin/{name}", f'#!/bin/sh\nexec {quote(f"{tree}/bin/{name}")} "$@"\n', executable=True)
 
 
 def _tools(paths: Paths) -> dict[str, str]:

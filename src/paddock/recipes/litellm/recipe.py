@@ -45,6 +45,9 @@ class Litellm:
     def packages(self, agent: LitellmSpec) -> Sequence[str]:
         return tuple(agent.packages)
 
+    def comforts(self, agent: LitellmSpec) -> Sequence[str]:
+        return ()
+
     def distribution(self, agent: LitellmSpec, folder: Path) -> Distribution:
         return distribution(agent, "litellm", folder, extras=("proxy",))
 

@@ -32,6 +32,9 @@ class Service:
     def packages(self, agent: ServiceSpec) -> Sequence[str]:
         return tuple(agent.packages)
 
+    def comforts(self, agent: ServiceSpec) -> Sequence[str]:
+        return ()
+
     def distribution(self, agent: ServiceSpec, folder: Path) -> Distribution | None:
         return None
 

@@ -315,7 +315,11 @@ TimeoutStopSec={_stop_seconds(processes) + 15}
 
     def remove(self) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.agent]
-        parts = ((_SHARED, "versions.sh"), (_SYSTEMD, "remove.sh"), (_HERE, "remove.sh"))
+        parts = (
+            (_SHARED, "versions.sh"),
+            *((_SYSTEMD, name) for name in ("programs.sh", "remove.sh")),
+            (_HERE, "remove.sh"),
+        )
         return self._with(script(*parts, arguments=arguments))
 
     @property

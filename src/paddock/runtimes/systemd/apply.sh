@@ -1,10 +1,13 @@
 # apply.sh ROOT ID: puts the bundle from stdin in force and starts or restarts what changed.
 root=$1 id=$2
 : "${units:=/etc/systemd/system}" "${passing_units:=/run/systemd/system}" "${target:=multi-user.target}"
+: "${programs:=/usr/local/bin}"
 receive
+check_programs
 prepare
 [ -z "$TREE" ] || keep_version "$TREE"
 put_in_force
+link_programs
 
 for link in "$units/paddock-$AGENT-"*.service; do
     [ -L "$link" ] || continue

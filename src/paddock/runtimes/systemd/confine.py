@@ -77,7 +77,9 @@ class Confinement:
             )
         # Of homes it sees nothing but what is its own. An account's systemd listens in its runtime directory, which
         # counts as a home too.
-        reads = " ".join([*map(word, self.reads), *(("%t/systemd/notify",) if self.of_an_account else ())])
+        # An agent without code has no store. One empty BindReadOnlyPaths= would take back the other line too.
+        optional = [word(f"-{path}") for path in self.reads]
+        reads = " ".join([*optional, *(("%t/systemd/notify",) if self.of_an_account else ())])
         return (
             Directive("ProtectHome=tmpfs", "ProtectHome=no", remounts=True),
             Directive(f"BindPaths={writes}", "BindPaths=", remounts=True),

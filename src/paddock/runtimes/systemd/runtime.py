@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from types import MappingProxyType
 from typing import Final
 
-from paddock.recipes.workload import Paths, Process, Workload
+from paddock.recipes.workload import Paths, Process, Program, Workload
 from paddock.runtimes import configuration, environment_of, script, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
@@ -28,6 +29,7 @@ BEFORE_APPLY: Final = (
     *((_SHARED, name) for name in ("receive.sh", "ownership.sh", "state.sh")),
     *((_HERE, name) for name in ("account.sh", "prepare.sh")),
 )
+_APPLY: Final = tuple((_HERE, name) for name in ("relax.sh", "programs.sh", "apply.sh"))
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ class Systemd:
             "LEASE": self.unit("lease"),
             "UNITS": " ".join(units),
             "GENERATED": " ".join(workload.generated),
+            "PROGRAMS": " ".join(program.name for program in workload.programs),
             **more,
         }
         texts = {
@@ -129,6 +132,10 @@ class Systemd:
             **statefiles.rendered(workload),
         }
         files = {path: BundleFile(text) for path, text in texts.items()}
+        files |= {
+            f"programs/{program.name}": BundleFile(self._program(program), executable=True)
+            for program in workload.programs
+        }
         holder = (resources.files(_HERE) / "lease.sh").read_text(encoding="utf-8")
         return Bundle({**files, **configuration(workload), "lease": BundleFile(holder, executable=True)})
 
@@ -138,12 +145,13 @@ class Systemd:
         return self._script(*parts, arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = (*BEFORE_APPLY, (_SHARED, "versions.sh"), (_HERE, "relax.sh"), (_HERE, "apply.sh"))
+        parts = (*BEFORE_APPLY, (_SHARED, "versions.sh"), *_APPLY)
         return self._script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.agent]
-        return self._script((_SHARED, "versions.sh"), (_HERE, "remove.sh"), arguments=arguments)
+        parts = ((_SHARED, "versions.sh"), (_HERE, "programs.sh"), (_HERE, "remove.sh"))
+        return self._script(*parts, arguments=arguments)
 
     def _script(self, *parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
         if not self.home:
@@ -170,6 +178,27 @@ class Systemd:
         follows = ["--follow"] if follow else []
         unit = ["--user-unit" if self.home else "--unit", f"paddock-{self.agent}-*"]
         return ["journalctl", "--quiet", "--no-pager", *unit, "--lines", str(lines), *follows]
+
+    def _program(self, program: Program) -> str:
+        """A command for everyone: root and the agent's account get the agent's own."""
+        own, others, user = quote(program.own), quote(program.others), self.spec.user
+        if self.home:
+            return f'#!/bin/sh\nexec {shlex.join(self.enter([program.own]))} "$@"\n'
+        return f"""\
+#!/bin/sh
+# {program.name} of the agent {self.agent}, for root and its own account; for others the same program with a home of
+# their own, and nothing of the agent.
+case "$(id -un)" in
+    root) exec {shlex.join(self.enter([program.own]))} "$@" ;;
+    {user.name})
+        set -a
+        . {quote(f"{self._root}/current/environment")}
+        set +a
+        exec {own} "$@"
+        ;;
+    *) exec {others} "$@" ;;
+esac
+"""
 
     def _confined(self, *writes: str, browser: bool = False) -> Confinement:
         reads = (self._root, self.paths.code)
@@ -225,4 +254,4 @@ RestartPreventExitStatus={" ".join(map(str, process.fatal_exits))}
 RestartForceExitStatus={" ".join(map(str, process.restart_exits))}
 KillMode=mixed
 TimeoutStopSec={process.stop_seconds}
-{seen.service}{self._confined(paths.home, *process.writable).lines()}"""
+{seen.service}{self._confined(paths.home, *process.writable, browser=process.browser).lines()}"""
