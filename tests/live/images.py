@@ -23,7 +23,7 @@ from paddock.spec.models import HermesSpec
 
 # What no container needs; images are copied several times in a story.
 _DEAD_WEIGHT: Final = re.compile(
-    r"\./(usr/share/(doc|locale|man|info|zoneinfo|perl|i18n)|usr/lib/(systemd|udev|modules)|boot|dev|var/log)(/|$)"
+    r"\./(usr/share/(doc|locale|man|info|zoneinfo|perl|i18n)|usr/lib/(systemd|udev|modules)|boot|dev)(/|$)"
 )
 _TOOLS_FOR_ACCOUNTS: Final = re.compile(r"/(useradd|groupadd|usermod|groupmod|adduser|addgroup|setpriv)$")
 _PYTHON: Final = re.compile(r"/python3[^/]*$")

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from live.by_hand import container, destroy
 from live.stage import Node, faults
-from live.test_lease import api, by_ssh, container, destroy
+from live.test_lease import api, by_ssh
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client
 

@@ -42,8 +42,8 @@ def engine(runtime: str, **container: object) -> Engine:
 
 
 def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
-    tree = "0123456789ab"
-    workload = Hermes().workload(AGENT, runtime.inside, f"{runtime.paths.code}/{tree}")
+    tree = None if runtime.container and runtime.container.brings_code else "0123456789ab"
+    workload = Hermes().workload(AGENT, runtime.inside, f"{runtime.paths.code}/{tree}" if tree else "")
     return runtime.bundle(workload, tree, mounted=mounted)
 
 

@@ -113,6 +113,9 @@ class RemoveAgent(Action):
 
 def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted: bool = False) -> Iterator[Step]:
     """The steps to an agent that runs and answers; ``adopted`` says that its state was there before Paddock."""
+    if want.container and (first := container.starts(want.container, seen.container)):
+        yield first
+        return
     missing = sorted(want.packages - seen.packages)
     if missing:
         title = f"install packages: {', '.join(missing)}"

@@ -85,6 +85,7 @@ class GetImage(Action):
 @dataclass(frozen=True)
 class CreateContainer(Action):
     generation: str
+    replaces: bool  # one that was seen, with what is in it
 
 
 def refusal(agent: str, want: ContainerWant, seen: ContainerSeen) -> Refusal | None:
@@ -114,10 +115,16 @@ def notes(want: ContainerWant, seen: ContainerSeen) -> Iterator[str]:
         )
 
 
+def starts(want: ContainerWant, seen: ContainerSeen) -> Step | None:
+    """The step that starts an engine which does not run, where Paddock may: nothing else is known until then."""
+    if not seen.engine.startswith("down") or want.service is None:
+        return None
+    reason = "it does not run, and what it has is seen only then"
+    return Step("engine.start", f"start {want.engine}", reason, StartEngine(want.service))
+
+
 def before_code(want: ContainerWant, seen: ContainerSeen) -> Iterator[Step]:
-    """The engine and the image."""
-    if seen.engine.startswith("down") and want.service:
-        yield Step("engine.start", f"start {want.engine}", "it does not run", StartEngine(want.service))
+    """The image."""
     if want.image not in seen.images:
         title = "load the image from its archive" if want.archive else f"pull {want.image}"
         yield Step(f"image.{'load' if want.archive else 'pull'}", title, "it is not there", GetImage(want.image))
@@ -126,12 +133,12 @@ def before_code(want: ContainerWant, seen: ContainerSeen) -> Iterator[Step]:
 def after_code(agent: str, want: ContainerWant, seen: ContainerSeen, generation: str) -> Iterator[Step]:
     """The container itself."""
     if seen.identity is None:
-        action = CreateContainer(generation)
+        action = CreateContainer(generation, replaces=False)
         yield Step("container.create", f"create the container of {agent}", "there is none", action)
     elif why := _why_anew(want, seen):
         reason = f"{why}: another container, {agent}'s state stays{seen.lost}"
         title = f"make the container of {agent} anew"
-        yield Step("container.recreate", title, reason, CreateContainer(generation), Risk.RECREATES)
+        yield Step("container.recreate", title, reason, CreateContainer(generation, replaces=True), Risk.RECREATES)
 
 
 def _why_anew(want: ContainerWant, seen: ContainerSeen) -> str | None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from paddock.checks.line import as_text
-from paddock.errors import BadInput, PaddockError, Refused
+from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
 from paddock.places import AdoptWish, CacheWant, Got, Machine, MachineWant, Place, place_for
 from paddock.plan import agent as inside
@@ -327,12 +327,13 @@ class Deployment:
                 self._install_code(self.guest(seen, got))
             case StartEngine(service):
                 start_engine(self.guest(seen, got), service)
+                raise WorldChanged(f"{service} runs now")
             case GetImage():
                 if self.runtime.container:
                     get_image(self.guest(seen, got), self.runtime.container)
-            case CreateContainer(generation):
+            case CreateContainer(generation, replaces):
                 if self.runtime.container:
-                    self._apply(self.guest(seen, got), self.runtime.container.create(generation))
+                    self._apply(self.guest(seen, got), self.runtime.container.create(generation, replaces=replaces))
             case ApplyBundle(generation):
                 self._apply(self.guest(seen, got), self.runtime.apply(generation))
             case ClaimState():

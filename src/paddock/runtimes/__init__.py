@@ -73,8 +73,8 @@ class Container(Protocol):
         """The argv that takes the image's archive on stdin and prints the image's id."""
         ...
 
-    def create(self, generation: str) -> Sequence[str]:
-        """The argv that makes it from a bundle's archive on stdin; one that is there goes."""
+    def create(self, generation: str, *, replaces: bool) -> Sequence[str]:
+        """The argv that makes it from a bundle's archive on stdin; one that is there goes, if it may."""
         ...
 
 

@@ -56,6 +56,8 @@ def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
         yield ("container",), f"container goes with runtime docker or podman, not {agent.runtime}"
     if agent.runtime.is_engine and agent.container.image is None and agent.container.base is None:
         yield ("container",), "say which: image: (one with the agent's code) or base: (a distribution without it)"
+    if agent.runtime.is_engine and not agent.user.create and not {"uid", "gid"} <= agent.user.model_fields_set:
+        yield ("user",), "an account that is there already is made in the container too: say its uid and gid"
     if isinstance(agent, HermesSpec) and agent.cli_on_path and agent.runtime is RuntimeName.PROCESS:
         yield ("cli_on_path",), "an agent that runs as a process is for whoever runs it; `paddock exec` does the same"
     if agent.container.data is not None and place.host is not None:

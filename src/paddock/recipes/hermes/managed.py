@@ -54,17 +54,15 @@ def files(
 ) -> tuple[File, ...]:
     """Return what is pinned, and the command that sees to it."""
     launcher = (resources.files(__package__) / "launch.py").read_text(encoding="utf-8")
+    program = f'#!/bin/sh\nexec {quote(f"{tree}/bin/python")} {quote(command(paths))} "$@"\n'
     return (
         File("hermes/config.yaml", dump(config)),
         File("hermes/.env", "".join(f"{name}={_quoted(value)}\n" for name, value in sorted(environment.items()))),
         File("hermes/refused.json", json.dumps(refused(managed)) + "\n"),
         # Hermes knows its own processes by this name.
         File("hermes/hermes", launcher),
-        File(
-            "bin/hermes",
-            f'#!/bin/sh\nexec {quote(f"{tree}/bin/python")} {quote(command(paths))} "$@"\n',
-            executable=True,
-        ),
+        # Its own image has a program of that name.
+        *([File("bin/hermes", program, executable=True)] if tree else []),
     )
 
 

@@ -212,6 +212,7 @@ def _official_image(agent: HermesSpec) -> ImageManners:
         uid="HERMES_UID",
         gid="HERMES_GID",
         own=("HOME", "HERMES_HOME"),
+        environment={"HERMES_DASHBOARD": "1"} if agent.dashboard.enabled else {},
     )
 
 

@@ -11,10 +11,14 @@ as_agent() {
     fi
     exec python3 -c 'import ctypes, os, sys
 name, uid, gid, confined = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+prctl = ctypes.CDLL(None).prctl
+if confined:
+    for capability in range(64):
+        prctl(24, capability, 0, 0, 0)  # out of the bounding set
 os.initgroups(name, gid)
 os.setgid(gid)
 os.setuid(uid)
 if confined:
-    ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
+    prctl(38, 1, 0, 0, 0)  # no new privileges
 os.execvp(sys.argv[5], sys.argv[5:])' "$USER_NAME" "$USER_UID" "$USER_GID" "$CONFINED" "$@"
 }

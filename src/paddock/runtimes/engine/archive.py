@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,24 @@ class Archive:
     path: Path
     digest: str
     verb: str  # load, what `save` wrote; import, what a root filesystem is
+
+    @classmethod
+    def at(cls, path: Path) -> Archive:
+        """The archive at a path; what was found out about a large file is remembered until the file is another one."""
+        try:
+            facts = path.stat()
+        except OSError as error:
+            raise BadInput(f"cannot read {path}: {error.strerror}") from None
+        name = hashlib.sha256(f"{path.resolve()} {facts.st_size} {facts.st_mtime_ns}".encode()).hexdigest()[:16]
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock/archives"
+        try:
+            digest, verb = (cache / name).read_text().split()
+        except (OSError, ValueError):
+            found = cls.examine(path)
+            cache.mkdir(parents=True, exist_ok=True)
+            (cache / name).write_text(f"{found.digest} {found.verb}")
+            return found
+        return cls(path, digest, verb)
 
     @classmethod
     def examine(cls, path: Path) -> Archive:

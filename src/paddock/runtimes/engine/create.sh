@@ -1,7 +1,9 @@
-# create.sh ROOT ID: makes the agent's container from the bundle on stdin. One that is there goes, with its own layer, as
-# soon as the new one is made: what cannot be made costs nothing.
-root=$1 id=$2
+# create.sh ROOT ID [replace]: makes the agent's container from the bundle on stdin. One that is there goes, with its own
+# layer, as soon as the new one is made: what cannot be made costs nothing.
+root=$1 id=$2 replace=$3
 receive
+[ -n "$replace" ] || ! "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1 ||
+    fail 75 "there is a container $CONTAINER by now: run \`paddock up\` again"
 prepare
 "$ENGINE" rm --force --volumes "$CONTAINER-new" >/dev/null 2>&1 || true # of a run that was cut off
 # What the image itself would start; one word a line.

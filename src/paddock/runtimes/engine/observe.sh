@@ -18,7 +18,3 @@ else
             -e 's|^A /.*/lib/node_modules/\(@[^/]*/[^/]*\)$|layer=\1|p'
     fi
 fi
-for unit in "/etc/systemd/system/paddock-$agent-"*.service; do
-    [ ! -L "$unit" ] || ! systemctl is-failed --quiet "${unit##*/}" ||
-        echo "said=$(journalctl -q -u "${unit##*/}" -o cat -n 20 | sed -n 's/^paddock: //p' | tail -n 1)"
-done

@@ -28,6 +28,7 @@ _HERE: Final = "paddock.runtimes.engine"
 _SYSTEMD: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
 
+_ENDED: Final = 143  # of a program that ends with the signal it is asked with
 _REFUSED: Final = 78  # what `start` ends with when a restart would not help
 _CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
 
@@ -73,7 +74,7 @@ class Engine:
     @cached_property
     def _archive(self) -> Archive | None:
         path = self.spec.container.archive
-        return Archive.examine(self.folder / path.expanduser()) if path else None
+        return Archive.at(self.folder / path.expanduser()) if path else None
 
     @property
     def _image(self) -> str:
@@ -132,8 +133,9 @@ class Engine:
         verb = self._archive.verb if self._archive else "load"
         return script((_HERE, "load.sh"), arguments=[self.engine, verb])
 
-    def create(self, generation: str) -> Sequence[str]:
-        return script(*BEFORE_APPLY, (_HERE, "create.sh"), arguments=[self._root, generation])
+    def create(self, generation: str, *, replaces: bool) -> Sequence[str]:
+        arguments = [self._root, generation, "replace" if replaces else ""]
+        return script(*BEFORE_APPLY, (_HERE, "create.sh"), arguments=arguments)
 
     # Rendering
 
@@ -153,6 +155,7 @@ class Engine:
             "docker-compose.yml": self._compose(workload),
             "start": _text(start),
             "enter": _text("enter_container.sh"),
+            "halt": _text("halt.sh"),
             "account.sh": _text("account.sh"),
             "ownership.sh": _text("ownership.sh", _SHARED),
             **{f"processes/{name}": text for name, text in processes.items()},
@@ -188,11 +191,13 @@ class Engine:
         sudo = container.sudo and not self.brings_code
         return {
             "ENGINE": self.engine,
+            "SERVICE": self.service or "",
             "CONTAINER": self._name,
+            "STOP_SECONDS": str(_stop_seconds(workload.processes)),
             "IMAGE": self._image,
             "USER_NAME": user.name,
             "USER_UID": str(user.uid),
-            "USER_GROUP": user.group or user.name,
+            "USER_GROUP": user.group_name,
             "USER_GID": str(self._gid),
             "ACCOUNT_HOME": self._home(workload),
             "DATA": self.inside.home,
@@ -203,10 +208,10 @@ class Engine:
 
     def _unit(self, processes: Sequence[Process]) -> str:
         engine, lease = self._dialect, self._units.unit("lease")
-        stop = max(process.stop_seconds for process in processes)
         first = processes[0]
-        clean = sorted({code for process in processes for code in process.clean_exits})
+        clean = sorted({_ENDED, *(code for process in processes for code in process.clean_exits)})
         fatal = sorted({_REFUSED, *(code for process in processes for code in process.fatal_exits)})
+        again = sorted({code for process in processes for code in process.restart_exits})
         daemon = f" {engine.service}" if engine.service else ""
         return f"""\
 [Unit]
@@ -219,15 +224,16 @@ StartLimitIntervalSec=0
 [Service]
 Type=exec
 ExecStart={engine.program} start --attach {self._name}
-ExecStop={engine.program} stop --time {stop} {self._name}
+ExecStop=/bin/sh {self.paths.etc}/halt $MAINPID
 # However this unit ends, no container is left that writes without a lease.
-ExecStopPost=-{engine.program} stop --time {stop} {self._name}
+ExecStopPost=-/bin/sh {self.paths.etc}/halt
 Restart={first.restart}
 RestartSec={first.restart_seconds:g}
 SuccessExitStatus={" ".join(map(str, clean))}
 RestartPreventExitStatus={" ".join(map(str, fatal))}
+RestartForceExitStatus={" ".join(map(str, again))}
 KillMode=mixed
-TimeoutStopSec={stop + 15}
+TimeoutStopSec={_stop_seconds(processes) + 15}
 """
 
     # The container
@@ -283,7 +289,7 @@ TimeoutStopSec={stop + 15}
             "container_name": self._name,
             "labels": {LABEL: self.identity(workload)},
             "network_mode": "host",
-            "stop_grace_period": f"{max(process.stop_seconds for process in workload.processes)}s",
+            "stop_grace_period": f"{_stop_seconds(workload.processes)}s",
             "shm_size": str(container.shm_size),
             "volumes": self._volumes(workload),
             **({"mem_limit": str(container.memory)} if container.memory else {}),
@@ -343,6 +349,10 @@ TimeoutStopSec={stop + 15}
     def _with(self, argv: Sequence[str], **more: str) -> list[str]:
         variables = {"ENGINE": self.engine, "CONTAINER": self._name, **more}
         return ["env", *(f"{name}={value}" for name, value in variables.items()), *argv]
+
+
+def _stop_seconds(processes: Sequence[Process]) -> int:
+    return max(process.stop_seconds for process in processes)
 
 
 def _program(process: Process) -> str:

@@ -2,6 +2,7 @@
 # start: process 1 of the container, as root, from the configuration in force. Makes the agent's account, gives it what
 # it must own, and runs its processes as that account. They live and end together.
 set -eu
+trap 'exit 143' TERM INT # to process 1 a signal it does not handle does nothing
 here=${0%/*}
 root=${here%/*}
 . "$here/bundle.env"

@@ -1,0 +1,47 @@
+"""Containers that a person makes on the node by hand, past Paddock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from live.stage import Node, wait_for
+from paddock.guests.ssh import scan_host_key
+from paddock.places.proxmox import tls
+from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.observe import address
+from paddock.secret import Secret
+
+
+def api_of(node: Node) -> Client:
+    """The node's API, as a person with a token uses it."""
+    place = node.file()["places"]["box"]["proxmox"]
+    trust = tls.context(place["url"], Path(place["ca"]), None)
+    return Client(place["url"], place["node"], Secret(node.stage.environment["PVE_TOKEN"]), trust)
+
+
+def container(node: Node, api: Client, vmid: int, **params: Any) -> str:
+    """Create and start a container by hand; returns its address once ssh answers there."""
+    place = node.file()["places"]["box"]["proxmox"]
+    key = (node.stage.folder / "id_ed25519.pub").read_text()
+    base = {
+        "vmid": vmid,
+        "ostemplate": place["base"],
+        "hostname": f"by-hand-{vmid}",
+        "unprivileged": 1,
+        "features": "nesting=1",
+        "rootfs": f"{place['storage']}:4",
+        "memory": 1024,
+        "net0": f"name=eth0,bridge={place['bridge']},ip=dhcp",
+        "ssh-public-keys": key,
+    }
+    api.task("POST", f"/nodes/{api.node}/lxc", {**base, **params})
+    api.task("POST", f"/nodes/{api.node}/lxc/{vmid}/status/start")
+    wait_for(lambda: (found := address(api, vmid)) is not None and scan_host_key(found) is not None)
+    found = address(api, vmid)
+    assert found
+    return found
+
+
+def destroy(api: Client, vmid: int) -> None:
+    api.task("DELETE", f"/nodes/{api.node}/lxc/{vmid}?force=1")

@@ -1,0 +1,382 @@
+"""Docker and Podman on a host over ssh: what persists across what, and what is said when something cannot work."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+
+import paddock
+from live.by_hand import api_of, container, destroy
+from live.images import bare_root, base_root, official_image, root_without_python
+from live.stage import Node, cut_off, faults, wait_for
+from paddock.demo import FACT, QUESTION
+from paddock.guests.ssh import scan_host_key
+from paddock.process import run
+
+pytestmark = pytest.mark.live
+
+# A package as small as one can be, made and installed where nothing can be downloaded.
+_TINY = """
+set -e
+mkdir -p /tmp/tiny/DEBIAN
+printf '%s\\n' 'Package: tiny-tool' 'Version: 1' 'Architecture: all' 'Maintainer: x' 'Description: x' \\
+    >/tmp/tiny/DEBIAN/control
+dpkg-deb --build /tmp/tiny /tmp/tiny.deb
+dpkg --install /tmp/tiny.deb
+"""
+# Starts in no time, where a story is about the container and not about the agent.
+_SERVICE = {
+    "kind": "service",
+    "command": ["python3", "-m", "http.server", "8123", "--bind", "127.0.0.1"],
+    "health": {"http": "http://127.0.0.1:8123/"},
+    "user": {"name": "web", "uid": 12000},
+}
+
+
+@dataclass
+class Host:
+    """A machine with systemd that is reached over ssh, and the file of one agent for it."""
+
+    node: Node
+    address: str
+    key: str  # its ssh host key
+    name: str = "web"
+    agent: dict[str, Any] = field(default_factory=dict)
+    base: str = ""  # the archive of what it runs in
+
+    def becomes(self, name: str, **agent: Any) -> None:
+        """Another agent, or the same one with another file."""
+        kind = self.node.file()["agents"]["hermes"] if name == "hermes" else _SERVICE
+        self.name, self.agent = name, {**kind, "place": "box", **agent}
+
+    @property
+    def engine(self) -> str:
+        return str(self.agent["runtime"])
+
+    def write(self) -> str:
+        identity = str(self.node.stage.folder / "id_ed25519")
+        place = {"host": {"address": self.address, "key": identity, "host_key": self.key}}
+        return str(self.node.write("engine.yaml", {"places": {"box": place}, "agents": {self.name: self.agent}}))
+
+    def paddock(self, verb: str, *words: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
+        return self.node.paddock(verb, *words, "-f", self.write(), fails=fails)
+
+    def up(self) -> None:
+        self.paddock("up")
+
+    def fails_with(self, sentence: str) -> None:
+        failed = self.paddock("up", fails=True)
+        assert sentence in failed.stderr, failed.stderr
+        assert "Traceback" not in failed.stderr
+
+    def plan(self, *words: str) -> str:
+        return self.paddock("plan", *words).stdout
+
+    def inside(self, script: str) -> str:
+        """What a shell beside the agent prints, with `paddock exec`."""
+        return self.node.paddock("exec", self.name, "-f", self.write(), "--", "sh", "-c", script).stdout.strip()
+
+    def root(self, script: str) -> str:
+        return self.node.shell(self.address, script).strip()
+
+    def send(self, file: Path, script: str) -> None:
+        """Give a script of root's a file to read."""
+        options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+        identity = str(self.node.stage.folder / "id_ed25519")
+        sent = run(["ssh", *options, "-i", identity, f"root@{self.address}", script], stdin=file, deadline=120)
+        assert sent.ok, sent.err
+
+    def inside_as_root(self, script: str) -> str:
+        return self.root(f"{self.engine} exec paddock-{self.name} sh -c {shlex.quote(script)}")
+
+    def id(self) -> str:
+        return self.root(f"{self.engine} container inspect --format '{{{{.Id}}}}' paddock-{self.name}")
+
+    def installs_something(self) -> None:
+        """What an agent with sudo would do: a package, and a file in its home; both in the container's own layer."""
+        self.inside_as_root(_TINY)
+        self.inside("touch ~/made-by-the-agent /tmp/kept")
+
+    def has_installed(self) -> bool:
+        found = self.inside_as_root(f"dpkg -s tiny-tool 2>&1; ls /home/{self.name} /tmp; true")
+        return all(word in found for word in ("install ok installed", "made-by-the-agent", "kept"))
+
+    def runs(self) -> bool:
+        return self.root(f"systemctl is-active paddock-{self.name}-container || true") == "active"
+
+
+@pytest.fixture(scope="module")
+def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("roots")
+    return {"base": base_root(folder / "base.tar.gz"), "bare": bare_root(folder / "bare.tar.gz")}
+
+
+@pytest.fixture(scope="module")
+def host(node: Node) -> Iterator[Host]:
+    """One machine for all stories here: they find what those before have left."""
+    api = api_of(node)
+    address = container(node, api, 230, memory=3072, rootfs="local-lvm:10")
+    try:
+        yield Host(node, address, scan_host_key(address) or "")
+    finally:
+        destroy(api, 230)
+
+
+@pytest.fixture
+def web(host: Host, roots: dict[str, Path]) -> Iterator[Host]:
+    """A service in Docker, of a small base."""
+    base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
+    host.becomes("web", runtime="docker", container=base)
+    host.base = str(roots["base"])
+    host.up()
+    yield host
+    host.becomes("web", runtime="docker", container=base)
+    host.paddock("down")
+
+
+def test_an_agent_in_docker(host: Host, roots: dict[str, Path]) -> None:
+    base = {"base": "debian:12", "archive": str(roots["base"])}
+    host.becomes("hermes", runtime="docker", container=base)
+    assert "hermes is to run in docker, which is not on its machine" in host.paddock("plan", fails=True).stdout
+    host.agent["container"] = base | {"install": True}
+    host.up()
+    host.paddock("ask", "hermes", f"Remember: {FACT}")
+    assert "nothing to do" in host.paddock("up").stdout
+
+    assert host.inside("id -u; echo $HOME $HERMES_HOME") == "10000\n/home/hermes /data/.hermes"
+    assert "NoNewPrivs:\t1" in host.inside("cat /proc/self/status")
+    assert "docker[" in host.paddock("logs", "hermes").stdout
+    host.paddock("down")
+    assert host.root("docker ps --all --quiet; ls -A /etc/paddock /var/lib/paddock/hermes").split() == [
+        *("/etc/paddock:", "/var/lib/paddock/hermes:", ".paddock", "home")
+    ]
+
+
+@faults
+def test_the_memory_goes_on_in_another_engine(host: Host, roots: dict[str, Path]) -> None:
+    base = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
+    host.becomes("hermes", runtime="podman", container=base)
+    host.up()
+    host.paddock("ask", "hermes", f"Remember: {FACT}")
+    host.paddock("down")
+    host.agent["runtime"] = "docker"
+    host.up()
+    assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
+    host.paddock("down")
+
+
+def test_what_persists_across_what(web: Host, roots: dict[str, Path]) -> None:
+    web.installs_something()
+    web.inside("echo precious >/data/memory")
+    first = web.id()
+
+    # systemctl restart; and a reboot, as far as the engine and the units are concerned
+    for restart in ("restart paddock-web-container", "restart docker paddock-web-lease"):
+        web.root(f"systemctl {restart}")
+        wait_for(web.runs)
+        assert web.id() == first
+    wait_for(lambda: web.has_installed())
+
+    # Settings, secrets, environment (which the seed makes a new container for): the same one.
+    web.agent |= {"environment": {"COLOUR": "green"}, "secrets": {"STANDIN_KEY": {"env": "STANDIN_KEY"}}}
+    assert "its container stays, with what is installed in it" in web.plan()
+    web.up()
+    assert web.id() == first
+    assert web.has_installed()
+    assert web.inside('test -n "$STANDIN_KEY" && echo $COLOUR; cat /data/memory') == "green\nprecious"
+
+    # Another image: what goes is named before.
+    web.agent["container"] = {**web.agent["container"], "archive": str(roots["bare"])}
+    planned = web.plan()
+    assert "its image changed: another container" in planned
+    assert "lost with it: tiny-tool" in planned
+    web.up()
+    second = web.id()
+    assert second != first
+    assert not web.has_installed()
+    assert web.inside("cat /data/memory") == "precious"
+
+    # Volumes and options; and being asked to.
+    web.root("mkdir -p /srv/library && echo words >/srv/library/book")
+    web.agent["mounts"] = [{"host": "/srv/library", "path": "/library", "read_only": True}]
+    web.agent["container"] |= {"options": ["--label", "mine=yes"]}
+    assert "its options and volumes or mounts changed" in web.plan()
+    web.up()
+    third = web.id()
+    assert third != second
+    assert web.inside("cat /library/book /data/memory") == "words\nprecious"
+    web.paddock("up", "--recreate")
+    assert web.id() != third
+
+
+def test_the_same_in_podman(host: Host, roots: dict[str, Path]) -> None:
+    # And a base without any tool for accounts and privileges.
+    base = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
+    host.becomes("web", runtime="podman", container=base)
+    host.up()
+    assert "nothing to do" in host.paddock("up").stdout
+    assert host.inside("id -un; grep NoNewPrivs /proc/self/status; cat /data/memory") == "web\nNoNewPrivs:\t1\nprecious"
+    host.installs_something()
+    same = host.id()
+    host.agent["environment"] = {"COLOUR": "blue"}
+    host.up()
+    assert host.id() == same
+    assert host.has_installed()
+    assert host.inside("echo $COLOUR") == "blue"
+    assert "lost with it: tiny-tool" in host.plan("--set", "agents.web.container.shm_size=2G")
+    host.paddock("down")
+
+
+@faults
+def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
+    host.becomes("hermes", runtime="docker")
+    host.agent["container"] = {
+        "image": "nousresearch/hermes-agent:stand-in",
+        "archive": str(official_image(tmp_path / "official.tar")),
+        "install": True,
+    }
+    host.up()
+    host.paddock("ask", "hermes", f"Remember: {FACT}")
+    assert host.inside("id -u") == "10000"
+    main = host.root("docker inspect -f '{{.State.Pid}}' paddock-hermes")
+    assert host.root(f"stat -c %u /proc/{main}") == "10000", "it has dropped from root"
+    first = host.id()
+    host.agent["environment"] = {"COLOUR": "red"}
+    host.up()
+    assert host.id() == first
+    assert host.inside("echo $COLOUR") == "red"
+    host.paddock("up", "--recreate")
+    assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
+    host.paddock("down")
+
+
+@faults
+@pytest.mark.parametrize("step", ["image.load", "code.install", "container.create", "agent.configure"])
+def test_killed_on_the_way_up(host: Host, roots: dict[str, Path], step: str) -> None:
+    host.becomes("hermes", runtime="docker", container={"base": "debian:12", "archive": str(roots["bare"])})
+    host.root("docker image rm localhost/paddock/archive 2>/dev/null; docker image prune --all --force")
+    cut_off(host.node, step, "up", "-f", host.write())
+    host.up()
+    assert "nothing to do" in host.paddock("up").stdout
+    host.paddock("down")
+
+
+@faults
+def test_killed_while_the_container_is_made_anew(web: Host) -> None:
+    web.agent["container"] |= {"shm_size": "64M"}
+    cut_off(web.node, "container.recreate", "up", "-f", web.write())
+    web.up()
+    assert "nothing to do" in web.paddock("up").stdout
+    assert web.root("docker ps --all --format '{{.Names}}'") == "paddock-web"
+
+
+@faults
+def test_no_container_goes_on_without_its_lease(web: Host) -> None:
+    # Whoever kills the unit's client leaves the container to the unit's last command.
+    web.root("kill -9 $(systemctl show --property MainPID --value paddock-web-container)")
+    wait_for(web.runs)
+    web.root("systemctl kill --signal KILL paddock-web-lease")
+    wait_for(web.runs)
+    web.root("systemctl stop paddock-web-lease")
+    assert web.root("docker inspect -f '{{.State.Running}}' paddock-web") == "false"
+    web.up()
+
+
+@faults
+def test_sudo_only_where_the_file_says_so(web: Host) -> None:
+    web.agent |= {"container": {**web.agent["container"], "sudo": True}}
+    web.fails_with("has no sudo: add it to packages:")
+    web.agent["packages"] = ["sudo"]
+    first = web.id()
+    web.up()
+    assert web.inside("sudo -n id -u") == "0"
+    web.agent["container"] = {**web.agent["container"], "sudo": False}
+    web.up()
+    assert web.inside("sudo -n id -u 2>/dev/null || echo refused") == "refused"
+    assert web.id() == first
+
+
+@faults
+def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
+    good = web.agent["container"]
+    first = web.id()
+    web.agent["mounts"] = [{"host": "/srv/nowhere", "path": "/library"}]
+    web.fails_with("there is no directory /srv/nowhere on box")
+    del web.agent["mounts"]
+    web.agent["container"] = good | {"options": ["--no-such-option"]}
+    web.fails_with("unknown flag: --no-such-option")
+    cut = tmp_path / "cut.tar.gz"
+    cut.write_bytes(roots["base"].read_bytes()[:100_000])
+    web.agent["container"] = good | {"archive": str(cut)}
+    web.fails_with("cut.tar.gz is no whole tar archive")
+    web.agent["container"] = {"base": "debian:12"}
+    web.fails_with("pulling debian:12 on box failed")
+    web.agent["container"] = good
+    assert web.id() == first
+    assert "nothing to do" in web.paddock("up").stdout
+
+    web.root("systemctl stop paddock-web-lease docker.socket docker")
+    web.agent["container"] = good | {"install": False}
+    assert "Cannot connect to the Docker daemon" in web.paddock("plan", fails=True).stdout
+    web.agent["container"] = good
+    web.up()
+    assert web.id() == first
+
+    web.agent["user"] = {"name": "web", "uid": 12321}
+    web.fails_with("the account web has the number 12000 here, and the file says 12321")
+
+
+@faults
+def test_compose_understands_the_same_container(web: Host) -> None:
+    install = "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker-compose"
+    web.root(f"{install} >/dev/null 2>&1")
+    told = web.root("docker-compose --file /etc/paddock/web/current/docker-compose.yml config")
+    assert "/etc/paddock/web:/etc/paddock/web:ro" in told
+
+
+@faults
+def test_by_paddock_on_the_machine_itself(web: Host) -> None:
+    """With `host: {}` nothing is different but the way there."""
+    packages = Path(pydantic.__file__).parents[1]
+    left_out = [f"--exclude=./{name}*" for name in ("mypy", "ruff", "uv", "hypothesis", "pip", "setuptools", "paddock")]
+    with tempfile.TemporaryDirectory() as folder:
+        archive = Path(folder) / "paddock.tar"
+        pack = ["tar", "--create", "--file", str(archive), *left_out, "--directory", str(packages), "."]
+        subprocess.run(pack, check=True)
+        own = [
+            "tar",
+            "--append",
+            "--file",
+            str(archive),
+            "--directory",
+            str(Path(paddock.__file__).parents[1]),
+            "paddock",
+        ]
+        subprocess.run(own, check=True)
+        web.send(archive, "mkdir -p /root/here && tar -xC /root/here")
+    web.agent["container"] = {"base": "debian:12", "archive": "/root/here/base.tar.gz"}
+    web.send(Path(web.base), "cat >/root/here/base.tar.gz")
+    text = json.dumps({"places": {"box": {"host": {}}}, "agents": {"web": web.agent}})
+    first = web.id()
+    web.root(f"printf %s {shlex.quote(text)} >/root/here/paddock.yaml")
+    assert "nothing to do" in web.root("cd /root/here && PYTHONPATH=. python3 -m paddock up")
+    change = "--set agents.web.environment.COLOUR=local"
+    assert "up and working" in web.root(f"cd /root/here && PYTHONPATH=. python3 -m paddock up {change}")
+    assert web.id() == first
+    assert web.root("cd /root/here && PYTHONPATH=. python3 -m paddock exec web -- sh -c 'echo $COLOUR'") == "local"
+
+
+@faults
+def test_a_base_that_cannot_carry_the_code(host: Host, tmp_path: Path) -> None:
+    lacking = root_without_python(tmp_path / "lacking.tar.gz")
+    host.becomes("hermes", runtime="docker", container={"base": "debian:12", "archive": str(lacking)})
+    host.fails_with("has no Python 3.11 or 3.12 or 3.13")
