@@ -34,7 +34,7 @@ def test_a_second_machine_on_the_same_state_does_not_start_its_agent(agent: Node
     where = container(agent, api, 201, mp0=f"{status['state']},mp=/var/lib/paddock/hermes")
     try:
         refused = agent.paddock("plan", fails=True).stdout
-        assert "container 201 (by-hand-201) also mounts the state volume" in refused
+        assert "container 201 (by-hand-201) also mounts local-lvm:vm-" in refused
         path = str(agent.write("thief.yaml", by_ssh(agent, where)))
         told = agent.paddock("up", "-f", path, fails=True).stderr
         assert f"the state of hermes is held by {status['lease']}" in told

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from paddock.checks.line import as_text
 from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
-from paddock.places import AdoptWish, CacheWant, Got, Machine, MachineWant, Place, place_for
+from paddock.places import AdoptWish, Got, Machine, Place, place_for
 from paddock.plan import agent as inside
 from paddock.plan import container
 from paddock.plan.agent import (
     AgentSeen,
-    AgentWant,
     ApplyBundle,
     AwaitAnswer,
     ClaimState,
@@ -26,26 +23,20 @@ from paddock.plan.agent import (
     InstallPackages,
     RemoveAgent,
 )
-from paddock.plan.container import ContainerWant, CreateContainer, GetImage, StartEngine
+from paddock.plan.container import CreateContainer, GetImage, StartEngine
 from paddock.plan.step import Action, CheckMounts, CheckStateSize, DeleteState, Furnish, Plan, Refusal, Step
-from paddock.recipes import recipe_for
-from paddock.recipes.gateway import ModelServer
-from paddock.recipes.workload import CodeTree, Distribution, Paths, Probes, Verdict, Workload
+from paddock.recipes.workload import Verdict
 from paddock.run import gateway as gateways
 from paddock.run import mounts
 from paddock.run.ask import ask, healthy
 from paddock.run.container import get_image, start_engine
-from paddock.run.furnish import Furniture, install_packages
+from paddock.run.furnish import install_packages
 from paddock.run.story import Story
 from paddock.run.verify import verify_when_settled
-from paddock.runtimes import Runtime, codetree, runtime_for, script
-from paddock.runtimes.bundle import Bundle, secrets_digest
-from paddock.runtimes.statefiles import secret_name
-from paddock.secret import Secret
-from paddock.spec.files import inlined
+from paddock.run.wanted import Wanted
+from paddock.runtimes import codetree, script
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
-from paddock.spec.secrets import resolve
 
 
 @dataclass(frozen=True)
@@ -58,142 +49,8 @@ class Observation:
     unreachable: Unreachable | None = None  # why it could not be
 
 
-class Deployment:
-    """One agent in its place."""
-
-    def __init__(
-        self, name: str, loaded: Loaded, place: Place[Any], story: Story, gateway: Deployment | None = None
-    ) -> None:
-        self.name = name
-        self.gateway = gateway  # the agent that gives it models
-        self.recreate = False  # whether a person wants another container, whatever its identity
-        self.spec = inlined(loaded.spec.agents[name], loaded.folder)
-        self.place = place
-        self.story = story.of(name)
-        self.recipe = recipe_for(self.spec.kind)
-        self.folder = loaded.folder
-
-    @cached_property
-    def runtime(self) -> Runtime:
-        return runtime_for(self.name, _on_its_machine(self.spec, self.place), self.folder, self.place.account_home)
-
-    @property
-    def where(self) -> str:
-        """Its place, and the node where the file names another one."""
-        node = self.spec.machine.node
-        return f"{self.spec.place} ({node})" if node else self.spec.place
-
-    @property
-    def paths(self) -> Paths:
-        return self.runtime.paths
-
-    @property
-    def distribution(self) -> Distribution | None:
-        return self.recipe.distribution(self.spec, self.folder)
-
-    @cached_property
-    def furniture(self) -> Furniture:
-        if container := self.runtime.container:
-            # The agent's own packages and code are for its container, which no template has.
-            return Furniture(tuple(container.packages), None)
-        # Without root nothing can be installed, and what the agent only likes to have is no reason to stop.
-        without_root = self.runtime.foreground or self.place.account_home is not None
-        comforts = () if without_root else self.recipe.comforts(self.spec)
-        packages = dict.fromkeys([*self.recipe.packages(self.spec), *comforts])
-        return Furniture(tuple(packages), self.recipe.code(self.spec, self.folder))
-
-    @cached_property
-    def code(self) -> tuple[str, CodeTree] | None:
-        """The code tree, by its name on the machine; None where packages or an image bring the code."""
-        container = self.runtime.container
-        if container and container.brings_code:
-            return None
-        tree = self.recipe.code(self.spec, self.folder)
-        return (container.tree(tree) if container else tree.id, tree) if tree else None
-
-    @cached_property
-    def machine_want(self) -> MachineWant:
-        template = self.place.template(str(self.spec.kind), self.furniture.id, self.spec.machine)
-        size, container = self.spec.container.data, self.runtime.container
-        cache = CacheWant(container.data, size) if size and container else None
-        return MachineWant(self.name, self.spec, self.paths.state, template, cache)
-
-    @cached_property
-    def model_server(self) -> ModelServer | None:
-        """The agent that gives it models, as this one reaches it."""
-        return gateways.server(self.gateway, self) if self.gateway else None
-
-    @property
-    def configured(self) -> AgentSpec:
-        """The agent with what the file leaves to another one to say."""
-        return self.recipe.using(self.spec, self.model_server) if self.model_server else self.spec
-
-    @cached_property
-    def workload(self) -> Workload:
-        paths = self.runtime.inside
-        return self.recipe.workload(self.configured, paths, f"{paths.code}/{self.code[0]}" if self.code else "")
-
-    @cached_property
-    def bundle(self) -> Bundle:
-        tree = self.code[0] if self.code else None
-        bundle = self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
-        return bundle.with_people(self.place.people)
-
-    @property
-    def _programs(self) -> list[str]:
-        """What packages and code bring and the agent's processes begin with."""
-        if self.runtime.container:
-            return []  # they are in its container
-        programs = dict.fromkeys(process.argv[0] for process in self.workload.processes)
-        return [each for each in programs if "/" not in each or each.startswith(f"{self.paths.code}/")]
-
-    @cached_property
-    def secrets(self) -> dict[str, Secret]:
-        own = resolve(self.spec.secrets, self.folder, self.spec.environment_files)
-        if self.gateway is None or self.model_server is None:
-            return own
-        return {self.model_server.key: self.gateway.secrets[gateways.offer_of(self.gateway).key], **own}
-
-    @cached_property
-    def secret_files(self) -> dict[str, Secret]:
-        return {
-            secret_name(self.workload, file): file.source.content(self.folder) for file in self.workload.secret_files
-        }
-
-    @property
-    def _lasting_secret_files(self) -> dict[str, Secret]:
-        """Without those that are written once: what becomes of their source later does not matter."""
-        lasting = {secret_name(self.workload, file) for file in self.workload.secret_files if file.overwrite}
-        return {name: content for name, content in self.secret_files.items() if name in lasting}
-
-    @property
-    def want(self) -> AgentWant:
-        return AgentWant(
-            tree=self.code[0] if self.code else None,
-            generation=self.bundle.id,
-            secrets=secrets_digest(self.secrets, self._lasting_secret_files),
-            foreground=self.runtime.foreground,
-            packages=frozenset(self.furniture.packages),
-            init=self.runtime.init,
-            state=self.paths.state if self.place.keeps_machine else "",
-            container=self._container_want,
-        )
-
-    @property
-    def _container_want(self) -> ContainerWant | None:
-        container = self.runtime.container
-        if container is None:
-            return None
-        return ContainerWant(
-            engine=container.engine,
-            service=container.service,
-            install=bool(container.packages),
-            image=container.image.name,
-            archive=container.image.archive is not None,
-            identity=container.identity(self.workload),
-            data=None if self.place.keeps_machine else self.spec.container.data is not None,
-            recreate=self.recreate,
-        )
+class Deployment(Wanted):
+    """One agent in its place: observed, planned and carried out."""
 
     # Looking
 
@@ -232,8 +89,8 @@ class Deployment:
     def _notes_of_machine(self, seen: Observation) -> Iterator[str]:
         if seen.agent:
             yield from seen.agent.notes
-            if self._container_want:
-                yield from container.notes(self._container_want, seen.agent.container)
+            if self.container_want:
+                yield from container.notes(self.container_want, seen.agent.container)
 
     def _check_mounts(self) -> Step:
         title = f"see that {', '.join(mount.path for mount in self.spec.mounts)} can be used"
@@ -319,7 +176,7 @@ class Deployment:
     def _perform(self, action: Action, seen: Observation, got: Got) -> Got:
         match action:
             case Furnish():
-                manifest = self.furniture.put_into(self.guest(seen, got), self.paths.code, self._programs)
+                manifest = self.furniture.put_into(self.guest(seen, got), self.paths.code, self.programs)
                 self.story.journal("manifest", lines=manifest.splitlines())
             case InstallPackages(packages):
                 install_packages(self.guest(seen, got), packages)
@@ -422,10 +279,6 @@ class Deployment:
         argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.paths.trail, self.name])
         expect(guest, f"deleting the state of {self.name}", argv, deadline=300)
 
-    def probes(self, prompt: str) -> Probes:
-        """How to see that it lives, and that it answers this prompt."""
-        return self.recipe.probes(self.spec, prompt, conversation=f"paddock-{uuid.uuid4()}")
-
     def ask(self, prompt: str, seen: Observation) -> Verdict:
         """Put a prompt to the running agent."""
         probe = self.probes(prompt).prompt
@@ -442,13 +295,6 @@ class Deployment:
         if seen.agent is None or not seen.agent.active:
             return None
         return healthy(self.guest(seen, {}), self.paths, self.runtime, self.probes("").health)
-
-
-def _on_its_machine(spec: AgentSpec, place: Place[Any]) -> AgentSpec:
-    """The agent as its machine has it: one that was made for it has its directories where the agent sees them."""
-    if place.keeps_machine:
-        return spec
-    return spec.model_copy(update={"mounts": [mount.model_copy(update={"host": mount.path}) for mount in spec.mounts]})
 
 
 @contextmanager

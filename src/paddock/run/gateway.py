@@ -10,7 +10,7 @@ from paddock.recipes.gateway import ModelServer, Offer
 from paddock.spec.models import AgentSpec
 
 if TYPE_CHECKING:
-    from paddock.run.deployment import Deployment
+    from paddock.run.wanted import Wanted
 
 _HERE: Final = "local"  # what a place calls the machine that Paddock itself runs on
 
@@ -19,7 +19,7 @@ class GatewayUnknown(PaddockError):
     """Nobody can say yet where the gateway is."""
 
 
-def offer_of(gateway: Deployment) -> Offer:
+def offer_of(gateway: Wanted) -> Offer:
     """What the gateway has for others."""
     offer = gateway.recipe.offer(gateway.spec)
     if offer is None:
@@ -27,7 +27,7 @@ def offer_of(gateway: Deployment) -> Offer:
     return offer
 
 
-def server(gateway: Deployment, user: Deployment) -> ModelServer:
+def server(gateway: Wanted, user: Wanted) -> ModelServer:
     """Return the gateway as another agent reaches it; looks where that cannot be told from the file."""
     offer = offer_of(gateway)
     if same_machine(gateway, user):
@@ -41,7 +41,7 @@ def server(gateway: Deployment, user: Deployment) -> ModelServer:
     return ModelServer(gateway.name, f"http://{host}:{gateway.spec.ports()[offer.port]}{offer.path}")
 
 
-def same_machine(one: Deployment, other: Deployment) -> bool:
+def same_machine(one: Wanted, other: Wanted) -> bool:
     """Whether both are on one machine that was there before, so that they share its loopback."""
     if not (one.place.keeps_machine and other.place.keeps_machine):
         return False
@@ -57,10 +57,10 @@ def stated_host(spec: AgentSpec, offer: Offer) -> str | None:
     return None if card == "dhcp" else card.partition("/")[0]
 
 
-def _seen_host(gateway: Deployment) -> str | None:
+def _seen_host(gateway: Wanted) -> str | None:
     address = _address(gateway)
     return None if address == _HERE else address
 
 
-def _address(agent: Deployment) -> str | None:
+def _address(agent: Wanted) -> str | None:
     return agent.place.machine(agent.machine_want, agent.place.observe(agent.name)).address
