@@ -25,6 +25,7 @@ from paddock.plan.agent import (
 )
 from paddock.plan.container import CreateContainer, GetImage, StartEngine
 from paddock.plan.step import Action, CheckMounts, CheckStateSize, DeleteState, Furnish, Plan, Refusal, Step
+from paddock.process import CommandFailed
 from paddock.recipes.workload import Verdict
 from paddock.run import gateway as gateways
 from paddock.run import mounts
@@ -35,6 +36,7 @@ from paddock.run.story import Story
 from paddock.run.verify import verify_when_settled
 from paddock.run.wanted import Wanted
 from paddock.runtimes import codetree, script
+from paddock.runtimes.engine import UNSEEN
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
 
@@ -189,8 +191,7 @@ class Deployment(Wanted):
                 if self.runtime.container:
                     get_image(self.guest(seen, got), self.runtime.container)
             case CreateContainer(generation, replaces):
-                if self.runtime.container:
-                    self._apply(self.guest(seen, got), self.runtime.container.create(generation, replaces=replaces))
+                self._create_container(self.guest(seen, got), generation, replaces=replaces)
             case ApplyBundle(generation):
                 self._apply(self.guest(seen, got), self.runtime.apply(generation))
             case ClaimState():
@@ -216,6 +217,17 @@ class Deployment(Wanted):
             name, tree = self.code
             builder = self.runtime.container.builder(guest) if self.runtime.container else guest
             codetree.install(builder, tree, self.paths.code, self.name, name)
+
+    def _create_container(self, guest: Guest, generation: str, *, replaces: bool) -> None:
+        if self.runtime.container is None:
+            return
+        try:
+            self._apply(guest, self.runtime.container.create(generation, replaces=replaces))
+        except CommandFailed as failure:
+            if failure.result.code != UNSEEN:
+                raise
+            # The engine's volume outlived a machine, and a container on it did too.
+            raise WorldChanged("there is a container already") from failure
 
     def _apply(self, guest: Guest, argv: Sequence[str]) -> None:
         archive = self.bundle.archive(self.secrets, self.secret_files)

@@ -3,7 +3,7 @@
 root=$1 id=$2 replace=$3
 receive
 [ -n "$replace" ] || ! "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1 ||
-    fail 75 "there is a container $CONTAINER by now: run \`paddock up\` again"
+    fail 75 "there is a container $CONTAINER already"
 prepare
 "$ENGINE" rm --force --volumes "$CONTAINER-new" >/dev/null 2>&1 || true # of a run that was cut off
 # What the image itself would start; one word a line.
