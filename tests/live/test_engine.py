@@ -162,6 +162,27 @@ def test_an_agent_in_docker(host: Host, roots: dict[str, Path]) -> None:
 
 
 @faults
+def test_other_code_comes_to_the_same_container(host: Host, roots: dict[str, Path]) -> None:
+    base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
+    host.becomes("hermes", runtime="docker", container=base)
+    host.up()
+    host.installs_something()
+    first, trees = host.id(), "ls /opt/paddock/hermes"
+    before = host.root("readlink -f /opt/paddock/hermes/current")
+    host.agent["extras"] = ["mcp"]
+    assert "its container stays, with what is installed in it" in host.plan()
+    host.up()
+    assert host.id() == first
+    assert host.has_installed()
+    # Nothing collects the code that runs, nor the code before it.
+    assert host.root("readlink -f /opt/paddock/hermes/previous") == before
+    assert host.root("readlink -f /opt/paddock/hermes/current") != before
+    assert len(host.root(trees).split()) == 4
+    assert "mcp" in host.inside("/opt/paddock/hermes/current/bin/python -c 'import mcp; print(mcp.__name__)'")
+    host.paddock("down")
+
+
+@faults
 def test_the_memory_goes_on_in_another_engine(host: Host, roots: dict[str, Path]) -> None:
     base = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
     host.becomes("hermes", runtime="podman", container=base)
