@@ -230,6 +230,20 @@ def test_a_gateway_that_was_killed_recovers_and_is_told(bench: Bench) -> None:
     assert "restarted 1 times" in failed["process.gateway"]
 
 
+def test_a_port_that_is_taken_ends_it_for_good(bench: Bench) -> None:
+    squat = "systemd-run --quiet --unit squatter python3 -m http.server 8642 --bind 127.0.0.1"
+    with bench.broken(
+        f"systemctl stop {GATEWAY} && {squat} && sleep 1 && systemctl start {GATEWAY}",
+        f"systemctl stop squatter && systemctl reset-failed {GATEWAY} && systemctl start {GATEWAY}",
+    ):
+        wait_for(lambda: "failed" in bench.root(f"systemctl is-active {GATEWAY} || true"))
+        ended = bench.root(f"systemctl show -p ExecMainStatus,NRestarts {GATEWAY}").split()
+        failed = bench.failed()
+    assert sorted(ended) == ["ExecMainStatus=78", "NRestarts=0"], "no restart would mend it"
+    assert "failed" in failed["process.gateway"]
+    bench.wait_until_healthy()
+
+
 def test_a_setting_that_does_not_work_ends_up_in_a_failed_line(bench: Bench) -> None:
     wrong = "agents.hermes.settings.model.provider=nonesuch"
     failure = bench.node.paddock("up", *IMPATIENT, "--set", wrong, fails=True).stderr
