@@ -10,6 +10,7 @@ from paddock.checks.subject import LEASE, Subject
 from paddock.runtimes.isolation import Isolation
 
 _SETTLED: Final = 30  # seconds after which a restart is one of the past
+_AGAIN_AND_AGAIN: Final = 3  # restarts
 _OTHERS: Final = 0o007
 _GROUP: Final = 0o070
 
@@ -85,10 +86,16 @@ def processes(subject: Subject, facts: Mapping[str, Any]) -> Iterator[Line]:
             yield Line(f"process.{name}", Outcome.FAILED, "it is not there", "run `paddock up`")
             continue
         age = facts["now"] - found["since"]
-        restarts = f", restarted {found['restarts']} times" if found["restarts"] else ""
-        ok = found["state"] == "active" and found["pid"] > 0 and (not found["restarts"] or age >= _SETTLED)
+        # One that was killed and came back is well; one that comes back and goes again is not.
+        restarting = found["restarts"] >= _AGAIN_AND_AGAIN and age < _SETTLED
+        ok = found["state"] == "active" and found["pid"] > 0 and not restarting
         how = f"runs as process {found['pid']} for {_duration(age)}" if found["state"] == "active" else found["state"]
-        yield Line.of(f"process.{name}", ok, how + restarts, f"`paddock logs {subject.agent}` tells why")
+        evidence = how + _restarted(found["restarts"])
+        yield Line.of(f"process.{name}", ok, evidence, f"`paddock logs {subject.agent}` tells why")
+
+
+def _restarted(times: int) -> str:
+    return f", restarted {'once' if times == 1 else f'{times} times'}" if times else ""
 
 
 def _duration(seconds: float) -> str:
