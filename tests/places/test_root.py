@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from paddock.run.person import script
 from paddock.run.verbs import cycle, down, up
 from places.node import CATTLE, PET, Killed, Node, Outside
 from places.test_requests import neighbours, written_to
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="plays root's own commands; chown among them takes root")
 
 LXC = "/nodes/pve/lxc"
 HOST = "/mnt/pve/hdd/bee"

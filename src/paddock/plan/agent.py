@@ -152,7 +152,7 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
     if want.state and seen.state_at and seen.state_at != want.state:
         return Refusal(
             f"the state of {agent} is {seen.state_at} on its machine, and the file says {want.state}",
-            f"to move it: `paddock down {agent}` with the file as it was, then mv it there, then `paddock up`",
+            f"to move it: `paddock down --only {agent}` with the file as it was, then mv it there, then `paddock up`",
         )
     return container.refusal(agent, want.container, seen.container) if want.container else None
 
