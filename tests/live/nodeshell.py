@@ -63,8 +63,10 @@ class NodeShell:
         record = self.home / "known_hosts"
         right = record.read_text()
         record.write_text(f"{right.split()[0]} {key.with_suffix('.pub').read_text()}")
-        yield
-        record.write_text(right)
+        try:
+            yield
+        finally:
+            record.write_text(right)
 
     @contextmanager
     def another_login(self, key: Path) -> Iterator[None]:
@@ -72,8 +74,10 @@ class NodeShell:
         config = self.home / "config"
         right = config.read_text()
         config.write_text(right.replace(str(self.node.stage.folder / "id_ed25519"), str(key)))
-        yield
-        config.write_text(right)
+        try:
+            yield
+        finally:
+            config.write_text(right)
 
     @contextmanager
     def instead_of(self, command: str, script: str) -> Iterator[None]:
@@ -81,8 +85,10 @@ class NodeShell:
         path = f"/usr/local/bin/{command}"
         body = shlex.quote(f"#!/bin/sh\n{script}\nexit 1\n")
         self.root(f"mv {path} {path}.was && printf %s {body} >{path} && chmod 755 {path}")
-        yield
-        self.root(f"mv {path}.was {path}")
+        try:
+            yield
+        finally:
+            self.root(f"mv {path}.was {path}")
 
     def root(self, script: str) -> None:
         done = self.run(script)
