@@ -107,7 +107,7 @@ def node_shell(node: Node, home: Path) -> Iterator[NodeShell]:
     ssh = home / "bin/ssh"
     ssh.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {home}/config "$@"\n')
     ssh.chmod(0o755)
-    environment = {**node.stage.environment, "PATH": f"{home}/bin:{node.stage.environment['PATH']}"}
+    path = f"{home}/bin:{node.stage.environment['PATH']}"
     api = api_of(node)
     with _door(node) as door:
         address = container(node, api, VMID)
@@ -116,7 +116,7 @@ def node_shell(node: Node, home: Path) -> Iterator[NodeShell]:
             make = f"printf %s {command} >/usr/local/bin/pct && chmod 755 /usr/local/bin/pct"
             links = " && ".join(f"ln -s pct /usr/local/bin/{name}" for name in COMMANDS[1:])
             node.shell(address, f"{make} && {links}\n{_LISTEN}")
-            shell = NodeShell(Node(type(node.stage)(node.stage.folder, environment)), address, home)
+            shell = NodeShell(node.with_environment(PATH=path), address, home)
             (home / "known_hosts").write_text(f"[{address}]:{PORT} {scan_host_key(address, PORT)}\n")
             (home / "config").write_text(_CONFIG.format(key=node.stage.folder / "id_ed25519", home=home))
             yield shell
