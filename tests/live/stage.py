@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from ruamel.yaml import YAML
@@ -68,6 +69,12 @@ class Node:
             stderr=subprocess.DEVNULL,
             process_group=0,
         )
+
+    @property
+    def gateway(self) -> str:
+        """This machine's address on the node's own network."""
+        provider = self.file()["agents"]["hermes"]["settings"]["providers"]["standin"]
+        return str(urlsplit(provider["base_url"]).hostname)
 
     @property
     def journals(self) -> Path:

@@ -28,6 +28,7 @@ from live.images import (
     root_without_python,
 )
 from live.stage import Node, cut_off, faults, wait_for
+from live.test_native import ACCOUNT
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key
 from paddock.process import run
@@ -62,6 +63,7 @@ class Host:
     name: str = "web"
     agent: dict[str, Any] = field(default_factory=dict)
     base: str = ""  # the archive of what it runs in
+    account: str = "root"  # whom it is reached as
 
     def becomes(self, name: str, **agent: Any) -> None:
         """Another agent, or the same one with another file."""
@@ -74,7 +76,8 @@ class Host:
 
     def write(self) -> str:
         identity = str(self.node.stage.folder / "id_ed25519")
-        place = {"host": {"address": self.address, "key": identity, "host_key": self.key}}
+        host = {"address": self.address, "key": identity, "host_key": self.key, "user": self.account}
+        place = {"host": host if self.account == "root" else {**host, "scope": "user"}}
         return str(self.node.write("engine.yaml", {"places": {"box": place}, "agents": {self.name: self.agent}}))
 
     def paddock(self, verb: str, *words: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
@@ -105,8 +108,13 @@ class Host:
         sent = run(["ssh", *options, "-i", identity, f"root@{self.address}", script], stdin=file, deadline=120)
         assert sent.ok, sent.err
 
+    def by_engine(self, command: str) -> str:
+        """What the engine of the agent's own supervisor prints."""
+        become = f"cd / && runuser -u {self.account} -- env -u XDG_RUNTIME_DIR" if self.account != "root" else ""
+        return self.root(f"{become} {self.engine} {command}")
+
     def inside_as_root(self, script: str) -> str:
-        return self.root(f"{self.engine} exec paddock-{self.name} sh -c {shlex.quote(script)}")
+        return self.by_engine(f"exec paddock-{self.name} sh -c {shlex.quote(script)}")
 
     @contextmanager
     def room_for_only(self, megabytes: int) -> Iterator[None]:
@@ -120,7 +128,7 @@ class Host:
             self.root("rm -f /full /rest")
 
     def id(self) -> str:
-        return self.root(f"{self.engine} container inspect --format '{{{{.Id}}}}' paddock-{self.name}")
+        return self.by_engine(f"container inspect --format '{{{{.Id}}}}' paddock-{self.name}")
 
     def installs_something(self) -> None:
         """What an agent with sudo would do: a package, and a file in its home; both in the container's own layer."""
@@ -275,6 +283,73 @@ def test_the_same_in_podman(host: Host, roots: dict[str, Path]) -> None:
     assert host.has_installed()
     assert host.inside("echo $COLOUR") == "blue"
     assert "lost with it: tiny-tool" in host.plan("--set", "agents.web.container.shm_size=2G")
+    host.paddock("down")
+
+
+# Root's part, once: the account, its range of users (of those that this machine has), and the engine.
+_ACCOUNT = f"""
+{ACCOUNT}
+sed -i '/^someone:/d' /etc/subuid /etc/subgid
+apt-get install -y -qq --no-install-recommends podman uidmap >/dev/null 2>&1
+"""
+
+
+@pytest.fixture
+def rootless(host: Host, roots: dict[str, Path]) -> Iterator[Host]:
+    """Podman without root, in an account of the machine."""
+    host.root(f"id someone >/dev/null 2>&1 || {{ {_ACCOUNT} }}")
+    host.account = "someone"
+    yield host
+    host.account = "root"
+
+
+def test_the_same_without_root(rootless: Host, roots: dict[str, Path]) -> None:
+    host = rootless
+    base = {"base": "debian:12", "archive": str(roots["bare"])}
+    host.becomes("web", runtime="podman", container=base)
+    refused = host.paddock("plan", fails=True).stdout
+    assert "the account someone has no newuidmap, or no range of users of its own in /etc/subuid" in refused
+    assert "usermod --add-subuids" in refused
+    host.root("usermod --add-subuids 20000-59999 --add-subgids 20000-59999 someone")
+    host.up()
+    assert "nothing to do" in host.paddock("up").stdout
+    assert host.inside("id -un; grep NoNewPrivs /proc/self/status") == "web\nNoNewPrivs:\t1"
+    host.inside("echo precious >/data/memory")
+    state = "/home/someone/.local/share/paddock/web/state/home"
+    assert host.root(f"stat -c %U {state}/memory") == "someone"
+    host.installs_something()
+    same = host.id()
+    host.agent["environment"] = {"COLOUR": "blue"}
+    host.up()
+    assert host.id() == same
+    assert host.has_installed()
+    host.agent["user"] = {"name": "web", "uid": 12345}
+    assert "its account changed: another container" in host.plan()
+    host.up()
+    assert host.inside("id -u; cat /data/memory; echo $COLOUR") == "12345\nprecious\nblue"
+    assert "isolation.capabilities" in host.paddock("verify").stdout
+    host.paddock("down")
+    assert host.root("find /etc /opt /var/lib /usr/local -user someone ! -path '*/systemd/linger*'") == ""
+    assert host.by_engine("ps --all --quiet") == ""
+
+
+@faults
+def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path: Path) -> None:
+    host = rootless
+    host.becomes("hermes", runtime="podman", container={"base": "debian:12", "archive": str(roots["base"])})
+    host.up()
+    host.paddock("ask", "hermes", f"Remember: {FACT}")
+    assert "nothing to do" in host.paddock("up").stdout
+    image = {"image": "nousresearch/hermes-agent:stand-in", "archive": str(official_image(tmp_path / "official.tar"))}
+    host.agent["container"] = image
+    host.up()
+    assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
+    host.paddock("down")
+    # The account's own systemd goes on with the same memory.
+    host.agent["runtime"] = "systemd"
+    del host.agent["container"]
+    host.up()
+    assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
     host.paddock("down")
 
 

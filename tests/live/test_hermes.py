@@ -82,10 +82,9 @@ class Talker:
 def talker(node: Node) -> Iterator[Talker]:
     node.paddock("up")  # with the template that the other tests use too
     tree = node.file()
-    gateway = tree["agents"]["hermes"]["settings"]["providers"]["standin"]["base_url"].split(":")[1].strip("/")
     environment = dict(node.stage.environment) | {"BOT_TOKEN": BOT_TOKEN, "AUTH": AUTH}
     own = Node(type(node.stage)(node.stage.folder, environment))
-    with telegram.serve(BOT_TOKEN, gateway) as api:
+    with telegram.serve(BOT_TOKEN, node.gateway) as api:
         spec = tree["agents"]["hermes"]
         spec["secrets"]["TELEGRAM_BOT_TOKEN"] = {"env": "BOT_TOKEN"}
         spec["connectors"]["telegram"] = {"allow": [4242], "endpoint": api, "home_channel": 4242}

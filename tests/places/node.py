@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -361,8 +361,10 @@ class Node(httpx.BaseTransport):
 
     def shell(self, line: str) -> Said:
         """A line in the node's shell."""
-        console = Console(self.world)
+        console, said = Console(self.world), Said()
         for alternative in line.split(" || "):
+            if alternative.startswith("exit "):
+                return replace(said, code=int(alternative.split()[1]))
             said = console.run(shlex.split(alternative))
             if said.code == 0:
                 break

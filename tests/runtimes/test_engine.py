@@ -83,6 +83,18 @@ def test_what_needs_another_one(part: str, changes: dict[str, Any]) -> None:
     assert [name for name in before if before[name] != after[name]] == [part]
 
 
+def test_without_root_another_user_needs_another_container() -> None:
+    first, second = (
+        Engine("hermes", spec_of(runtime="podman", user={"name": "hermes", "uid": uid}), Path(), "/home/x")
+        for uid in (10000, 12000)
+    )
+    before, after = (
+        dict(word.split("=") for word in engine.identity(workload_of(engine, engine.spec)).split())
+        for engine in (first, second)
+    )
+    assert [name for name in before if before[name] != after[name]] == ["account"]
+
+
 def test_another_image_needs_its_own_code() -> None:
     tree = Hermes().code(HermesSpec.model_validate(BASE), Path())
     names = {

@@ -48,7 +48,8 @@ def main() -> None:
     with ThreadPoolExecutor(max_workers=len(looks)) as pool:
         running_looks = {name: pool.submit(timed, look) for name, look in looks.items()}
     found = {name: look.result() for name, look in running_looks.items()}
-    print(json.dumps({"processes": running, "dropped": dropped, "now": time.time(), **found}))
+    about = {"processes": running, "dropped": dropped, "now": time.time(), "uid": os.geteuid()}
+    print(json.dumps({**about, **found}))
 
 
 def timed(look: Callable[[], Any]) -> Json:
@@ -82,7 +83,7 @@ def supervised(argv: list[str]) -> tuple[dict[str, Json], list[str]]:
 
 
 def agents_own(started: list[int]) -> list[int]:
-    """Of what was started the first processes that are not root's; all, if root is all there is."""
+    """Of what was started the first processes that are not root's, of a container's neither; all, if root is all."""
     children: dict[int, list[int]] = {}
     for pid, parent in parents().items():
         children.setdefault(parent, []).append(pid)
@@ -90,11 +91,19 @@ def agents_own(started: list[int]) -> list[int]:
     while left:
         pid = left.pop()
         status = re.search(r"^Uid:\t(\d+)", text(f"/proc/{pid}/status"), re.MULTILINE)
-        if status and status[1] != "0":
+        if status and not is_root(pid, int(status[1])):
             found.append(pid)
         else:
             left += children.get(pid, [])
     return found or started
+
+
+def is_root(pid: int, uid: int) -> bool:
+    """Whether a process with this number here is root where it runs."""
+    if uid == 0 or os.readlink(f"/proc/{pid}/ns/user") == os.readlink("/proc/self/ns/user"):
+        return uid == 0
+    ranges = (map(int, line.split()) for line in text(f"/proc/{pid}/uid_map").splitlines())
+    return any(inside == 0 and uid == outside for inside, outside, _ in ranges)
 
 
 def inside(question: Json) -> Json:

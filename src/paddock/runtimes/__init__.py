@@ -173,7 +173,7 @@ def runtime_for(agent: str, spec: AgentSpec, folder: Path, home: str | None) -> 
         case RuntimeName.DOCKER | RuntimeName.PODMAN:
             from paddock.runtimes.engine.runtime import Engine
 
-            return Engine(agent, spec, folder)
+            return Engine(agent, spec, folder, home)
 
 
 def environment_of(workload: Workload) -> str:

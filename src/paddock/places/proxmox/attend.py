@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from paddock.errors import NeedsPerson, PaddockError, Refused
-from paddock.guests import Guest
+from paddock.guests import Guest, Unreachable
 from paddock.places.proxmox import console
 from paddock.places.proxmox.actions import RootWork
 from paddock.places.proxmox.client import Client
@@ -42,8 +42,7 @@ class Attendant:
         missing = console.differences(work, seen)
         lines = console.commands(console.left(work, seen))
         if missing and self._root:
-            self._refuse_disks(self._root, work)
-            self._run(self._root, lines)
+            self._run_as(self._root, work, lines)
             missing = console.differences(work, self._read(work.vmid))
             if missing:
                 raise PaddockError(f"{self._root.name} ran the commands, but {'; '.join(missing)}")
@@ -66,6 +65,14 @@ class Attendant:
         except RootOnly as error:
             self._story(f"the token may not: {error.reason}")
 
+    def _run_as(self, root: Guest, work: RootWork, lines: Sequence[str]) -> None:
+        try:
+            self._refuse_disks(root, work)
+            self._run(root, lines)
+        except Unreachable as error:
+            hint = "your own ssh must get there without a question; `paddock console` shows what to run there by hand"
+            raise Unreachable(error.message, hint=hint) from None
+
     def _refuse_disks(self, root: Guest, work: RootWork) -> None:
         for bind in work.binds:
             if root.run(["sh", "-c", f"mountpoint -q {shlex.quote(bind.host)}"]).ok:
@@ -76,11 +83,12 @@ class Attendant:
 
     def _run(self, root: Guest, lines: Sequence[str]) -> None:
         for line in lines:
-            result = root.run(["sh", "-c", line], deadline=300)
+            # A pct that fails ends with 255, which ssh ends with where there is no way to the node.
+            result = root.run(["sh", "-c", f"{line} || exit 1"], deadline=300)
             if not result.ok:
                 said = result.err.strip() or result.out.strip()
                 raise PaddockError(
-                    f"`{line}` ended with code {result.code} on {root.name}: {said}",
+                    f"`{line}` failed on {root.name}: {said}",
                     hint="what ran before it stays; `paddock up` goes on from there",
                 )
 

@@ -1,0 +1,144 @@
+"""The node's own shell over ssh: a real sshd and a real shell, whose commands for a node lead into the sandbox."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from live.by_hand import api_of, container, destroy
+from live.rootdoor import root
+from live.stage import Node
+from paddock.guests.ssh import scan_host_key
+
+PORT = 2222
+VMID = 240
+COMMANDS = ("pct", "mkdir", "chown", "ls", "mountpoint")
+_COMMAND = """\
+#!/usr/bin/python3
+import json, os, sys, urllib.request
+argv = [os.path.basename(sys.argv[0]), *sys.argv[1:]]
+with urllib.request.urlopen("{door}", json.dumps(argv).encode(), timeout=300) as answer:
+    said = json.load(answer)
+sys.stdout.write(said["out"])
+sys.stderr.write(said["err"])
+sys.exit(said["code"])
+"""
+_LISTEN = f"""
+echo Port {PORT} >/etc/ssh/sshd_config.d/port.conf
+systemctl disable --quiet --now ssh.socket 2>/dev/null || true
+systemctl restart ssh
+"""
+
+_CONFIG = """\
+Host *
+IdentityFile {key}
+IdentitiesOnly yes
+UserKnownHostsFile {home}/known_hosts
+GlobalKnownHostsFile /dev/null
+"""
+
+
+@dataclass(frozen=True)
+class NodeShell:
+    """Where root of the node logs in, and the person at this end whose ssh knows how."""
+
+    node: Node  # with that person's ssh
+    address: str
+    home: Path  # of that person's ssh
+
+    @property
+    def destination(self) -> str:
+        return f"root@{self.address}:{PORT}"
+
+    @contextmanager
+    def another_host_key(self, key: Path) -> Iterator[None]:
+        """Somebody else is on record as the node."""
+        record = self.home / "known_hosts"
+        right = record.read_text()
+        record.write_text(f"{right.split()[0]} {key.with_suffix('.pub').read_text()}")
+        yield
+        record.write_text(right)
+
+    @contextmanager
+    def another_login(self, key: Path) -> Iterator[None]:
+        """The person's key is none that root lets in."""
+        config = self.home / "config"
+        right = config.read_text()
+        config.write_text(right.replace(str(self.node.stage.folder / "id_ed25519"), str(key)))
+        yield
+        config.write_text(right)
+
+    @contextmanager
+    def instead_of(self, command: str, script: str) -> Iterator[None]:
+        """One of the node's commands does something else, and fails."""
+        path = f"/usr/local/bin/{command}"
+        body = shlex.quote(f"#!/bin/sh\n{script}\nexit 1\n")
+        self.root(f"mv {path} {path}.was && printf %s {body} >{path} && chmod 755 {path}")
+        yield
+        self.root(f"mv {path}.was {path}")
+
+    def root(self, script: str) -> None:
+        done = self.run(script)
+        assert done.returncode == 0, done.stderr
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        """What a person does with `… | ssh root@node sh`."""
+        where = ["-p", str(PORT), f"root@{self.address}"]
+        return subprocess.run([str(self.home / "bin/ssh"), *where, "sh"], input=script, capture_output=True, text=True)
+
+
+@contextmanager
+def node_shell(node: Node, home: Path) -> Iterator[NodeShell]:
+    """A machine on the node's network that plays its shell; one of its own, for Paddock knows nothing of it."""
+    (home / "bin").mkdir()
+    ssh = home / "bin/ssh"
+    ssh.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {home}/config "$@"\n')
+    ssh.chmod(0o755)
+    environment = {**node.stage.environment, "PATH": f"{home}/bin:{node.stage.environment['PATH']}"}
+    api = api_of(node)
+    with _door(node) as door:
+        address = container(node, api, VMID)
+        try:
+            command = shlex.quote(_COMMAND.format(door=door))
+            make = f"printf %s {command} >/usr/local/bin/pct && chmod 755 /usr/local/bin/pct"
+            links = " && ".join(f"ln -s pct /usr/local/bin/{name}" for name in COMMANDS[1:])
+            node.shell(address, f"{make} && {links}\n{_LISTEN}")
+            shell = NodeShell(Node(type(node.stage)(node.stage.folder, environment)), address, home)
+            (home / "known_hosts").write_text(f"[{address}]:{PORT} {scan_host_key(address, PORT)}\n")
+            (home / "config").write_text(_CONFIG.format(key=node.stage.folder / "id_ed25519", home=home))
+            yield shell
+        finally:
+            destroy(api, VMID)
+
+
+@contextmanager
+def _door(node: Node) -> Iterator[str]:
+    """The root door, to those on the node's network."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            argv = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            ended = root(node, *argv)
+            said = {"code": ended.returncode, "out": ended.stdout, "err": ended.stderr}
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(said).encode())
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Nothing: the tests look at what was done."""
+
+    with ThreadingHTTPServer((node.gateway, 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://{node.gateway}:{server.server_address[1]}/"
+        finally:
+            server.shutdown()
+            thread.join()
