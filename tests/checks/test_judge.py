@@ -47,6 +47,7 @@ def subject(agent: dict[str, Any], **other: Any) -> Subject:
         "confined": frozenset(Isolation),
         "mounted": True,
         "own_machine": True,
+        "ports": frozenset({8642}),
         **other,
     }
     return Subject(**wanted)
@@ -55,7 +56,7 @@ def subject(agent: dict[str, Any], **other: Any) -> Subject:
 def facts(broken: dict[str, Any], wanted: Subject, *, quick: bool) -> dict[str, Any]:
     """What the machine would print, in the form it has there."""
     found = deepcopy(_merged(WELL, broken))
-    plain = {name: found.pop(name) for name in ("processes", "now", "dropped")}
+    plain = {name: found.pop(name) for name in ("processes", "now", "uid", "dropped")}
     if "answers" in found["inside"]:
         answers = [found["inside"]["answers"][check.name] for check in wanted.questions(quick=quick)]
         found["inside"]["answers"] = [{"found": answer, "seconds": 0.1} for answer in answers]
@@ -105,6 +106,7 @@ def test_a_quick_look_asks_little() -> None:
         "state.private",
         "state.writable",
         "lease",
+        "ports",
         "process.gateway",
         "health",
     ]

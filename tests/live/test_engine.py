@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,18 @@ import pytest
 
 import paddock
 from live.by_hand import api_of, container, destroy
-from live.images import bare_root, base_root, official_image, root_without_python
+from live.images import (
+    FOREIGN_PROGRAM,
+    bare_root,
+    base_root,
+    image_without_its_layer,
+    official_image,
+    root_with_shell,
+    root_with_user,
+    root_without_python,
+)
 from live.stage import Node, cut_off, faults, wait_for
+from live.test_native import ACCOUNT
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key
 from paddock.process import run
@@ -52,6 +63,7 @@ class Host:
     name: str = "web"
     agent: dict[str, Any] = field(default_factory=dict)
     base: str = ""  # the archive of what it runs in
+    account: str = "root"  # whom it is reached as
 
     def becomes(self, name: str, **agent: Any) -> None:
         """Another agent, or the same one with another file."""
@@ -64,7 +76,8 @@ class Host:
 
     def write(self) -> str:
         identity = str(self.node.stage.folder / "id_ed25519")
-        place = {"host": {"address": self.address, "key": identity, "host_key": self.key}}
+        host = {"address": self.address, "key": identity, "host_key": self.key, "user": self.account}
+        place = {"host": host if self.account == "root" else {**host, "scope": "user"}}
         return str(self.node.write("engine.yaml", {"places": {"box": place}, "agents": {self.name: self.agent}}))
 
     def paddock(self, verb: str, *words: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
@@ -95,11 +108,27 @@ class Host:
         sent = run(["ssh", *options, "-i", identity, f"root@{self.address}", script], stdin=file, deadline=120)
         assert sent.ok, sent.err
 
+    def by_engine(self, command: str) -> str:
+        """What the engine of the agent's own supervisor prints."""
+        become = f"cd / && runuser -u {self.account} -- env -u XDG_RUNTIME_DIR" if self.account != "root" else ""
+        return self.root(f"{become} {self.engine} {command}")
+
     def inside_as_root(self, script: str) -> str:
-        return self.root(f"{self.engine} exec paddock-{self.name} sh -c {shlex.quote(script)}")
+        return self.by_engine(f"exec paddock-{self.name} sh -c {shlex.quote(script)}")
+
+    @contextmanager
+    def room_for_only(self, megabytes: int) -> Iterator[None]:
+        """The machine's disk, where everything is, as good as full."""
+        fill = f"fallocate -l $(($(df -B1 --output=avail / | tail -n 1) - ({megabytes} << 20))) /full"
+        # To the last block, of which some are not for fallocate.
+        self.root(fill if megabytes else f"{fill}; head -c 1G /dev/zero >/rest; true")
+        try:
+            yield
+        finally:
+            self.root("rm -f /full /rest")
 
     def id(self) -> str:
-        return self.root(f"{self.engine} container inspect --format '{{{{.Id}}}}' paddock-{self.name}")
+        return self.by_engine(f"container inspect --format '{{{{.Id}}}}' paddock-{self.name}")
 
     def installs_something(self) -> None:
         """What an agent with sudo would do: a package, and a file in its home; both in the container's own layer."""
@@ -246,6 +275,7 @@ def test_the_same_in_podman(host: Host, roots: dict[str, Path]) -> None:
     host.up()
     assert "nothing to do" in host.paddock("up").stdout
     assert host.inside("id -un; grep NoNewPrivs /proc/self/status; cat /data/memory") == "web\nNoNewPrivs:\t1\nprecious"
+    host.by_engine("healthcheck run paddock-web")
     host.installs_something()
     same = host.id()
     host.agent["environment"] = {"COLOUR": "blue"}
@@ -254,6 +284,73 @@ def test_the_same_in_podman(host: Host, roots: dict[str, Path]) -> None:
     assert host.has_installed()
     assert host.inside("echo $COLOUR") == "blue"
     assert "lost with it: tiny-tool" in host.plan("--set", "agents.web.container.shm_size=2G")
+    host.paddock("down")
+
+
+# Root's part, once: the account, its range of users (of those that this machine has), and the engine.
+_ACCOUNT = f"""
+{ACCOUNT}
+sed -i '/^someone:/d' /etc/subuid /etc/subgid
+apt-get install -y -qq --no-install-recommends podman uidmap >/dev/null 2>&1
+"""
+
+
+@pytest.fixture
+def rootless(host: Host, roots: dict[str, Path]) -> Iterator[Host]:
+    """Podman without root, in an account of the machine."""
+    host.root(f"id someone >/dev/null 2>&1 || {{ {_ACCOUNT} }}")
+    host.account = "someone"
+    yield host
+    host.account = "root"
+
+
+def test_the_same_without_root(rootless: Host, roots: dict[str, Path]) -> None:
+    host = rootless
+    base = {"base": "debian:12", "archive": str(roots["bare"])}
+    host.becomes("web", runtime="podman", container=base)
+    refused = host.paddock("plan", fails=True).stdout
+    assert "the account someone has no newuidmap, or no range of users of its own in /etc/subuid" in refused
+    assert "usermod --add-subuids" in refused
+    host.root("usermod --add-subuids 20000-59999 --add-subgids 20000-59999 someone")
+    host.up()
+    assert "nothing to do" in host.paddock("up").stdout
+    assert host.inside("id -un; grep NoNewPrivs /proc/self/status") == "web\nNoNewPrivs:\t1"
+    host.inside("echo precious >/data/memory")
+    state = "/home/someone/.local/share/paddock/web/state/home"
+    assert host.root(f"stat -c %U {state}/memory") == "someone"
+    host.installs_something()
+    same = host.id()
+    host.agent["environment"] = {"COLOUR": "blue"}
+    host.up()
+    assert host.id() == same
+    assert host.has_installed()
+    host.agent["user"] = {"name": "web", "uid": 12345}
+    assert "its account changed: another container" in host.plan()
+    host.up()
+    assert host.inside("id -u; cat /data/memory; echo $COLOUR") == "12345\nprecious\nblue"
+    assert "isolation.capabilities" in host.paddock("verify").stdout
+    host.paddock("down")
+    assert host.root("find /etc /opt /var/lib /usr/local -user someone ! -path '*/systemd/linger*'") == ""
+    assert host.by_engine("ps --all --quiet") == ""
+
+
+@faults
+def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path: Path) -> None:
+    host = rootless
+    host.becomes("hermes", runtime="podman", container={"base": "debian:12", "archive": str(roots["base"])})
+    host.up()
+    host.paddock("ask", "hermes", f"Remember: {FACT}")
+    assert "nothing to do" in host.paddock("up").stdout
+    image = {"image": "nousresearch/hermes-agent:stand-in", "archive": str(official_image(tmp_path / "official.tar"))}
+    host.agent["container"] = image
+    host.up()
+    assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
+    host.paddock("down")
+    # The account's own systemd goes on with the same memory.
+    host.agent["runtime"] = "systemd"
+    del host.agent["container"]
+    host.up()
+    assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
     host.paddock("down")
 
 
@@ -313,6 +410,23 @@ def test_no_container_goes_on_without_its_lease(web: Host) -> None:
 
 
 @faults
+def test_the_engine_tells_how_it_is(web: Host) -> None:
+    healthy = "inspect -f '{{.State.Health.Status}}' paddock-web"
+    wait_for(lambda: web.by_engine(healthy) == "healthy", seconds=60)
+    web.agent["health"] = {"http": "http://127.0.0.1:8123/nowhere", "status": 404}
+    first = web.id()
+    web.up()
+    assert web.id() == first
+    check = "exec paddock-web /bin/sh /etc/paddock/web/current/health"
+    web.by_engine(check)
+    web.root("kill -STOP $(pgrep -f '[h]ttp.server 8123')")
+    try:
+        assert web.by_engine(f"{check} 2>&1 || echo unwell").endswith("unwell")
+    finally:
+        web.root("kill -CONT $(pgrep -f '[h]ttp.server 8123')")
+
+
+@faults
 def test_sudo_only_where_the_file_says_so(web: Host) -> None:
     web.agent |= {"container": {**web.agent["container"], "sudo": True}}
     web.fails_with("has no sudo: add it to packages:")
@@ -329,22 +443,48 @@ def test_sudo_only_where_the_file_says_so(web: Host) -> None:
 @faults
 def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
     good = web.agent["container"]
+    web.installs_something()
+    web.inside("echo precious >/data/memory")
     first = web.id()
     web.agent["mounts"] = [{"host": "/srv/nowhere", "path": "/library"}]
     web.fails_with("there is no directory /srv/nowhere on box")
     del web.agent["mounts"]
     web.agent["container"] = good | {"options": ["--no-such-option"]}
     web.fails_with("unknown flag: --no-such-option")
-    cut = tmp_path / "cut.tar.gz"
-    cut.write_bytes(roots["base"].read_bytes()[:100_000])
-    web.agent["container"] = good | {"archive": str(cut)}
-    web.fails_with("cut.tar.gz is no whole tar archive")
     web.agent["container"] = {"base": "debian:12"}
     web.fails_with("pulling debian:12 on box failed")
-    web.agent["container"] = good
-    assert web.id() == first
-    assert "nothing to do" in web.paddock("up").stdout
 
+    cut = tmp_path / "cut.tar.gz"
+    cut.write_bytes(roots["base"].read_bytes()[:100_000])
+    taken = root_with_user(tmp_path / "taken.tar.gz", "ubuntu:x:12000:12000::/home/ubuntu:/bin/bash\n")
+    for archive, sentence in (
+        (tmp_path / "none.tar", f"cannot read {tmp_path}/none.tar: No such file or directory"),
+        (cut, "cut.tar.gz is no whole tar archive"),
+        (image_without_its_layer(tmp_path / "hollow.tar"), "hollow.tar is no whole image: it has no layer.tar"),
+        (root_with_shell(tmp_path / "silent.tar", None), "nothing can be run in the image"),
+        (root_with_shell(tmp_path / "foreign.tar", FOREIGN_PROGRAM), "exec format error"),
+        (taken, "the image has a user ubuntu with uid 12000: give the agent another user:"),
+    ):
+        web.agent["container"] = good | {"archive": str(archive)}
+        web.fails_with(sentence)
+    web.agent["container"] = good
+    web.agent["user"] = {"name": "web", "uid": 12321}
+    web.fails_with("the account web has the number 12000 here, and the file says 12321")
+    web.root("useradd --uid 12050 somebody")
+    web.agent["user"] = {"name": "other", "uid": 12050}
+    web.fails_with("the uid 12050 is that of somebody on this machine: give the agent another user:")
+    assert web.root("userdel somebody; getent passwd other || echo none") == "none"
+
+    web.agent["user"] = _SERVICE["user"]
+    assert "nothing to do" in web.paddock("up").stdout
+    assert web.id() == first
+    assert web.has_installed()
+    assert web.inside("cat /data/memory") == "precious"
+
+
+@faults
+def test_an_engine_that_does_not_start(web: Host) -> None:
+    good, first = web.agent["container"], web.id()
     web.root("systemctl stop paddock-web-lease docker.socket docker")
     web.agent["container"] = good | {"install": False}
     assert "Cannot connect to the Docker daemon" in web.paddock("plan", fails=True).stdout
@@ -352,8 +492,68 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     web.up()
     assert web.id() == first
 
-    web.agent["user"] = {"name": "web", "uid": 12321}
-    web.fails_with("the account web has the number 12000 here, and the file says 12321")
+    stop = "systemctl stop paddock-web-lease docker.socket docker"
+    web.root(f"{stop}; mkdir -p /etc/docker && echo '{{ broken' >/etc/docker/daemon.json")
+    web.fails_with("docker.service does not start on box:")
+    web.fails_with("daemon.json")
+    web.root("rm /etc/docker/daemon.json; systemctl reset-failed docker docker.socket")
+    web.up()
+    assert web.id() == first
+
+
+@faults
+def test_a_port_that_is_taken_is_named_with_its_holder(web: Host, roots: dict[str, Path]) -> None:
+    first = web.id()
+    squat = "systemd-run --quiet --unit squatter python3 -m http.server --bind 127.0.0.1"
+    web.root(f"systemctl stop paddock-web-container && {squat} 8123 && sleep 1")
+    web.fails_with("port 8123 is held by python3 (process ")  # which even answers as a healthy agent would
+    web.root("systemctl stop squatter")
+    web.up()
+    assert web.id() == first
+    web.paddock("down")
+
+    web.becomes("hermes", runtime="docker", container={"base": "debian:12", "archive": str(roots["base"])})
+    web.root(f"{squat} 8642 && sleep 1")
+    web.fails_with("port 8642 is held by python3 (process ")
+    ended = web.root("systemctl show -p ExecMainStatus,NRestarts,ActiveState paddock-hermes-container").split()
+    assert sorted(ended) == ["ActiveState=failed", "ExecMainStatus=78", "NRestarts=0"], "no restart would mend it"
+    web.root("systemctl stop squatter")
+    first = web.id()
+    web.up()
+    assert web.id() == first
+    web.paddock("down")
+
+
+@faults
+def test_no_space_is_told_and_up_goes_on_with_room(web: Host, roots: dict[str, Path]) -> None:
+    web.paddock("down")
+    web.becomes("hermes", runtime="docker")
+    web.agent["container"] = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
+    web.root("docker image rm localhost/paddock/archive 2>/dev/null; docker image prune --all --force")
+    with web.room_for_only(60):
+        web.fails_with(f"loading {roots['bare']} on box failed: no space is left there")
+    web.up()
+    first = web.id()
+    web.paddock("ask", "hermes", f"Remember: {FACT}")
+    web.root("rm -r /opt/paddock/.store/*")
+    with web.room_for_only(120):
+        web.fails_with("installing the code on the image")
+    assert web.root("ls -A /opt/paddock/.store") == "", "what is not whole takes no room"
+    web.up()
+    assert web.id() == first
+
+    with web.room_for_only(0):
+        assert "no space left on device" in web.paddock("verify", "hermes", fails=True).stdout
+        web.agent["environment"] = {"COLOUR": "green"}
+        web.fails_with("configuring hermes on box failed: no space is left there")
+        web.agent["container"] |= {"shm_size": "64M"}
+        web.fails_with("no space is left there")
+        web.root("systemctl restart paddock-hermes-container")
+    web.agent["container"] |= {"shm_size": "1G"}
+    web.up()
+    assert web.id() == first
+    assert FACT in web.paddock("ask", "hermes", QUESTION).stdout
+    web.paddock("down")
 
 
 @faults

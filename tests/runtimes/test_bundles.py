@@ -35,10 +35,10 @@ AGENT = HermesSpec.model_validate(
 )
 
 
-def engine(runtime: str, **container: object) -> Engine:
+def engine(runtime: str, home: str | None = None, **container: object) -> Engine:
     mounts = [{"host": "/srv/library", "path": "/library", "read_only": True}]
     spec = {**AGENT.model_dump(by_alias=True), "runtime": runtime, "container": container, "mounts": mounts}
-    return Engine("hermes", HermesSpec.model_validate(spec), Path())
+    return Engine("hermes", HermesSpec.model_validate(spec), Path(), home)
 
 
 def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
@@ -55,6 +55,7 @@ def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
         ("systemd-account", Systemd("hermes", AGENT, "/home/someone"), False),
         ("process", ForegroundProcess("hermes", AGENT), False),
         ("docker-base", engine("docker", base="debian:12", options=["--gpus", "all"], memory="3G", cpus=1.5), False),
+        ("podman-account", engine("podman", "/home/someone", base="debian:12"), False),
         ("podman-image", engine("podman", image="nousresearch/hermes-agent:latest", volumes=["/a:/b:ro"]), True),
     ],
 )

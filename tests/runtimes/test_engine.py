@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,18 @@ def test_what_needs_another_one(part: str, changes: dict[str, Any]) -> None:
     assert [name for name in before if before[name] != after[name]] == [part]
 
 
+def test_without_root_another_user_needs_another_container() -> None:
+    first, second = (
+        Engine("hermes", spec_of(runtime="podman", user={"name": "hermes", "uid": uid}), Path(), "/home/x")
+        for uid in (10000, 12000)
+    )
+    before, after = (
+        dict(word.split("=") for word in engine.identity(workload_of(engine, engine.spec)).split())
+        for engine in (first, second)
+    )
+    assert [name for name in before if before[name] != after[name]] == ["account"]
+
+
 def test_another_image_needs_its_own_code() -> None:
     tree = Hermes().code(HermesSpec.model_validate(BASE), Path())
     names = {
@@ -139,12 +152,48 @@ def test_a_cut_off_archive_is_told_before_it_travels(tmp_path: Path) -> None:
         Archive.at(tmp_path / "none.tar")
 
 
+def test_an_image_that_lacks_a_layer_is_told_before_it_travels(tmp_path: Path) -> None:
+    path = tmp_path / "hollow.tar"
+    manifest = json.dumps([{"Config": "c.json", "Layers": ["a/layer.tar", "b/layer.tar"]}]).encode()
+    with tarfile.open(path, "w") as tar:
+        for name, content in (("c.json", b"{}"), ("manifest.json", manifest), ("a/layer.tar", b"")):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    with pytest.raises(BadInput, match=r"hollow\.tar is no whole image: it has no b/layer\.tar"):
+        Archive.examine(path)
+
+
 def test_an_archive_is_another_image_when_its_content_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     one = Archive.at(tar_of(tmp_path / "a.tar", "bin", "etc", "usr"))
     assert Archive.at(tmp_path / "a.tar") == one
     other = Archive.at(tar_of(tmp_path / "a.tar", "bin", "etc", "usr", "usr/x"))
     assert one.name != other.name
+
+
+@pytest.mark.parametrize(
+    ("health", "said"),
+    [
+        ({}, 'exec /bin/sh "${0%/*}/enter" true\n'),
+        ({"command": ["pg_isready", "-q"]}, 'exec /bin/sh "${0%/*}/enter" pg_isready -q\n'),
+        ({"http": "http://127.0.0.1:8123/", "status": 401}, "http://127.0.0.1:8123/ 401\n"),
+        ({"port": 5432}, " 5432\n"),
+    ],
+    ids=["runs", "command", "page", "port"],
+)
+def test_the_engine_is_told_what_healthy_is(health: dict[str, Any], said: str) -> None:
+    spec = agent_from(
+        {
+            **{"kind": "service", "place": "p", "runtime": "docker", "command": ["x"]},
+            **{"container": {"base": "debian:12"}, "health": health},
+        }
+    )
+    engine = Engine("web", spec, Path())
+    workload = Service().workload(spec, engine.inside, "")  # type: ignore[arg-type]
+    files = engine.bundle(workload, None, mounted=False).files
+    assert files["health"].content.endswith(said)
+    assert "--health-cmd '/bin/sh /etc/paddock/web/current/health'" in files["create"].content
 
 
 def compose_file(**container: Any) -> str:
@@ -164,7 +213,7 @@ def test_the_compose_file_has_only_keys_of_both_compose_versions(container: dict
     tree = YAML(typ="safe").load(compose_file(**container))
     known = {
         *("image", "container_name", "labels", "network_mode", "stop_grace_period", "shm_size", "volumes"),
-        *("mem_limit", "cpus", "entrypoint", "command", "env_file"),
+        *("mem_limit", "cpus", "entrypoint", "command", "env_file", "healthcheck"),
     }
     assert tree.keys() == {"services"}
     assert tree["services"]["hermes"].keys() <= known

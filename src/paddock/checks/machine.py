@@ -22,7 +22,7 @@ from typing import Any
 
 LARGEST = 1 << 20  # of a file that is searched for secrets
 LONGEST = 4.0  # seconds for all of them: a machine that is somebody's may have any number of files
-NO_SUCH_PROGRAM = (126, 127)
+NO_SUCH_PROGRAM = 127
 SHORTEST = 6  # a shorter value is found everywhere and hides nothing
 Json = dict[str, Any]
 
@@ -38,6 +38,7 @@ def main() -> None:
         "state": lambda: state(question["folders"]),
         "lease": lambda: lease(question["lease_file"], question["holder_file"]),
         "configuration": lambda: configuration(question["etc"], question["files"]),
+        "ports": lambda: taken(question["ports"], pids, alone=question["alone"]),
     }
     if question["all"]:
         looks["code"] = lambda: code(question["tree"])
@@ -47,7 +48,8 @@ def main() -> None:
     with ThreadPoolExecutor(max_workers=len(looks)) as pool:
         running_looks = {name: pool.submit(timed, look) for name, look in looks.items()}
     found = {name: look.result() for name, look in running_looks.items()}
-    print(json.dumps({"processes": running, "dropped": dropped, "now": time.time(), **found}))
+    about = {"processes": running, "dropped": dropped, "now": time.time(), "uid": os.geteuid()}
+    print(json.dumps({**about, **found}))
 
 
 def timed(look: Callable[[], Any]) -> Json:
@@ -81,7 +83,7 @@ def supervised(argv: list[str]) -> tuple[dict[str, Json], list[str]]:
 
 
 def agents_own(started: list[int]) -> list[int]:
-    """Of what was started the first processes that are not root's; all, if root is all there is."""
+    """Of what was started the first processes that are not root's, of a container's neither; all, if root is all."""
     children: dict[int, list[int]] = {}
     for pid, parent in parents().items():
         children.setdefault(parent, []).append(pid)
@@ -89,11 +91,19 @@ def agents_own(started: list[int]) -> list[int]:
     while left:
         pid = left.pop()
         status = re.search(r"^Uid:\t(\d+)", text(f"/proc/{pid}/status"), re.MULTILINE)
-        if status and status[1] != "0":
+        if status and not is_root(pid, int(status[1])):
             found.append(pid)
         else:
             left += children.get(pid, [])
     return found or started
+
+
+def is_root(pid: int, uid: int) -> bool:
+    """Whether a process with this number here is root where it runs."""
+    if uid == 0 or os.readlink(f"/proc/{pid}/ns/user") == os.readlink("/proc/self/ns/user"):
+        return uid == 0
+    ranges = (map(int, line.split()) for line in text(f"/proc/{pid}/uid_map").splitlines())
+    return any(inside == 0 and uid == outside for inside, outside, _ in ranges)
 
 
 def inside(question: Json) -> Json:
@@ -102,7 +112,7 @@ def inside(question: Json) -> Json:
         return dict(json.loads(done.stdout))
     except ValueError:
         said = (done.stderr or done.stdout).decode(errors="replace").strip()
-        missing = done.returncode in NO_SUCH_PROGRAM
+        missing = done.returncode == NO_SUCH_PROGRAM
         return {"missing" if missing else "refused": f"code {done.returncode}: {said[-500:]}"}
 
 
@@ -242,23 +252,41 @@ def isolation(pid: int) -> Json:
 
 
 def listening(pids: list[int], *, alone: bool) -> list[list[Any]]:
-    """Where the agent listens: its whole account, or where it shares one, its processes and what they started."""
-    own = set(pids)
+    """Where the agent listens."""
+    own = own_sockets(pids, alone=alone)
+    return sorted([host, port] for host, port, uid, inode in listeners(pids[:1]) if own(uid, inode))
+
+
+def taken(ports: list[int], pids: list[int], *, alone: bool) -> list[Json]:
+    """Who else listens on the agent's ports."""
+    own = own_sockets(pids, alone=alone)
+    others = {inode: port for _, port, uid, inode in listeners([os.getpid()]) if port in ports and not own(uid, inode)}
+    holders = {inode: pid for pid in sorted(all_pids(), reverse=True) for inode in sockets({pid})} if others else {}
+    return [
+        {"port": port, "pid": holders[inode], "name": text(f"/proc/{holders[inode]}/comm").strip()}
+        for inode, port in others.items()
+        if inode in holders
+    ]
+
+
+def own_sockets(pids: list[int], *, alone: bool) -> Callable[[int, str], bool]:
+    """Whether a socket is the agent's: of its account, or where that is shared, of its processes and their children."""
     if alone:
         accounts = {os.stat(f"/proc/{pid}").st_uid for pid in pids}
-        inodes = None
-    else:
-        accounts = {os.geteuid()}
-        inodes = set(sockets(descendants(own)))
-    found = []
-    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
-        rows = text(f"/proc/{pids[0]}/net/{table}") if pids else ""
-        for row in rows.splitlines()[1:]:
-            words = row.split()
-            if words[3] == "0A" and int(words[7]) in accounts and (inodes is None or words[9] in inodes):
-                host, port = words[1].split(":")
-                found.append([address(host, family), int(port, 16)])
-    return sorted(found)
+        return lambda uid, _: uid in accounts
+    inodes = set(sockets(descendants(set(pids))))
+    return lambda _, inode: inode in inodes
+
+
+def listeners(seen_by: list[int]) -> Iterator[tuple[str, int, int, str]]:
+    """Address, port, user and inode of each socket that a process would find listening on its machine."""
+    for pid in seen_by:
+        for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+            for row in text(f"/proc/{pid}/net/{table}").splitlines()[1:]:
+                words = row.split()
+                if words[3] == "0A":
+                    host, port = words[1].split(":")
+                    yield address(host, family), int(port, 16), int(words[7]), words[9]
 
 
 def address(words: str, family: int) -> str:

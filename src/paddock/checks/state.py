@@ -23,7 +23,7 @@ def lines(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -
         evidence = f"{top} is {'a volume of its own' if found['mounted'] else 'part of the root disk'}"
         hint = f"the agent must not run like this: `paddock cycle --only {subject.agent}`"
         yield Line.of("state.mounted", found["mounted"], evidence, hint, seconds)
-    wrong = list(_loose(subject, found["folders"], _uid(facts)))
+    wrong = list(_loose(subject, found["folders"], _uid(subject, facts)))
     size, free = found.get("size", 0), found.get("free", 0)
     room = f"; {free >> 20}M of {size >> 20}M free"
     yield Line.of(
@@ -35,8 +35,10 @@ def lines(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -
     )
 
 
-def _uid(facts: Mapping[str, Any]) -> int | None:
-    """The number of the agent's user, as it is beside the agent."""
+def _uid(subject: Subject, facts: Mapping[str, Any]) -> int | None:
+    """The number of the agent's user on its machine: its own, as it is beside the agent, or that of whoever looks."""
+    if Isolation.ACCOUNT not in subject.confined:
+        return int(facts["uid"])
     uid = facts["inside"].get("found", {}).get("uid")
     return int(uid) if uid is not None else None
 

@@ -16,6 +16,7 @@ _PARTS: Final = {
     "volumes": "volumes or mounts",
     "options": "options",
     "limits": "limits or shared memory",
+    "account": "account",
     "schema": "way of being made",
 }
 
@@ -25,6 +26,11 @@ _WAYS_OUT: Final = {
     False: "container: {data: 20G} gives it a volume of its own, where overlay2 works",
     True: "its volume is not on a filesystem that overlay2 works on; give it a storage with block devices",
 }
+
+_WITHOUT_ROOT: Final = (
+    "it takes root once, on the machine: apt-get install podman uidmap, and"
+    " usermod --add-subuids 100000-165535 --add-subgids 100000-165535 ACCOUNT"
+)
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class ContainerWant:
     identity: str  # ``name=hash`` words; another one needs another container
     data: bool | None = None  # the engine has a volume of its own; None where it cannot
     recreate: bool = False  # a person asked for a new one
+    without_root: bool = False  # the engine is an account's own
 
 
 @dataclass(frozen=True)
@@ -91,13 +98,17 @@ class CreateContainer(Action):
 def refusal(agent: str, want: ContainerWant, seen: ContainerSeen) -> Refusal | None:
     """What stands against a container on a machine like this."""
     if seen.engine == "missing" and not want.install:
+        way = "container: {install: true} installs it from the distribution's packages"
         return Refusal(
             f"{agent} is to run in {want.engine}, which is not on its machine",
-            "container: {install: true} installs it from the distribution's packages",
+            _WITHOUT_ROOT if want.without_root else way,
         )
     if seen.engine.startswith("down") and not (want.install and want.service):
-        hint = f"on the machine: systemctl enable --now {want.service}" if want.service else None
-        return Refusal(f"{want.engine} does not work on the machine of {agent}: {seen.engine[6:]}", hint)
+        start = f"on the machine: systemctl enable --now {want.service}" if want.service else None
+        return Refusal(
+            f"{want.engine} does not work on the machine of {agent}: {seen.engine[6:]}",
+            _WITHOUT_ROOT if want.without_root else start,
+        )
     if seen.identity == _FOREIGN:
         return Refusal(
             f"there is a container paddock-{agent} on the machine that Paddock has not made", "rename or remove it"

@@ -26,7 +26,7 @@ def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -
     paths = {(mount.path if made_for_it else mount.host): mount for mount in agent.mounts}
     argv = script(("paddock.runtimes", "mounts.sh"), arguments=[*ids, *paths])
     for line in expect(guest, "looking at the mounts", argv).splitlines():
-        kind, found, writable, path = line.split(maxsplit=3)
+        kind, found, tried, writable, path = line.split(maxsplit=4)
         mount = paths[path]
         if kind == "missing":
             yield f"there is no directory {path} on {guest.name}", f"make it: mkdir {path}"
@@ -37,6 +37,6 @@ def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -
             )
         elif not mount.read_only and writable == "no":
             yield (
-                f"{agent.user.name} (uid {ids[0]}) may not write to {path} on {guest.name}, where uid {found} owns it",
+                f"{agent.user.name} (uid {tried}) may not write to {path} on {guest.name}, where uid {found} owns it",
                 f"on the host: chown {owner} {mount.host}",
             )

@@ -160,6 +160,7 @@ class Wanted:
             identity=container.identity(self.workload),
             data=None if self.place.keeps_machine else self.spec.container.data is not None,
             recreate=self.recreate,
+            without_root=self.place.account_home is not None,
         )
 
     def probes(self, prompt: str) -> Probes:

@@ -1,11 +1,12 @@
-# mounts.sh UID GID PATH…: prints for each path whether it is a directory, a mount point, whose, and writable for the ids.
+# mounts.sh UID GID PATH…: prints for each path whether it is a directory, a mount point, whose, and writable for the ids;
+# without root, for whoever runs this.
 uid=$1 gid=$2
 shift 2
 as() { if [ "$(id -u)" = 0 ]; then setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@"; else "$@"; fi; }
 for path; do
-    if [ ! -d "$path" ]; then echo "missing - - $path"; continue; fi
+    if [ ! -d "$path" ]; then echo "missing - - - $path"; continue; fi
     kind=directory writable=no
     mountpoint -q "$path" && kind=mounted
     as test -w "$path" && writable=yes
-    echo "$kind $(stat -c %u "$path") $writable $path"
+    echo "$kind $(stat -c %u "$path") $(as id -u) $writable $path"
 done

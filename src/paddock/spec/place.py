@@ -174,7 +174,7 @@ class HostSpec(Model):
     host_key: str | None = Field(None, description="the machine's public host key; without it your known_hosts decides")
     jump: SshDestination | None = Field(None, description="host to go through")
     scope: Scope = Field(
-        Scope.SYSTEM, strict=False, description="user: without root, in the account's own `systemd --user`"
+        Scope.SYSTEM, strict=False, description="user: without root, in the account's own `systemd --user` or Podman"
     )
 
     @model_validator(mode="after")

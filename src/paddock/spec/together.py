@@ -44,8 +44,8 @@ def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
             yield ("runtime",), "process runs on this machine only: a place with host: {}"
         if agent.runtime is RuntimeName.PROCESS and agent.mounts:
             yield ("mounts",), "with runtime process the agent sees this machine's directories as they are"
-        if agent.runtime.is_engine and place.host.scope is Scope.USER:
-            yield ("runtime",), f"{agent.runtime} needs root; a place with scope: user goes with systemd or process"
+        if agent.runtime is RuntimeName.DOCKER and place.host.scope is Scope.USER:
+            yield ("runtime",), "docker needs root; a place with scope: user goes with podman, systemd or process"
         if agent.machine.model_fields_set:
             yield ("machine",), "a host is there already; machine goes with a proxmox place"
         for key in sorted(agent.state.model_fields_set & {"size", "pet", "storage", "volume", "backup"}):

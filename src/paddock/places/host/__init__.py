@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import socket
 from collections.abc import Sequence
 from functools import cached_property
@@ -95,8 +96,15 @@ class HostPlace:
             address=self._spec.address or "local",
             state=want.state_path,
             hostname=self._spec.address or socket.gethostname(),
-            owner=f"{want.spec.user.uid}:{want.spec.user.gid or want.spec.user.uid}",
+            owner=self._owner(want),
         )
+
+    def _owner(self, want: MachineWant) -> str:
+        """Whose the agent's files are."""
+        spec, user = self._spec, want.spec.user
+        if spec.scope is Scope.USER:
+            return spec.user if spec.address else getpass.getuser()
+        return f"{user.uid}:{user.gid or user.uid}"
 
     def perform(self, action: Action, got: Got) -> Got:
         raise AssertionError(f"a host has no steps of its own, and not {action}")

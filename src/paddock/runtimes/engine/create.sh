@@ -5,6 +5,7 @@ receive
 [ -n "$replace" ] || ! "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1 ||
     fail 75 "there is a container $CONTAINER already"
 prepare
+(umask 022 && mkdir -p "${STORE%/*}") # mounted, also where there is no code yet
 "$ENGINE" rm --force --volumes "$CONTAINER-new" >/dev/null 2>&1 || true # of a run that was cut off
 # What the image itself would start; one word a line.
 "$ENGINE" image inspect --format '{{range .Config.Entrypoint}}{{println .}}{{end}}' "$IMAGE" >"$root/incoming/entrypoint"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from paddock.spec.models import RuntimeName
+
+ROOT: Final = "0:0"  # who starts in a container; with users of its own it would be the account
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,16 @@ class Dialect:
     data: str  # where it keeps images and containers
     driver: str  # what of its `info` names the storage driver
     full_names: bool  # it looks an image up nowhere unless the name says where
+    users: str | None = None  # which user of a container is which one of the machine, where that is not the same
+
+    def without_root(self, home: str, uid: int, gid: int) -> Dialect:
+        """The same engine in an account of the machine, whose files are the agent's own in the container."""
+        return replace(
+            self,
+            packages=(*self.packages, "uidmap"),
+            data=f"{home}/.local/share/containers",
+            users=f"keep-id:uid={uid},gid={gid}",
+        )
 
     def reference(self, image: str) -> str:
         """The image's name as this engine finds it."""

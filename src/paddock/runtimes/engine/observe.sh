@@ -1,9 +1,14 @@
 # After the shared parts: the engine, the image and the container. Uses $ENGINE, $IMAGE, $CONTAINER and $IDENTITY.
 ! command -v "$ENGINE" >/dev/null || printf 'package=%s\n' "$@" # whichever package has brought it
+has_users() { # without root; asked for before the engine is, which would go on with one user alone
+    command -v newuidmap >/dev/null && { getsubids "$(id -un)" || grep "^$(id -un):" /etc/subuid; } >/dev/null 2>&1
+}
 if ! command -v "$ENGINE" >/dev/null; then
     echo "engine=missing"
+elif [ "$(id -u)" != 0 ] && ! has_users; then
+    echo "engine=down: the account $(id -un) has no newuidmap, or no range of users of its own in /etc/subuid"
 elif ! said=$("$ENGINE" ps --quiet 2>&1 >/dev/null); then
-    echo "engine=down: $(echo "$said" | tail -n 1)"
+    echo "engine=down: $(echo "$said" | tail -n 1 | sed 's/.* msg="\(.*\)"$/\1/')"
 else
     echo "engine=up"
     echo "driver=$("$ENGINE" info --format "$DRIVER" 2>/dev/null)"

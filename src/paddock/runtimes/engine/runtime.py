@@ -15,13 +15,15 @@ from paddock.guests import Guest
 from paddock.recipes.workload import CodeTree, ImageManners, Paths, Process, Workload
 from paddock.runtimes import Image, script
 from paddock.runtimes.bundle import Bundle, BundleFile
+from paddock.runtimes.engine import health
 from paddock.runtimes.engine.archive import Archive
 from paddock.runtimes.engine.compose import compose
-from paddock.runtimes.engine.dialect import Dialect, dialect_of
+from paddock.runtimes.engine.dialect import ROOT, Dialect, dialect_of
 from paddock.runtimes.engine.identity import LABEL, digest, identity
 from paddock.runtimes.engine.throwaway import Throwaway
+from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
-from paddock.runtimes.systemd.runtime import BEFORE_APPLY, Systemd
+from paddock.runtimes.systemd.runtime import BEFORE_APPLY, REMOVE, Systemd
 from paddock.spec.models import AgentSpec
 
 _HERE: Final = "paddock.runtimes.engine"
@@ -40,8 +42,12 @@ class Engine:
     agent: str
     spec: AgentSpec
     folder: Path  # the file's, for an archive beside it
+    home: str | None = None  # of the account it runs in, where that is done without root
     foreground = False
-    init = "systemd"
+
+    @property
+    def init(self) -> str:
+        return self._units.init
 
     # Where things are
 
@@ -57,11 +63,12 @@ class Engine:
 
     @property
     def _units(self) -> Systemd:
-        return Systemd(self.agent, self.spec)
+        return Systemd(self.agent, self.spec, self.home)
 
     @property
     def _dialect(self) -> Dialect:
-        return dialect_of(self.spec.runtime)
+        dialect = dialect_of(self.spec.runtime)
+        return dialect.without_root(self.home, self.spec.user.uid, self._gid) if self.home else dialect
 
     @property
     def _root(self) -> str:
@@ -119,6 +126,7 @@ class Engine:
                 "volumes": self._volumes(workload),
                 "options": self.spec.container.options,
                 "limits": self._limits,
+                **({"account": [self._dialect.users]} if self._dialect.users else {}),
             }
         )
 
@@ -129,13 +137,20 @@ class Engine:
     def builder(self, machine: Guest) -> Guest:
         return Throwaway(machine, self.engine, self._image, self.paths.code.rpartition("/")[0])
 
+    def trial(self, workload: Workload) -> Sequence[str]:
+        if self.brings_code:
+            return ["/bin/sh", "-c", ":"]
+        variables = "".join(f"{name}={quote(value)}\n" for name, value in self._variables(workload).items())
+        functions = _text("account.sh") + _text("users.sh")
+        return ["/bin/sh", "-c", f"set -eu\n{variables}{functions}make_account\nas_agent /bin/sh -c :\n"]
+
     def load(self) -> Sequence[str]:
         verb = self._archive.verb if self._archive else "load"
         return script((_HERE, "load.sh"), arguments=[self.engine, verb])
 
     def create(self, generation: str, *, replaces: bool) -> Sequence[str]:
         arguments = [self._root, generation, "replace" if replaces else ""]
-        return script(*BEFORE_APPLY, (_HERE, "create.sh"), arguments=arguments)
+        return self._units.script(*BEFORE_APPLY, (_HERE, "create.sh"), arguments=arguments)
 
     # Rendering
 
@@ -156,7 +171,9 @@ class Engine:
             "start": _text(start),
             "enter": _text("enter_container.sh"),
             "halt": _text("halt.sh"),
+            "health": health.script(workload),
             "account.sh": _text("account.sh"),
+            "users.sh": _text("users.sh"),
             "ownership.sh": _text("ownership.sh", _SHARED),
             **{f"processes/{name}": text for name, text in processes.items()},
         }
@@ -270,8 +287,12 @@ TimeoutStopSec={_stop_seconds(processes) + 15}
             *("--network", "host"),
             # The journal has what the agent says; the engine need not keep it a second time, without end.
             *("--restart", "no", "--log-driver", "none"),
+            *("--health-cmd", f"/bin/sh {self.paths.etc}/health"),
+            *("--health-interval", f"{health.INTERVAL}s", "--health-timeout", f"{health.TIMEOUT}s"),
+            *("--health-start-period", f"{health.START}s"),
             *(word for volume in self._volumes(workload) for word in ("--volume", volume)),
             *self._limits,
+            *(("--userns", self._dialect.users, "--user", ROOT) if self._dialect.users else ()),
             *self.spec.container.options,
             *("--entrypoint", "/bin/sh", self._image, f"{self.paths.etc}/start"),
         ]
@@ -290,10 +311,17 @@ TimeoutStopSec={_stop_seconds(processes) + 15}
             "labels": {LABEL: self.identity(workload)},
             "network_mode": "host",
             "stop_grace_period": f"{_stop_seconds(workload.processes)}s",
+            "healthcheck": {
+                "test": ["CMD", "/bin/sh", f"{self.paths.etc}/health"],
+                "interval": f"{health.INTERVAL}s",
+                "timeout": f"{health.TIMEOUT}s",
+                "start_period": f"{health.START}s",
+            },
             "shm_size": str(container.shm_size),
             "volumes": self._volumes(workload),
             **({"mem_limit": str(container.memory)} if container.memory else {}),
             **({"cpus": container.cpus} if container.cpus else {}),
+            **({"userns_mode": self._dialect.users, "user": ROOT} if self._dialect.users else {}),
         }
         if not self.brings_code:
             service["entrypoint"] = ["/bin/sh", f"{self.paths.etc}/start"]
@@ -306,25 +334,20 @@ TimeoutStopSec={_stop_seconds(processes) + 15}
     # On the machine
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
-        parts = ((_SHARED, "observe.sh"), (_SYSTEMD, "observe.sh"), (_HERE, "observe.sh"))
-        return self._with(script(*parts, arguments=arguments), IMAGE=self._image, DRIVER=self._dialect.driver)
+        units = self._units
+        argv = units.script(*units.observing, (_HERE, "observe.sh"), arguments=units.observed(packages))
+        return self._with(argv, IMAGE=self._image, DRIVER=self._dialect.driver)
 
     def apply(self, generation: str) -> Sequence[str]:
         return self._units.apply(generation)
 
     def remove(self) -> Sequence[str]:
-        arguments = [self._root, self.paths.code, self.agent]
-        parts = (
-            (_SHARED, "versions.sh"),
-            *((_SYSTEMD, name) for name in ("programs.sh", "remove.sh")),
-            (_HERE, "remove.sh"),
-        )
-        return self._with(script(*parts, arguments=arguments))
+        return self._with(self._units.script(*REMOVE, (_HERE, "remove.sh"), arguments=self._units.removed))
 
     @property
     def confines(self) -> frozenset[Isolation]:
-        own = frozenset({Isolation.ACCOUNT, Isolation.SYSTEM_CALLS, Isolation.PROC, Isolation.SYS})
+        account = frozenset() if self.home else frozenset({Isolation.ACCOUNT})
+        own = account | {Isolation.SYSTEM_CALLS, Isolation.PROC, Isolation.SYS}
         if self.brings_code or self.spec.container.sudo:
             return own
         return own | {Isolation.CAPABILITIES, Isolation.PRIVILEGES}
@@ -334,7 +357,7 @@ TimeoutStopSec={_stop_seconds(processes) + 15}
 
     def inspect(self) -> Sequence[str]:
         parts = ((_SYSTEMD, "inspect.sh"), (_HERE, "inspect.sh"))
-        return self._with(script(*parts, arguments=[self.agent, self._root]))
+        return self._with(self._units.script(*parts, arguments=[self.agent, self._root]))
 
     def witness(self, generation: str) -> Sequence[str]:
         return self._units.witness(generation)

@@ -30,6 +30,7 @@ BEFORE_APPLY: Final = (
     *((_HERE, name) for name in ("account.sh", "prepare.sh")),
 )
 _APPLY: Final = tuple((_HERE, name) for name in ("relax.sh", "programs.sh", "apply.sh"))
+REMOVE: Final = ((_SHARED, "versions.sh"), (_HERE, "programs.sh"), (_HERE, "remove.sh"))
 
 
 @dataclass(frozen=True)
@@ -140,20 +141,32 @@ class Systemd:
         return Bundle({**files, **configuration(workload), "lease": BundleFile(holder, executable=True)})
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
-        parts = ((_SHARED, "observe.sh"), (_HERE, "observe.sh"), *(((_HERE, "observe_user.sh"),) if self.home else ()))
-        return self._script(*parts, arguments=arguments)
+        return self.script(*self.observing, arguments=self.observed(packages))
+
+    @property
+    def observing(self) -> Sequence[tuple[str, str]]:
+        """The parts of the script that looks at an agent's units."""
+        own = ((_SHARED, "observe.sh"), (_HERE, "observe.sh"))
+        return (*own, (_HERE, "observe_user.sh")) if self.home else own
+
+    def observed(self, packages: Sequence[str]) -> Sequence[str]:
+        """Its arguments."""
+        return [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
 
     def apply(self, generation: str) -> Sequence[str]:
         parts = (*BEFORE_APPLY, (_SHARED, "versions.sh"), *_APPLY)
-        return self._script(*parts, arguments=[self._root, generation])
+        return self.script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
-        arguments = [self._root, self.paths.code, self.agent]
-        parts = ((_SHARED, "versions.sh"), (_HERE, "programs.sh"), (_HERE, "remove.sh"))
-        return self._script(*parts, arguments=arguments)
+        return self.script(*REMOVE, arguments=self.removed)
 
-    def _script(self, *parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
+    @property
+    def removed(self) -> Sequence[str]:
+        """The arguments of the script that takes its units away."""
+        return [self._root, self.paths.code, self.agent]
+
+    def script(self, *parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
+        """An argv that runs package files as one program, with the supervisor that this agent has."""
         if not self.home:
             return script(*parts, arguments=arguments)
         others = [part for part in parts if part != (_HERE, "account.sh")]
@@ -163,7 +176,7 @@ class Systemd:
         return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
-        return self._script((_HERE, "inspect.sh"), arguments=[self.agent, self._root])
+        return self.script((_HERE, "inspect.sh"), arguments=[self.agent, self._root])
 
     def witness(self, generation: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
