@@ -47,6 +47,7 @@ def subject(agent: dict[str, Any], **other: Any) -> Subject:
         "confined": frozenset(Isolation),
         "mounted": True,
         "own_machine": True,
+        "ports": frozenset({8642}),
         **other,
     }
     return Subject(**wanted)
@@ -105,6 +106,7 @@ def test_a_quick_look_asks_little() -> None:
         "state.private",
         "state.writable",
         "lease",
+        "ports",
         "process.gateway",
         "health",
     ]

@@ -26,6 +26,8 @@ _DEAD_WEIGHT: Final = re.compile(
     r"\./(usr/share/(doc|locale|man|info|zoneinfo|perl|i18n)|usr/lib/(systemd|udev|modules)|boot|dev)(/|$)"
 )
 _TOOLS_FOR_ACCOUNTS: Final = re.compile(r"/(useradd|groupadd|usermod|groupmod|adduser|addgroup|setpriv)$")
+# The beginning of a program for another processor (aarch64).
+FOREIGN_PROGRAM: Final = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00\x01\x00\x00\x00" + bytes(40)
 _PYTHON: Final = re.compile(r"/python3[^/]*$")
 
 # The manners of the official image: starts as root and insists on it, drops to the account it is told, keeps its
@@ -55,6 +57,30 @@ def bare_root(path: Path) -> Path:
 
 def root_without_python(path: Path) -> Path:
     return _root(path, _DEAD_WEIGHT, _PYTHON)
+
+
+def root_with_user(path: Path, line: str) -> Path:
+    """The base with one more account of its own."""
+    return _root(path, _DEAD_WEIGHT, users=line.encode())
+
+
+def root_with_shell(path: Path, shell: bytes | None) -> Path:
+    """Next to nothing, with something else as /bin/sh, or with none."""
+    with tarfile.open(path, "w") as root:
+        for name in ("etc", "usr", "bin"):
+            _add_folder(root, name)
+        if shell is not None:
+            _add(root, "bin/sh", shell, mode=0o755)
+    return path
+
+
+def image_without_its_layer(path: Path) -> Path:
+    """A whole archive of an image that is not."""
+    with tarfile.open(path, "w") as image:
+        manifest = [{"Config": "config.json", "RepoTags": None, "Layers": ["layer.tar"]}]
+        _add(image, "config.json", b"{}")
+        _add(image, "manifest.json", json.dumps(manifest).encode())
+    return path
 
 
 def official_image(path: Path) -> Path:
@@ -96,9 +122,7 @@ def _code_layer(path: Path) -> None:
         _add(layer, "etc/passwd", passwd)
         _add(layer, "etc/group", _text_of_base("./etc/group") + b"hermes:*:10000:\n")
         for folder in ("opt", "opt/hermes", "opt/hermes/packages"):
-            entry = tarfile.TarInfo(folder)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
-            layer.addfile(entry)
+            _add_folder(layer, folder)
         with tarfile.open(packages) as tar:
             for entry in tar:
                 content = tar.extractfile(entry) if entry.isreg() else None
@@ -116,11 +140,16 @@ def _text_of_base(name: str) -> bytes:
     raise AssertionError(f"the base has no {name}")
 
 
-def _root(path: Path, *without: re.Pattern[str]) -> Path:
+def _root(path: Path, *without: re.Pattern[str], users: bytes = b"") -> Path:
     with _debian() as source, tarfile.open(path, "w:gz", compresslevel=1) as target:
         for entry in source:
-            if not entry.isdev() and not any(pattern.search(entry.name) for pattern in without):
-                target.addfile(entry, source.extractfile(entry) if entry.isreg() else None)
+            if entry.isdev() or any(pattern.search(entry.name) for pattern in without):
+                continue
+            content = source.extractfile(entry) if entry.isreg() else None
+            if content and entry.name == "./etc/passwd":
+                _add(target, entry.name, content.read() + users)
+            else:
+                target.addfile(entry, content)
     return path
 
 
@@ -136,6 +165,12 @@ def _debian() -> Iterator[tarfile.TarFile]:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _add_folder(tar: tarfile.TarFile, name: str) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+    tar.addfile(entry)
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,16 @@ import pytest
 
 import paddock
 from live.by_hand import api_of, container, destroy
-from live.images import bare_root, base_root, official_image, root_without_python
+from live.images import (
+    FOREIGN_PROGRAM,
+    bare_root,
+    base_root,
+    image_without_its_layer,
+    official_image,
+    root_with_shell,
+    root_with_user,
+    root_without_python,
+)
 from live.stage import Node, cut_off, faults, wait_for
 from live.test_native import ACCOUNT
 from paddock.demo import FACT, QUESTION
@@ -105,6 +115,17 @@ class Host:
 
     def inside_as_root(self, script: str) -> str:
         return self.by_engine(f"exec paddock-{self.name} sh -c {shlex.quote(script)}")
+
+    @contextmanager
+    def room_for_only(self, megabytes: int) -> Iterator[None]:
+        """The machine's disk, where everything is, as good as full."""
+        fill = f"fallocate -l $(($(df -B1 --output=avail / | tail -n 1) - ({megabytes} << 20))) /full"
+        # To the last block, of which some are not for fallocate.
+        self.root(fill if megabytes else f"{fill}; head -c 1G /dev/zero >/rest; true")
+        try:
+            yield
+        finally:
+            self.root("rm -f /full /rest")
 
     def id(self) -> str:
         return self.by_engine(f"container inspect --format '{{{{.Id}}}}' paddock-{self.name}")
@@ -422,22 +443,48 @@ def test_sudo_only_where_the_file_says_so(web: Host) -> None:
 @faults
 def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
     good = web.agent["container"]
+    web.installs_something()
+    web.inside("echo precious >/data/memory")
     first = web.id()
     web.agent["mounts"] = [{"host": "/srv/nowhere", "path": "/library"}]
     web.fails_with("there is no directory /srv/nowhere on box")
     del web.agent["mounts"]
     web.agent["container"] = good | {"options": ["--no-such-option"]}
     web.fails_with("unknown flag: --no-such-option")
-    cut = tmp_path / "cut.tar.gz"
-    cut.write_bytes(roots["base"].read_bytes()[:100_000])
-    web.agent["container"] = good | {"archive": str(cut)}
-    web.fails_with("cut.tar.gz is no whole tar archive")
     web.agent["container"] = {"base": "debian:12"}
     web.fails_with("pulling debian:12 on box failed")
-    web.agent["container"] = good
-    assert web.id() == first
-    assert "nothing to do" in web.paddock("up").stdout
 
+    cut = tmp_path / "cut.tar.gz"
+    cut.write_bytes(roots["base"].read_bytes()[:100_000])
+    taken = root_with_user(tmp_path / "taken.tar.gz", "ubuntu:x:12000:12000::/home/ubuntu:/bin/bash\n")
+    for archive, sentence in (
+        (tmp_path / "none.tar", f"cannot read {tmp_path}/none.tar: No such file or directory"),
+        (cut, "cut.tar.gz is no whole tar archive"),
+        (image_without_its_layer(tmp_path / "hollow.tar"), "hollow.tar is no whole image: it has no layer.tar"),
+        (root_with_shell(tmp_path / "silent.tar", None), "nothing can be run in the image"),
+        (root_with_shell(tmp_path / "foreign.tar", FOREIGN_PROGRAM), "exec format error"),
+        (taken, "the image has a user ubuntu with uid 12000: give the agent another user:"),
+    ):
+        web.agent["container"] = good | {"archive": str(archive)}
+        web.fails_with(sentence)
+    web.agent["container"] = good
+    web.agent["user"] = {"name": "web", "uid": 12321}
+    web.fails_with("the account web has the number 12000 here, and the file says 12321")
+    web.root("useradd --uid 12050 somebody")
+    web.agent["user"] = {"name": "other", "uid": 12050}
+    web.fails_with("the uid 12050 is that of somebody on this machine: give the agent another user:")
+    assert web.root("userdel somebody; getent passwd other || echo none") == "none"
+
+    web.agent["user"] = _SERVICE["user"]
+    assert "nothing to do" in web.paddock("up").stdout
+    assert web.id() == first
+    assert web.has_installed()
+    assert web.inside("cat /data/memory") == "precious"
+
+
+@faults
+def test_an_engine_that_does_not_start(web: Host) -> None:
+    good, first = web.agent["container"], web.id()
     web.root("systemctl stop paddock-web-lease docker.socket docker")
     web.agent["container"] = good | {"install": False}
     assert "Cannot connect to the Docker daemon" in web.paddock("plan", fails=True).stdout
@@ -445,8 +492,68 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     web.up()
     assert web.id() == first
 
-    web.agent["user"] = {"name": "web", "uid": 12321}
-    web.fails_with("the account web has the number 12000 here, and the file says 12321")
+    stop = "systemctl stop paddock-web-lease docker.socket docker"
+    web.root(f"{stop}; mkdir -p /etc/docker && echo '{{ broken' >/etc/docker/daemon.json")
+    web.fails_with("docker.service does not start on box:")
+    web.fails_with("daemon.json")
+    web.root("rm /etc/docker/daemon.json; systemctl reset-failed docker docker.socket")
+    web.up()
+    assert web.id() == first
+
+
+@faults
+def test_a_port_that_is_taken_is_named_with_its_holder(web: Host, roots: dict[str, Path]) -> None:
+    first = web.id()
+    squat = "systemd-run --quiet --unit squatter python3 -m http.server --bind 127.0.0.1"
+    web.root(f"systemctl stop paddock-web-container && {squat} 8123 && sleep 1")
+    web.fails_with("port 8123 is held by python3 (process ")  # which even answers as a healthy agent would
+    web.root("systemctl stop squatter")
+    web.up()
+    assert web.id() == first
+    web.paddock("down")
+
+    web.becomes("hermes", runtime="docker", container={"base": "debian:12", "archive": str(roots["base"])})
+    web.root(f"{squat} 8642 && sleep 1")
+    web.fails_with("port 8642 is held by python3 (process ")
+    ended = web.root("systemctl show -p ExecMainStatus,NRestarts,ActiveState paddock-hermes-container").split()
+    assert sorted(ended) == ["ActiveState=failed", "ExecMainStatus=78", "NRestarts=0"], "no restart would mend it"
+    web.root("systemctl stop squatter")
+    first = web.id()
+    web.up()
+    assert web.id() == first
+    web.paddock("down")
+
+
+@faults
+def test_no_space_is_told_and_up_goes_on_with_room(web: Host, roots: dict[str, Path]) -> None:
+    web.paddock("down")
+    web.becomes("hermes", runtime="docker")
+    web.agent["container"] = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
+    web.root("docker image rm localhost/paddock/archive 2>/dev/null; docker image prune --all --force")
+    with web.room_for_only(60):
+        web.fails_with(f"loading {roots['bare']} on box failed: no space is left there")
+    web.up()
+    first = web.id()
+    web.paddock("ask", "hermes", f"Remember: {FACT}")
+    web.root("rm -r /opt/paddock/.store/*")
+    with web.room_for_only(120):
+        web.fails_with("installing the code on the image")
+    assert web.root("ls -A /opt/paddock/.store") == "", "what is not whole takes no room"
+    web.up()
+    assert web.id() == first
+
+    with web.room_for_only(0):
+        assert "no space left on device" in web.paddock("verify", "hermes", fails=True).stdout
+        web.agent["environment"] = {"COLOUR": "green"}
+        web.fails_with("configuring hermes on box failed: no space is left there")
+        web.agent["container"] |= {"shm_size": "64M"}
+        web.fails_with("no space is left there")
+        web.root("systemctl restart paddock-hermes-container")
+    web.agent["container"] |= {"shm_size": "1G"}
+    web.up()
+    assert web.id() == first
+    assert FACT in web.paddock("ask", "hermes", QUESTION).stdout
+    web.paddock("down")
 
 
 _REGISTRY = """

@@ -241,6 +241,7 @@ def test_a_port_that_is_taken_ends_it_for_good(bench: Bench) -> None:
         failed = bench.failed()
     assert sorted(ended) == ["ExecMainStatus=78", "NRestarts=0"], "no restart would mend it"
     assert "failed" in failed["process.gateway"]
+    assert "port 8642 is held by python3" in failed["ports"]
     bench.wait_until_healthy()
 
 

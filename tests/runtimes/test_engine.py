@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -162,6 +163,18 @@ def test_a_cut_off_archive_is_told_before_it_travels(tmp_path: Path) -> None:
         Archive.examine(cut)
     with pytest.raises(BadInput, match="No such file"):
         Archive.at(tmp_path / "none.tar")
+
+
+def test_an_image_that_lacks_a_layer_is_told_before_it_travels(tmp_path: Path) -> None:
+    path = tmp_path / "hollow.tar"
+    manifest = json.dumps([{"Config": "c.json", "Layers": ["a/layer.tar", "b/layer.tar"]}]).encode()
+    with tarfile.open(path, "w") as tar:
+        for name, content in (("c.json", b"{}"), ("manifest.json", manifest), ("a/layer.tar", b"")):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    with pytest.raises(BadInput, match=r"hollow\.tar is no whole image: it has no b/layer\.tar"):
+        Archive.examine(path)
 
 
 def test_an_archive_is_another_image_when_its_content_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,9 +45,9 @@ def _ended_well(argv: Sequence[str]) -> Any:
 def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:
     """What came of the questions; ``found`` is what was printed inside, the answers in the order of the questions."""
     if "refused" in found:
-        yield Line(
-            "inside", Outcome.FAILED, f"nothing can be run as the agent: {found['refused']}", "run `paddock up` again"
-        )
+        full = "no space left on device" in found["refused"]
+        hint = "make room on its machine" if full else "run `paddock up` again"
+        yield Line("inside", Outcome.FAILED, f"nothing can be run as the agent: {found['refused']}", hint)
         return
     if "missing" in found:
         yield Line("inside", Outcome.UNAVAILABLE, "there is no Python beside the agent to ask with")

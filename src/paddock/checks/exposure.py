@@ -1,4 +1,4 @@
-"""What others can get at: ports beyond loopback, and secrets in what everyone may read."""
+"""What others can get at, or have got: ports, and secrets in what everyone may read."""
 
 from __future__ import annotations
 
@@ -22,6 +22,23 @@ def listening(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -
         not unnamed,
         f"reachable from elsewhere: {', '.join(unnamed)}" if unnamed else well,
         "name it under `expose` if it should be, else end what listens there",
+        fact["seconds"],
+    )
+
+
+def ports(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
+    """Whether somebody else listens where the agent is to."""
+    if not subject.ports:
+        return
+    others = [
+        f"port {each['port']} is held by {each['name']} (process {each['pid']}), which is not of {subject.agent}"
+        for each in fact["found"]
+    ]
+    yield Line.of(
+        "ports",
+        not others,
+        "\n".join(others) or f"nobody else listens on {', '.join(map(str, sorted(subject.ports)))}",
+        f"end it, or give {subject.agent} another port",
         fact["seconds"],
     )
 

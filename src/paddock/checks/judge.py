@@ -13,7 +13,7 @@ Facts = Mapping[str, Any]
 _Judge = Callable[[Subject, Any, Facts], Iterator[Line]]
 
 # In the order in which people want to read them; the name is that of the fact.
-_QUICK: Final[Mapping[str, _Judge]] = {"state": state.lines, "lease": state.lease}
+_QUICK: Final[Mapping[str, _Judge]] = {"state": state.lines, "lease": state.lease, "ports": exposure.ports}
 _ALL: Final[Mapping[str, _Judge]] = {
     "isolation": isolation.lines,
     "listening": exposure.listening,

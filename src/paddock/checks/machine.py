@@ -22,7 +22,7 @@ from typing import Any
 
 LARGEST = 1 << 20  # of a file that is searched for secrets
 LONGEST = 4.0  # seconds for all of them: a machine that is somebody's may have any number of files
-NO_SUCH_PROGRAM = (126, 127)
+NO_SUCH_PROGRAM = 127
 SHORTEST = 6  # a shorter value is found everywhere and hides nothing
 Json = dict[str, Any]
 
@@ -38,6 +38,7 @@ def main() -> None:
         "state": lambda: state(question["folders"]),
         "lease": lambda: lease(question["lease_file"], question["holder_file"]),
         "configuration": lambda: configuration(question["etc"], question["files"]),
+        "ports": lambda: taken(question["ports"], pids, alone=question["alone"]),
     }
     if question["all"]:
         looks["code"] = lambda: code(question["tree"])
@@ -111,7 +112,7 @@ def inside(question: Json) -> Json:
         return dict(json.loads(done.stdout))
     except ValueError:
         said = (done.stderr or done.stdout).decode(errors="replace").strip()
-        missing = done.returncode in NO_SUCH_PROGRAM
+        missing = done.returncode == NO_SUCH_PROGRAM
         return {"missing" if missing else "refused": f"code {done.returncode}: {said[-500:]}"}
 
 
@@ -251,23 +252,41 @@ def isolation(pid: int) -> Json:
 
 
 def listening(pids: list[int], *, alone: bool) -> list[list[Any]]:
-    """Where the agent listens: its whole account, or where it shares one, its processes and what they started."""
-    own = set(pids)
+    """Where the agent listens."""
+    own = own_sockets(pids, alone=alone)
+    return sorted([host, port] for host, port, uid, inode in listeners(pids[:1]) if own(uid, inode))
+
+
+def taken(ports: list[int], pids: list[int], *, alone: bool) -> list[Json]:
+    """Who else listens on the agent's ports."""
+    own = own_sockets(pids, alone=alone)
+    others = {inode: port for _, port, uid, inode in listeners([os.getpid()]) if port in ports and not own(uid, inode)}
+    holders = {inode: pid for pid in sorted(all_pids(), reverse=True) for inode in sockets({pid})} if others else {}
+    return [
+        {"port": port, "pid": holders[inode], "name": text(f"/proc/{holders[inode]}/comm").strip()}
+        for inode, port in others.items()
+        if inode in holders
+    ]
+
+
+def own_sockets(pids: list[int], *, alone: bool) -> Callable[[int, str], bool]:
+    """Whether a socket is the agent's: of its account, or where that is shared, of its processes and their children."""
     if alone:
         accounts = {os.stat(f"/proc/{pid}").st_uid for pid in pids}
-        inodes = None
-    else:
-        accounts = {os.geteuid()}
-        inodes = set(sockets(descendants(own)))
-    found = []
-    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
-        rows = text(f"/proc/{pids[0]}/net/{table}") if pids else ""
-        for row in rows.splitlines()[1:]:
-            words = row.split()
-            if words[3] == "0A" and int(words[7]) in accounts and (inodes is None or words[9] in inodes):
-                host, port = words[1].split(":")
-                found.append([address(host, family), int(port, 16)])
-    return sorted(found)
+        return lambda uid, _: uid in accounts
+    inodes = set(sockets(descendants(set(pids))))
+    return lambda _, inode: inode in inodes
+
+
+def listeners(seen_by: list[int]) -> Iterator[tuple[str, int, int, str]]:
+    """Address, port, user and inode of each socket that a process would find listening on its machine."""
+    for pid in seen_by:
+        for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+            for row in text(f"/proc/{pid}/net/{table}").splitlines()[1:]:
+                words = row.split()
+                if words[3] == "0A":
+                    host, port = words[1].split(":")
+                    yield address(host, family), int(port, 16), int(words[7]), words[9]
 
 
 def address(words: str, family: int) -> str:

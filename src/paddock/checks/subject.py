@@ -26,6 +26,7 @@ class Subject:
     confined: frozenset[Isolation]
     mounted: bool  # its state is a volume
     own_machine: bool  # made for it, and for nothing else
+    ports: frozenset[int] = frozenset()  # where it is to listen
     exposed: frozenset[int] = frozenset()  # ports that may be reached from elsewhere
 
     @property

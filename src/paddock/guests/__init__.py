@@ -35,9 +35,19 @@ class Guest(Protocol):
         ...
 
 
+class NoRoom(PaddockError):
+    """A filesystem of the machine is full."""
+
+    def __init__(self, what: str, machine: str) -> None:
+        hint = "`df -h` on the machine shows which filesystem is full; with room on it, `paddock up` goes on"
+        super().__init__(f"{what} on {machine} failed: no space is left there", hint=hint)
+
+
 def expect(guest: Guest, what: str, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> str:
     """Run a program that must succeed and return what it printed."""
     result = guest.run(argv, stdin=stdin, deadline=deadline)
+    if not result.ok and "no space left on device" in f"{result.err}{result.out}".lower():
+        raise NoRoom(what, guest.name)
     if not result.ok:
         raise CommandFailed(f"{what} on {guest.name}", result)
     return result.out

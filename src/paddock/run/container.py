@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
 from paddock.process import CommandFailed
+from paddock.recipes.workload import Workload
 from paddock.runtimes import Container
+
+_REFUSED: Final = 78  # how scripts in a container end that have said what is wrong
+_HELP: Final = "See 'docker"  # what Docker says last, whatever is wrong
 
 
 def start_engine(guest: Guest, service: str) -> None:
@@ -13,8 +19,11 @@ def start_engine(guest: Guest, service: str) -> None:
     argv = ["systemctl", "enable", "--now", service]
     result = guest.run(argv, deadline=120)
     if not result.ok:
-        told = guest.run(["journalctl", "--quiet", "--unit", service, "--output", "cat", "--lines", "3"]).out.strip()
-        raise PaddockError(f"{service} does not start on {guest.name}:\n{told or result.err.strip()}")
+        # Its own words, without what systemd says about it.
+        own = ["journalctl", "--quiet", "--output", "cat", "--lines", "3", f"_SYSTEMD_UNIT={service}"]
+        told = guest.run(own).out.strip() or result.err.strip()
+        hint = f"repair it on the machine (`systemctl status {service}`), then `paddock up` goes on"
+        raise PaddockError(f"{service} does not start on {guest.name}:\n{told}", hint=hint)
 
 
 def get_image(guest: Guest, container: Container) -> None:
@@ -31,12 +40,20 @@ def get_image(guest: Guest, container: Container) -> None:
         # Named only now: what was cut off on its way has no name, and the next run loads it again.
         expect(guest, "naming the image", [container.engine, "tag", printed.split()[-1], image.name])
     except CommandFailed as error:
-        if "no space left" in error.message:
-            raise PaddockError(
-                f"{guest.name} has no room for the image {image.name}",
-                hint=f"`{container.engine} system df` on it shows what takes it",
-            ) from None
-        if image.archive is None:
-            hint = "without a registry: docker save IMAGE > FILE where it is, and container: {archive: FILE}"
-            raise PaddockError(error.message, hint=hint) from None
-        raise
+        where = "where it is, and container: {archive: FILE}" if image.archive is None else "anew"
+        raise PaddockError(error.message, hint=f"docker save IMAGE > FILE {where}") from None
+
+
+def try_image(guest: Guest, container: Container, workload: Workload) -> None:
+    """See that programs run in the image, and the agent's account can be had in it, before anything is given up."""
+    try:
+        expect(container.builder(guest), "trying", container.trial(workload), deadline=300)
+    except CommandFailed as failure:
+        lines = [line for line in failure.result.err.splitlines() if line and not line.startswith(_HELP)]
+        said = lines[-1] if lines else f"code {failure.result.code}"
+        if failure.result.code == _REFUSED:
+            raise PaddockError(said.removeprefix("paddock: ")) from None
+        raise PaddockError(
+            f"nothing can be run in the image {container.image.name}: {said}",
+            hint="it needs /bin/sh, setpriv or python3, and to be for the processor of its machine",
+        ) from None

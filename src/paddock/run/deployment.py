@@ -30,10 +30,10 @@ from paddock.recipes.workload import Verdict
 from paddock.run import gateway as gateways
 from paddock.run import mounts
 from paddock.run.ask import ask, healthy
-from paddock.run.container import get_image, start_engine
+from paddock.run.container import get_image, start_engine, try_image
 from paddock.run.furnish import install_packages
 from paddock.run.story import Story
-from paddock.run.verify import verify_when_settled
+from paddock.run.verify import ports_of_others, verify_when_settled
 from paddock.run.wanted import Wanted
 from paddock.runtimes import codetree, script
 from paddock.runtimes.engine import UNSEEN
@@ -174,6 +174,8 @@ class Deployment(Wanted):
                 shared_done()
             with self.story.step(step.id, step.title):
                 got.update(self._perform(step.action, seen, got))
+            if isinstance(step.action, StartEngine):
+                raise WorldChanged(f"{step.action.service} runs now")
 
     def _perform(self, action: Action, seen: Observation, got: Got) -> Got:
         match action:
@@ -186,7 +188,6 @@ class Deployment(Wanted):
                 self._install_code(self.guest(seen, got))
             case StartEngine(service):
                 start_engine(self.guest(seen, got), service)
-                raise WorldChanged(f"{service} runs now")
             case GetImage():
                 if self.runtime.container:
                     get_image(self.guest(seen, got), self.runtime.container)
@@ -216,11 +217,17 @@ class Deployment(Wanted):
         if self.code:
             name, tree = self.code
             builder = self.runtime.container.builder(guest) if self.runtime.container else guest
-            codetree.install(builder, tree, self.paths.code, self.name, name)
+            try:
+                codetree.install(builder, tree, self.paths.code, self.name, name)
+            except CommandFailed:
+                if self.runtime.container:
+                    try_image(guest, self.runtime.container, self.workload)
+                raise
 
     def _create_container(self, guest: Guest, generation: str, *, replaces: bool) -> None:
         if self.runtime.container is None:
             return
+        try_image(guest, self.runtime.container, self.workload)
         try:
             self._apply(guest, self.runtime.container.create(generation, replaces=replaces))
         except CommandFailed as failure:
@@ -255,10 +262,10 @@ class Deployment(Wanted):
             failed = [unit for unit, state in found.units.items() if state == "failed"]
             if failed or time.monotonic() > end:
                 what = found.said or (f"{', '.join(failed)} failed" if failed else health.evidence)
-                raise PaddockError(
-                    f"{self.name} did not become healthy: {what}",
-                    hint=f"`paddock logs {self.name}` tells more",
-                )
+                hint: str | None = f"`paddock logs {self.name}` tells more"
+                if others := ports_of_others(self, guest):
+                    what, hint = others.evidence, others.hint
+                raise PaddockError(f"{self.name} did not become healthy: {what}", hint=hint)
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
         report = verify_when_settled(self, guest)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from paddock.checks import asked, judge
 from paddock.checks.line import Line, Outcome, as_text, by_topic
@@ -14,6 +15,7 @@ from paddock.checks.look import Means, look
 from paddock.checks.subject import Subject
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
+from paddock.recipes.workload import Command, OpenPort, Probe
 from paddock.run import journal
 from paddock.run.ask import healthy
 from paddock.run.mounts import problems
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _MOMENT: Final = 30.0
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,14 @@ def verify_when_settled(agent: Deployment, guest: Guest) -> Report:
     return verify_through(agent, guest, agent.place.observe(agent.name), quick=False)
 
 
+def ports_of_others(agent: Deployment, guest: Guest) -> Line | None:
+    """The line about who else listens on the agent's ports, if somebody does."""
+    subject = _subject(agent)
+    facts = look(guest, subject, _means(agent, subject), quick=True)
+    lines = judge.lines(subject, facts, quick=True)
+    return next((line for line in lines if line.check == "ports" and line.failed), None)
+
+
 def _mounts(agent: Deployment, guest: Guest, place: Any) -> Iterator[Line]:
     """Whether the directories of the host can be used, tried with the agent's own ids."""
     if not agent.spec.mounts:
@@ -142,8 +153,22 @@ def _subject(agent: Deployment) -> Subject:
         confined=agent.runtime.confines,
         mounted=agent.place.mounts_state,
         own_machine=not agent.place.keeps_machine,
+        ports=frozenset({*ports.values(), *_asked_port(agent.probes("").health)}),
         exposed=frozenset(each.port or ports[name] for name, each in agent.spec.expose.items()),
     )
+
+
+def _asked_port(health: Probe | Command | OpenPort | None) -> Iterator[int]:
+    """The port of the agent's own machine that its health is asked at, if it is."""
+    match health:
+        case None | Command():
+            return
+        case OpenPort(port):
+            yield port
+        case _:
+            url = urlsplit(health.request.url)
+            if url.hostname in _LOOPBACK:
+                yield url.port or {"http": 80, "https": 443}[url.scheme]
 
 
 def _means(agent: Deployment, subject: Subject) -> Means:

@@ -69,6 +69,10 @@ class Container(Protocol):
         """Where code for it is built: a machine like it will be."""
         ...
 
+    def trial(self, workload: Workload) -> Sequence[str]:
+        """The argv that shows, in a container of the image, that the agent's account can be had in it."""
+        ...
+
     def load(self) -> Sequence[str]:
         """The argv that takes the image's archive on stdin and prints the image's id."""
         ...

@@ -14,6 +14,7 @@ if [ -n "$agent" ]; then
     ln -sfn "../${store##*/}/$id" "${store%/*}/$agent/$id"
 fi
 new=$store/.new
+trap 'rm -rf "$new"' EXIT # what is not whole takes no room
 rm -rf "$new"
 "$python" -m venv --without-pip "$new"
 packages=$(echo "$new/lib/python3."*/site-packages)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tarfile
 from dataclasses import dataclass
@@ -44,16 +45,23 @@ class Archive:
     @classmethod
     def examine(cls, path: Path) -> Archive:
         """Read all of the file; one that is cut off or something else is told here and not on the machine."""
-        tops: set[str] = set()
+        names: set[str] = set()
+        promised: set[str] = set()
         try:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             with tarfile.open(path) as tar:
-                tops.update(entry.name.removeprefix("./").partition("/")[0] for entry in tar)
+                for entry in tar:
+                    names.add(entry.name.removeprefix("./"))
+                    if entry.name == "manifest.json" and (manifest := tar.extractfile(entry)):
+                        promised |= _promised(manifest.read())
         except OSError as error:
             raise BadInput(f"cannot read {path}: {error.strerror or error}") from None
         except (tarfile.TarError, EOFError) as error:
             raise BadInput(f"{path} is no whole tar archive: {error}", hint="make it anew: docker save") from None
+        if lost := sorted(promised - names):
+            raise BadInput(f"{path} is no whole image: it has no {lost[0]}", hint="make it anew: docker save")
+        tops = {name.partition("/")[0] for name in names}
         if tops & _SAVED:
             return cls(path, digest, "load")
         if tops >= _ROOT:
@@ -64,3 +72,11 @@ class Archive:
     def name(self) -> str:
         """The image's name once it is on the machine."""
         return f"localhost/paddock/archive:{self.digest[:12]}"
+
+
+def _promised(manifest: bytes) -> set[str]:
+    """The files that the images of an archive are made of."""
+    try:
+        return {name for image in json.loads(manifest) for name in (image["Config"], *image["Layers"])}
+    except (ValueError, TypeError, KeyError):
+        return set()  # not as `docker save` writes it; what it is worth, the engine says

@@ -21,6 +21,7 @@ from paddock.runtimes.engine.compose import compose
 from paddock.runtimes.engine.dialect import ROOT, Dialect, dialect_of
 from paddock.runtimes.engine.identity import LABEL, digest, identity
 from paddock.runtimes.engine.throwaway import Throwaway
+from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.systemd.runtime import BEFORE_APPLY, REMOVE, Systemd
 from paddock.spec.models import AgentSpec
@@ -136,6 +137,13 @@ class Engine:
     def builder(self, machine: Guest) -> Guest:
         return Throwaway(machine, self.engine, self._image, self.paths.code.rpartition("/")[0])
 
+    def trial(self, workload: Workload) -> Sequence[str]:
+        if self.brings_code:
+            return ["/bin/sh", "-c", ":"]
+        variables = "".join(f"{name}={quote(value)}\n" for name, value in self._variables(workload).items())
+        functions = _text("account.sh") + _text("users.sh")
+        return ["/bin/sh", "-c", f"set -eu\n{variables}{functions}make_account\nas_agent /bin/sh -c :\n"]
+
     def load(self) -> Sequence[str]:
         verb = self._archive.verb if self._archive else "load"
         return script((_HERE, "load.sh"), arguments=[self.engine, verb])
@@ -165,6 +173,7 @@ class Engine:
             "halt": _text("halt.sh"),
             "health": health.script(workload),
             "account.sh": _text("account.sh"),
+            "users.sh": _text("users.sh"),
             "ownership.sh": _text("ownership.sh", _SHARED),
             **{f"processes/{name}": text for name, text in processes.items()},
         }

@@ -7,42 +7,8 @@ here=${0%/*}
 root=${here%/*}
 . "$here/bundle.env"
 . "$here/account.sh"
+. "$here/users.sh"
 . "$here/ownership.sh"
-
-refuse() {
-    echo "paddock: $1" >&2
-    exit 78
-}
-
-# By hand, because not every distribution has useradd. What Paddock has written before bears a mark; whatever else has
-# the name or the number is the distribution's own.
-make_account() {
-    shell=/bin/sh
-    [ ! -x /bin/bash ] || shell=/bin/bash
-    grep -v ':Paddock agent:' /etc/passwd >/etc/passwd.paddock
-    grep -v ':!paddock:' /etc/group >/etc/group.paddock
-    known=
-    while IFS=: read -r name _ uid _; do
-        case "$name:$uid" in
-            "$USER_NAME:$USER_UID") known=yes ;;
-            "$USER_NAME:"* | *":$USER_UID") refuse "$IMAGE has a user $name with uid $uid: give the agent another user:" ;;
-        esac
-    done </etc/passwd.paddock
-    [ -n "$known" ] ||
-        echo "$USER_NAME:*:$USER_UID:$USER_GID:Paddock agent:$ACCOUNT_HOME:$shell" >>/etc/passwd.paddock
-    known=
-    while IFS=: read -r name _ gid _; do
-        case "$name:$gid" in
-            *":$USER_GID") known=yes ;;
-            "$USER_GROUP:"*) refuse "$IMAGE has a group $name with gid $gid: give the agent another user:" ;;
-        esac
-    done </etc/group.paddock
-    [ -n "$known" ] || echo "$USER_GROUP:!paddock:$USER_GID:" >>/etc/group.paddock
-    for file in passwd group; do
-        cmp -s "/etc/$file.paddock" "/etc/$file" || cat "/etc/$file.paddock" >"/etc/$file"
-        rm "/etc/$file.paddock"
-    done
-}
 
 install_packages() {
     missing=
@@ -50,7 +16,7 @@ install_packages() {
         [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing="$missing $package"
     done
     [ -n "$missing" ] || return 0
-    command -v apt-get >/dev/null || refuse "$IMAGE has no apt-get to install these with:$missing"
+    command -v apt-get >/dev/null || refuse "the image has no apt-get to install these with:$missing"
     export DEBIAN_FRONTEND=noninteractive
     # shellcheck disable=SC2086 # several words
     { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing; } </dev/null >&2 || {
@@ -62,7 +28,7 @@ install_packages() {
 allow_sudo() {
     rm -f /etc/sudoers.d/paddock
     [ -n "$SUDO" ] || return 0
-    command -v sudo >/dev/null || refuse "$IMAGE has no sudo: add it to packages:"
+    command -v sudo >/dev/null || refuse "the image has no sudo: add it to packages:"
     (umask 337 && echo "$USER_NAME ALL=(ALL:ALL) NOPASSWD: ALL" >/etc/sudoers.d/paddock)
 }
 

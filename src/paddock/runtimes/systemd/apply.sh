@@ -26,6 +26,7 @@ systemctl daemon-reload
 
 bring_up() {
     running=$(systemctl is-active $UNITS | grep -cx active || true)
+    systemctl reset-failed $UNITS 2>/dev/null || true # restarts of what was before are no business of what comes
     # The lease is started and never restarted: a new configuration is no reason to let go of the state.
     systemctl start "$LEASE" 2>/dev/null || return
     # What did not run has just been started by its lease; starting it again here waits for that.
