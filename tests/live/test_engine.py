@@ -481,6 +481,13 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     assert web.has_installed()
     assert web.inside("cat /data/memory") == "precious"
 
+    dies = ["sh", "-c", "echo 'Error: no such thing' >&2; exit 3"]  # again and again
+    web.agent |= {"command": dies, "verify": {"timeout": "5s"}}
+    web.fails_with("web did not become healthy: Error: no such thing")
+    web.agent |= {"command": _SERVICE["command"], "verify": {}}
+    web.up()
+    assert web.id() == first
+
 
 @faults
 def test_an_engine_that_does_not_start(web: Host) -> None:
