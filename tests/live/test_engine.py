@@ -283,6 +283,7 @@ def test_the_same_in_podman(host: Host, roots: dict[str, Path]) -> None:
     host.up()
     assert "nothing to do" in host.paddock("up").stdout
     assert host.inside("id -un; grep NoNewPrivs /proc/self/status; cat /data/memory") == "web\nNoNewPrivs:\t1\nprecious"
+    host.by_engine("healthcheck run paddock-web")
     host.installs_something()
     same = host.id()
     host.agent["environment"] = {"COLOUR": "blue"}
@@ -452,6 +453,23 @@ def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
     web.becomes("web", runtime="podman", container=base)
     web.paddock("down")
     assert web.root("docker ps --all --quiet") == ""
+
+
+@faults
+def test_the_engine_tells_how_it_is(web: Host) -> None:
+    healthy = "inspect -f '{{.State.Health.Status}}' paddock-web"
+    wait_for(lambda: web.by_engine(healthy) == "healthy", seconds=60)
+    web.agent["health"] = {"http": "http://127.0.0.1:8123/nowhere", "status": 404}
+    first = web.id()
+    web.up()
+    assert web.id() == first
+    check = "exec paddock-web /bin/sh /etc/paddock/web/current/health"
+    web.by_engine(check)
+    web.root("kill -STOP $(pgrep -f '[h]ttp.server 8123')")
+    try:
+        assert web.by_engine(f"{check} 2>&1 || echo unwell").endswith("unwell")
+    finally:
+        web.root("kill -CONT $(pgrep -f '[h]ttp.server 8123')")
 
 
 @faults

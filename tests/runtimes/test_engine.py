@@ -172,6 +172,30 @@ def test_an_archive_is_another_image_when_its_content_is(tmp_path: Path, monkeyp
     assert one.name != other.name
 
 
+@pytest.mark.parametrize(
+    ("health", "said"),
+    [
+        ({}, 'exec /bin/sh "${0%/*}/enter" true\n'),
+        ({"command": ["pg_isready", "-q"]}, 'exec /bin/sh "${0%/*}/enter" pg_isready -q\n'),
+        ({"http": "http://127.0.0.1:8123/", "status": 401}, "http://127.0.0.1:8123/ 401\n"),
+        ({"port": 5432}, " 5432\n"),
+    ],
+    ids=["runs", "command", "page", "port"],
+)
+def test_the_engine_is_told_what_healthy_is(health: dict[str, Any], said: str) -> None:
+    spec = agent_from(
+        {
+            **{"kind": "service", "place": "p", "runtime": "docker", "command": ["x"]},
+            **{"container": {"base": "debian:12"}, "health": health},
+        }
+    )
+    engine = Engine("web", spec, Path())
+    workload = Service().workload(spec, engine.inside, "")  # type: ignore[arg-type]
+    files = engine.bundle(workload, None, mounted=False).files
+    assert files["health"].content.endswith(said)
+    assert "--health-cmd '/bin/sh /etc/paddock/web/current/health'" in files["create"].content
+
+
 def compose_file(**container: Any) -> str:
     spec = agent_from({**BASE, "container": container})
     engine = Engine("hermes", spec, Path())
@@ -189,7 +213,7 @@ def test_the_compose_file_has_only_keys_of_both_compose_versions(container: dict
     tree = YAML(typ="safe").load(compose_file(**container))
     known = {
         *("image", "container_name", "labels", "network_mode", "stop_grace_period", "shm_size", "volumes"),
-        *("mem_limit", "cpus", "entrypoint", "command", "env_file"),
+        *("mem_limit", "cpus", "entrypoint", "command", "env_file", "healthcheck"),
     }
     assert tree.keys() == {"services"}
     assert tree["services"]["hermes"].keys() <= known

@@ -175,6 +175,7 @@ class Workload:
     secret_files: Sequence[SecretFile] = ()
     programs: Sequence[Program] = ()
     image: ImageManners | None = None  # how its own image would run it, where there is one
+    health: Page | Command | OpenPort | None = None  # the sign that it is well, for those who cannot judge more
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,21 @@ class OpenPort:
     """A port on the machine's loopback that must accept connections."""
 
     port: int
+
+
+@dataclass(frozen=True)
+class Page:
+    """A URL on the machine's loopback that answers with the status it should."""
+
+    url: str
+    status: int = 200
+
+    @property
+    def request(self) -> Request:
+        return Request("GET", self.url, seconds=5)
+
+    def judge(self, answer: Answer) -> Verdict:
+        return Verdict(answer.status == self.status, f"{self.url} answered {answer.status}")
 
 
 @dataclass(frozen=True)

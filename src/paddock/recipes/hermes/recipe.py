@@ -21,6 +21,7 @@ from paddock.recipes.workload import (
     Distribution,
     File,
     ImageManners,
+    Page,
     Paths,
     Probes,
     Process,
@@ -163,6 +164,7 @@ class Hermes:
                 (Program("hermes", f"{paths.etc}/bin/hermes", f"{tree}/bin/hermes"),) if agent.cli_on_path else ()
             ),
             image=_official_image(agent),
+            health=Page(f"{agent.url('api_server')}/health"),
         )
 
     def probes(self, agent: HermesSpec, prompt: str, conversation: str) -> Probes:

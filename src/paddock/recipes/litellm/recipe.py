@@ -20,6 +20,7 @@ from paddock.recipes.workload import (
     CodeTree,
     Distribution,
     File,
+    Page,
     Paths,
     Probes,
     Process,
@@ -79,11 +80,11 @@ class Litellm:
             restart_seconds=agent.service.restart_delay,
         )
         config = File("litellm/config.yaml", _yaml(_in_its_words(agent.settings)))
-        return Workload(processes=(proxy,), files=(config,), directories=(), generated=())
+        return Workload(processes=(proxy,), files=(config,), directories=(), generated=(), health=_alive(agent))
 
     def probes(self, agent: LitellmSpec, prompt: str, conversation: str) -> Probes:
         url, models = agent.url("proxy"), _models(agent.settings)
-        return Probes(_Alive(url), _Prompt(url, models[0], prompt) if models else None)
+        return Probes(_alive(agent), _Prompt(url, models[0], prompt) if models else None)
 
     def checks(self, agent: LitellmSpec, name: str, paths: Paths) -> Sequence[Check]:
         wanted = frozenset(_models(agent.settings))
@@ -118,18 +119,9 @@ def _models(settings: Mapping[str, Any]) -> list[str]:
     return [name for name in dict.fromkeys(names) if "*" not in name]
 
 
-@dataclass(frozen=True)
-class _Alive:
+def _alive(agent: LitellmSpec) -> Page:
     """The proxy is up. Says nothing about the models behind it."""
-
-    url: str
-
-    @property
-    def request(self) -> Request:
-        return Request("GET", f"{self.url}/health/liveliness", seconds=3)
-
-    def judge(self, answer: Answer) -> Verdict:
-        return Verdict(answer.status == 200, f"/health/liveliness answered {answer.status}")
+    return Page(f"{agent.url('proxy')}/health/liveliness")
 
 
 @dataclass(frozen=True)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from paddock.recipes.checks import Check
 from paddock.recipes.documents import beyond_home, documents, working_directory
 from paddock.recipes.gateway import ModelServer
 from paddock.recipes.workload import (
-    Answer,
     CodeTree,
     Command,
     Distribution,
     OpenPort,
+    Page,
     Paths,
-    Probe,
     Probes,
     Process,
-    Request,
-    Verdict,
     Workload,
 )
 from paddock.spec.models import ServiceSpec
@@ -58,6 +54,7 @@ class Service:
             directories=(agent.working_directory,),
             generated=(),
             state_files=documents(agent),
+            health=_health(agent),
         )
 
     def probes(self, agent: ServiceSpec, prompt: str, conversation: str) -> Probes:
@@ -73,25 +70,10 @@ class Service:
         return agent
 
 
-def _health(agent: ServiceSpec) -> Probe | Command | OpenPort | None:
+def _health(agent: ServiceSpec) -> Page | Command | OpenPort | None:
     health = agent.health
     if health.command:
         return Command(tuple(health.command))
     if health.port:
         return OpenPort(health.port)
-    return _Status(health.http, health.status) if health.http else None
-
-
-@dataclass(frozen=True)
-class _Status:
-    """A URL answers with the status it should."""
-
-    url: str
-    status: int
-
-    @property
-    def request(self) -> Request:
-        return Request("GET", self.url, seconds=5)
-
-    def judge(self, answer: Answer) -> Verdict:
-        return Verdict(answer.status == self.status, f"{self.url} answered {answer.status}")
+    return Page(health.http, health.status) if health.http else None

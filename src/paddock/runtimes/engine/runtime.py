@@ -15,6 +15,7 @@ from paddock.guests import Guest
 from paddock.recipes.workload import CodeTree, ImageManners, Paths, Process, Workload
 from paddock.runtimes import Image, script
 from paddock.runtimes.bundle import Bundle, BundleFile
+from paddock.runtimes.engine import health
 from paddock.runtimes.engine.archive import Archive
 from paddock.runtimes.engine.compose import compose
 from paddock.runtimes.engine.dialect import ROOT, Dialect, dialect_of
@@ -173,6 +174,7 @@ class Engine:
             "start": _text(start),
             "enter": _text("enter_container.sh"),
             "halt": _text("halt.sh"),
+            "health": health.script(workload),
             "account.sh": _text("account.sh"),
             "users.sh": _text("users.sh"),
             "ownership.sh": _text("ownership.sh", _SHARED),
@@ -288,6 +290,9 @@ TimeoutStopSec={_stop_seconds(processes) + 15}
             *("--network", "host"),
             # The journal has what the agent says; the engine need not keep it a second time, without end.
             *("--restart", "no", "--log-driver", "none"),
+            *("--health-cmd", f"/bin/sh {self.paths.etc}/health"),
+            *("--health-interval", f"{health.INTERVAL}s", "--health-timeout", f"{health.TIMEOUT}s"),
+            *("--health-start-period", f"{health.START}s"),
             *(word for volume in self._volumes(workload) for word in ("--volume", volume)),
             *self._limits,
             *(("--userns", self._dialect.users, "--user", ROOT) if self._dialect.users else ()),
@@ -309,6 +314,12 @@ TimeoutStopSec={_stop_seconds(processes) + 15}
             "labels": {LABEL: self.identity(workload)},
             "network_mode": "host",
             "stop_grace_period": f"{_stop_seconds(workload.processes)}s",
+            "healthcheck": {
+                "test": ["CMD", "/bin/sh", f"{self.paths.etc}/health"],
+                "interval": f"{health.INTERVAL}s",
+                "timeout": f"{health.TIMEOUT}s",
+                "start_period": f"{health.START}s",
+            },
             "shm_size": str(container.shm_size),
             "volumes": self._volumes(workload),
             **({"mem_limit": str(container.memory)} if container.memory else {}),
