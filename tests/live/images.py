@@ -114,7 +114,7 @@ def official_image(path: Path) -> Path:
 
 
 def _code_layer(path: Path) -> None:
-    agent = HermesSpec.model_validate({"kind": "hermes", "version": VERSION, "place": "-"})
+    agent = HermesSpec.model_validate({"kind": "hermes", "version": VERSION, "place": "-", "extras": ["messaging"]})
     packages = codetree.build(Hermes().code(agent, Path()), Interpreter("/usr/bin/python3", "3.11", "x86_64"))
     with tarfile.open(path, "w") as layer:
         _add(layer, "init", _INIT.encode(), mode=0o755)
