@@ -53,6 +53,14 @@ _SERVICE = {
 }
 
 
+# Does not end when it is asked to, so that whoever starts the next one too early finds the port taken.
+_STUBBORN = """
+import http.server, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+http.server.test(http.server.SimpleHTTPRequestHandler, http.server.ThreadingHTTPServer, port=8123, bind="127.0.0.1")
+"""
+
+
 @dataclass
 class Host:
     """A machine with systemd that is reached over ssh, and the file of one agent for it."""
@@ -407,6 +415,44 @@ def test_no_container_goes_on_without_its_lease(web: Host) -> None:
     web.root("systemctl stop paddock-web-lease")
     assert web.root("docker inspect -f '{{.State.Running}}' paddock-web") == "false"
     web.up()
+
+
+@faults
+def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
+    base = web.agent["container"]
+    web.becomes("web", runtime="docker", container=base, command=["python3", "-c", _STUBBORN])
+    web.up()
+    web.installs_something()
+    web.inside("echo precious >/data/memory")
+    first = web.id()
+
+    # What does not work costs nothing: the container is there until the agent has answered without it.
+    web.becomes("web", runtime="systemd", command=["/nowhere/python3"])
+    assert "remove the container of web from docker" in (planned := web.plan())
+    assert "lost with it: tiny-tool" in planned
+    web.paddock("up", "--set", "agents.web.verify.timeout=3s", fails=True)
+    assert web.root("docker inspect -f '{{.State.Running}}' paddock-web") == "false"
+    web.becomes("web", runtime="docker", container=base, command=["python3", "-c", _STUBBORN])
+    web.up()
+    assert web.id() == first
+    assert web.has_installed()
+
+    web.becomes("web", runtime="systemd")
+    web.up()
+    assert web.inside("cat memory") == "precious"
+    assert web.root("docker ps --all --quiet") == ""
+    assert "nothing to do" in web.paddock("up").stdout
+
+    # From one engine to another; and down by a file that has changed its mind already.
+    web.becomes("web", runtime="podman", container=base, command=["python3", "-c", _STUBBORN])
+    web.up()
+    web.becomes("web", runtime="docker", container=base)
+    web.up()
+    assert web.inside("cat /data/memory") == "precious"
+    assert web.root("podman ps --all --quiet") == ""
+    web.becomes("web", runtime="podman", container=base)
+    web.paddock("down")
+    assert web.root("docker ps --all --quiet") == ""
 
 
 @faults
