@@ -53,6 +53,14 @@ _SERVICE = {
 }
 
 
+# Does not end when it is asked to, so that whoever starts the next one too early finds the port taken.
+_STUBBORN = """
+import http.server, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+http.server.test(http.server.SimpleHTTPRequestHandler, http.server.ThreadingHTTPServer, port=8123, bind="127.0.0.1")
+"""
+
+
 @dataclass
 class Host:
     """A machine with systemd that is reached over ssh, and the file of one agent for it."""
@@ -410,6 +418,44 @@ def test_no_container_goes_on_without_its_lease(web: Host) -> None:
 
 
 @faults
+def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
+    base = web.agent["container"]
+    web.becomes("web", runtime="docker", container=base, command=["python3", "-c", _STUBBORN])
+    web.up()
+    web.installs_something()
+    web.inside("echo precious >/data/memory")
+    first = web.id()
+
+    # What does not work costs nothing: the container is there until the agent has answered without it.
+    web.becomes("web", runtime="systemd", command=["/nowhere/python3"])
+    assert "remove the container of web from docker" in (planned := web.plan())
+    assert "lost with it: tiny-tool" in planned
+    web.paddock("up", "--set", "agents.web.verify.timeout=3s", fails=True)
+    assert web.root("docker inspect -f '{{.State.Running}}' paddock-web") == "false"
+    web.becomes("web", runtime="docker", container=base, command=["python3", "-c", _STUBBORN])
+    web.up()
+    assert web.id() == first
+    assert web.has_installed()
+
+    web.becomes("web", runtime="systemd")
+    web.up()
+    assert web.inside("cat memory") == "precious"
+    assert web.root("docker ps --all --quiet") == ""
+    assert "nothing to do" in web.paddock("up").stdout
+
+    # From one engine to another; and down by a file that has changed its mind already.
+    web.becomes("web", runtime="podman", container=base, command=["python3", "-c", _STUBBORN])
+    web.up()
+    web.becomes("web", runtime="docker", container=base)
+    web.up()
+    assert web.inside("cat /data/memory") == "precious"
+    assert web.root("podman ps --all --quiet") == ""
+    web.becomes("web", runtime="podman", container=base)
+    web.paddock("down")
+    assert web.root("docker ps --all --quiet") == ""
+
+
+@faults
 def test_the_engine_tells_how_it_is(web: Host) -> None:
     healthy = "inspect -f '{{.State.Health.Status}}' paddock-web"
     wait_for(lambda: web.by_engine(healthy) == "healthy", seconds=60)
@@ -480,6 +526,13 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     assert web.id() == first
     assert web.has_installed()
     assert web.inside("cat /data/memory") == "precious"
+
+    dies = ["sh", "-c", "echo 'Error: no such thing' >&2; exit 3"]  # again and again
+    web.agent |= {"command": dies, "verify": {"timeout": "5s"}}
+    web.fails_with("web did not become healthy: Error: no such thing")
+    web.agent |= {"command": _SERVICE["command"], "verify": {}}
+    web.up()
+    assert web.id() == first
 
 
 @faults
@@ -554,6 +607,36 @@ def test_no_space_is_told_and_up_goes_on_with_room(web: Host, roots: dict[str, P
     assert web.id() == first
     assert FACT in web.paddock("ask", "hermes", QUESTION).stdout
     web.paddock("down")
+
+
+_REGISTRY = """
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker-registry >/dev/null
+systemctl stop docker-registry
+echo '{version: 0.1, storage: {filesystem: {rootdirectory: /srv/registry}}, http: {addr: "127.0.0.1:5000"}}' >/srv/open
+systemd-run --quiet docker-registry serve /srv/open
+mkdir -p /etc/containers/registries.conf.d
+printf '[[registry]]\nlocation = "localhost:5000"\ninsecure = true\n' >/etc/containers/registries.conf.d/test.conf
+"""
+
+
+@faults
+def test_images_of_a_registry_by_tag_and_by_digest(web: Host) -> None:
+    web.root(_REGISTRY)
+    image = web.root("docker image ls --quiet localhost/paddock/archive | head -n 1")
+    web.root(f"docker tag {image} localhost:5000/base:1 && docker push --quiet localhost:5000/base:1")
+    _, _, digest = web.root("docker image inspect -f '{{index .RepoDigests 0}}' localhost:5000/base:1").partition("@")
+    web.root("docker image rm localhost:5000/base:1")
+    web.paddock("down")
+    for engine in ("docker", "podman"):
+        for base in ("localhost:5000/base:1", f"localhost:5000/base:1@{digest}"):
+            web.becomes("web", runtime=engine, container={"base": base, "install": True})
+            web.up()
+            assert "nothing to do" in web.paddock("up").stdout
+        web.agent["container"] = {"base": f"localhost:5000/base@sha256:{'0' * 64}"}
+        web.fails_with("pulling localhost:5000/base@sha256:000")
+        web.becomes("web", runtime=engine, container={"base": base, "install": True})
+        assert "nothing to do" in web.paddock("up").stdout
+        web.paddock("down")
 
 
 @faults

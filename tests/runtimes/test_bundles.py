@@ -15,6 +15,7 @@ from paddock.runtimes import Runtime
 from paddock.runtimes.bundle import Bundle, BundleFile, secrets_digest
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.process.runtime import ForegroundProcess
+from paddock.runtimes.systemd.confine import word
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.secret import Secret
 from paddock.spec.models import HermesSpec
@@ -67,6 +68,10 @@ def test_bundle(name: str, runtime: Runtime, mounted: bool, monkeypatch: pytest.
     if os.environ.get("PADDOCK_GOLDEN") == "write":
         golden.write_text(found)
     assert found == golden.read_text()
+
+
+def test_a_word_of_a_unit_is_one_line() -> None:
+    assert word('say "100%"\nand \\o/') == r'"say \"100%%\"\nand \\o/"'
 
 
 def test_the_id_is_the_content() -> None:

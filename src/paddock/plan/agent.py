@@ -42,6 +42,7 @@ class AgentSeen:
     units: Mapping[str, str] = field(default_factory=dict)
     said: str = ""  # by a unit that failed, to Paddock
     container: ContainerSeen = field(default_factory=ContainerSeen)
+    left: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what is installed in containers of other engines
     notes: Sequence[str] = ()  # what is worth telling of it
     unread: bool = False  # its machine was stopped, so that nothing of this is known
 
@@ -63,6 +64,7 @@ class AgentSeen:
             room=_two_numbers(values.get("room", "")),
             said=values.get("said", ""),
             container=ContainerSeen.from_pairs(pairs),
+            left={engine: sorted(set(layer)) for engine, *layer in _words(pairs, "left")},
             notes=tuple(value for name, value in pairs if name == "note"),
             units={name.removeprefix("unit."): value for name, value in pairs if name.startswith("unit.")},
         )
@@ -74,6 +76,10 @@ class AgentSeen:
     @property
     def active(self) -> bool:
         return bool(self.units) and all(state == "active" for state in self.units.values())
+
+
+def _words(pairs: Sequence[tuple[str, str]], wanted: str) -> Iterator[list[str]]:
+    return (value.split() for name, value in pairs if name == wanted)
 
 
 def _two_numbers(text: str) -> tuple[int, int] | None:
@@ -139,6 +145,8 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted: bool = False) -
         yield Step("agent.configure", f"configure {agent}", reason, ApplyBundle(want.generation), risk)
     if not want.foreground and (reason or seen.answered != want.generation):
         yield answer(agent, "it was changed" if reason else "it was not seen to answer since it was changed")
+    # Only now, when all works without it.
+    yield from container.left_behind(agent, seen.left)
 
 
 def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
@@ -187,3 +195,4 @@ def down(agent: str, seen: AgentSeen) -> Iterator[Step]:
     if seen.installed or seen.container.ours:
         reason = f"its state stays{seen.container.lost}" if seen.container.ours else "its state stays"
         yield Step("agent.remove", f"remove {agent} from the machine", reason, RemoveAgent(), Risk.RECREATES)
+    yield from container.left_behind(agent, seen.left)

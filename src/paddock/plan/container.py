@@ -75,8 +75,7 @@ class ContainerSeen:
 
     @property
     def lost(self) -> str:
-        """What goes with the container, for a sentence about its end."""
-        return f"; lost with it: {', '.join(self.layer)}" if self.layer else "; nothing was installed in it"
+        return _lost(self.layer)
 
 
 # Of an engine that will run and find nothing of its own.
@@ -97,6 +96,11 @@ class GetImage(Action):
 class CreateContainer(Action):
     generation: str
     replaces: bool  # one that was seen, with what is in it
+
+
+@dataclass(frozen=True)
+class RemoveContainer(Action):
+    engine: str
 
 
 def refusal(agent: str, want: ContainerWant, seen: ContainerSeen) -> Refusal | None:
@@ -173,3 +177,16 @@ def _why_anew(want: ContainerWant, seen: ContainerSeen) -> str | None:
 
 def _words(identity: str) -> Mapping[str, str]:
     return dict(word.split("=", 1) for word in identity.split() if "=" in word)
+
+
+def left_behind(agent: str, left: Mapping[str, Sequence[str]]) -> Iterator[Step]:
+    """The end of containers in engines that the agent has left, with what was installed in each."""
+    for engine, layer in left.items():
+        title = f"remove the container of {agent} from {engine}"
+        reason = f"{agent} is not to run there any more{_lost(layer)}"
+        yield Step("container.remove", title, reason, RemoveContainer(engine), Risk.RECREATES)
+
+
+def _lost(layer: Sequence[str]) -> str:
+    """What goes with a container, for a sentence about its end."""
+    return f"; lost with it: {', '.join(layer)}" if layer else "; nothing was installed in it"

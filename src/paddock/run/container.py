@@ -47,7 +47,7 @@ def get_image(guest: Guest, container: Container) -> None:
 def try_image(guest: Guest, container: Container, workload: Workload) -> None:
     """See that programs run in the image, and the agent's account can be had in it, before anything is given up."""
     try:
-        expect(container.builder(guest), "trying", container.trial(workload), deadline=300)
+        expect(container.sample(guest), "trying", container.trial(workload), deadline=300)
     except CommandFailed as failure:
         lines = [line for line in failure.result.err.splitlines() if line and not line.startswith(_HELP)]
         said = lines[-1] if lines else f"code {failure.result.code}"
@@ -57,3 +57,9 @@ def try_image(guest: Guest, container: Container, workload: Workload) -> None:
             f"nothing can be run in the image {container.image.name}: {said}",
             hint="it needs /bin/sh, setpriv or python3, and to be for the processor of its machine",
         ) from None
+
+
+def remove_container(guest: Guest, engine: str, agent: str) -> None:
+    """Remove an agent's container from an engine that it has left."""
+    argv = [engine, "rm", "--force", "--volumes", f"paddock-{agent}"]
+    expect(guest, f"removing the container of {agent}", argv, deadline=120)

@@ -23,14 +23,14 @@ from paddock.plan.agent import (
     InstallPackages,
     RemoveAgent,
 )
-from paddock.plan.container import CreateContainer, GetImage, StartEngine
+from paddock.plan.container import CreateContainer, GetImage, RemoveContainer, StartEngine
 from paddock.plan.step import Action, CheckMounts, CheckStateSize, DeleteState, Furnish, Plan, Refusal, Step
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Verdict
 from paddock.run import gateway as gateways
 from paddock.run import mounts
 from paddock.run.ask import ask, healthy
-from paddock.run.container import get_image, start_engine, try_image
+from paddock.run.container import get_image, remove_container, start_engine, try_image
 from paddock.run.furnish import install_packages
 from paddock.run.story import Story
 from paddock.run.verify import ports_of_others, verify_when_settled
@@ -199,6 +199,8 @@ class Deployment(Wanted):
                     get_image(self.guest(seen, got), self.runtime.container)
             case CreateContainer(generation, replaces):
                 self._create_container(self.guest(seen, got), generation, replaces=replaces)
+            case RemoveContainer(engine):
+                remove_container(self.guest(seen, got), engine, self.name)
             case ApplyBundle(generation):
                 self._apply(self.guest(seen, got), self.runtime.apply(generation))
             case ClaimState():

@@ -69,8 +69,12 @@ class Container(Protocol):
         """Where code for it is built: a machine like it will be."""
         ...
 
+    def sample(self, machine: Guest) -> Guest:
+        """A machine like it will be, with nothing of the agent's in it."""
+        ...
+
     def trial(self, workload: Workload) -> Sequence[str]:
-        """The argv that shows, in a container of the image, that the agent's account can be had in it."""
+        """The argv that shows, there, that the agent's account can be had."""
         ...
 
     def load(self) -> Sequence[str]:

@@ -9,7 +9,9 @@ running() {
 }
 
 stop() {
-    ! running || "$ENGINE" stop --time "$STOP_SECONDS" "$CONTAINER" >/dev/null 2>&1
+    ! running || "$ENGINE" stop --time "$STOP_SECONDS" "$CONTAINER" >/dev/null 2>&1 ||
+        ! "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1
+    stopped=$?
 }
 
 stop
@@ -18,3 +20,4 @@ while [ -n "${1-}" ] && kill -0 "$1" 2>/dev/null; do
     sleep 0.2
     stop
 done
+exit "$stopped"

@@ -15,11 +15,6 @@ else
     ! "$ENGINE" image inspect "$IMAGE" >/dev/null 2>&1 || echo "image=$IMAGE"
     if found=$("$ENGINE" container inspect --format '{{index .Config.Labels "paddock.identity"}}' "$CONTAINER" 2>/dev/null); then
         echo "container=${found:-foreign}"
-        # What would be lost with it: packages of the distribution, of Python and of Node that its image did not have.
-        "$ENGINE" diff "$CONTAINER" | sed -n \
-            -e 's|^A /var/lib/dpkg/info/\([^/]*\)\.list$|layer=\1|p' \
-            -e 's|^A /.*/\(site\|dist\)-packages/\([^/]*\)-[^/-]*\.dist-info$|layer=\2|p' \
-            -e 's|^A /.*/lib/node_modules/\([^/@]*\)$|layer=\1|p' \
-            -e 's|^A /.*/lib/node_modules/\(@[^/]*/[^/]*\)$|layer=\1|p'
+        layer "$ENGINE" "$CONTAINER" | sed 's/^/layer=/'
     fi
 fi

@@ -137,6 +137,9 @@ class Engine:
     def builder(self, machine: Guest) -> Guest:
         return Throwaway(machine, self.engine, self._image, self.paths.code.rpartition("/")[0])
 
+    def sample(self, machine: Guest) -> Guest:
+        return Throwaway(machine, self.engine, self._image, folder=None)
+
     def trial(self, workload: Workload) -> Sequence[str]:
         if self.brings_code:
             return ["/bin/sh", "-c", ":"]

@@ -17,7 +17,7 @@ class Throwaway:
     machine: Guest
     engine: str
     image: str
-    folder: str
+    folder: str | None
 
     @property
     def name(self) -> str:
@@ -34,5 +34,5 @@ class Throwaway:
 
     def _inside(self, argv: Sequence[str]) -> list[str]:
         options = ["--rm", "--interactive", "--network", "none", "--env", "THROWAWAY=yes"]
-        volume = ["--volume", f"{self.folder}:{self.folder}"]
+        volume = ["--volume", f"{self.folder}:{self.folder}"] if self.folder else []
         return [self.engine, "run", *options, *volume, "--entrypoint", argv[0], self.image, *argv[1:]]

@@ -2,10 +2,21 @@
 root=$1 id=$2
 : "${units:=/etc/systemd/system}" "${passing_units:=/run/systemd/system}" "${target:=multi-user.target}"
 : "${programs:=/usr/local/bin}"
+
+# A container of before, where the agent comes to another engine or out of them all, is stopped by the configuration that
+# it was started with: the next one would look for it elsewhere, and two would write to one state.
+stop_other_container() {
+    [ -e "$root/current/halt" ] || return 0
+    [ "$(. "$root/current/bundle.env" && echo "$ENGINE")" != "${ENGINE-}" ] || return 0
+    systemctl stop "paddock-$AGENT-container.service"
+    sh "$root/current/halt" || fail 75 "the container that $AGENT ran in so far does not stop"
+}
+
 receive
 check_programs
 prepare
 [ -z "$TREE" ] || keep_version "$TREE"
+stop_other_container
 put_in_force
 link_programs
 
@@ -13,7 +24,10 @@ for link in "$units/paddock-$AGENT-"*.service; do
     [ -L "$link" ] || continue
     case " $LEASE $UNITS " in
         *" ${link##*/} "*) ;;
-        *) systemctl stop "${link##*/}" && rm -rf "$link" "$link.d" ;;
+        *)
+            systemctl stop "${link##*/}"
+            rm -rf "$link" "$link.d"
+            ;;
     esac
 done
 mkdir -p "$units/$target.wants"

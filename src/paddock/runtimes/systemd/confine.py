@@ -102,4 +102,5 @@ def _in_a_home(path: str) -> bool:
 
 def word(text: str) -> str:
     """One word of a unit file, with what systemd would expand or end it at made literal."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -21,6 +21,7 @@ from paddock.spec.models import AgentSpec
 
 _HERE: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
+_ENGINE: Final = "paddock.runtimes.engine"
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -145,9 +146,10 @@ class Systemd:
 
     @property
     def observing(self) -> Sequence[tuple[str, str]]:
-        """The parts of the script that looks at an agent's units."""
-        own = ((_SHARED, "observe.sh"), (_HERE, "observe.sh"))
-        return (*own, (_HERE, "observe_user.sh")) if self.home else own
+        """The parts of the script that looks at an agent's units, and for containers that it has left."""
+        of_an_account = ((_HERE, "observe_user.sh"),) if self.home else ()
+        containers = ((_ENGINE, "layer.sh"), (_ENGINE, "left.sh"))
+        return ((_SHARED, "observe.sh"), (_HERE, "observe.sh"), *of_an_account, *containers)
 
     def observed(self, packages: Sequence[str]) -> Sequence[str]:
         """Its arguments."""
