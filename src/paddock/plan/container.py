@@ -135,7 +135,7 @@ def notes(want: ContainerWant, seen: ContainerSeen) -> Iterator[str]:
         )
 
 
-def left_behind(seen: ContainerSeen) -> Iterator[str]:
+def out_of_sight(seen: ContainerSeen) -> Iterator[str]:
     """What becomes of a container whose engine gets another volume."""
     if seen.ours:
         yield f"the container on the root disk stays behind{seen.lost}"

@@ -79,7 +79,7 @@ class Deployment(Wanted):
         machine = self.place.up(self.machine_want, seen.place)
         notes = list(machine.notes)
         if machine.new_cache and seen.agent:
-            notes += container.left_behind(seen.agent.container)
+            notes += container.out_of_sight(seen.agent.container)
             seen = replace(seen, agent=replace(seen.agent, container=container.NOTHING_YET))
         refusals = [*machine.refusals, *self._refusals(seen)]
         if refusals:
