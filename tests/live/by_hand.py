@@ -22,25 +22,27 @@ def api_of(node: Node) -> Client:
 
 def container(node: Node, api: Client, vmid: int, **params: Any) -> str:
     """Create and start a container by hand; returns its address once ssh answers there."""
-    place = node.file()["places"]["box"]["proxmox"]
-    key = (node.stage.folder / "id_ed25519.pub").read_text()
-    base = {
-        "vmid": vmid,
-        "ostemplate": place["base"],
-        "hostname": f"by-hand-{vmid}",
-        "unprivileged": 1,
-        "features": "nesting=1",
-        "rootfs": f"{place['storage']}:4",
-        "memory": 1024,
-        "net0": f"name=eth0,bridge={place['bridge']},ip=dhcp",
-        "ssh-public-keys": key,
-    }
-    api.task("POST", f"/nodes/{api.node}/lxc", {**base, **params})
+    named: dict[str, Any] = {"vmid": vmid, "hostname": f"by-hand-{vmid}"}
+    api.task("POST", f"/nodes/{api.node}/lxc", {**made_by_hand(node), **named, **params})
     api.task("POST", f"/nodes/{api.node}/lxc/{vmid}/status/start")
     wait_for(lambda: (found := address(api, vmid)) is not None and scan_host_key(found) is not None)
     found = address(api, vmid)
     assert found
     return found
+
+
+def made_by_hand(node: Node) -> dict[str, Any]:
+    """What people say of a container beside its number and name."""
+    place = node.file()["places"]["box"]["proxmox"]
+    return {
+        "ostemplate": place["base"],
+        "unprivileged": 1,
+        "features": "nesting=1",
+        "rootfs": f"{place['storage']}:4",
+        "memory": 1024,
+        "net0": f"name=eth0,bridge={place['bridge']},ip=dhcp",
+        "ssh-public-keys": (node.stage.folder / "id_ed25519.pub").read_text(),
+    }
 
 
 def destroy(api: Client, vmid: int) -> None:

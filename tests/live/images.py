@@ -120,7 +120,7 @@ def saved_image(path: Path, name: str, root: Path, *layers: Path, config: dict[s
 
 
 def _code_layer(path: Path) -> None:
-    agent = HermesSpec.model_validate({"kind": "hermes", "version": VERSION, "place": "-"})
+    agent = HermesSpec.model_validate({"kind": "hermes", "version": VERSION, "place": "-", "extras": ["messaging"]})
     packages = codetree.build(Hermes().code(agent, Path()), Interpreter("/usr/bin/python3", "3.11", "x86_64"))
     with tarfile.open(path, "w") as layer:
         _add(layer, "init", _INIT.encode(), mode=0o755)

@@ -63,8 +63,10 @@ class NodeShell:
         record = self.home / "known_hosts"
         right = record.read_text()
         record.write_text(f"{right.split()[0]} {key.with_suffix('.pub').read_text()}")
-        yield
-        record.write_text(right)
+        try:
+            yield
+        finally:
+            record.write_text(right)
 
     @contextmanager
     def another_login(self, key: Path) -> Iterator[None]:
@@ -72,8 +74,10 @@ class NodeShell:
         config = self.home / "config"
         right = config.read_text()
         config.write_text(right.replace(str(self.node.stage.folder / "id_ed25519"), str(key)))
-        yield
-        config.write_text(right)
+        try:
+            yield
+        finally:
+            config.write_text(right)
 
     @contextmanager
     def instead_of(self, command: str, script: str) -> Iterator[None]:
@@ -81,8 +85,10 @@ class NodeShell:
         path = f"/usr/local/bin/{command}"
         body = shlex.quote(f"#!/bin/sh\n{script}\nexit 1\n")
         self.root(f"mv {path} {path}.was && printf %s {body} >{path} && chmod 755 {path}")
-        yield
-        self.root(f"mv {path}.was {path}")
+        try:
+            yield
+        finally:
+            self.root(f"mv {path}.was {path}")
 
     def root(self, script: str) -> None:
         done = self.run(script)
@@ -101,7 +107,7 @@ def node_shell(node: Node, home: Path) -> Iterator[NodeShell]:
     ssh = home / "bin/ssh"
     ssh.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {home}/config "$@"\n')
     ssh.chmod(0o755)
-    environment = {**node.stage.environment, "PATH": f"{home}/bin:{node.stage.environment['PATH']}"}
+    path = f"{home}/bin:{node.stage.environment['PATH']}"
     api = api_of(node)
     with _door(node) as door:
         address = container(node, api, VMID)
@@ -110,7 +116,7 @@ def node_shell(node: Node, home: Path) -> Iterator[NodeShell]:
             make = f"printf %s {command} >/usr/local/bin/pct && chmod 755 /usr/local/bin/pct"
             links = " && ".join(f"ln -s pct /usr/local/bin/{name}" for name in COMMANDS[1:])
             node.shell(address, f"{make} && {links}\n{_LISTEN}")
-            shell = NodeShell(Node(type(node.stage)(node.stage.folder, environment)), address, home)
+            shell = NodeShell(node.with_environment(PATH=path), address, home)
             (home / "known_hosts").write_text(f"[{address}]:{PORT} {scan_host_key(address, PORT)}\n")
             (home / "config").write_text(_CONFIG.format(key=node.stage.folder / "id_ed25519", home=home))
             yield shell

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -42,6 +42,10 @@ class Node:
         assert (done.returncode != 0) is fails, done.stdout + done.stderr
         return done
 
+    def with_environment(self, **more: str) -> Node:
+        """The same, to commands that have these variables too."""
+        return Node(replace(self.stage, environment={**self.stage.environment, **more}))
+
     def ask(self, prompt: str) -> str:
         return self.paddock("ask", "hermes", prompt).stdout.strip()
 
@@ -71,10 +75,14 @@ class Node:
         )
 
     @property
+    def models(self) -> str:
+        """Where the stand-in model is."""
+        return str(self.file()["agents"]["hermes"]["settings"]["providers"]["standin"]["base_url"])
+
+    @property
     def gateway(self) -> str:
         """This machine's address on the node's own network."""
-        provider = self.file()["agents"]["hermes"]["settings"]["providers"]["standin"]
-        return str(urlsplit(provider["base_url"]).hostname)
+        return str(urlsplit(self.models).hostname)
 
     @property
     def journals(self) -> Path:

@@ -3,44 +3,62 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from live.by_hand import api_of, destroy, made_by_hand
 from live.images import base_root, official_image
+from live.messenger import BOT_TOKEN, Messenger, messenger
 from live.rootdoor import obey, on_node, root, up_with_a_person
-from live.stage import Node, cut_off, faults
+from live.stage import Node, cut_off, faults, wait_for
+from live.test_gateway import MASTER_KEY, gateway
 from live.test_pet_and_cattle import Web, web
+from live.test_verify import LINES
+from live.wire import Wire
 from paddock.demo import FACT, QUESTION
 
 __all__ = ["web"]
 pytestmark = pytest.mark.live
 
 EXAMPLE = Path(__file__).parents[2] / "examples/docker-lxc.yaml"
+# What `curl …/v1/models` with the key does; the key stays out of the command line.
+MODELS = """\
+import json, os, sys, urllib.request
+key = {"Authorization": "Bearer " + os.environ["LITELLM_API_KEY"]}
+answer = urllib.request.urlopen(urllib.request.Request(sys.argv[1] + "/models", headers=key))
+print(*(model["id"] for model in json.load(answer)["data"]))
+"""
 BULK, FAST = "/mnt/pve/hdd/hermes", "/media/2tb/hermes"
 
 
 class Shape:
-    """The example, with the addresses of the node in a box."""
+    """The example, with the addresses of the node in a box; ``key`` is one that the server of models takes."""
 
-    def __init__(self, node: Node, archive: Path) -> None:
-        self.node = node
-        file = node.file()
-        place = file["places"]["box"]["proxmox"]
+    def __init__(
+        self, node: Node, archive: Path, models: str, model: str, key: str, chat: Messenger | None = None
+    ) -> None:
+        self.node = node.with_environment(LITELLM_API_KEY=key, BOT_TOKEN=BOT_TOKEN)
+        self.models, self.model = models, model
+        place = node.file()["places"]["box"]["proxmox"]
         place["ssh"]["key"] = str(node.stage.folder / "id_ed25519")
-        hermes = file["agents"]["hermes"]
-        settings = hermes["settings"]
-        settings["providers"]["litellm"] = settings["providers"].pop("standin") | {"key_env": "LITELLM_API_KEY"}
-        settings["model"]["provider"] = "custom:litellm"
-        agent = {
+        agent: dict[str, Any] = {
             # No limit of processors: not every kernel that runs these tests can set one.
             "container": {"archive": str(archive), "data": "4G", "cpus": None},
-            "settings": settings,
-            "secrets": {"LITELLM_API_KEY": {"env": "STANDIN_KEY"}},
+            "settings": {
+                "model": {"default": model, "context_length": 131072},
+                "model_catalog": {"enabled": False},
+                "providers": {"litellm": {"base_url": models, "default_model": model, "discover_models": False}},
+            },
         }
-        own = node.write("docker-lxc.yaml", {"places": {"home": {"proxmox": place}}, "agents": {"hermes": agent}})
-        self.files = ["-f", str(EXAMPLE), "-f", str(own)]
+        if chat:
+            chat.connect(agent)
+        tree = {"places": {"home": {"proxmox": place}}, "agents": {"hermes": agent}}
+        self.files = ["-f", str(EXAMPLE), "-f", str(node.write("docker-lxc.yaml", tree))]
 
     def paddock(self, verb: str, *words: str) -> str:
         return self.node.paddock(verb, *words, *self.files).stdout
@@ -54,26 +72,36 @@ class Shape:
         return self.node.paddock("exec", "hermes", *self.files, "--", "sh", "-c", script).stdout.strip()
 
 
+@contextmanager
+def leaving_nothing(shape: Shape) -> Iterator[Shape]:
+    try:
+        yield shape
+    finally:
+        shape.paddock("down")
+        shape.node.paddock("forget", "hermes", "--name", "hermes", *shape.files)
+
+
 @pytest.fixture
 def shape(node: Node, tmp_path: Path) -> Iterator[Shape]:
-    shape = Shape(node, official_image(tmp_path / "official.tar"))
-    yield shape
-    shape.paddock("down")
-    node.paddock("forget", "hermes", "--name", "hermes", *shape.files)
+    models, key = node.models, node.stage.environment["STANDIN_KEY"]
+    with leaving_nothing(Shape(node, official_image(tmp_path / "official.tar"), models, "stand-in", key)) as found:
+        yield found
 
 
 def test_docker_in_a_machine_with_the_disks_of_the_node(shape: Shape) -> None:
-    node = shape.node
+    node, api = shape.node, api_of(shape.node)
+    neighbour = "/nodes/pve/lxc/117/config"
+    api.task("POST", "/nodes/pve/lxc", {"vmid": 117, "hostname": "litellm", **made_by_hand(node)})
+    before, wire = api.get(neighbour), Wire(node)
     asked = up_with_a_person(node, *shape.files)
     assert asked[:2] == [f"mkdir -p {BULK}", f"mountpoint -q {BULK} || chown 110000:110000 {BULK}"]
     assert f"pct set 118 -features keyctl=1,nesting=1 -mp2 {BULK},mp=/data -mp3 {FAST},mp=/fast" in asked
     assert shape.machine("docker info --format '{{.Driver}}'") == "overlay2"
-    shape.paddock("ask", "hermes", f"Remember: {FACT}")
-    shape.inside("echo big > /data/probe && echo quick > /fast/probe")
-    probe = on_node(node, f"{BULK}/probe")
-    assert (probe.read_text(), probe.stat().st_uid) == ("big\n", 110000)
     assert on_node(node, BULK).parent.stat().st_uid == 0, "never more than the directory itself"
+    as_the_seed_verifies_it(shape)
 
+    shape.paddock("ask", "hermes", f"Remember: {FACT}")
+    shape.inside("echo quick > /fast/probe")
     image = shape.machine("docker image ls --quiet --no-trunc")
     gone = node.paddock("down", *shape.files).stderr
     assert f"on the node this stays as it is: {BULK}, {FAST}" in gone
@@ -81,9 +109,62 @@ def test_docker_in_a_machine_with_the_disks_of_the_node(shape: Shape) -> None:
     asked = up_with_a_person(node, *shape.files)
     assert not any("features" in line for line in asked), "a clone has its template's features"
     assert FACT in shape.paddock("ask", "hermes", QUESTION)
-    assert shape.inside("cat /data/probe /fast/probe") == "big\nquick"
+    assert shape.inside("cat /data/workspace/note /fast/probe") == "from the agent\nquick"
     assert shape.machine("docker image ls --quiet --no-trunc") == image, "it was not loaded again"
     assert "nothing to do" in shape.paddock("up", "--no-wait")
+
+    pet = int(str(json.loads(shape.paddock("status", "--json"))[0]["state"]).split("-")[2])
+    templates = {row["vmid"] for row in json.loads(shape.paddock("template", "list", "--json"))}
+    assert wire.written_to() - templates == {pet, 118}
+    assert len(wire.written_to() & templates) == 1
+    assert api.get(neighbour) == before
+    destroy(api, 117)
+
+
+def as_the_seed_verifies_it(shape: Shape) -> None:
+    """Section 13 of the design and task 10 of the plan, line by line."""
+    api = api_of(shape.node)
+    # LXC 118 running; `pct config 118` shows the mounts and nesting=1.
+    assert api.get("/nodes/pve/lxc/118/status/current")["status"] == "running"
+    config = api.get("/nodes/pve/lxc/118/config")
+    assert {config["mp2"], config["mp3"]} == {f"{BULK},mp=/data", f"{FAST},mp=/fast"}
+    assert "nesting=1" in config["features"]
+    # /data and /fast writable, by the machine's root and by the agent; `docker ps` shows hermes up.
+    for writes in (shape.machine, shape.inside):
+        assert writes("touch /data/.w /fast/.w && rm /data/.w /fast/.w && echo MOUNTS_OK") == "MOUNTS_OK"
+    assert shape.machine("docker ps --format '{{.Names}} {{.Status}}'").startswith("paddock-hermes Up ")
+    # A model list through the gateway, from inside and with the key; a prompt takes the same way.
+    assert shape.inside(f"python3 -c {shlex.quote(MODELS)} {shape.models}") == shape.model
+    assert shape.paddock("ask", "hermes", "Say hello.").strip() == "ok: Say hello."
+    # A file that the agent writes is under the host's path.
+    shape.paddock("ask", "hermes", "Write /data/workspace/note: from the agent")
+    note = on_node(shape.node, f"{BULK}/workspace/note")
+    assert (note.read_text(), note.stat().st_uid) == ("from the agent\n", 110000)
+    # And what Paddock itself proves, as of an agent in a unit; here one container holds its processes.
+    lines = {line["check"]: line["outcome"] for line in json.loads(shape.paddock("verify", "--json"))[0]["lines"]}
+    assert lines.keys() == LINES - {"process.gateway"} | {"process.container", "mounts"}
+    # The image drops from root by itself, and brings its code.
+    of_the_image = {"isolation.capabilities", "isolation.privileges", "files.code"}
+    assert {check for check, outcome in lines.items() if outcome != "ok"} - {"isolation.apparmor"} == of_the_image
+
+
+@faults
+def test_the_same_with_a_real_gateway_and_a_messenger(node: Node, tmp_path: Path) -> None:
+    image = official_image(tmp_path / "official.tar")
+    with gateway(node) as models, messenger(node) as chat:
+        shape = Shape(node, image, models, "behind-it", MASTER_KEY, chat)
+        with leaving_nothing(shape):
+            up_with_a_person(shape.node, *shape.files)
+            as_the_seed_verifies_it(shape)
+            # A messenger answers end to end, and nobody else is answered.
+            chat.say(666, "Let me in.")
+            chat.say(4242, "Say hello.")
+            wait_for(lambda: any("ok: Say hello" in text for text in chat.heard(4242)))
+            assert chat.heard(666) == []
+            proofs = shape.paddock("verify")
+            assert f"{models} answers with LITELLM_API_KEY" in proofs
+            assert "telegram connected" in proofs
+            assert MASTER_KEY not in proofs
 
 
 @faults

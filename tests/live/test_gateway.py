@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import pytest
 
 from live.stage import Node, faults
@@ -11,28 +16,43 @@ pytestmark = [pytest.mark.live, faults]  # the proxy is 750 MB of code to unpack
 MASTER_KEY = "sk-master-of-the-door"
 
 
+def door(node: Node) -> dict[str, Any]:
+    """The proxy as an agent, with the stand-in model behind another name."""
+    parameters = {"model": "openai/stand-in", "api_base": node.models, "api_key": "${STANDIN_KEY}"}
+    return {
+        "kind": "litellm",
+        "version": "1.106.2",
+        "place": "box",
+        "expose": {"proxy": {}},
+        "settings": {"model_list": [{"model_name": "behind-it", "litellm_params": parameters}]},
+        "secrets": {"STANDIN_KEY": {"env": "STANDIN_KEY"}, "LITELLM_MASTER_KEY": {"env": "MASTER_KEY"}},
+    }
+
+
+@contextmanager
+def gateway(node: Node) -> Iterator[str]:
+    """The proxy alone, for agents that know nothing of it but its URL."""
+    path = str(node.write("door.yaml", {"places": node.file()["places"], "agents": {"door": door(node)}}))
+    with_key = node.with_environment(MASTER_KEY=MASTER_KEY)
+    with_key.paddock("up", "-f", path)
+    try:
+        found = json.loads(with_key.paddock("outputs", "--json", "-f", path).stdout)
+        yield f"http://{found['door']['address']}:4000/v1"
+    finally:
+        with_key.paddock("down", "-f", path)
+        with_key.paddock("forget", "door", "--name", "door", "-f", path)
+
+
 def test_a_prompt_through_two_machines(node: Node) -> None:
     tree = node.file()
     agent = tree["agents"]["hermes"]
-    model = agent["settings"]["providers"]["standin"]["base_url"]
     agent["settings"] = {
         "model": {"default": "behind-it", "context_length": 131072},
         "model_catalog": {"enabled": False},
     }
-    parameters = {"model": "openai/stand-in", "api_base": model, "api_key": "${STANDIN_KEY}"}
-    tree["agents"] = {
-        "guest": {**agent, "secrets": {}, "gateway": "door"},
-        "door": {
-            "kind": "litellm",
-            "version": "1.106.2",
-            "place": "box",
-            "expose": {"proxy": {}},
-            "settings": {"model_list": [{"model_name": "behind-it", "litellm_params": parameters}]},
-            "secrets": {"STANDIN_KEY": {"env": "STANDIN_KEY"}, "LITELLM_MASTER_KEY": {"env": "MASTER_KEY"}},
-        },
-    }
+    tree["agents"] = {"guest": {**agent, "secrets": {}, "gateway": "door"}, "door": door(node)}
     path = str(node.write("gateway.yaml", tree))
-    two = Node(type(node.stage)(node.stage.folder, {**node.stage.environment, "MASTER_KEY": MASTER_KEY}))
+    two = node.with_environment(MASTER_KEY=MASTER_KEY)
     refused = two.paddock("plan", "-f", path, fails=True).stdout
     assert "door, from which guest gets its models, has no address yet" in refused
     two.paddock("up", "-f", path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,13 +11,12 @@ from typing import Any
 
 import pytest
 
+from live.messenger import BOT_TOKEN, Messenger, messenger
 from live.stage import Node, faults, wait_for
 from paddock.recipes.hermes.launch import REFUSED
-from paddock.sandbox import telegram
 
 pytestmark = pytest.mark.live
 
-BOT_TOKEN = "110201543:AAH-of-the-stand-in"
 AUTH = json.dumps({"version": 1, "providers": {}, "seeded": "with-this"})
 # Speaks as much of the protocol as it takes to be asked for its tools.
 MCP_SERVER = """
@@ -53,7 +51,7 @@ class Talker:
 
     node: Node
     tree: dict[str, Any]
-    api: str
+    chat: Messenger
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -68,26 +66,15 @@ class Talker:
         """Run a shell script as the agent would: its user, environment and home."""
         return self.paddock("exec", "hermes", "--", "bash", "-c", script)
 
-    def say(self, person: int, text: str) -> None:
-        body = json.dumps({"from": person, "text": text}).encode()
-        request = urllib.request.Request(f"{self.api}/say", body, {"Content-Type": "application/json"})
-        urllib.request.urlopen(request, timeout=5).close()
-
-    def heard(self, person: int) -> list[str]:
-        with urllib.request.urlopen(f"{self.api}/said?to={person}", timeout=5) as answer:
-            return list(json.load(answer)["result"])
-
 
 @pytest.fixture(scope="module")
 def talker(node: Node) -> Iterator[Talker]:
     node.paddock("up")  # with the template that the other tests use too
     tree = node.file()
-    environment = dict(node.stage.environment) | {"BOT_TOKEN": BOT_TOKEN, "AUTH": AUTH}
-    own = Node(type(node.stage)(node.stage.folder, environment))
-    with telegram.serve(BOT_TOKEN, node.gateway) as api:
+    own = node.with_environment(BOT_TOKEN=BOT_TOKEN, AUTH=AUTH)
+    with messenger(node) as chat:
         spec = tree["agents"]["hermes"]
-        spec["secrets"]["TELEGRAM_BOT_TOKEN"] = {"env": "BOT_TOKEN"}
-        spec["connectors"]["telegram"] = {"allow": [4242], "endpoint": api, "home_channel": 4242}
+        chat.connect(spec)
         spec["connectors"]["api_server"]["model_name"] = "our-agent"
         spec["mcp_servers"] = {
             "clock": {"command": "python3", "args": ["/var/lib/paddock/hermes/home/.local/clock.py"]}
@@ -96,7 +83,7 @@ def talker(node: Node) -> Iterator[Talker]:
         spec["dashboard"] = True
         spec["documents"] = {"AGENTS.md": "Be brief.\n", ".local/clock.py": MCP_SERVER}
         spec["auth"] = {"from": {"env": "AUTH"}}
-        found = Talker(own, tree, api)
+        found = Talker(own, tree, chat)
         found.paddock("up")
         yield found
 
@@ -178,12 +165,12 @@ def test_the_dashboard_answers_on_loopback_alone(talker: Talker) -> None:
 def test_a_conversation_through_telegram(talker: Talker) -> None:
     state = "cat /var/lib/paddock/hermes/home/.hermes/gateway_state.json"
     wait_for(lambda: json.loads(talker.node.machine(state))["platforms"]["telegram"]["state"] == "connected")
-    talker.say(666, "Let me in.")
-    talker.say(4242, "Say hello.")
-    wait_for(lambda: any("ok: Say hello" in text for text in talker.heard(4242)))
-    talker.say(4242, "And again.")
-    wait_for(lambda: any("ok: And again" in text for text in talker.heard(4242)))
-    assert talker.heard(666) == []
+    talker.chat.say(666, "Let me in.")
+    talker.chat.say(4242, "Say hello.")
+    wait_for(lambda: any("ok: Say hello" in text for text in talker.chat.heard(4242)))
+    talker.chat.say(4242, "And again.")
+    wait_for(lambda: any("ok: And again" in text for text in talker.chat.heard(4242)))
+    assert talker.chat.heard(666) == []
 
 
 def test_a_stop_waits_for_the_answer_in_flight(talker: Talker) -> None:
@@ -226,9 +213,9 @@ def test_pinned_the_rest_can_be_edited(pinned: Talker) -> None:
     pinned.node.machine("systemctl restart paddock-hermes-gateway")
     wait_for(lambda: pinned.node.status()["health"] == "ok")
     assert pinned.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."
-    pinned.say(666, "And now?")
-    pinned.say(4242, "Are you there.")
-    wait_for(lambda: any("Are you there" in text for text in pinned.heard(4242)))
-    assert pinned.heard(666) == []
+    pinned.chat.say(666, "And now?")
+    pinned.chat.say(4242, "Are you there.")
+    wait_for(lambda: any("Are you there" in text for text in pinned.chat.heard(4242)))
+    assert pinned.chat.heard(666) == []
     for command in ("update", "uninstall --yes", "gateway install"):
         assert REFUSED in pinned.as_agent(f"hermes {command} 2>&1 || true"), command

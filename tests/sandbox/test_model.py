@@ -41,12 +41,12 @@ def text(asked: Json) -> str:
     return said
 
 
-def tool_turn(result: Json | str) -> tuple[Json, Json]:
-    """A memory call and the agent's answer to it, as they come back in the next request."""
-    function = {"name": "memory", "arguments": '{"action":"add"}'}
+def tool_turn(result: Json | str, tool: str = "memory") -> tuple[Json, Json]:
+    """A call of a tool and the agent's answer to it, as they come back in the next request."""
+    function = {"name": tool, "arguments": '{"action":"add"}'}
     call = {"role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "function": function}]}
     content = result if isinstance(result, str) else json.dumps(result)
-    return call, {"role": "tool", "name": "memory", "tool_call_id": "call_1", "content": content}
+    return call, {"role": "tool", "name": tool, "tool_call_id": "call_1", "content": content}
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,17 @@ def test_an_earlier_tool_result_does_not_confirm_a_later_fact() -> None:
 def test_says_so_where_no_memory_tool_is_offered() -> None:
     asked = request("Remember: the gate code is 7421") | {"tools": []}
     assert text(asked) == "I cannot remember that: no memory tool was offered."
+
+
+def test_writes_a_file_with_the_agents_own_tool() -> None:
+    tool = {"type": "function", "function": {"name": "write_file"}}
+    asked = request("Write /data/note: big disks") | {"tools": [tool]}
+    (call,) = answer(asked)["choices"][0]["message"]["tool_calls"]
+    assert call["function"]["name"] == "write_file"
+    assert json.loads(call["function"]["arguments"]) == {"path": "/data/note", "content": "big disks\n"}
+    told = request("Write /data/note: big disks", *tool_turn("no space left", "write_file"))
+    assert text(told) == "The tool says: no space left"
+    assert text(request("Write /data/note: big disks")) == "I cannot write that: no tool for files was offered."
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import ssl
@@ -73,6 +74,18 @@ def test_a_body_on_a_delete_is_not_implemented(ready: Ready) -> None:
     with client(ready) as api:
         answer = api.request("DELETE", "/nodes/pve/lxc/100", content=b"force=1")
         assert (answer.status_code, answer.reason_phrase) == (501, "Unexpected content for method 'DELETE'")
+
+
+def test_every_request_is_in_the_access_log(ready: Ready) -> None:
+    with client(ready) as api:
+        api.get("/cluster/nextid", params={"vmid": "123"})
+    with client(ready, "root@pam!nosuch") as api:
+        api.put("/nodes/pve/lxc/100/config")
+    known, unknown = (Path(ready["ca"]).parents[1] / "access.log").read_text().splitlines()[-2:]
+    asked = '"GET /api2/json/cluster/nextid?vmid=123 HTTP/1.1" 200 14'
+    assert re.fullmatch(rf"127\.0\.0\.1 - paddock@pve!deploy \[[\d/:]+ [+-]\d{{4}}\] {re.escape(asked)}", known)
+    assert unknown.endswith('"PUT /api2/json/nodes/pve/lxc/100/config HTTP/1.1" 401 0')
+    assert " - - [" in unknown
 
 
 def test_the_control_endpoint_wants_its_own_key(ready: Ready) -> None:

@@ -38,7 +38,7 @@ def code(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Ite
     """The code tree: every file as its package recorded it, and none beside."""
     found = fact["found"]
     if found is None:
-        yield Line("files.code", Outcome.UNAVAILABLE, "it has no code tree: packages bring its code")
+        yield Line("files.code", Outcome.UNAVAILABLE, "it has no code tree: packages or an image bring its code")
         return
     if "missing" in found and isinstance(found["missing"], str):
         wrong = [f"{found['missing']} is not there"]

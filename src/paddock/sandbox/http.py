@@ -98,8 +98,15 @@ Interceptor = Callable[[Request, Callable[[], Awaitable[Response]]], Awaitable[R
 Controller = Callable[[Request], Awaitable[Response]]
 
 
+Log = Callable[[Request, Response], None]
+
+
 async def _no_control(request: Request) -> Response:
     return answer(404, "no such file", None)
+
+
+def _no_log(request: Request, response: Response) -> None:
+    pass
 
 
 async def _no_interceptor(request: Request, go_on: Callable[[], Awaitable[Response]]) -> Response:
@@ -117,6 +124,8 @@ class Face:
         self.intercept: Interceptor = _no_interceptor
         # Answers what comes to /control/, for whoever has the sandbox's own key.
         self.control: Controller = _no_control
+        # Told of every request to the API and its answer.
+        self.log: Log = _no_log
 
     def app(self) -> Starlette:
         """The ASGI application."""
@@ -126,7 +135,9 @@ class Face:
     async def _handle(self, request: Request) -> Response:
         if request.scope["path"].startswith("/control/"):
             return await self.control(request)
-        return await self.intercept(request, lambda: self._respond(request))
+        response = await self.intercept(request, lambda: self._respond(request))
+        self.log(request, response)
+        return response
 
     async def _respond(self, request: Request) -> Response:
         raw = request.scope["path"]
@@ -137,7 +148,7 @@ class Face:
         path = (request.scope.get("raw_path") or raw.encode()).decode("ascii", "replace")
         path = path.split("?", 1)[0].removeprefix(PREFIX) or "/"
         try:
-            user = self.world.access.authenticate(_authorization(request))
+            user = request.state.user = self.world.access.authenticate(_authorization(request))
         except CredentialsError as error:
             await asyncio.sleep(self.delay_401)
             return error_answer(error)

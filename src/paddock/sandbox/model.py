@@ -4,7 +4,8 @@ It shows whether an agent's memory survived, so it has none of its own: every an
 the one request it answers. Told `Remember: X`, it calls the agent's `memory` tool with X. Asked about a
 subject, it quotes the memory section that the agent put into the system prompt, and nothing else: neither the
 question nor the rest of the conversation can make it look as if something had been remembered. Told `Take 5 seconds`,
-it does. Told `Read http://…`, it calls the agent's browser and says what that shows.
+it does. Told `Read http://…`, it calls the agent's browser and says what that shows. Told `Write /path: X`, it calls
+the agent's `write_file` tool with X.
 
     python -m paddock.sandbox.model --host 127.0.0.1 --port 0 --key sk-stand-in
 """
@@ -21,7 +22,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
@@ -41,6 +43,7 @@ _QUESTION: Final = re.compile(
     re.I | re.M,
 )
 _READ: Final = re.compile(r"^\s*read (https?://\S+)", re.I)
+_WRITE: Final = re.compile(r"^\s*write (/\S+): (\S.*)$", re.I | re.M)
 _PATIENCE: Final = re.compile(r"^\s*take (\d{1,2}) seconds?\b", re.I)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n(?:\s*§\s*\n)?")
 _WORD: Final = re.compile(r"\w+")
@@ -93,24 +96,42 @@ def _reply(request: Mapping[str, Any], *, call_id: str) -> tuple[Json, str]:
     messages = _messages(request)
     last = max((i for i, m in enumerate(messages) if m.get("role") == "user"), default=-1)
     prompt = _text(messages[last].get("content")).strip() if last >= 0 else ""
-    if fact := _REMEMBER.search(prompt):
-        content = fact[1].strip()
-        result = _result_of("memory", messages[last + 1 :])
+    if errand := _errand(prompt):
+        result = _result_of(errand.tool, messages[last + 1 :])
         if result is not None:
-            return _said(_confirmation(content, result))
-        if "memory" not in _tools_offered(request):
-            return _said("I cannot remember that: no memory tool was offered.")
-        return _called("memory", {"action": "add", "target": "memory", "content": content}, call_id)
-    if page := _READ.search(prompt):
-        shown = _result_of("browser_navigate", messages[last + 1 :])
-        if shown is not None:
-            return _said(f"The page says: {shown}")
-        if "browser_navigate" not in _tools_offered(request):
-            return _said("I cannot read that: no browser was offered.")
-        return _called("browser_navigate", {"url": page[1]}, call_id)
+            return _said(errand.told(result))
+        if errand.tool not in _tools_offered(request):
+            return _said(errand.without_it)
+        return _called(errand.tool, errand.arguments, call_id)
     if question := _QUESTION.search(prompt):
         return _said(_recall(question[1], messages) or UNKNOWN)
     return _said(f"ok: {prompt}")
+
+
+@dataclass(frozen=True)
+class _Errand:
+    """What one of the agent's tools is to do, and what is said afterwards."""
+
+    tool: str
+    arguments: Json
+    told: Callable[[str], str]
+    without_it: str
+
+
+def _errand(prompt: str) -> _Errand | None:
+    if fact := _REMEMBER.search(prompt):
+        content = fact[1].strip()
+        arguments = {"action": "add", "target": "memory", "content": content}
+        without_it = "I cannot remember that: no memory tool was offered."
+        return _Errand("memory", arguments, lambda result: _confirmation(content, result), without_it)
+    if page := _READ.search(prompt):
+        without_it = "I cannot read that: no browser was offered."
+        return _Errand("browser_navigate", {"url": page[1]}, lambda shown: f"The page says: {shown}", without_it)
+    if file := _WRITE.search(prompt):
+        arguments = {"path": file[1], "content": f"{file[2]}\n"}
+        without_it = "I cannot write that: no tool for files was offered."
+        return _Errand("write_file", arguments, lambda result: f"The tool says: {result}", without_it)
+    return None
 
 
 def _called(tool: str, arguments: Json, call_id: str) -> tuple[Json, str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .accesslog import AccessLog
 from .assembly import lxc_world, memory_world
 from .certificates import ensure_certificates
 from .control import Control
@@ -50,6 +51,7 @@ def serve_foreground(
     certificates = ensure_certificates(state / "tls", (gateway,) if gateway else ())
     world.fingerprint = certificates.fingerprint()
     face = Face(world, delay_401=delay_401)
+    face.log = AccessLog(state / "access.log")
     rules = Faults()
     for rule in faults:
         rules.add(rule)

@@ -51,6 +51,23 @@ def _refused(done: Mapping[str, Any], commands: Sequence[str]) -> Verdict:
     return Verdict(True, f"refused: {', '.join(commands)}")
 
 
+def pinned(scope: str) -> Check:
+    """Whether what the file sets holds where the command is not ours: it can be read, and not be changed."""
+    script = """cd "$1" || exit
+for each in . config.yaml .env; do
+    [ -r "$each" ] && [ ! -w "$each" ] || echo "$each"
+done"""
+    hint = "something changed what its container sees: `paddock up --recreate`"
+    return Check("managed", Attempt(("sh", "-c", script, "paddock", scope)), lambda done: _fixed(done, scope), hint)
+
+
+def _fixed(done: Mapping[str, Any], scope: str) -> Verdict:
+    loose = str(done["out"]).split()
+    if loose or done["code"] != 0:
+        return Verdict(False, f"not fixed in {scope}: {', '.join(loose)}" if loose else f"not tried: {done['err']}")
+    return Verdict(True, f"fixed in {scope}; the command is its image's own")
+
+
 def dashboard(name: str, url: str) -> Iterator[Check]:
     """Whether its page is there, and what it says of the agent."""
     logs = f"`paddock logs {name}` tells why"

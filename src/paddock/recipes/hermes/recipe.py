@@ -174,12 +174,15 @@ class Hermes:
 
     def checks(self, agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
         hermes_home = f"{paths.home}/{_HOME}"
+        if agent.container.image:
+            managed_by_us = checks.pinned(f"{paths.etc}/hermes")
+        else:
+            managed_by_us = checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent))
         return (
             *checks.gateway(name, hermes_home, frozenset({"api_server", *connectors.messengers(agent)})),
             *checks.model(agent.settings),
             checks.databases(name, hermes_home),
-            # An image brings a command of its own.
-            *(() if agent.container.image else (checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent)),)),
+            managed_by_us,
             *(checks.dashboard(name, agent.url("dashboard")) if agent.dashboard.enabled else ()),
         )
 
