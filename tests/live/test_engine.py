@@ -611,6 +611,13 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     assert web.has_installed()
     assert web.inside("cat /data/memory") == "precious"
 
+    dies = ["sh", "-c", "echo 'Error: no such thing' >&2; exit 3"]  # again and again
+    web.agent |= {"command": dies, "verify": {"timeout": "5s"}}
+    web.fails_with("web did not become healthy: Error: no such thing")
+    web.agent |= {"command": _SERVICE["command"], "verify": {}}
+    web.up()
+    assert web.id() == first
+
 
 @faults
 def test_an_engine_that_does_not_start(web: Host) -> None:
@@ -684,6 +691,36 @@ def test_no_space_is_told_and_up_goes_on_with_room(web: Host, roots: dict[str, P
     assert web.id() == first
     assert FACT in web.paddock("ask", "hermes", QUESTION).stdout
     web.paddock("down")
+
+
+_REGISTRY = """
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker-registry >/dev/null
+systemctl stop docker-registry
+echo '{version: 0.1, storage: {filesystem: {rootdirectory: /srv/registry}}, http: {addr: "127.0.0.1:5000"}}' >/srv/open
+systemd-run --quiet docker-registry serve /srv/open
+mkdir -p /etc/containers/registries.conf.d
+printf '[[registry]]\nlocation = "localhost:5000"\ninsecure = true\n' >/etc/containers/registries.conf.d/test.conf
+"""
+
+
+@faults
+def test_images_of_a_registry_by_tag_and_by_digest(web: Host) -> None:
+    web.root(_REGISTRY)
+    image = web.root("docker image ls --quiet localhost/paddock/archive | head -n 1")
+    web.root(f"docker tag {image} localhost:5000/base:1 && docker push --quiet localhost:5000/base:1")
+    _, _, digest = web.root("docker image inspect -f '{{index .RepoDigests 0}}' localhost:5000/base:1").partition("@")
+    web.root("docker image rm localhost:5000/base:1")
+    web.paddock("down")
+    for engine in ("docker", "podman"):
+        for base in ("localhost:5000/base:1", f"localhost:5000/base:1@{digest}"):
+            web.becomes("web", runtime=engine, container={"base": base, "install": True})
+            web.up()
+            assert "nothing to do" in web.paddock("up").stdout
+        web.agent["container"] = {"base": f"localhost:5000/base@sha256:{'0' * 64}"}
+        web.fails_with("pulling localhost:5000/base@sha256:000")
+        web.becomes("web", runtime=engine, container={"base": base, "install": True})
+        assert "nothing to do" in web.paddock("up").stdout
+        web.paddock("down")
 
 
 @faults

@@ -128,6 +128,19 @@ def test_podman_is_told_the_registry_that_docker_assumes(image: str, found_as: s
     assert dialect_of(RuntimeName.DOCKER).reference(image) == image
 
 
+@pytest.mark.parametrize(
+    ("image", "found_as"),
+    [
+        ("debian:12@sha256:0a", "debian@sha256:0a"),
+        ("debian@sha256:0a", "debian@sha256:0a"),
+        ("registry:5000/b@sha256:0a", "registry:5000/b@sha256:0a"),
+        ("registry:5000/b:1@sha256:0a", "registry:5000/b@sha256:0a"),
+    ],
+)
+def test_a_digest_says_more_than_a_tag(image: str, found_as: str) -> None:
+    assert dialect_of(RuntimeName.DOCKER).reference(image) == found_as
+
+
 def tar_of(path: Path, *names: str) -> Path:
     with tarfile.open(path, "w:gz") as tar:
         for name in names:

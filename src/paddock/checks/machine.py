@@ -90,17 +90,23 @@ def agents_own(started: list[int]) -> list[int]:
     found, left = [], list(started)
     while left:
         pid = left.pop()
-        status = re.search(r"^Uid:\t(\d+)", text(f"/proc/{pid}/status"), re.MULTILINE)
-        if status and not is_root(pid, int(status[1])):
+        uid = account(pid)
+        if uid is not None and not is_root(pid, uid):
             found.append(pid)
         else:
             left += children.get(pid, [])
     return found or started
 
 
+def account(pid: int) -> int | None:
+    """Whose a process is; None when it has ended."""
+    found = re.search(r"^Uid:\t(\d+)", text(f"/proc/{pid}/status"), re.MULTILINE)
+    return int(found[1]) if found else None
+
+
 def is_root(pid: int, uid: int) -> bool:
     """Whether a process with this number here is root where it runs."""
-    if uid == 0 or os.readlink(f"/proc/{pid}/ns/user") == os.readlink("/proc/self/ns/user"):
+    if uid == 0 or content(f"/proc/{pid}/uid_map") == content("/proc/self/uid_map"):
         return uid == 0
     ranges = (map(int, line.split()) for line in text(f"/proc/{pid}/uid_map").splitlines())
     return any(inside == 0 and uid == outside for inside, outside, _ in ranges)
@@ -272,7 +278,7 @@ def taken(ports: list[int], pids: list[int], *, alone: bool) -> list[Json]:
 def own_sockets(pids: list[int], *, alone: bool) -> Callable[[int, str], bool]:
     """Whether a socket is the agent's: of its account, or where that is shared, of its processes and their children."""
     if alone:
-        accounts = {os.stat(f"/proc/{pid}").st_uid for pid in pids}
+        accounts = {account(pid) for pid in pids}
         return lambda uid, _: uid in accounts
     inodes = set(sockets(descendants(set(pids))))
     return lambda _, inode: inode in inodes

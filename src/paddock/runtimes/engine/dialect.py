@@ -32,7 +32,10 @@ class Dialect:
         )
 
     def reference(self, image: str) -> str:
-        """The image's name as this engine finds it."""
+        """The image's name as this engine finds it; where a digest says which one it is, a tag says nothing more."""
+        name, at, digest = image.partition("@")
+        if at and ":" in name.rpartition("/")[2]:
+            image = f"{name.rpartition(':')[0]}@{digest}"
         first, _, rest = image.partition("/")
         if not self.full_names or (rest and ("." in first or ":" in first or first == "localhost")):
             return image
@@ -41,7 +44,13 @@ class Dialect:
 
 _DOCKER: Final = Dialect("docker", ("docker.io",), "docker.service", "/var/lib/docker", "{{.Driver}}", full_names=False)
 _PODMAN: Final = Dialect(
-    "podman", ("podman",), None, "/var/lib/containers", "{{.Store.GraphDriverName}}", full_names=True
+    # With runc, because crun, which Debian would take, starts nothing where cgroups are of both versions.
+    "podman",
+    ("podman", "runc"),
+    None,
+    "/var/lib/containers",
+    "{{.Store.GraphDriverName}}",
+    full_names=True,
 )
 
 

@@ -1,7 +1,10 @@
+ails() { # UNIT: failed for good, or about to be tried again
+    systemctl show --property SubState --value "$1" | grep -qx 'failed\|auto-restart'
+}
 for unit in "${units:=/etc/systemd/system}/paddock-$agent-"*.service; do
     [ ! -L "$unit" ] || echo "unit.${unit##*/}=$(systemctl is-active "${unit##*/}")"
     # What it has said last, to Paddock or about a mistake.
-    [ ! -L "$unit" ] || ! systemctl is-failed --quiet "${unit##*/}" ||
+    [ ! -L "$unit" ] || ! ails "${unit##*/}" ||
         journalctl -q -u "${unit##*/}" -o cat -n 30 | sed -n 's/^paddock: /said=/p; s/^.*error/said=&/Ip' | tail -n 1
 done
 [ ! -e "$root/relaxed.conf" ] ||
