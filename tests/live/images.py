@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from paddock.demo import VERSION
 from paddock.recipes.hermes.recipe import Hermes
@@ -85,31 +85,37 @@ def image_without_its_layer(path: Path) -> Path:
 
 def official_image(path: Path) -> Path:
     """What `docker save` would write of an image with the official layout, around the unmodified package."""
-    layers = [path.with_name("base-layer.tar"), path.with_name("code-layer.tar")]
-    with tarfile.open(base_root(path.with_name("base-root.tar.gz"))) as root, tarfile.open(layers[0], "w") as layer:
-        for entry in root:
-            layer.addfile(entry, root.extractfile(entry) if entry.isreg() else None)
-    _code_layer(layers[1])
+    code = path.with_name("code-layer.tar")
+    _code_layer(code)
+    base = base_root(path.with_name("base-root.tar.gz"))
     config = {
-        "architecture": "amd64",
-        "os": "linux",
-        "config": {
-            "Entrypoint": ["/init"],
-            "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HERMES_HOME=/opt/data"],
-            "Volumes": {"/opt/data": {}},
-        },
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(layer)}" for layer in layers]},
+        "Entrypoint": ["/init"],
+        "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HERMES_HOME=/opt/data"],
+        "Volumes": {"/opt/data": {}},
     }
-    text = json.dumps(config).encode()
-    name = f"{hashlib.sha256(text).hexdigest()}.json"
-    tags = ["nousresearch/hermes-agent:stand-in"]
-    manifest = [{"Config": name, "RepoTags": tags, "Layers": [layer.name for layer in layers]}]
+    saved_image(path, "nousresearch/hermes-agent:stand-in", base, code, config=config)
+    code.unlink()
+    return path
+
+
+def saved_image(path: Path, name: str, root: Path, *layers: Path, config: dict[str, Any] | None = None) -> Path:
+    """What `docker save` would write of an image: a root filesystem and what is laid over it."""
+    plain = path.with_name("base-layer.tar")
+    with tarfile.open(root) as packed, tarfile.open(plain, "w") as layer:
+        for entry in packed:
+            layer.addfile(entry, packed.extractfile(entry) if entry.isreg() else None)
+    files = [plain, *layers]
+    diffs = [f"sha256:{_digest(file)}" for file in files]
+    rootfs = {"type": "layers", "diff_ids": diffs}
+    text = json.dumps({"architecture": "amd64", "os": "linux", "config": config or {}, "rootfs": rootfs}).encode()
+    described = f"{hashlib.sha256(text).hexdigest()}.json"
+    manifest = [{"Config": described, "RepoTags": [name], "Layers": [file.name for file in files]}]
     with tarfile.open(path, "w") as image:
-        _add(image, name, text)
+        _add(image, described, text)
         _add(image, "manifest.json", json.dumps(manifest).encode())
-        for file in layers:
+        for file in files:
             image.add(file, file.name)
-            file.unlink()
+    plain.unlink()
     return path
 
 

@@ -26,6 +26,7 @@ from live.images import (
     root_with_shell,
     root_with_user,
     root_without_python,
+    saved_image,
 )
 from live.stage import Node, cut_off, faults, wait_for
 from live.test_native import ACCOUNT
@@ -142,6 +143,9 @@ class Host:
         """What an agent with sudo would do: a package, and a file in its home; both in the container's own layer."""
         self.inside_as_root(_TINY)
         self.inside("touch ~/made-by-the-agent /tmp/kept")
+
+    def images(self) -> list[str]:
+        return self.root(f"{self.engine} images --format '{{{{.Repository}}}}:{{{{.Tag}}}}'").split()
 
     def has_installed(self) -> bool:
         found = self.inside_as_root(f"dpkg -s tiny-tool 2>&1; ls /home/{self.name} /tmp; true")
@@ -363,6 +367,26 @@ def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path:
 
 
 @faults
+def test_images_that_nobody_needs_any_more_go(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
+    web.root("docker tag $(docker images --quiet localhost/paddock/archive) of-people:1")
+    first = web.images()
+    saved = saved_image(tmp_path / "saved.tar", "came-with:it", roots["bare"])
+    web.agent["container"] = {**web.agent["container"], "archive": str(saved)}
+    web.up()
+    # The one before stays as long as its configuration does; names that came along do not.
+    assert set(first) < set(web.images())
+    assert "came-with:it" not in web.images()
+    web.agent["environment"] = {"COLOUR": "green"}
+    web.up()
+    second = web.images()
+    assert "of-people:1" in second
+    assert set(first) & set(second) == {"of-people:1"}
+    web.paddock("down")
+    assert web.images() == ["of-people:1"]
+    web.root("docker image rm of-people:1")
+
+
+@faults
 def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
     host.becomes("hermes", runtime="docker")
     host.agent["container"] = {
@@ -449,7 +473,7 @@ def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
     web.becomes("web", runtime="docker", container=base)
     web.up()
     assert web.inside("cat /data/memory") == "precious"
-    assert web.root("podman ps --all --quiet") == ""
+    assert web.root("podman ps --all --quiet; podman images --quiet localhost/paddock/archive") == ""
     web.becomes("web", runtime="podman", container=base)
     web.paddock("down")
     assert web.root("docker ps --all --quiet") == ""
@@ -513,6 +537,7 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     ):
         web.agent["container"] = good | {"archive": str(archive)}
         web.fails_with(sentence)
+    assert len(web.images()) == 1, "what cannot be used takes no room"
     web.agent["container"] = good
     web.agent["user"] = {"name": "web", "uid": 12321}
     web.fails_with("the account web has the number 12000 here, and the file says 12321")

@@ -23,7 +23,7 @@ from paddock.runtimes.engine.identity import LABEL, digest, identity
 from paddock.runtimes.engine.throwaway import Throwaway
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
-from paddock.runtimes.systemd.runtime import BEFORE_APPLY, REMOVE, Systemd
+from paddock.runtimes.systemd.runtime import APPLY, BEFORE_APPLY, REMOVE, Systemd
 from paddock.spec.models import AgentSpec
 
 _HERE: Final = "paddock.runtimes.engine"
@@ -342,10 +342,12 @@ TimeoutStopSec={_stop_seconds(processes) + 15}
         return self._with(argv, IMAGE=self._image, DRIVER=self._dialect.driver)
 
     def apply(self, generation: str) -> Sequence[str]:
-        return self._units.apply(generation)
+        parts = ((_HERE, "images.sh"), *APPLY, (_HERE, "prune.sh"))
+        return self._units.script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
-        return self._with(self._units.script(*REMOVE, (_HERE, "remove.sh"), arguments=self._units.removed))
+        parts = ((_HERE, "images.sh"), *REMOVE, (_HERE, "remove.sh"))
+        return self._with(self._units.script(*parts, arguments=self._units.removed))
 
     @property
     def confines(self) -> frozenset[Isolation]:
