@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from paddock.demo import VERSION
 from paddock.recipes.hermes.recipe import Hermes
@@ -42,6 +42,11 @@ usermod --non-unique --uid "${HERMES_UID:-10000}" --gid "${HERMES_GID:-10000}" h
 [ "$(stat -c %u /opt/data)" = "${HERMES_UID:-10000}" ] || chown hermes:hermes /opt/data
 export HOME=/opt/data PYTHONPATH=/opt/hermes/packages
 exec setpriv --reuid hermes --regid hermes --init-groups python3 -m hermes_cli.main "$@"
+"""
+
+_COMMAND: Final = """\
+#!/bin/sh
+PYTHONPATH=/opt/hermes/packages exec python3 -m hermes_cli.main "$@"
 """
 
 
@@ -85,31 +90,40 @@ def image_without_its_layer(path: Path) -> Path:
 
 def official_image(path: Path) -> Path:
     """What `docker save` would write of an image with the official layout, around the unmodified package."""
-    layers = [path.with_name("base-layer.tar"), path.with_name("code-layer.tar")]
-    with tarfile.open(base_root(path.with_name("base-root.tar.gz"))) as root, tarfile.open(layers[0], "w") as layer:
-        for entry in root:
-            layer.addfile(entry, root.extractfile(entry) if entry.isreg() else None)
-    _code_layer(layers[1])
+    code = path.with_name("code-layer.tar")
+    _code_layer(code)
+    base = base_root(path.with_name("base-root.tar.gz"))
     config = {
-        "architecture": "amd64",
-        "os": "linux",
-        "config": {
-            "Entrypoint": ["/init"],
-            "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HERMES_HOME=/opt/data"],
-            "Volumes": {"/opt/data": {}},
-        },
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(layer)}" for layer in layers]},
+        "Entrypoint": ["/init"],
+        "Env": [
+            "PATH=/opt/hermes/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HERMES_HOME=/opt/data",
+        ],
+        "Volumes": {"/opt/data": {}},
     }
-    text = json.dumps(config).encode()
-    name = f"{hashlib.sha256(text).hexdigest()}.json"
-    tags = ["nousresearch/hermes-agent:stand-in"]
-    manifest = [{"Config": name, "RepoTags": tags, "Layers": [layer.name for layer in layers]}]
+    saved_image(path, "nousresearch/hermes-agent:stand-in", base, code, config=config)
+    code.unlink()
+    return path
+
+
+def saved_image(path: Path, name: str, root: Path, *layers: Path, config: dict[str, Any] | None = None) -> Path:
+    """What `docker save` would write of an image: a root filesystem and what is laid over it."""
+    plain = path.with_name("base-layer.tar")
+    with tarfile.open(root) as packed, tarfile.open(plain, "w") as layer:
+        for entry in packed:
+            layer.addfile(entry, packed.extractfile(entry) if entry.isreg() else None)
+    files = [plain, *layers]
+    diffs = [f"sha256:{_digest(file)}" for file in files]
+    rootfs = {"type": "layers", "diff_ids": diffs}
+    text = json.dumps({"architecture": "amd64", "os": "linux", "config": config or {}, "rootfs": rootfs}).encode()
+    described = f"{hashlib.sha256(text).hexdigest()}.json"
+    manifest = [{"Config": described, "RepoTags": [name], "Layers": [file.name for file in files]}]
     with tarfile.open(path, "w") as image:
-        _add(image, name, text)
+        _add(image, described, text)
         _add(image, "manifest.json", json.dumps(manifest).encode())
-        for file in layers:
+        for file in files:
             image.add(file, file.name)
-            file.unlink()
+    plain.unlink()
     return path
 
 
@@ -121,8 +135,9 @@ def _code_layer(path: Path) -> None:
         passwd = _text_of_base("./etc/passwd") + b"hermes:*:10000:10000::/opt/data:/bin/bash\n"
         _add(layer, "etc/passwd", passwd)
         _add(layer, "etc/group", _text_of_base("./etc/group") + b"hermes:*:10000:\n")
-        for folder in ("opt", "opt/hermes", "opt/hermes/packages"):
+        for folder in ("opt", "opt/hermes", "opt/hermes/bin", "opt/hermes/packages"):
             _add_folder(layer, folder)
+        _add(layer, "opt/hermes/bin/hermes", _COMMAND.encode(), mode=0o755)
         with tarfile.open(packages) as tar:
             for entry in tar:
                 content = tar.extractfile(entry) if entry.isreg() else None

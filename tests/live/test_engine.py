@@ -26,12 +26,14 @@ from live.images import (
     root_with_shell,
     root_with_user,
     root_without_python,
+    saved_image,
 )
 from live.stage import Node, cut_off, faults, wait_for
 from live.test_native import ACCOUNT
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key
 from paddock.process import run
+from paddock.recipes.hermes.launch import REFUSED
 
 pytestmark = pytest.mark.live
 
@@ -143,6 +145,9 @@ class Host:
         self.inside_as_root(_TINY)
         self.inside("touch ~/made-by-the-agent /tmp/kept")
 
+    def images(self) -> list[str]:
+        return self.root(f"{self.engine} images --format '{{{{.Repository}}}}:{{{{.Tag}}}}'").split()
+
     def has_installed(self) -> bool:
         found = self.inside_as_root(f"dpkg -s tiny-tool 2>&1; ls /home/{self.name} /tmp; true")
         return all(word in found for word in ("install ok installed", "made-by-the-agent", "kept"))
@@ -215,8 +220,64 @@ def test_other_code_comes_to_the_same_container(host: Host, roots: dict[str, Pat
     assert host.root("readlink -f /opt/paddock/hermes/previous") == before
     assert host.root("readlink -f /opt/paddock/hermes/current") != before
     assert len(host.root(trees).split()) == 4
+    # What runs is the new code, though nobody has restarted anything by hand.
+    running = host.root("docker top paddock-hermes -eo args")
+    assert host.root("readlink /opt/paddock/hermes/current") in running
     assert "mcp" in host.inside("/opt/paddock/hermes/current/bin/python -c 'import mcp; print(mcp.__name__)'")
     host.paddock("down")
+
+
+@faults
+def test_what_the_seed_has_remedies_for(host: Host, roots: dict[str, Path]) -> None:
+    """Its section on troubleshooting, entry by entry: each cannot happen, or is told."""
+    base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
+    host.becomes("hermes", runtime="docker", container=base, cli_on_path=True)
+    host.up()
+    host.paddock("ask", "hermes", f"Remember: {FACT}")
+    host.installs_something()
+    first = host.id()
+
+    # Service logs: one verb, and the journal of the machine.
+    said = host.root("journalctl --unit paddock-hermes-container --identifier docker --output cat --lines 1")
+    assert said in host.paddock("logs", "hermes").stdout
+
+    # Container inspection: state, a shell, the code in force, the identity.
+    assert "health" in (status := host.paddock("status").stdout)
+    assert "ok" in status
+    assert host.inside("bash -c 'id -un'") == "hermes"
+    assert host.inside("readlink /opt/paddock/hermes/current") == host.root("readlink /opt/paddock/hermes/current")
+    assert "image=" in host.root("docker inspect -f '{{index .Config.Labels \"paddock.identity\"}}' paddock-hermes")
+
+    # Cannot save configuration: said in Paddock's words, in the container and by the command on the machine.
+    for command in ("hermes config set model.default other", "hermes setup", "hermes gateway install"):
+        assert host.inside(f"{command} 2>&1 </dev/null || echo $?").splitlines() == [REFUSED, "1"]
+        assert host.root(f"{command} 2>&1 </dev/null || echo $?").splitlines() == [REFUSED, "1"]
+    assert host.root("hermes config path </dev/null") == host.inside("hermes config path")
+    told = host.root("cd / && runuser -u nobody -- hermes config path 2>&1 || true")
+    assert told == "hermes runs in the container of hermes, which only root gets into: sudo hermes"
+
+    # Permission denied on the state: closed to others, open to the agent; and what root left there becomes its own.
+    assert "Permission denied" in host.root("runuser -u nobody -- ls /var/lib/paddock/hermes 2>&1 || true")
+    host.inside_as_root("umask 077; echo left >/data/workspace/by-root")
+    assert "Permission denied" in host.inside("cat /data/workspace/by-root 2>&1 || true")
+    host.root("systemctl restart paddock-hermes-container")
+    wait_for(lambda: host.inside("cat /data/workspace/by-root 2>/dev/null || true") == "left")
+
+    # Code that somebody has removed: `up` brings it back, to the same container.
+    host.root("rm -r /opt/paddock/.store/*; systemctl restart paddock-hermes-container")
+    assert "install the code of hermes" in host.plan()
+    host.up()
+    assert host.id() == first
+    assert host.has_installed()
+
+    # Recreation by force, as the seed does it; the other way is `up --recreate`.
+    host.root("systemctl stop paddock-hermes-container && docker rm -f paddock-hermes")
+    host.up()
+    assert host.id() != first
+    assert not host.has_installed()
+    assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
+    host.paddock("down")
+    assert host.root("ls /usr/local/bin") == ""
 
 
 @faults
@@ -363,6 +424,26 @@ def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path:
 
 
 @faults
+def test_images_that_nobody_needs_any_more_go(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
+    web.root("docker tag $(docker images --quiet localhost/paddock/archive) of-people:1")
+    first = web.images()
+    saved = saved_image(tmp_path / "saved.tar", "came-with:it", roots["bare"])
+    web.agent["container"] = {**web.agent["container"], "archive": str(saved)}
+    web.up()
+    # The one before stays as long as its configuration does; names that came along do not.
+    assert set(first) < set(web.images())
+    assert "came-with:it" not in web.images()
+    web.agent["environment"] = {"COLOUR": "green"}
+    web.up()
+    second = web.images()
+    assert "of-people:1" in second
+    assert set(first) & set(second) == {"of-people:1"}
+    web.paddock("down")
+    assert web.images() == ["of-people:1"]
+    web.root("docker image rm of-people:1")
+
+
+@faults
 def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
     host.becomes("hermes", runtime="docker")
     host.agent["container"] = {
@@ -370,9 +451,11 @@ def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
         "archive": str(official_image(tmp_path / "official.tar")),
         "install": True,
     }
+    host.agent["cli_on_path"] = True
     host.up()
     host.paddock("ask", "hermes", f"Remember: {FACT}")
     assert host.inside("id -u") == "10000"
+    assert host.root("hermes config path </dev/null") == "/opt/data/config.yaml"
     main = host.root("docker inspect -f '{{.State.Pid}}' paddock-hermes")
     assert host.root(f"stat -c %u /proc/{main}") == "10000", "it has dropped from root"
     first = host.id()
@@ -449,7 +532,7 @@ def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
     web.becomes("web", runtime="docker", container=base)
     web.up()
     assert web.inside("cat /data/memory") == "precious"
-    assert web.root("podman ps --all --quiet") == ""
+    assert web.root("podman ps --all --quiet; podman images --quiet localhost/paddock/archive") == ""
     web.becomes("web", runtime="podman", container=base)
     web.paddock("down")
     assert web.root("docker ps --all --quiet") == ""
@@ -513,6 +596,7 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     ):
         web.agent["container"] = good | {"archive": str(archive)}
         web.fails_with(sentence)
+    assert len(web.images()) == 1, "what cannot be used takes no room"
     web.agent["container"] = good
     web.agent["user"] = {"name": "web", "uid": 12321}
     web.fails_with("the account web has the number 12000 here, and the file says 12321")

@@ -7,10 +7,11 @@ from typing import Final
 from paddock.errors import PaddockError, WorldChanged
 from paddock.guests import Guest, expect
 from paddock.process import CommandFailed
-from paddock.recipes.workload import Workload
-from paddock.runtimes import Container
+from paddock.recipes.workload import Paths, Workload
+from paddock.runtimes import Container, script
 
 _REFUSED: Final = 78  # how scripts in a container end that have said what is wrong
+_SCRIPTS: Final = "paddock.runtimes.engine"
 _HELP: Final = "See 'docker"  # what Docker says last, whatever is wrong
 
 
@@ -39,8 +40,11 @@ def get_image(guest: Guest, container: Container) -> None:
             expect(guest, f"pulling {image.name}", [container.engine, "pull", image.name], deadline=3600)
             return
         printed = expect(guest, f"loading {image.archive}", container.load(), stdin=image.archive, deadline=3600)
+        *brought, loaded = printed.split()
         # Named only now: what was cut off on its way has no name, and the next run loads it again.
-        expect(guest, "naming the image", [container.engine, "tag", printed.split()[-1], image.name])
+        expect(guest, "naming the image", [container.engine, "tag", loaded, image.name])
+        if brought:  # would keep it when nobody needs it any more
+            expect(guest, "naming the image", [container.engine, "image", "rm", *brought])
     except CommandFailed as error:
         where = "where it is, and container: {archive: FILE}" if image.archive is None else "anew"
         raise PaddockError(error.message, hint=f"docker save IMAGE > FILE {where}") from None
@@ -52,6 +56,8 @@ def try_image(guest: Guest, container: Container, workload: Workload) -> None:
         expect(container.sample(guest), "trying", container.trial(workload), deadline=300)
     except CommandFailed as failure:
         lines = [line for line in failure.result.err.splitlines() if line and not line.startswith(_HELP)]
+        if container.image.archive:  # what cannot be used takes no room; one that is in use stays
+            guest.run([container.engine, "image", "rm", container.image.name])
         said = lines[-1] if lines else f"code {failure.result.code}"
         if failure.result.code == _REFUSED:
             raise PaddockError(said.removeprefix("paddock: ")) from None
@@ -61,7 +67,8 @@ def try_image(guest: Guest, container: Container, workload: Workload) -> None:
         ) from None
 
 
-def remove_container(guest: Guest, engine: str, agent: str) -> None:
+def remove_container(guest: Guest, engine: str, agent: str, paths: Paths) -> None:
     """Remove an agent's container from an engine that it has left."""
-    argv = [engine, "rm", "--force", "--volumes", f"paddock-{agent}"]
-    expect(guest, f"removing the container of {agent}", argv, deadline=120)
+    parts = ((_SCRIPTS, "images.sh"), (_SCRIPTS, "leave.sh"))
+    arguments = [paths.etc.removesuffix("/current"), engine, f"paddock-{agent}"]
+    expect(guest, f"removing the container of {agent}", script(*parts, arguments=arguments), deadline=120)

@@ -200,7 +200,7 @@ class Deployment(Wanted):
             case CreateContainer(generation, replaces):
                 self._create_container(self.guest(seen, got), generation, replaces=replaces)
             case RemoveContainer(engine):
-                remove_container(self.guest(seen, got), engine, self.name)
+                remove_container(self.guest(seen, got), engine, self.name, self.paths)
             case ApplyBundle(generation):
                 self._apply(self.guest(seen, got), self.runtime.apply(generation))
             case ClaimState():

@@ -4,4 +4,5 @@ if command -v "$ENGINE" >/dev/null; then
     for name in "$CONTAINER" "$CONTAINER-new"; do
         ! "$ENGINE" container inspect "$name" >/dev/null 2>&1 || "$ENGINE" rm --force --volumes "$name" >/dev/null
     done
+    drop_images $images_before
 fi

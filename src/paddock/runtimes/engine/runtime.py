@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from paddock.errors import BadInput
 from paddock.guests import Guest
-from paddock.recipes.workload import CodeTree, ImageManners, Paths, Process, Workload
+from paddock.recipes.workload import CodeTree, ImageManners, Paths, Process, Program, Workload
 from paddock.runtimes import Image, script
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.engine import health
@@ -23,7 +23,7 @@ from paddock.runtimes.engine.identity import LABEL, digest, identity
 from paddock.runtimes.engine.throwaway import Throwaway
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
-from paddock.runtimes.systemd.runtime import BEFORE_APPLY, REMOVE, Systemd
+from paddock.runtimes.systemd.runtime import APPLY, BEFORE_APPLY, REMOVE, Systemd
 from paddock.spec.models import AgentSpec
 
 _HERE: Final = "paddock.runtimes.engine"
@@ -180,7 +180,11 @@ class Engine:
             "ownership.sh": _text("ownership.sh", _SHARED),
             **{f"processes/{name}": text for name, text in processes.items()},
         }
-        return Bundle({**framed.files, **{path: BundleFile(text) for path, text in files.items()}})
+        commands = {
+            f"programs/{program.name}": BundleFile(self._command(program), executable=True)
+            for program in rendered.programs
+        }
+        return Bundle({**framed.files, **{path: BundleFile(text) for path, text in files.items()}, **commands})
 
     def _manners(self, workload: Workload) -> ImageManners:
         if workload.image is None:
@@ -255,6 +259,13 @@ RestartForceExitStatus={" ".join(map(str, again))}
 KillMode=mixed
 TimeoutStopSec={_stop_seconds(processes) + 15}
 """
+
+    def _command(self, program: Program) -> str:
+        """A command for everyone on the machine: the agent's own, for whoever gets into its container."""
+        name = program.name
+        refusal = f"{name} runs in the container of {self.agent}, which only root gets into: sudo {name}"
+        only_root = "" if self.home else f'[ "$(id -u)" = 0 ] || {{ echo {quote(refusal)} >&2; exit 1; }}\n'
+        return f'#!/bin/sh\n{only_root}exec {shlex.join(self.enter([program.own]))} "$@"\n'
 
     # The container
 
@@ -342,10 +353,12 @@ TimeoutStopSec={_stop_seconds(processes) + 15}
         return self._with(argv, IMAGE=self._image, DRIVER=self._dialect.driver)
 
     def apply(self, generation: str) -> Sequence[str]:
-        return self._units.apply(generation)
+        parts = ((_HERE, "images.sh"), *APPLY, (_HERE, "prune.sh"))
+        return self._units.script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
-        return self._with(self._units.script(*REMOVE, (_HERE, "remove.sh"), arguments=self._units.removed))
+        parts = ((_HERE, "images.sh"), *REMOVE, (_HERE, "remove.sh"))
+        return self._with(self._units.script(*parts, arguments=self._units.removed))
 
     @property
     def confines(self) -> frozenset[Isolation]:

@@ -30,7 +30,11 @@ BEFORE_APPLY: Final = (
     *((_SHARED, name) for name in ("receive.sh", "ownership.sh", "state.sh")),
     *((_HERE, name) for name in ("account.sh", "prepare.sh")),
 )
-_APPLY: Final = tuple((_HERE, name) for name in ("relax.sh", "programs.sh", "apply.sh"))
+APPLY: Final = (
+    *BEFORE_APPLY,
+    (_SHARED, "versions.sh"),
+    *((_HERE, name) for name in ("relax.sh", "programs.sh", "apply.sh")),
+)
 REMOVE: Final = ((_SHARED, "versions.sh"), (_HERE, "programs.sh"), (_HERE, "remove.sh"))
 
 
@@ -156,8 +160,7 @@ class Systemd:
         return [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
 
     def apply(self, generation: str) -> Sequence[str]:
-        parts = (*BEFORE_APPLY, (_SHARED, "versions.sh"), *_APPLY)
-        return self.script(*parts, arguments=[self._root, generation])
+        return self.script(*APPLY, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
         return self.script(*REMOVE, arguments=self.removed)
