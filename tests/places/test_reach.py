@@ -1,7 +1,9 @@
-"""The first host key of a machine is the one that the log of its making tells of."""
+"""Who answers at a machine's address: the host key that the log of its making tells of, and after a moment."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +14,10 @@ from paddock.places.proxmox import observe
 from paddock.places.proxmox import reach as room
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.reach import Reacher, fingerprint, logged_fingerprint
+from paddock.process import Result
+from paddock.run.deployment import Deployment
+from paddock.run.verbs import up
+from places.node import CATTLE, Node, PlayedSsh
 
 LOG = [
     "Detected container architecture: amd64",
@@ -78,3 +84,22 @@ def test_without_a_log_it_is_said_that_the_first_key_is_trusted(monkeypatch: pyt
     recorded, told = _reached(monkeypatch, [])
     assert recorded == [KEY]
     assert "is trusted" in told[0]
+
+
+def test_a_machine_that_has_just_started_is_given_a_moment(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    up(node.agent())
+    refused = [Unreachable("Connection refused")] * 2
+
+    def answer(self: PlayedSsh, argv: Sequence[str], **_: Any) -> Result:
+        if refused:
+            raise refused.pop()
+        return Result(tuple(argv), 0, "generation=g1\n", "", 0.0)
+
+    monkeypatch.setattr(PlayedSsh, "run", answer)
+    inside = Deployment.observe(node.agent()).agent
+    assert inside is not None
+    assert inside.generation == "g1"
+    refused += [Unreachable("Connection refused")] * 2
+    usage = node.machines.usage(CATTLE)
+    monkeypatch.setattr(node.machines, "usage", lambda vmid: replace(usage, uptime=3600))
+    assert Deployment.observe(node.agent()).unreachable is not None

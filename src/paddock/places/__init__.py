@@ -65,6 +65,7 @@ class Machine:
     address: str | None
     state: str  # where the state is, in the place's words
     uptime: int = 0  # seconds
+    starting: bool = False  # it runs, and may not let anybody in yet
     made_from: str = "-"
     hostname: str = "-"
     owner: str = "-"  # uid and gid of the agent where the host keeps its directories

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from paddock.checks.line import as_text
 from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
@@ -40,6 +40,8 @@ from paddock.runtimes.engine import UNSEEN
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
 
+_BOOT_SECONDS: Final = 30.0
+
 
 @dataclass(frozen=True)
 class Observation:
@@ -64,13 +66,20 @@ class Deployment(Wanted):
         if guest is None:
             return Observation(seen, machine, None)
         try:
-            return Observation(seen, machine, self._look_inside(guest))
+            return Observation(seen, machine, self._look_inside(guest, _BOOT_SECONDS if machine.starting else 0.0))
         except Unreachable as error:
             return Observation(seen, machine, None, error)
 
-    def _look_inside(self, guest: Guest) -> AgentSeen:
+    def _look_inside(self, guest: Guest, patience: float = 0.0) -> AgentSeen:
         argv = self.runtime.observe(self.furniture.packages)
-        return AgentSeen.from_lines(expect(guest, "looking at the agent", argv))
+        end = time.monotonic() + patience
+        while True:
+            try:
+                return AgentSeen.from_lines(expect(guest, "looking at the agent", argv))
+            except Unreachable:
+                if time.monotonic() >= end:
+                    raise
+            time.sleep(0.5)
 
     # Planning
 

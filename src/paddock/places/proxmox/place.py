@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from paddock.errors import BadInput
 from paddock.guests import Guest, Unreachable
@@ -35,6 +36,8 @@ from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.worker import Worker
 from paddock.plan.step import Action
 from paddock.spec.models import MachineSpec, ProxmoxSpec
+
+_BOOT_SECONDS: Final = 30
 
 
 class ProxmoxPlace:
@@ -163,6 +166,7 @@ class ProxmoxPlace:
             address=cattle.address,
             state=state,
             uptime=cattle.uptime,
+            starting=cattle.running and cattle.uptime < _BOOT_SECONDS,
             made_from=cattle.mark.made_from if cattle.mark and cattle.mark.made_from else "-",
             hostname=str(cattle.config.get("hostname", "-")),
             owner=owner_on_node(want, cattle),
