@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -242,4 +243,17 @@ def test_root_is_waited_for_whatever_goes_wrong(web: Web) -> None:
     assert on_node(node, f"{host}/probe").stat().st_uid == 110000
     assert "✓ mounts" in web.paddock("verify")
     root(node, "pct", "set", web.status()["machine"], "--delete", "mp1")
-    assert f"{host} is not mounted" in web.paddock("plan") or f"mkdir -p {host}" in web.paddock("plan")
+    assert f"mkdir -p {host}" in web.paddock("plan")
+    # Nor is a disk's own top given away, whoever runs the commands.
+    disk = on_node(node, "/mnt/disk")
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", str(disk)], check=True)
+    try:
+        web.spec["mounts"] = [{"host": "/mnt/disk", "path": "/data"}]
+        web.paddock("up", "--no-wait", fails=True)
+        obey(node, web.paddock("console").splitlines())
+        told = web.paddock("up", "--no-wait", fails=True)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    assert "/mnt/disk is where a disk is mounted, and not a directory of the agent's own" in told
+    assert "write a directory below it" in told

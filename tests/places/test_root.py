@@ -160,6 +160,43 @@ def test_other_commands_are_told_and_can_be_set_right(node: Node, command: str, 
     assert f"{HOST},mp=/data" in node.config(CATTLE).values()
 
 
+def test_a_directory_that_should_be_read_only_is_told_when_it_is_not(node: Node) -> None:
+    mounts = [{"host": HOST, "path": "/data", "read_only": True}]
+    agent = node.agent(mounts=mounts)
+
+    def writable() -> None:
+        agent.told.when("what is left:", lambda: agent.told.when(f"ls -lnd {HOST}", obey(node, agent)))
+        for line in agent.told.commands:
+            node.shell(line.replace(",ro=1", ""))
+
+    agent.told.when(WAITING, writable)
+    up(agent)
+    assert any(f"not yet: mp1 mounts {HOST} writable, and the file says read-only" in line for line in agent.told.lines)
+    assert node.config(CATTLE)["mp1"] == f"{HOST},mp=/data,ro=1"
+    assert owner_on_node(node, HOST) == (0, 0), "what is only read needs no other owner"
+
+
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        ("nesting=1", "keyctl is not among the features of machine 101"),
+        ("keyctl=1", "nesting is not among the features of machine 101"),
+    ],
+)
+def test_other_features_are_told(node: Node, features: str, said: str) -> None:
+    agent = node.agent(**WANTED)
+
+    def other() -> None:
+        agent.told.when("what is left:", lambda: agent.told.when(f"ls -lnd {HOST}", obey(node, agent)))
+        node.shell(f"mkdir -p {HOST}")
+        assert node.shell(f"pct set {CATTLE} -features {features} -mp1 {HOST},mp=/dat").code == 0
+
+    agent.told.when(WAITING, other)
+    up(agent)
+    assert any(f"not yet: {said}" in line for line in agent.told.lines)
+    assert set(node.config(CATTLE)["features"].split(",")) == {"keyctl=1", "nesting=1"}
+
+
 def test_another_key_is_as_good_and_more_mounts_are_told(node: Node) -> None:
     agent = node.agent(mounts=MOUNTS)
 

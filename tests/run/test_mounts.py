@@ -48,6 +48,15 @@ def test_one_of_somebody_else_is_named_with_the_command_for_the_host(open_path: 
     check(agent(host=str(open_path), path="/data", read_only=True))
 
 
+def test_the_top_of_a_disk_is_nobodys_to_give_away() -> None:
+    with pytest.raises(
+        NeedsPerson, match="/sys is where a disk is mounted, and not a directory of the agent's own"
+    ) as caught:
+        check(agent(host="/sys", path="/data"))
+    assert caught.value.hint == "write a directory below it under mounts:"
+    check(agent(host="/sys", path="/data", read_only=True))
+
+
 def test_one_that_is_not_there(open_path: Path) -> None:
     with pytest.raises(NeedsPerson, match=f"there is no directory {open_path}/more"):
         check(agent(host=f"{open_path}/more", path="/data"))

@@ -30,10 +30,15 @@ def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -
         mount = paths[path]
         if kind == "missing":
             yield f"there is no directory {path} on {guest.name}", f"make it: mkdir {path}"
-        elif made_for_it and kind != "mounted":
+        elif made_for_it and kind == "directory":
             yield (
                 f"{mount.host} is in the configuration of {guest.name}, but nothing is mounted at {path} there",
                 "restart the machine, and look at its console on the node",
+            )
+        elif not mount.read_only and writable == "no" and kind == "disk":
+            yield (
+                f"{mount.host} is where a disk is mounted, and not a directory of the agent's own",
+                "write a directory below it under mounts:",
             )
         elif not mount.read_only and writable == "no":
             yield (

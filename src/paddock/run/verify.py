@@ -69,8 +69,8 @@ def verify_through(agent: Deployment, guest: Guest, place: Any, *, quick: bool) 
     if not any(line.check == "health" for line in inside):
         health = healthy(guest, agent.paths, agent.runtime, agent.probes("").health)
         inside.append(Line.of("health", health.ok, health.evidence, f"`paddock logs {agent.name}` tells more"))
-    told = () if quick else [*_mounts(agent, guest, place), *_told(agent, place)]
-    return Report(agent.name, by_topic([*_outside(agent, place), *inside, *told]))
+    told = () if quick else _told(agent, place)
+    return Report(agent.name, by_topic([*_outside(agent, place), *inside, *told, *_mounts(agent, guest, place)]))
 
 
 def verify_when_settled(agent: Deployment, guest: Guest) -> Report:

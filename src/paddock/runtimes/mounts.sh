@@ -7,6 +7,7 @@ for path; do
     if [ ! -d "$path" ]; then echo "missing - - - $path"; continue; fi
     kind=directory writable=no
     mountpoint -q "$path" && kind=mounted
+    [ "$(findmnt --noheadings --output FSROOT --mountpoint "$path" | tail -n 1)" != / ] || kind=disk
     as test -w "$path" && writable=yes
     echo "$kind $(stat -c %u "$path") $(as id -u) $writable $path"
 done
