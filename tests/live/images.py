@@ -44,6 +44,11 @@ export HOME=/opt/data PYTHONPATH=/opt/hermes/packages
 exec setpriv --reuid hermes --regid hermes --init-groups python3 -m hermes_cli.main "$@"
 """
 
+_COMMAND: Final = """\
+#!/bin/sh
+PYTHONPATH=/opt/hermes/packages exec python3 -m hermes_cli.main "$@"
+"""
+
 
 def base_root(path: Path) -> Path:
     """A Debian with Python and all it takes to make accounts."""
@@ -90,7 +95,10 @@ def official_image(path: Path) -> Path:
     base = base_root(path.with_name("base-root.tar.gz"))
     config = {
         "Entrypoint": ["/init"],
-        "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HERMES_HOME=/opt/data"],
+        "Env": [
+            "PATH=/opt/hermes/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HERMES_HOME=/opt/data",
+        ],
         "Volumes": {"/opt/data": {}},
     }
     saved_image(path, "nousresearch/hermes-agent:stand-in", base, code, config=config)
@@ -127,8 +135,9 @@ def _code_layer(path: Path) -> None:
         passwd = _text_of_base("./etc/passwd") + b"hermes:*:10000:10000::/opt/data:/bin/bash\n"
         _add(layer, "etc/passwd", passwd)
         _add(layer, "etc/group", _text_of_base("./etc/group") + b"hermes:*:10000:\n")
-        for folder in ("opt", "opt/hermes", "opt/hermes/packages"):
+        for folder in ("opt", "opt/hermes", "opt/hermes/bin", "opt/hermes/packages"):
             _add_folder(layer, folder)
+        _add(layer, "opt/hermes/bin/hermes", _COMMAND.encode(), mode=0o755)
         with tarfile.open(packages) as tar:
             for entry in tar:
                 content = tar.extractfile(entry) if entry.isreg() else None

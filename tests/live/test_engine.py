@@ -33,6 +33,7 @@ from live.test_native import ACCOUNT
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key
 from paddock.process import run
+from paddock.recipes.hermes.launch import REFUSED
 
 pytestmark = pytest.mark.live
 
@@ -219,8 +220,64 @@ def test_other_code_comes_to_the_same_container(host: Host, roots: dict[str, Pat
     assert host.root("readlink -f /opt/paddock/hermes/previous") == before
     assert host.root("readlink -f /opt/paddock/hermes/current") != before
     assert len(host.root(trees).split()) == 4
+    # What runs is the new code, though nobody has restarted anything by hand.
+    running = host.root("docker top paddock-hermes -eo args")
+    assert host.root("readlink /opt/paddock/hermes/current") in running
     assert "mcp" in host.inside("/opt/paddock/hermes/current/bin/python -c 'import mcp; print(mcp.__name__)'")
     host.paddock("down")
+
+
+@faults
+def test_what_the_seed_has_remedies_for(host: Host, roots: dict[str, Path]) -> None:
+    """Its section on troubleshooting, entry by entry: each cannot happen, or is told."""
+    base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
+    host.becomes("hermes", runtime="docker", container=base, cli_on_path=True)
+    host.up()
+    host.paddock("ask", "hermes", f"Remember: {FACT}")
+    host.installs_something()
+    first = host.id()
+
+    # Service logs: one verb, and the journal of the machine.
+    said = host.root("journalctl --unit paddock-hermes-container --identifier docker --output cat --lines 1")
+    assert said in host.paddock("logs", "hermes").stdout
+
+    # Container inspection: state, a shell, the code in force, the identity.
+    assert "health" in (status := host.paddock("status").stdout)
+    assert "ok" in status
+    assert host.inside("bash -c 'id -un'") == "hermes"
+    assert host.inside("readlink /opt/paddock/hermes/current") == host.root("readlink /opt/paddock/hermes/current")
+    assert "image=" in host.root("docker inspect -f '{{index .Config.Labels \"paddock.identity\"}}' paddock-hermes")
+
+    # Cannot save configuration: said in Paddock's words, in the container and by the command on the machine.
+    for command in ("hermes config set model.default other", "hermes setup", "hermes gateway install"):
+        assert host.inside(f"{command} 2>&1 </dev/null || echo $?").splitlines() == [REFUSED, "1"]
+        assert host.root(f"{command} 2>&1 </dev/null || echo $?").splitlines() == [REFUSED, "1"]
+    assert host.root("hermes config path </dev/null") == host.inside("hermes config path")
+    told = host.root("cd / && runuser -u nobody -- hermes config path 2>&1 || true")
+    assert told == "hermes runs in the container of hermes, which only root gets into: sudo hermes"
+
+    # Permission denied on the state: closed to others, open to the agent; and what root left there becomes its own.
+    assert "Permission denied" in host.root("runuser -u nobody -- ls /var/lib/paddock/hermes 2>&1 || true")
+    host.inside_as_root("umask 077; echo left >/data/workspace/by-root")
+    assert "Permission denied" in host.inside("cat /data/workspace/by-root 2>&1 || true")
+    host.root("systemctl restart paddock-hermes-container")
+    wait_for(lambda: host.inside("cat /data/workspace/by-root 2>/dev/null || true") == "left")
+
+    # Code that somebody has removed: `up` brings it back, to the same container.
+    host.root("rm -r /opt/paddock/.store/*; systemctl restart paddock-hermes-container")
+    assert "install the code of hermes" in host.plan()
+    host.up()
+    assert host.id() == first
+    assert host.has_installed()
+
+    # Recreation by force, as the seed does it; the other way is `up --recreate`.
+    host.root("systemctl stop paddock-hermes-container && docker rm -f paddock-hermes")
+    host.up()
+    assert host.id() != first
+    assert not host.has_installed()
+    assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
+    host.paddock("down")
+    assert host.root("ls /usr/local/bin") == ""
 
 
 @faults
@@ -394,9 +451,11 @@ def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
         "archive": str(official_image(tmp_path / "official.tar")),
         "install": True,
     }
+    host.agent["cli_on_path"] = True
     host.up()
     host.paddock("ask", "hermes", f"Remember: {FACT}")
     assert host.inside("id -u") == "10000"
+    assert host.root("hermes config path </dev/null") == "/opt/data/config.yaml"
     main = host.root("docker inspect -f '{{.State.Pid}}' paddock-hermes")
     assert host.root(f"stat -c %u /proc/{main}") == "10000", "it has dropped from root"
     first = host.id()

@@ -43,6 +43,15 @@ def test_what_is_not_is_told_with_its_place(assignment: str, location: tuple[str
     assert unsupported(loaded.spec) == [(location, "is not carried out yet")]
 
 
+def test_what_a_container_cannot_have_is_told_with_the_reason() -> None:
+    sets = ("agents.hermes.environment_files=[{env: T}]", "agents.hermes.browser=true")
+    assert unsupported(load(GOOD, sets=sets).spec) == []
+    contained = (*sets, "agents.hermes.runtime=docker", "agents.hermes.container={base: debian:12}")
+    [(location, reason)] = unsupported(load(GOOD, sets=contained).spec)
+    assert location == ("agents", "hermes", "browser")
+    assert "runtime: systemd has one" in reason
+
+
 def test_a_default_that_is_written_down_is_no_wish() -> None:
     assert unsupported(load(GOOD, sets=("agents.hermes.machine.swap=512M", "agents.hermes.dashboard=false")).spec) == []
 
@@ -59,7 +68,7 @@ def test_only_what_concerns_the_chosen_agents_is_refused() -> None:
 
 def test_the_real_list_names_keys_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    for path in support.NOT_YET | support.IN_A_CONTAINER_NOT_YET:
+    for path in {*support.NOT_YET, *support.IN_A_CONTAINER_NOT_YET}:
         assert any(exists(model, path.split(".")) for model in (PlaceSpec, *KINDS.values())), path
 
 

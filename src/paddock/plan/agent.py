@@ -128,7 +128,8 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted: bool = False) -
         yield Step("packages.install", title, "they are not there", InstallPackages(missing))
     if want.container:
         yield from container.before_code(want.container, seen.container)
-    if want.tree is not None and want.tree not in seen.trees:
+    codeless = want.tree is not None and want.tree not in seen.trees
+    if want.tree and codeless:
         yield Step("code.install", f"install the code of {agent}", "it is not there", InstallCode(want.tree))
     if adopted and seen.state_of is None:
         yield claim(agent)
@@ -143,8 +144,9 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted: bool = False) -
     if reason:
         risk = Risk.RESTARTS if seen.active else Risk.SAFE
         yield Step("agent.configure", f"configure {agent}", reason, ApplyBundle(want.generation), risk)
-    if not want.foreground and (reason or seen.answered != want.generation):
-        yield answer(agent, "it was changed" if reason else "it was not seen to answer since it was changed")
+    changed = reason or codeless
+    if not want.foreground and (changed or seen.answered != want.generation):
+        yield answer(agent, "it was changed" if changed else "it was not seen to answer since it was changed")
     # Only now, when all works without it.
     yield from container.left_behind(agent, seen.left)
 

@@ -49,20 +49,24 @@ def command(paths: Paths) -> str:
     return f"{paths.etc}/hermes/hermes"
 
 
+def program(paths: Paths, tree: str) -> str:
+    """Return what the agent calls ``hermes``; an image that brings its code has one of its own."""
+    return f"{paths.etc}/bin/hermes" if tree else "hermes"
+
+
 def files(
     managed: Managed, paths: Paths, tree: str, config: Mapping[str, Any], environment: Mapping[str, str]
 ) -> tuple[File, ...]:
     """Return what is pinned, and the command that sees to it."""
     launcher = (resources.files(__package__) / "launch.py").read_text(encoding="utf-8")
-    program = f'#!/bin/sh\nexec {quote(f"{tree}/bin/python")} {quote(command(paths))} "$@"\n'
+    shim = f'#!/bin/sh\nexec {quote(f"{tree}/bin/python")} {quote(command(paths))} "$@"\n'
     return (
         File("hermes/config.yaml", dump(config)),
         File("hermes/.env", "".join(f"{name}={_quoted(value)}\n" for name, value in sorted(environment.items()))),
         File("hermes/refused.json", json.dumps(refused(managed)) + "\n"),
         # Hermes knows its own processes by this name.
         File("hermes/hermes", launcher),
-        # Its own image has a program of that name.
-        *([File("bin/hermes", program, executable=True)] if tree else []),
+        *([File("bin/hermes", shim, executable=True)] if tree else []),
     )
 
 

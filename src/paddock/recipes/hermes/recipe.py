@@ -161,7 +161,7 @@ class Hermes:
                 (SecretFile(f"{_HOME}/auth.json", agent.auth.source, agent.auth.overwrite),) if agent.auth else ()
             ),
             programs=(
-                (Program("hermes", f"{paths.etc}/bin/hermes", f"{tree}/bin/hermes"),) if agent.cli_on_path else ()
+                (Program("hermes", managed.program(paths, tree), f"{tree}/bin/hermes"),) if agent.cli_on_path else ()
             ),
             image=_official_image(agent),
             health=Page(f"{agent.url('api_server')}/health"),

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from paddock.errors import BadInput
 from paddock.guests import Guest
-from paddock.recipes.workload import CodeTree, ImageManners, Paths, Process, Workload
+from paddock.recipes.workload import CodeTree, ImageManners, Paths, Process, Program, Workload
 from paddock.runtimes import Image, script
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.engine import health
@@ -180,7 +180,11 @@ class Engine:
             "ownership.sh": _text("ownership.sh", _SHARED),
             **{f"processes/{name}": text for name, text in processes.items()},
         }
-        return Bundle({**framed.files, **{path: BundleFile(text) for path, text in files.items()}})
+        commands = {
+            f"programs/{program.name}": BundleFile(self._command(program), executable=True)
+            for program in rendered.programs
+        }
+        return Bundle({**framed.files, **{path: BundleFile(text) for path, text in files.items()}, **commands})
 
     def _manners(self, workload: Workload) -> ImageManners:
         if workload.image is None:
@@ -255,6 +259,13 @@ RestartForceExitStatus={" ".join(map(str, again))}
 KillMode=mixed
 TimeoutStopSec={_stop_seconds(processes) + 15}
 """
+
+    def _command(self, program: Program) -> str:
+        """A command for everyone on the machine: the agent's own, for whoever gets into its container."""
+        name = program.name
+        refusal = f"{name} runs in the container of {self.agent}, which only root gets into: sudo {name}"
+        only_root = "" if self.home else f'[ "$(id -u)" = 0 ] || {{ echo {quote(refusal)} >&2; exit 1; }}\n'
+        return f'#!/bin/sh\n{only_root}exec {shlex.join(self.enter([program.own]))} "$@"\n'
 
     # The container
 
