@@ -29,7 +29,8 @@ PACKAGES = "/opt/paddock/.store/*/lib/python3*/site-packages"
 
 # What is proved of every Hermes on Proxmox.
 LINES = {
-    *("machine", "state.owner", "state.mounted", "state.private", "state.writable", "lease", "process.gateway"),
+    *("machine", "state.owner", "state.mounted", "state.private", "state.writable", "lease", "ports"),
+    "process.gateway",
     *("health", "answer", "gateway", "connectors", "model", "model.offered", "managed", "databases", "listening"),
     *(f"isolation.{way}" for way in ("user", "capabilities", "privileges", "system_calls", "proc", "sys", "apparmor")),
     *("secrets.machine", "secrets.notes", "secrets.journal", "files.configuration", "files.code"),
