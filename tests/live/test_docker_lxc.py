@@ -167,18 +167,60 @@ def test_the_same_with_a_real_gateway_and_a_messenger(node: Node, tmp_path: Path
             assert MASTER_KEY not in proofs
 
 
-@faults
-def test_without_a_volume_of_its_own_docker_says_what_that_costs(web: Web, tmp_path: Path) -> None:
+def in_a_container(web: Web, runtime: str, tmp_path: Path) -> None:
+    """Make the service one that runs in a container."""
     archive = str(base_root(tmp_path / "base.tar.gz"))
     web.spec.update(
         packages=[],
         command=["python3", "-m", "http.server", "8080", "--bind", "127.0.0.1", "--directory", "/etc"],
-        runtime="docker",
+        runtime=runtime,
         container={"base": "debian:12", "archive": archive, "install": True},
     )
     web.spec["machine"] |= {"disk": "8G", "memory": "1G"}
+
+
+@faults
+def test_without_a_volume_of_its_own_docker_says_what_that_costs(web: Web, tmp_path: Path) -> None:
+    in_a_container(web, "docker", tmp_path)
     web.paddock("up")
+    web.paddock("exec", web.name, "--", "sh", "-c", "echo kept > /data/fact")
     assert "(storage driver vfs)" in web.paddock("plan")
+    web.spec["container"]["data"] = "2G"
+    assert "the container on the root disk stays behind; nothing was installed in it" in web.paddock("plan")
+    web.paddock("up")
+    assert web.node.shell(web.status()["address"], "docker info --format '{{.Driver}}'") == "overlay2\n"
+    assert web.paddock("exec", web.name, "--", "cat", "/data/fact") == "kept\n"
+    assert web.paddock("plan") == f"{web.name}: nothing to do\n"
+
+
+@faults
+def test_podman_in_a_machine(web: Web, tmp_path: Path) -> None:
+    in_a_container(web, "podman", tmp_path)
+    # On a disk that overlay does not work on, Podman falls back to vfs once and never works again.
+    told = web.paddock("up", fails=True)
+    assert (
+        f"podman does not work on the machine of {web.name}: Error: 'overlay' is not supported over overlayfs" in told
+    )
+    assert "container: {data: 20G} gives it a volume of its own, where overlay works" in told
+    web.spec["container"]["data"] = "2G"
+    web.spec["mounts"] = [{"host": f"/mnt/pve/hdd/{web.name}", "path": "/big"}]
+    web.paddock("up", "--no-wait", fails=True)
+    obey(web.node, web.paddock("console").splitlines())
+    web.paddock("up", "--no-wait")
+    driver = "podman info --format '{{.Store.GraphDriverName}}'"
+    assert web.node.shell(web.status()["address"], driver) == "overlay\n"
+    web.paddock("exec", web.name, "--", "sh", "-c", "echo kept | tee /data/fact > /big/fact; touch /tmp/installed")
+    assert on_node(web.node, f"/mnt/pve/hdd/{web.name}/fact").stat().st_uid == 110000
+    assert "✗" not in web.paddock("verify")
+    assert web.paddock("plan") == f"{web.name}: nothing to do\n"
+    web.paddock("down")
+    web.paddock("up", "--no-wait", fails=True)
+    obey(web.node, web.paddock("console").splitlines())
+    web.paddock("up", "--no-wait")
+    # The container outlives its machine with the volume.
+    assert web.paddock("exec", web.name, "--", "sh", "-c", "cat /data/fact /big/fact && ls /tmp") == (
+        "kept\nkept\ninstalled\n"
+    )
 
 
 @faults

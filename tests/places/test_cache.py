@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from paddock.plan.agent import AgentSeen
+from paddock.plan.container import ContainerSeen
+from paddock.run.deployment import Deployment
 from paddock.run.verbs import down, plan_forget, up
 from places.life import runs_until_done
 from places.node import CATTLE, PET, Killed, Node, Outside
 
 WITH: dict[str, Any] = {"runtime": "docker", "container": {"base": "debian:12", "data": "20G"}}
+MOUNTS = [{"host": "/mnt/pve/hdd/bee", "path": "/data"}]
 CACHE = "local-lvm:vm-100-disk-2"
 PETS = {"vm-100-disk-0", "vm-100-disk-1", "vm-100-disk-2"}
 
@@ -62,6 +67,39 @@ def test_added_later_it_survives_a_kill_too(node: Node, after: int) -> None:
     ends = runs_until_done(up, agent_on(node, "none"))
     expect_whole(node)
     assert [type(end) for end in ends] == [Killed]
+
+
+def as_wanted(agent: Outside) -> AgentSeen:
+    """The inside of a machine where everything is as the agent's file says."""
+    want = agent.want
+    assert want.container
+    there = ContainerSeen("up", "vfs", frozenset({want.container.image}), want.container.identity, ["tiny-tool"])
+    units = {"container": "active"}
+    return AgentSeen(
+        want.packages, frozenset(), want.generation, want.generation, want.secrets, units=units, container=there
+    )
+
+
+@pytest.mark.parametrize("engine", ["up", "down: no storage driver works here"])
+def test_added_later_the_engine_begins_anew_on_it(node: Node, engine: str) -> None:
+    up(node.agent(runtime="docker", container={"base": "debian:12"}))
+    agent = node.agent(**WITH)
+    inside = as_wanted(agent)
+    inside = replace(inside, container=replace(inside.container, engine=engine))
+    plan = Deployment.plan_up(agent, replace(agent.observe(), agent=inside))
+    assert [step.id for step in plan.steps][-5:] == [
+        *("cattle.reach", "image.pull", "container.create", "agent.configure", "agent.answer")
+    ]
+    assert list(plan.notes) == ["the container on the root disk stays behind; lost with it: tiny-tool"]
+
+
+def test_a_machine_that_restarts_is_waited_for(node: Node) -> None:
+    up(node.agent(**WITH))
+    agent = node.agent(runtime="docker", container={"base": "debian:12", "data": "30G"}, mounts=MOUNTS)
+    plan = Deployment.plan_up(agent, replace(agent.observe(), agent=as_wanted(agent)))
+    assert [step.id for step in plan.steps][-4:] == ["cattle.root", "cattle.reach", "mounts.check", "agent.answer"]
+    plan = Deployment.plan_up(node.agent(**WITH), replace(agent.observe(), agent=as_wanted(node.agent(**WITH))))
+    assert not plan.steps
 
 
 def test_it_grows_while_nothing_has_it_mounted(node: Node) -> None:

@@ -84,6 +84,7 @@ def _as_data(plan: MachinePlan) -> dict[str, Any]:
         "notes": list(plan.notes),
         "furnished": plan.furnished,
         "adopted": plan.adopted,
+        "new_cache": plan.new_cache,
     }
     return {key: value for key, value in data.items() if value}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from paddock.guests import Guest
-from paddock.plan.step import Action, Refusal, Step
+from paddock.plan.step import Action, Refusal, Risk, Step
 from paddock.spec.models import AgentSpec, MachineSpec, PlaceSpec
 from paddock.spec.sizes import Size
 
@@ -90,6 +90,12 @@ class MachinePlan:
     late: Sequence[Step] = ()  # those that may wait for a person: all that can be done without comes first
     furnished: bool = False  # the machine will be new and come with what the wanted template holds
     adopted: bool = False  # the state was there before Paddock, and may hold files that are to be claimed
+    new_cache: bool = False  # an engine that was there will find another volume where it keeps its things
+
+    @property
+    def restarts(self) -> bool:
+        """Whether a machine that runs goes down on the way, and what is on it with it."""
+        return any(step.risk in (Risk.RESTARTS, Risk.PERSON) for step in (*self.steps, *self.late))
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ _PARTS: Final = {
 
 
 _WAYS_OUT: Final = {
-    None: "a filesystem like ext4 or xfs below its data gives it overlay2",
-    False: "container: {data: 20G} gives it a volume of its own, where overlay2 works",
-    True: "its volume is not on a filesystem that overlay2 works on; give it a storage with block devices",
+    None: "a filesystem like ext4 or xfs below its data gives it overlay",
+    False: "container: {data: 20G} gives it a volume of its own, where overlay works",
+    True: "its volume is not on a filesystem that overlay works on; give it a storage with block devices",
 }
 
 _WITHOUT_ROOT: Final = (
@@ -78,6 +78,10 @@ class ContainerSeen:
         return _lost(self.layer)
 
 
+# Of an engine that will run and find nothing of its own.
+NOTHING_YET: Final = ContainerSeen(engine="up")
+
+
 @dataclass(frozen=True)
 class StartEngine(Action):
     service: str
@@ -108,10 +112,11 @@ def refusal(agent: str, want: ContainerWant, seen: ContainerSeen) -> Refusal | N
             _WITHOUT_ROOT if want.without_root else way,
         )
     if seen.engine.startswith("down") and not (want.install and want.service):
-        start = f"on the machine: systemctl enable --now {want.service}" if want.service else None
+        start = f"on the machine: systemctl enable --now {want.service}"
+        storage = f"if its storage is the reason: {_WAYS_OUT[want.data]}"
         return Refusal(
             f"{want.engine} does not work on the machine of {agent}: {seen.engine[6:]}",
-            _WITHOUT_ROOT if want.without_root else start,
+            _WITHOUT_ROOT if want.without_root else start if want.service else storage,
         )
     if seen.identity == _FOREIGN:
         return Refusal(
@@ -128,6 +133,12 @@ def notes(want: ContainerWant, seen: ContainerSeen) -> Iterator[str]:
             f"{want.engine} keeps every layer of an image as a whole copy (storage driver vfs), which takes time and"
             f" several times the room: {way}"
         )
+
+
+def out_of_sight(seen: ContainerSeen) -> Iterator[str]:
+    """What becomes of a container whose engine gets another volume."""
+    if seen.ours:
+        yield f"the container on the root disk stays behind{seen.lost}"
 
 
 def starts(want: ContainerWant, seen: ContainerSeen) -> Step | None:

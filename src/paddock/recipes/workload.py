@@ -29,6 +29,11 @@ class Paths:
     home: str  # the agent's own part of the state
     trail: str  # leads to the state, wherever the file puts it; a change of mind is noticed there
 
+    @classmethod
+    def of(cls, *, code: str, etc: str, trail: str, state: str | None) -> Paths:
+        """With the state where the file says, or where its trail is."""
+        return cls(code, etc, state or trail, f"{state or trail}/home", trail)
+
 
 @dataclass(frozen=True)
 class LocalCode:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from paddock.errors import PaddockError
+from paddock.errors import PaddockError, WorldChanged
 from paddock.guests import Guest, expect
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Paths, Workload
@@ -33,6 +33,8 @@ def get_image(guest: Guest, container: Container) -> None:
     # A machine that is new to us may have it all the same: what an engine keeps can outlive the machine.
     if guest.run([container.engine, "image", "inspect", image.name]).ok:
         return
+    if not guest.run([container.engine, "ps", "--quiet"]).ok:
+        raise WorldChanged(f"{container.engine} does not work on {guest.name}")
     try:
         if image.archive is None:
             expect(guest, f"pulling {image.name}", [container.engine, "pull", image.name], deadline=3600)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paddock.checks.line import as_text
@@ -77,16 +77,22 @@ class Deployment(Wanted):
     def plan_up(self, seen: Observation) -> Plan:
         """What it takes to have the agent answer."""
         machine = self.place.up(self.machine_want, seen.place)
+        notes = list(machine.notes)
+        if machine.new_cache and seen.agent:
+            notes += container.out_of_sight(seen.agent.container)
+            seen = replace(seen, agent=replace(seen.agent, container=container.NOTHING_YET))
         refusals = [*machine.refusals, *self._refusals(seen)]
         if refusals:
-            return Plan(self.name, (), refusals, machine.notes)
+            return Plan(self.name, (), refusals, notes)
         known = self._inside(seen, furnished=machine.furnished)
         agent = list(inside.up(self.name, self.want, known, adopted=machine.adopted))
-        starts = (at for at, step in enumerate(agent) if isinstance(step.action, CreateContainer | ApplyBundle))
-        ready = next(starts, len(agent))
+        if machine.restarts and not agent and not self.want.foreground:
+            agent = [inside.answer(self.name, "its machine restarts")]
+        uses = CreateContainer | ApplyBundle | AwaitAnswer
+        ready = next((at for at, step in enumerate(agent) if isinstance(step.action, uses)), len(agent))
         check = [self._check_mounts()] if self.spec.mounts and (machine.late or agent) else []
         steps = [*machine.steps, *agent[:ready], *machine.late, *check, *agent[ready:]]
-        return Plan(self.name, steps, (), [*machine.notes, *self._notes_of_machine(seen)])
+        return Plan(self.name, steps, (), [*notes, *self._notes_of_machine(seen)])
 
     def _notes_of_machine(self, seen: Observation) -> Iterator[str]:
         if seen.agent:

@@ -12,20 +12,19 @@ the agent's `write_file` tool with X.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hashlib
 import hmac
 import json
 import re
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
+
+from paddock.sandbox.standin import StandIn, parser, run, serving
 
 MODEL: Final = "stand-in"
 UNKNOWN: Final = "I do not know."
@@ -275,9 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: prompts and who asked them are nobody's business."""
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(StandIn):
     def __init__(self, address: tuple[str, int], key: str | None) -> None:
         self.key = key
         super().__init__(address, _Handler)
@@ -286,33 +283,14 @@ class _Server(ThreadingHTTPServer):
 @contextlib.contextmanager
 def serve(host: str = "127.0.0.1", port: int = 0, key: str | None = None) -> Iterator[str]:
     """Serve in the background while the context is open; gives the base URL, which ends in `/v1`."""
-    with _Server((host, port), key) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        try:
-            yield f"http://{host}:{server.server_address[1]}/v1"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(_Server((host, port), key)) as url:
+        yield f"{url}/v1"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m paddock.sandbox.model", description="A stand-in model.")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any free one)")
-    parser.add_argument("--key", help="the bearer key a client must send (default: none is asked for)")
-    args = parser.parse_args(argv)
-    # Blocked before the server's threads exist: they inherit it, and sigwait below is the one receiver.
-    signals = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        with serve(args.host, args.port, args.key) as url:
-            print(json.dumps({"url": url}), flush=True)
-            signal.sigwait(signals)
-    except OSError as error:
-        print(f"cannot listen on {args.host}:{args.port}: {error.strerror}", file=sys.stderr)
-        return 1
-    return 0
+    options = parser("paddock.sandbox.model", "A stand-in model.")
+    options.add_argument("--key", help="the bearer key a client must send (default: none is asked for)")
+    return run(options, argv, lambda args: serve(args.host, args.port, args.key))
 
 
 if __name__ == "__main__":

@@ -8,19 +8,19 @@ people are played through `POST /say` (`{"from": 4242, "text": "hello"}`) and `G
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
-import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from email.message import Message
 from email.parser import BytesParser
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qs, parse_qsl, urlsplit
+
+from paddock.sandbox.standin import StandIn, parser, run, serving
 
 BOT: Final = {"id": 110201543, "is_bot": True, "first_name": "Stand-in", "username": "stand_in_bot"}
 LARGEST_REQUEST: Final = 1024 * 1024
@@ -183,44 +183,22 @@ def _values(kind: str, body: bytes) -> Json:
     return dict(parse_qsl(body.decode()))
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(StandIn):
     def __init__(self, address: tuple[str, int], token: str) -> None:
         self.token = token
         self.chats = Chats()
         super().__init__(address, _Handler)
 
 
-@contextlib.contextmanager
-def serve(token: str, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serve(token: str, host: str = "127.0.0.1", port: int = 0) -> contextlib.AbstractContextManager[str]:
     """Serve in the background while the context is open; gives the URL."""
-    with _Server((host, port), token) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        thread.start()
-        try:
-            yield f"http://{host}:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    return serving(_Server((host, port), token))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m paddock.sandbox.telegram", description="A stand-in for Telegram.")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=0, help="port to listen on (default: any free one)")
-    parser.add_argument("--token", required=True, help="the token of the one bot there is")
-    args = parser.parse_args(argv)
-    signals = {signal.SIGINT, signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        with serve(args.token, args.host, args.port) as url:
-            print(json.dumps({"url": url}), flush=True)
-            signal.sigwait(signals)
-    except OSError as error:
-        print(f"cannot listen on {args.host}:{args.port}: {error.strerror}", file=sys.stderr)
-        return 1
-    return 0
+    options = parser("paddock.sandbox.telegram", "A stand-in for Telegram.")
+    options.add_argument("--token", required=True, help="the token of the one bot there is")
+    return run(options, argv, lambda args: serve(args.token, args.host, args.port))
 
 
 if __name__ == "__main__":

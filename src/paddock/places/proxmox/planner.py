@@ -102,7 +102,14 @@ class NodePlanner:
         used = [step.action.key for step in attach if isinstance(step.action, AttachCache)]
         late = self._root_steps(want, cattle, vmid, template, builder, used)
         adopted = pet is not None and pets.adopts(want, pet.container)
-        return MachinePlan(steps, notes=notes, late=late, furnished=_furnished(want, cattle), adopted=adopted)
+        return MachinePlan(
+            steps,
+            notes=notes,
+            late=late,
+            furnished=_furnished(want, cattle),
+            adopted=adopted,
+            new_cache=cattle is not None and bool(attach),
+        )
 
     def _root_steps(
         self,

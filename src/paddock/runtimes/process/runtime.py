@@ -36,14 +36,11 @@ class ForegroundProcess:
     @property
     def paths(self) -> Paths:
         data = f"{os.environ.get('XDG_DATA_HOME') or Path.home() / '.local/share'}/paddock"
-        trail = f"{data}/{self.agent}/state"
-        state = self.spec.state.path or trail
-        return Paths(
+        return Paths.of(
             code=f"{data}/.code/.store",
             etc=f"{data}/{self.agent}/etc/current",
-            state=state,
-            home=f"{state}/home",
-            trail=trail,
+            trail=f"{data}/{self.agent}/state",
+            state=self.spec.state.path,
         )
 
     @property

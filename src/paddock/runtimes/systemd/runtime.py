@@ -62,25 +62,19 @@ class Systemd:
 
     def _paths_of_account(self, home: str) -> Paths:
         data = f"{home}/.local/share/paddock"
-        trail = f"{data}/{self.agent}/state"
-        state = self.spec.state.path or trail
-        return Paths(
+        return Paths.of(
             code=f"{data}/.code/.store",
             etc=f"{home}/.config/paddock/{self.agent}/current",
-            state=state,
-            home=f"{state}/home",
-            trail=trail,
+            trail=f"{data}/{self.agent}/state",
+            state=self.spec.state.path,
         )
 
     def _paths_of_machine(self) -> Paths:
-        trail = f"/var/lib/paddock/{self.agent}"
-        state = self.spec.state.path or trail
-        return Paths(
+        return Paths.of(
             code="/opt/paddock/.store",
             etc=f"/etc/paddock/{self.agent}/current",
-            state=state,
-            home=f"{state}/home",
-            trail=trail,
+            trail=f"/var/lib/paddock/{self.agent}",
+            state=self.spec.state.path,
         )
 
     @property
