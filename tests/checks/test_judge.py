@@ -29,6 +29,7 @@ AGENT: dict[str, Any] = {
         "providers": {"standin": {"base_url": "http://192.0.2.9:4000/v1", "key_env": "STANDIN_KEY"}},
     },
 }
+_SETS = ("confined", "exposed", "ports", "health_port")
 WELL: dict[str, Any] = json.loads((DATA / "checks.json").read_text())
 
 
@@ -90,7 +91,7 @@ def test_what_fails(path: Path) -> None:
 
 
 def _plain(given: dict[str, Any]) -> dict[str, Any]:
-    sets: dict[str, Any] = {name: frozenset(given[name]) for name in ("confined", "exposed") if name in given}
+    sets: dict[str, Any] = {name: frozenset(given[name]) for name in _SETS if name in given}
     return {**given, **sets}
 
 

@@ -221,7 +221,7 @@ def test_other_code_comes_to_the_same_container(host: Host, roots: dict[str, Pat
     assert host.root("readlink -f /opt/paddock/hermes/current") != before
     assert len(host.root(trees).split()) == 4
     # What runs is the new code, though nobody has restarted anything by hand.
-    running = host.root("docker top paddock-hermes -eo args")
+    running = host.root("docker top paddock-hermes -eo pid,args")
     assert host.root("readlink /opt/paddock/hermes/current") in running
     assert "mcp" in host.inside("/opt/paddock/hermes/current/bin/python -c 'import mcp; print(mcp.__name__)'")
     host.paddock("down")

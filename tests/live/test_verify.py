@@ -33,7 +33,7 @@ LINES = {
     "process.gateway",
     *("health", "answer", "gateway", "connectors", "model", "model.offered", "managed", "databases", "listening"),
     *(f"isolation.{way}" for way in ("user", "capabilities", "privileges", "system_calls", "proc", "sys", "apparmor")),
-    *("secrets.machine", "secrets.notes", "secrets.journal", "files.configuration", "files.code"),
+    *("secrets.machine", "secrets.notes", "secrets.journal", "files.configuration", "files.code", "ports"),
 }
 
 

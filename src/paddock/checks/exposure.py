@@ -28,16 +28,20 @@ def listening(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -
 
 def ports(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
     """Whether somebody else listens where the agent is to."""
-    if not subject.ports:
+    found = fact["found"]
+    # Its health may be asked through somebody else, say a proxy; one that listens nowhere was to listen there.
+    wanted = subject.ports if found["own"] else subject.ports | subject.health_port
+    if not wanted:
         return
     others = [
         f"port {each['port']} is held by {each['name']} (process {each['pid']}), which is not of {subject.agent}"
-        for each in fact["found"]
+        for each in found["others"]
+        if each["port"] in wanted
     ]
     yield Line.of(
         "ports",
         not others,
-        "\n".join(others) or f"nobody else listens on {', '.join(map(str, sorted(subject.ports)))}",
+        "\n".join(others) or f"nobody else listens on {', '.join(map(str, sorted(wanted)))}",
         f"end it, or give {subject.agent} another port",
         fact["seconds"],
     )

@@ -50,7 +50,7 @@ def look(guest: Guest, subject: Subject, means: Means, *, quick: bool) -> dict[s
         "etc": paths.etc,
         "files": sorted(subject.files),
         "tree": subject.tree,
-        "ports": sorted(subject.ports),
+        "ports": sorted({*subject.ports, *subject.health_port}),
         "alone": Isolation.ACCOUNT in subject.confined,
         "env_files": [f"{subject.root}/secrets.env", f"{subject.root}/generated.env"],
         "search": [subject.root, paths.state, *_OPEN_FOLDERS],

@@ -38,7 +38,7 @@ def main() -> None:
         "state": lambda: state(question["folders"]),
         "lease": lambda: lease(question["lease_file"], question["holder_file"]),
         "configuration": lambda: configuration(question["etc"], question["files"]),
-        "ports": lambda: taken(question["ports"], pids, alone=question["alone"]),
+        "ports": lambda: ports(question["ports"], pids, alone=question["alone"]),
     }
     if question["all"]:
         looks["code"] = lambda: code(question["tree"])
@@ -263,16 +263,20 @@ def listening(pids: list[int], *, alone: bool) -> list[list[Any]]:
     return sorted([host, port] for host, port, uid, inode in listeners(pids[:1]) if own(uid, inode))
 
 
-def taken(ports: list[int], pids: list[int], *, alone: bool) -> list[Json]:
-    """Who else listens on the agent's ports."""
+def ports(wanted: list[int], pids: list[int], *, alone: bool) -> Json:
+    """Who else listens on these ports, and on which ports the agent does."""
     own = own_sockets(pids, alone=alone)
-    others = {inode: port for _, port, uid, inode in listeners([os.getpid()]) if port in ports and not own(uid, inode)}
+    found = [(port, inode, own(uid, inode)) for _, port, uid, inode in listeners([os.getpid()])]
+    others = {inode: port for port, inode, its_own in found if port in wanted and not its_own}
     holders = {inode: pid for pid in sorted(all_pids(), reverse=True) for inode in sockets({pid})} if others else {}
-    return [
-        {"port": port, "pid": holders[inode], "name": text(f"/proc/{holders[inode]}/comm").strip()}
-        for inode, port in others.items()
-        if inode in holders
-    ]
+    return {
+        "own": sorted({port for port, _, its_own in found if its_own}),
+        "others": [
+            {"port": port, "pid": holders[inode], "name": text(f"/proc/{holders[inode]}/comm").strip()}
+            for inode, port in others.items()
+            if inode in holders
+        ],
+    }
 
 
 def own_sockets(pids: list[int], *, alone: bool) -> Callable[[int, str], bool]:

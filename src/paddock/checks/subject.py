@@ -27,6 +27,7 @@ class Subject:
     mounted: bool  # its state is a volume
     own_machine: bool  # made for it, and for nothing else
     ports: frozenset[int] = frozenset()  # where it is to listen
+    health_port: frozenset[int] = frozenset()  # where its health is asked, on its machine: likely its own
     exposed: frozenset[int] = frozenset()  # ports that may be reached from elsewhere
 
     @property

@@ -153,12 +153,13 @@ def _subject(agent: Deployment) -> Subject:
         confined=agent.runtime.confines,
         mounted=agent.place.mounts_state,
         own_machine=not agent.place.keeps_machine,
-        ports=frozenset({*ports.values(), *_asked_port(agent.probes("").health)}),
+        ports=frozenset(ports.values()),
+        health_port=frozenset(_health_port(agent.probes("").health)),
         exposed=frozenset(each.port or ports[name] for name, each in agent.spec.expose.items()),
     )
 
 
-def _asked_port(health: Probe | Command | OpenPort | None) -> Iterator[int]:
+def _health_port(health: Probe | Command | OpenPort | None) -> Iterator[int]:
     """The port of the agent's own machine that its health is asked at, if it is."""
     match health:
         case None | Command():

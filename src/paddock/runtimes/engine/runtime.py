@@ -21,6 +21,7 @@ from paddock.runtimes.engine.compose import compose
 from paddock.runtimes.engine.dialect import ROOT, Dialect, dialect_of
 from paddock.runtimes.engine.identity import LABEL, digest, identity
 from paddock.runtimes.engine.throwaway import Throwaway
+from paddock.runtimes.engine.unit import stop_seconds, unit
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.systemd.runtime import APPLY, BEFORE_APPLY, REMOVE, Systemd
@@ -30,8 +31,6 @@ _HERE: Final = "paddock.runtimes.engine"
 _SYSTEMD: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
 
-_ENDED: Final = 143  # of a program that ends with the signal it is asked with
-_REFUSED: Final = 78  # what `start` ends with when a restart would not help
 _CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
 
 
@@ -165,8 +164,8 @@ class Engine:
             manners = self._manners(workload)
             rendered = replace(workload, processes=[self._as_image(manners, workload.processes[0])])
             start, processes = "start_image.sh", {"main": f'exec "$@" {shlex.join(manners.argv)}\n'}
-        unit = self._units.unit("container")
-        units = {unit: self._unit(rendered.processes)}
+        lease, name = self._units.unit("lease"), self._units.unit("container")
+        units = {name: unit(self.agent, self._name, self._dialect, lease, self.paths.etc, rendered.processes)}
         framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, more=self._variables(rendered))
         files = {
             "create": self._create(workload),
@@ -217,7 +216,7 @@ class Engine:
             "ENGINE": self.engine,
             "SERVICE": self.service or "",
             "CONTAINER": self._name,
-            "STOP_SECONDS": str(_stop_seconds(workload.processes)),
+            "STOP_SECONDS": str(stop_seconds(workload.processes)),
             "IMAGE": self._image,
             "USER_NAME": user.name,
             "USER_UID": str(user.uid),
@@ -229,36 +228,6 @@ class Engine:
             "SUDO": "yes" if sudo else "",
             "CONFINED": "" if sudo else _CONFINED,
         }
-
-    def _unit(self, processes: Sequence[Process]) -> str:
-        engine, lease = self._dialect, self._units.unit("lease")
-        first = processes[0]
-        clean = sorted({_ENDED, *(code for process in processes for code in process.clean_exits)})
-        fatal = sorted({_REFUSED, *(code for process in processes for code in process.fatal_exits)})
-        again = sorted({code for process in processes for code in process.restart_exits})
-        daemon = f" {engine.service}" if engine.service else ""
-        return f"""\
-[Unit]
-Description=Container of {self.agent}
-BindsTo={lease}
-After={lease} network-online.target{daemon}
-Wants=network-online.target{daemon}
-StartLimitIntervalSec=0
-
-[Service]
-Type=exec
-ExecStart={engine.program} start --attach {self._name}
-ExecStop=/bin/sh {self.paths.etc}/halt $MAINPID
-# However this unit ends, no container is left that writes without a lease.
-ExecStopPost=-/bin/sh {self.paths.etc}/halt
-Restart={first.restart}
-RestartSec={first.restart_seconds:g}
-SuccessExitStatus={" ".join(map(str, clean))}
-RestartPreventExitStatus={" ".join(map(str, fatal))}
-RestartForceExitStatus={" ".join(map(str, again))}
-KillMode=mixed
-TimeoutStopSec={_stop_seconds(processes) + 15}
-"""
 
     def _command(self, program: Program) -> str:
         """A command for everyone on the machine: the agent's own, for whoever gets into its container."""
@@ -324,7 +293,7 @@ TimeoutStopSec={_stop_seconds(processes) + 15}
             "container_name": self._name,
             "labels": {LABEL: self.identity(workload)},
             "network_mode": "host",
-            "stop_grace_period": f"{_stop_seconds(workload.processes)}s",
+            "stop_grace_period": f"{stop_seconds(workload.processes)}s",
             "healthcheck": {
                 "test": ["CMD", "/bin/sh", f"{self.paths.etc}/health"],
                 "interval": f"{health.INTERVAL}s",
@@ -388,10 +357,6 @@ TimeoutStopSec={_stop_seconds(processes) + 15}
     def _with(self, argv: Sequence[str], **more: str) -> list[str]:
         variables = {"ENGINE": self.engine, "CONTAINER": self._name, **more}
         return ["env", *(f"{name}={value}" for name, value in variables.items()), *argv]
-
-
-def _stop_seconds(processes: Sequence[Process]) -> int:
-    return max(process.stop_seconds for process in processes)
 
 
 def _program(process: Process) -> str:

@@ -8,7 +8,7 @@ root=$1 id=$2
 stop_other_container() {
     [ -e "$root/current/halt" ] || return 0
     [ "$(. "$root/current/bundle.env" && echo "$ENGINE")" != "${ENGINE-}" ] || return 0
-    systemctl stop "paddock-$AGENT-container.service"
+    systemctl stop "paddock-$AGENT-container.service" 2>/dev/null || true # perhaps there is none yet
     sh "$root/current/halt" || fail 75 "the container that $AGENT ran in so far does not stop"
 }
 

@@ -1,0 +1,48 @@
+"""The unit that supervises a container, bound to the lease."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from paddock.recipes.workload import Process
+from paddock.runtimes.engine.dialect import Dialect
+
+_ENDED: Final = 143  # of a program that ends with the signal it is asked with
+_REFUSED: Final = 78  # what `start` ends with when a restart would not help
+
+
+def unit(agent: str, container: str, engine: Dialect, lease: str, etc: str, processes: Sequence[Process]) -> str:
+    """Return the unit of a container with these processes; ``etc`` is the configuration in force."""
+    first = processes[0]
+    clean = sorted({_ENDED, *(code for process in processes for code in process.clean_exits)})
+    fatal = sorted({_REFUSED, *(code for process in processes for code in process.fatal_exits)})
+    again = sorted({code for process in processes for code in process.restart_exits})
+    daemon = f" {engine.service}" if engine.service else ""
+    return f"""\
+[Unit]
+Description=Container of {agent}
+BindsTo={lease}
+After={lease} network-online.target{daemon}
+Wants=network-online.target{daemon}
+StartLimitIntervalSec=0
+
+[Service]
+Type=exec
+ExecStart={engine.program} start --attach {container}
+ExecStop=/bin/sh {etc}/halt $MAINPID
+# However this unit ends, no container is left that writes without a lease.
+ExecStopPost=-/bin/sh {etc}/halt
+Restart={first.restart}
+RestartSec={first.restart_seconds:g}
+SuccessExitStatus={" ".join(map(str, clean))}
+RestartPreventExitStatus={" ".join(map(str, fatal))}
+RestartForceExitStatus={" ".join(map(str, again))}
+KillMode=mixed
+TimeoutStopSec={stop_seconds(processes) + 15}
+"""
+
+
+def stop_seconds(processes: Sequence[Process]) -> int:
+    """Return how long a container with these processes may take to end well."""
+    return max(process.stop_seconds for process in processes)
