@@ -629,6 +629,12 @@ def test_an_engine_that_does_not_start(web: Host) -> None:
     web.up()
     assert web.id() == first
 
+    web.root(
+        """mkdir -p /etc/docker && echo '{"live-restore": true}' >/etc/docker/daemon.json; systemctl reload docker"""
+    )
+    assert "keeps containers running when its daemon stops, past their lease" in web.paddock("plan", fails=True).stdout
+    web.root("rm /etc/docker/daemon.json; systemctl reload docker")
+
     stop = "systemctl stop paddock-web-lease docker.socket docker"
     web.root(f"{stop}; mkdir -p /etc/docker && echo '{{ broken' >/etc/docker/daemon.json")
     web.fails_with("docker.service does not start on box:")

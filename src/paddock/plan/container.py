@@ -54,6 +54,7 @@ class ContainerSeen:
 
     engine: str = "missing"  # or up, or down and why
     driver: str = ""
+    live_restore: bool = False  # its containers outlive its daemon
     images: frozenset[str] = frozenset()
     identity: str | None = None  # of the container that is there
     layer: Sequence[str] = ()  # what was installed in it since it was made
@@ -64,6 +65,7 @@ class ContainerSeen:
         return cls(
             engine=values.get("engine", "missing"),
             driver=values.get("driver", ""),
+            live_restore=values.get("live_restore") == "true",
             images=frozenset(value for name, value in pairs if name == "image"),
             identity=values.get("container"),
             layer=tuple(sorted({value for name, value in pairs if name == "layer"})),
@@ -117,6 +119,11 @@ def refusal(agent: str, want: ContainerWant, seen: ContainerSeen) -> Refusal | N
         return Refusal(
             f"{want.engine} does not work on the machine of {agent}: {seen.engine[6:]}",
             _WITHOUT_ROOT if want.without_root else start if want.service else storage,
+        )
+    if seen.live_restore:
+        return Refusal(
+            f"{want.engine} on the machine of {agent} keeps containers running when its daemon stops, past their lease",
+            'take "live-restore" out of /etc/docker/daemon.json there, and: systemctl reload docker',
         )
     if seen.identity == _FOREIGN:
         return Refusal(

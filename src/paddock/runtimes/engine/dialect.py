@@ -18,7 +18,7 @@ class Dialect:
     packages: tuple[str, ...]  # that bring it on Debian
     service: str | None  # the unit of its daemon
     data: str  # where it keeps images and containers
-    driver: str  # what of its `info` names the storage driver
+    info: str  # the format of its `info` that tells the storage driver, and whether containers outlive the daemon
     full_names: bool  # it looks an image up nowhere unless the name says where
     users: str | None = None  # which user of a container is which one of the machine, where that is not the same
 
@@ -42,14 +42,21 @@ class Dialect:
         return f"docker.io/{image}" if rest else f"docker.io/library/{image}"
 
 
-_DOCKER: Final = Dialect("docker", ("docker.io",), "docker.service", "/var/lib/docker", "{{.Driver}}", full_names=False)
+_DOCKER: Final = Dialect(
+    "docker",
+    ("docker.io",),
+    "docker.service",
+    "/var/lib/docker",
+    "driver={{.Driver}}\nlive_restore={{.LiveRestoreEnabled}}",
+    full_names=False,
+)
 _PODMAN: Final = Dialect(
     # With runc, because crun, which Debian would take, starts nothing where cgroups are of both versions.
     "podman",
     ("podman", "runc"),
     None,
     "/var/lib/containers",
-    "{{.Store.GraphDriverName}}",
+    "driver={{.Store.GraphDriverName}}",
     full_names=True,
 )
 

@@ -11,7 +11,7 @@ elif ! said=$("$ENGINE" ps --quiet 2>&1 >/dev/null); then
     echo "engine=down: $(echo "$said" | tail -n 1 | sed 's/.* msg="\(.*\)"$/\1/')"
 else
     echo "engine=up"
-    echo "driver=$("$ENGINE" info --format "$DRIVER" 2>/dev/null)"
+    "$ENGINE" info --format "$INFO" 2>/dev/null
     ! "$ENGINE" image inspect "$IMAGE" >/dev/null 2>&1 || echo "image=$IMAGE"
     if found=$("$ENGINE" container inspect --format '{{index .Config.Labels "paddock.identity"}}' "$CONTAINER" 2>/dev/null); then
         echo "container=${found:-foreign}"

@@ -319,7 +319,7 @@ class Engine:
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
         units = self._units
         argv = units.script(*units.observing, (_HERE, "observe.sh"), arguments=units.observed(packages))
-        return self._with(argv, IMAGE=self._image, DRIVER=self._dialect.driver)
+        return self._with(argv, IMAGE=self._image, INFO=self._dialect.info)
 
     def apply(self, generation: str) -> Sequence[str]:
         parts = ((_HERE, "images.sh"), *APPLY, (_HERE, "prune.sh"))
