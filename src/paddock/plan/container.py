@@ -54,10 +54,10 @@ class ContainerSeen:
 
     engine: str = "missing"  # or up, or down and why
     driver: str = ""
-    live_restore: bool = False  # its containers outlive its daemon
     images: frozenset[str] = frozenset()
     identity: str | None = None  # of the container that is there
     layer: Sequence[str] = ()  # what was installed in it since it was made
+    live_restore: bool = False  # containers of this engine outlive its daemon
 
     @classmethod
     def from_pairs(cls, pairs: Sequence[tuple[str, str]]) -> Self:
