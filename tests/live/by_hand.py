@@ -45,5 +45,11 @@ def made_by_hand(node: Node) -> dict[str, Any]:
     }
 
 
+def reboot(api: Client, vmid: int) -> None:
+    """Restart a container, and wait until ssh answers in it again."""
+    api.task("POST", f"/nodes/{api.node}/lxc/{vmid}/status/reboot")
+    wait_for(lambda: (found := address(api, vmid)) is not None and scan_host_key(found) is not None)
+
+
 def destroy(api: Client, vmid: int) -> None:
     api.task("DELETE", f"/nodes/{api.node}/lxc/{vmid}?force=1")

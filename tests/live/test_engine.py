@@ -16,7 +16,7 @@ import pydantic
 import pytest
 
 import paddock
-from live.by_hand import api_of, container, destroy
+from live.by_hand import api_of, container, destroy, reboot
 from live.images import (
     FOREIGN_PROGRAM,
     bare_root,
@@ -36,6 +36,8 @@ from paddock.process import run
 from paddock.recipes.hermes.launch import REFUSED
 
 pytestmark = pytest.mark.live
+
+VMID = 230  # of the host
 
 # A package as small as one can be, made and installed where nothing can be downloaded.
 _TINY = """
@@ -152,8 +154,12 @@ class Host:
         found = self.inside_as_root(f"dpkg -s tiny-tool 2>&1; ls /home/{self.name} /tmp; true")
         return all(word in found for word in ("install ok installed", "made-by-the-agent", "kept"))
 
+    def reboot(self) -> None:
+        reboot(api_of(self.node), VMID)
+
     def runs(self) -> bool:
-        return self.root(f"systemctl is-active paddock-{self.name}-container || true") == "active"
+        running = f"{self.engine} inspect --format '{{{{.State.Running}}}}' paddock-{self.name}"
+        return self.root(f"systemctl is-active paddock-{self.name}-container && {running} || true") == "active\ntrue"
 
 
 @pytest.fixture(scope="module")
@@ -166,11 +172,11 @@ def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def host(node: Node) -> Iterator[Host]:
     """One machine for all stories here: they find what those before have left."""
     api = api_of(node)
-    address = container(node, api, 230, memory=3072, rootfs="local-lvm:10")
+    address = container(node, api, VMID, memory=3072, rootfs="local-lvm:10")
     try:
         yield Host(node, address, scan_host_key(address) or "")
     finally:
-        destroy(api, 230)
+        destroy(api, VMID)
 
 
 @pytest.fixture
@@ -298,12 +304,12 @@ def test_what_persists_across_what(web: Host, roots: dict[str, Path]) -> None:
     web.inside("echo precious >/data/memory")
     first = web.id()
 
-    # systemctl restart; and a reboot, as far as the engine and the units are concerned
-    for restart in ("restart paddock-web-container", "restart docker paddock-web-lease"):
-        web.root(f"systemctl {restart}")
+    # systemctl restart; and a reboot
+    for restart in (lambda: web.root("systemctl restart paddock-web-container"), web.reboot):
+        restart()
         wait_for(web.runs)
         assert web.id() == first
-    wait_for(lambda: web.has_installed())
+        wait_for(web.has_installed)
 
     # Settings, secrets, environment (which the seed makes a new container for): the same one.
     web.agent |= {"environment": {"COLOUR": "green"}, "secrets": {"STANDIN_KEY": {"env": "STANDIN_KEY"}}}
@@ -409,6 +415,9 @@ def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path:
     host.becomes("hermes", runtime="podman", container={"base": "debian:12", "archive": str(roots["base"])})
     host.up()
     host.paddock("ask", "hermes", f"Remember: {FACT}")
+    host.reboot()
+    wait_for(lambda: "healthy" in host.paddock("status").stdout)
+    assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
     assert "nothing to do" in host.paddock("up").stdout
     image = {"image": "nousresearch/hermes-agent:stand-in", "archive": str(official_image(tmp_path / "official.tar"))}
     host.agent["container"] = image
