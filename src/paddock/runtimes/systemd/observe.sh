@@ -1,5 +1,5 @@
-ails() { # UNIT: failed for good, or about to be tried again
-    systemctl show --property SubState --value "$1" | grep -qx 'failed\|auto-restart'
+ails() { # UNIT: failed for good, or was tried again, or is about to be
+    systemctl show --property SubState,NRestarts "$1" | grep -qx 'SubState=\(failed\|auto-restart\)\|NRestarts=[1-9].*'
 }
 for unit in "${units:=/etc/systemd/system}/paddock-$agent-"*.service; do
     [ ! -L "$unit" ] || echo "unit.${unit##*/}=$(systemctl is-active "${unit##*/}")"
