@@ -350,7 +350,6 @@ def test_the_same_in_podman(host: Host, roots: dict[str, Path]) -> None:
     host.up()
     assert "nothing to do" in host.paddock("up").stdout
     assert host.inside("id -un; grep NoNewPrivs /proc/self/status; cat /data/memory") == "web\nNoNewPrivs:\t1\nprecious"
-    host.by_engine("healthcheck run paddock-web")
     host.installs_something()
     same = host.id()
     host.agent["environment"] = {"COLOUR": "blue"}
@@ -417,6 +416,9 @@ def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path:
     host.becomes("hermes", runtime="podman", container={"base": "debian:12", "archive": str(roots["base"])})
     host.up()
     host.paddock("ask", "hermes", f"Remember: {FACT}")
+    host.reboot()
+    wait_for(lambda: "healthy" in host.paddock("status").stdout)
+    assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
     assert "nothing to do" in host.paddock("up").stdout
     image = {"image": "nousresearch/hermes-agent:stand-in", "archive": str(official_image(tmp_path / "official.tar"))}
     host.agent["container"] = image

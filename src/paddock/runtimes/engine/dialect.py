@@ -20,6 +20,7 @@ class Dialect:
     data: str  # where it keeps images and containers
     info: str  # the format of its `info` that tells the storage driver, and whether containers outlive the daemon
     full_names: bool  # it looks an image up nowhere unless the name says where
+    asks_health: bool  # by itself, now and then
     users: str | None = None  # which user of a container is which one of the machine, where that is not the same
 
     def without_root(self, home: str, uid: int, gid: int) -> Dialect:
@@ -49,6 +50,7 @@ _DOCKER: Final = Dialect(
     "/var/lib/docker",
     "driver={{.Driver}}\nlive_restore={{.LiveRestoreEnabled}}",
     full_names=False,
+    asks_health=True,
 )
 _PODMAN: Final = Dialect(
     # With runc, because crun, which Debian would take, starts nothing where cgroups are of both versions.
@@ -58,6 +60,9 @@ _PODMAN: Final = Dialect(
     "/var/lib/containers",
     "driver={{.Store.GraphDriverName}}",
     full_names=True,
+    # It would have a timer of systemd ask, and wait for the end of that timer while systemd waits for its own: no
+    # machine could shut down.
+    asks_health=False,
 )
 
 

@@ -27,6 +27,12 @@ socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5)
 """
 
 
+def options(path: str) -> list[str]:
+    """What an engine is told about the script at this path."""
+    times = ["--health-interval", f"{INTERVAL}s", "--health-timeout", f"{TIMEOUT}s"]
+    return ["--health-cmd", f"/bin/sh {path}", *times, "--health-start-period", f"{START}s"]
+
+
 def script(workload: Workload) -> str:
     """A program that ends with 0 if the agent is well; where nothing says otherwise, an agent that runs is."""
     match workload.health:

@@ -270,9 +270,7 @@ class Engine:
             *("--network", "host"),
             # The journal has what the agent says; the engine need not keep it a second time, without end.
             *("--restart", "no", "--log-driver", "none"),
-            *("--health-cmd", f"/bin/sh {self.paths.etc}/health"),
-            *("--health-interval", f"{health.INTERVAL}s", "--health-timeout", f"{health.TIMEOUT}s"),
-            *("--health-start-period", f"{health.START}s"),
+            *(health.options(f"{self.paths.etc}/health") if self._dialect.asks_health else ("--no-healthcheck",)),
             *(word for volume in self._volumes(workload) for word in ("--volume", volume)),
             *self._limits,
             *(("--userns", self._dialect.users, "--user", ROOT) if self._dialect.users else ()),

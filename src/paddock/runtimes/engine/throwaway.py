@@ -35,4 +35,7 @@ class Throwaway:
     def _inside(self, argv: Sequence[str]) -> list[str]:
         options = ["--rm", "--interactive", "--network", "none", "--env", "THROWAWAY=yes"]
         volume = ["--volume", f"{self.folder}:{self.folder}"] if self.folder else []
-        return [self.engine, "run", *options, *volume, "--entrypoint", argv[0], self.image, *argv[1:]]
+        run = [self.engine, "run", *options, *volume, "--entrypoint", argv[0], self.image, *argv[1:]]
+        # Docker would make a folder that is not there; Podman does not.
+        made = ["sh", "-c", 'umask 022 && mkdir -p "$0" && exec "$@"', self.folder] if self.folder else []
+        return [*made, *run]
