@@ -417,7 +417,7 @@ def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path:
     host.up()
     host.paddock("ask", "hermes", f"Remember: {FACT}")
     host.reboot()
-    wait_for(lambda: "healthy" in host.paddock("status").stdout)
+    wait_for(lambda: json.loads(host.paddock("status", "--json").stdout)[0]["health"] == "ok")
     assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
     assert "nothing to do" in host.paddock("up").stdout
     image = {"image": "nousresearch/hermes-agent:stand-in", "archive": str(official_image(tmp_path / "official.tar"))}
