@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from typing import Final
+from typing import Any, Final
 
 from paddock.recipes.workload import Command, OpenPort, Page, Workload
 
-# Seconds; what Paddock itself asks does not wait for it.
-INTERVAL: Final = 30
-TIMEOUT: Final = 10
-START: Final = 60
+# What Paddock itself asks does not wait for it.
+_TIMES: Final = {"interval": "30s", "timeout": "10s", "start_period": "60s"}
 
 _ASKED: Final = """\
 import sys, urllib.error, urllib.request
@@ -29,8 +27,13 @@ socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5)
 
 def options(path: str) -> list[str]:
     """What an engine is told about the script at this path."""
-    times = ["--health-interval", f"{INTERVAL}s", "--health-timeout", f"{TIMEOUT}s"]
-    return ["--health-cmd", f"/bin/sh {path}", *times, "--health-start-period", f"{START}s"]
+    times = [word for name, time in _TIMES.items() for word in (f"--health-{name.replace('_', '-')}", time)]
+    return ["--health-cmd", f"/bin/sh {path}", *times]
+
+
+def composed(path: str) -> dict[str, Any]:
+    """The same in a compose file."""
+    return {"test": ["CMD", "/bin/sh", path], **_TIMES}
 
 
 def script(workload: Workload) -> str:

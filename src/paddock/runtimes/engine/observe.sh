@@ -1,4 +1,4 @@
-# After the shared parts: the engine, the image and the container. Uses $ENGINE, $IMAGE, $CONTAINER and $IDENTITY.
+# After the shared parts: the engine, the image and the container. Uses $ENGINE, $INFO, $IMAGE and $CONTAINER.
 ! command -v "$ENGINE" >/dev/null || printf 'package=%s\n' "$@" # whichever package has brought it
 has_users() { # without root; asked for before the engine is, which would go on with one user alone
     command -v newuidmap >/dev/null && { getsubids "$(id -un)" || grep "^$(id -un):" /etc/subuid; } >/dev/null 2>&1

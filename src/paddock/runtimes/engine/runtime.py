@@ -285,19 +285,14 @@ class Engine:
         return f'{head}{checks}exec {self.engine} create --name "$name" {shlex.join(words)} "$@"\n'
 
     def _compose(self, workload: Workload) -> str:
-        container = self.spec.container
+        container, asks = self.spec.container, self._dialect.asks_health
         service: dict[str, Any] = {
             "image": self._image,
             "container_name": self._name,
             "labels": {LABEL: self.identity(workload)},
             "network_mode": "host",
             "stop_grace_period": f"{stop_seconds(workload.processes)}s",
-            "healthcheck": {
-                "test": ["CMD", "/bin/sh", f"{self.paths.etc}/health"],
-                "interval": f"{health.INTERVAL}s",
-                "timeout": f"{health.TIMEOUT}s",
-                "start_period": f"{health.START}s",
-            },
+            "healthcheck": health.composed(f"{self.paths.etc}/health") if asks else {"disable": True},
             "shm_size": str(container.shm_size),
             "volumes": self._volumes(workload),
             **({"mem_limit": str(container.memory)} if container.memory else {}),
