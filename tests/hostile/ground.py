@@ -1,0 +1,120 @@
+"""A machine to attack: real scripts run as root in a private view of this machine's directories.
+
+Everything below ``/etc``, ``/opt``, ``/var/lib``, ``/usr/local``, ``/home`` and ``/run`` is a layer of its own that goes with the test.
+There is no systemd, so ``systemctl``, ``journalctl``, ``docker`` and ``podman`` are small programs that a test scripts and that
+record how they were called.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from paddock.process import Result
+
+ATTACKER: Final = 54399  # the uid of the agent's account
+OWN_DIRECTORIES: Final = ("/etc", "/opt", "/var/lib", "/usr/local", "/home", "/run", "/srv", "/root", "/tmp")
+STUBS: Final = ("systemctl", "journalctl", "docker", "podman", "loginctl")
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the agent is another user")
+
+_STUB: Final = r"""#!/bin/sh
+printf '%s\n' "${0##*/} $*" >>@folder@/calls
+[ ! -e "@folder@/${0##*/}" ] || . "@folder@/${0##*/}"
+"""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A mount namespace in which root works and the agent's account lays traps."""
+
+    pid: int  # of the process that keeps the namespace
+    folder: Path  # outside the layers: seen by the test and by the stubs
+
+    def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", uid: int = 0, env: dict[str, str] | None = None
+    ) -> Result:
+        """Run a program on the machine, as root unless told otherwise."""
+        become = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"] if uid else []
+        enter = ["nsenter", "--target", str(self.pid), "--mount", "--wd=/", "--", *become]
+        clean = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", **(env or {})}
+        done = subprocess.run([*enter, *argv], input=stdin, capture_output=True, timeout=60, env=clean, check=False)
+        out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+        return Result(tuple(argv), done.returncode, out, err, 0.0)
+
+    def root(self, script: str, *arguments: str) -> str:
+        """Run a shell script as root that must succeed; returns what it printed."""
+        result = self.run(["sh", "-euc", script, "root", *arguments])
+        assert result.ok, result.err
+        return result.out
+
+    def agent(self, script: str, *arguments: str) -> str:
+        """Run a shell script as the agent's account; it may fail."""
+        return self.run(["sh", "-c", script, "agent", *arguments], uid=ATTACKER).out
+
+    def stub(self, name: str, script: str) -> None:
+        """Say what a program of the machine does."""
+        (self.folder / name).write_text(script)
+
+    @property
+    def calls(self) -> list[str]:
+        """How the scripted programs were called."""
+        log = self.folder / "calls"
+        return log.read_text().split("\n")[:-1] if log.exists() else []
+
+    def exists(self, path: str) -> bool:
+        return self.run(["sh", "-c", '[ -e "$1" ] || [ -L "$1" ]', "exists", path]).ok
+
+    def read(self, path: str) -> str:
+        return self.root('cat -- "$1"', path)
+
+
+@contextmanager
+def machine() -> Iterator[Machine]:
+    """A machine that is gone afterwards, also when the test fails."""
+    with tempfile.TemporaryDirectory(prefix="paddock-hostile-") as top:
+        folder = Path(top)
+        folder.chmod(0o755)
+        (folder / "layers").mkdir()
+        for name in STUBS:
+            (folder / f"stub-{name}").write_text(_STUB.replace("@folder@", "/mnt"))
+            (folder / f"stub-{name}").chmod(0o755)
+        # The folder itself stays in sight at /mnt, because /tmp is a layer too.
+        mounts = [
+            "mount --make-rprivate /",
+            f"mount -t tmpfs -o mode=755 layers {folder}/layers",
+            *(
+                f"mkdir -p {folder}/layers{each}/up {folder}/layers{each}/work && chmod --reference={each} {folder}/layers{each}/up"
+                f" && mount -t overlay overlay -o lowerdir={each},upperdir={folder}/layers{each}/up,workdir={folder}/layers{each}/work"
+                f" {folder}/layers{each}/up"
+                for each in OWN_DIRECTORIES
+            ),
+            f"mount --bind {folder} /mnt",
+            *(f"mount --move {folder}/layers{each}/up {each}" for each in OWN_DIRECTORIES if each != "/tmp"),
+            *(
+                f"[ -e /usr/bin/{name} ] && mount --bind /mnt/stub-{name} /usr/bin/{name} || cp /mnt/stub-{name} /usr/local/bin/{name}"
+                for name in STUBS
+            ),
+            f"mount --move {folder}/layers/tmp/up /tmp",
+            "echo ready",
+            "exec sleep infinity",
+        ]
+        keeper = subprocess.Popen(
+            ["unshare", "--mount", "sh", "-euc", "\n".join(mounts)], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert keeper.stdout is not None
+            assert keeper.stdout.readline() == "ready\n", "the layers could not be mounted"
+            yield Machine(keeper.pid, folder)
+        finally:
+            keeper.send_signal(signal.SIGKILL)
+            keeper.wait()
