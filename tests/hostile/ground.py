@@ -1,14 +1,13 @@
 """A machine to attack: real scripts run as root in a private view of this machine's directories.
 
-Everything below ``/etc``, ``/opt``, ``/var/lib``, ``/usr/local``, ``/home`` and ``/run`` is a layer of its own that goes with the test.
-There is no systemd, so ``systemctl``, ``journalctl``, ``docker`` and ``podman`` are small programs that a test scripts and that
-record how they were called.
+The directories of ``OWN_DIRECTORIES`` are layers of their own, which are gone after the test. There is no systemd, so
+``systemctl``, ``journalctl``, ``docker`` and ``podman`` are small programs that a test scripts. They record how they
+were called.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -28,8 +27,8 @@ STUBS: Final = ("systemctl", "journalctl", "docker", "podman", "loginctl")
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the agent is another user")
 
 _STUB: Final = r"""#!/bin/sh
-printf '%s\n' "${0##*/} $*" >>@folder@/calls
-[ ! -e "@folder@/${0##*/}" ] || . "@folder@/${0##*/}"
+printf '%s\n' "${0##*/} $*" >>/mnt/calls
+[ ! -e "/mnt/${0##*/}" ] || . "/mnt/${0##*/}"
 """
 
 
@@ -78,6 +77,33 @@ class Machine:
         return self.root('cat -- "$1"', path)
 
 
+# The test's folder stays in sight at /mnt, because /tmp is a layer too and hides it.
+_LAYERS: Final = r"""
+folder=$1
+mount --make-rprivate /
+mount -t tmpfs -o mode=755 layers "$folder/layers"
+for each in $DIRECTORIES; do
+    mkdir -p "$folder/layers$each/up" "$folder/layers$each/work"
+    chmod --reference="$each" "$folder/layers$each/up"
+    mount -t overlay overlay "$folder/layers$each/up" \
+        -o "lowerdir=$each,upperdir=$folder/layers$each/up,workdir=$folder/layers$each/work"
+done
+mount --bind "$folder" /mnt
+for each in $DIRECTORIES; do
+    mount --move "$folder/layers$each/up" "$each"
+done
+for name in $STUBS; do
+    if [ -e "/usr/bin/$name" ]; then
+        mount --bind "/mnt/stub-$name" "/usr/bin/$name"
+    else
+        cp "/mnt/stub-$name" "/usr/local/bin/$name"
+    fi
+done
+echo ready
+exec sleep infinity
+"""
+
+
 @contextmanager
 def machine() -> Iterator[Machine]:
     """A machine that is gone afterwards, also when the test fails."""
@@ -86,35 +112,18 @@ def machine() -> Iterator[Machine]:
         folder.chmod(0o755)
         (folder / "layers").mkdir()
         for name in STUBS:
-            (folder / f"stub-{name}").write_text(_STUB.replace("@folder@", "/mnt"))
+            (folder / f"stub-{name}").write_text(_STUB)
             (folder / f"stub-{name}").chmod(0o755)
-        # The folder itself stays in sight at /mnt, because /tmp is a layer too.
-        mounts = [
-            "mount --make-rprivate /",
-            f"mount -t tmpfs -o mode=755 layers {folder}/layers",
-            *(
-                f"mkdir -p {folder}/layers{each}/up {folder}/layers{each}/work && chmod --reference={each} {folder}/layers{each}/up"
-                f" && mount -t overlay overlay -o lowerdir={each},upperdir={folder}/layers{each}/up,workdir={folder}/layers{each}/work"
-                f" {folder}/layers{each}/up"
-                for each in OWN_DIRECTORIES
-            ),
-            f"mount --bind {folder} /mnt",
-            *(f"mount --move {folder}/layers{each}/up {each}" for each in OWN_DIRECTORIES if each != "/tmp"),
-            *(
-                f"[ -e /usr/bin/{name} ] && mount --bind /mnt/stub-{name} /usr/bin/{name} || cp /mnt/stub-{name} /usr/local/bin/{name}"
-                for name in STUBS
-            ),
-            f"mount --move {folder}/layers/tmp/up /tmp",
-            "echo ready",
-            "exec sleep infinity",
-        ]
         keeper = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-euc", "\n".join(mounts)], stdout=subprocess.PIPE, text=True
+            ["unshare", "--mount", "sh", "-euc", _LAYERS, "layers", str(folder)],
+            env={**os.environ, "DIRECTORIES": " ".join(OWN_DIRECTORIES), "STUBS": " ".join(STUBS)},
+            stdout=subprocess.PIPE,
+            text=True,
         )
         try:
             assert keeper.stdout is not None
             assert keeper.stdout.readline() == "ready\n", "the layers could not be mounted"
             yield Machine(keeper.pid, folder)
         finally:
-            keeper.send_signal(signal.SIGKILL)
+            keeper.kill()
             keeper.wait()

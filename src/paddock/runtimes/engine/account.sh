@@ -1,15 +1,20 @@
-# Sourced in the container by `start` and `enter`, which run as root: everything of the agent's runs through as_agent.
+# Sourced in the container by `start` and `enter`, which run as root, after environment.sh: everything of the agent's runs
+# through as_agent. The image's PATH may name directories that the agent can write, so root does not use it.
+IMAGE_PATH=$PATH
+PATH=$SYSTEM_PATH
 
-# as_agent ARGV...: becomes the program, as the agent's account. Without sudo nothing it starts can become root again.
+# as_agent DIRECTORY ARGV... 3<ENVIRONMENT 4<SECRETS 5<GENERATED: becomes the program, as the agent's account. Without sudo
+# nothing it starts can become root again.
 as_agent() {
-    export HOME="$ACCOUNT_HOME" USER="$USER_NAME" LOGNAME="$USER_NAME"
     groups=--clear-groups
     ! grep -q "^[^:]*:[^:]*:$USER_UID:" /etc/passwd || groups=--init-groups
+    set -- PATH="$IMAGE_PATH" HOME="$ACCOUNT_HOME" USER="$USER_NAME" LOGNAME="$USER_NAME" /bin/sh -c "$as_account" paddock "$@"
     if command -v setpriv >/dev/null; then
         # shellcheck disable=SC2086 # several words
-        exec setpriv --reuid "$USER_UID" --regid "$USER_GID" $groups $CONFINED "$@"
+        exec setpriv --reuid "$USER_UID" --regid "$USER_GID" $groups $CONFINED env "$@"
     fi
-    exec python3 -c 'import ctypes, os, sys
+    # Isolated (-I -S): nothing below a home is imported while this is root.
+    exec python3 -I -S -c 'import ctypes, os, sys
 name, uid, gid, confined = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 prctl = ctypes.CDLL(None).prctl
 if confined:
@@ -20,5 +25,5 @@ os.setgid(gid)
 os.setuid(uid)
 if confined:
     prctl(38, 1, 0, 0, 0)  # no new privileges
-os.execvp(sys.argv[5], sys.argv[5:])' "$USER_NAME" "$USER_UID" "$USER_GID" "$CONFINED" "$@"
+os.execvp("env", ["env", *sys.argv[5:]])' "$USER_NAME" "$USER_UID" "$USER_GID" "$CONFINED" "$@"
 }

@@ -5,10 +5,4 @@ here=${0%/*}
 root=${here%/*}
 . "$here/bundle.env"
 . "$here/account.sh"
-set -a
-. "$here/environment"
-. "$root/secrets.env"
-. "$root/generated.env"
-set +a
-cd "$DATA"
-as_agent "$@"
+as_agent "$DATA" "$@" 3<"$here/environment" 4<"$root/secrets.env" 5<"$root/generated.env"

@@ -143,8 +143,9 @@ class Engine:
         if self.brings_code:
             return ["/bin/sh", "-c", ":"]
         variables = "".join(f"{name}={quote(value)}\n" for name, value in self._variables(workload).items())
-        functions = _text("account.sh") + _text("users.sh")
-        return ["/bin/sh", "-c", f"set -eu\n{variables}{functions}make_account\nas_agent /bin/sh -c :\n"]
+        functions = _account() + _text("users.sh")
+        tried = "make_account\nas_agent / /bin/sh -c : 3</dev/null 4</dev/null 5</dev/null\n"
+        return ["/bin/sh", "-c", f"set -eu\n{variables}{functions}{tried}"]
 
     def load(self) -> Sequence[str]:
         verb = self._archive.verb if self._archive else "load"
@@ -174,7 +175,7 @@ class Engine:
             "enter": _text("enter_container.sh"),
             "halt": _text("halt.sh"),
             "health": health.script(workload),
-            "account.sh": _text("account.sh"),
+            "account.sh": _account(),
             "users.sh": _text("users.sh"),
             "ownership.sh": _text("ownership.sh", _SHARED),
             **{f"processes/{name}": text for name, text in processes.items()},
@@ -203,7 +204,9 @@ class Engine:
     def _as_image(self, manners: ImageManners, process: Process) -> Process:
         kept = {name: value for name, value in process.environment.items() if name not in manners.own}
         account = {manners.uid: str(self.spec.user.uid), manners.gid: str(self._gid)}
-        return replace(process, argv=manners.argv, environment={**kept, **manners.environment, **account})
+        # The image's entrypoint runs as root: no directory that the agent can write is on its PATH.
+        path = [each for each in process.path if each.startswith(f"{self.paths.etc}/")]
+        return replace(process, argv=manners.argv, environment={**kept, **manners.environment, **account}, path=path)
 
     @property
     def _gid(self) -> int:
@@ -357,6 +360,10 @@ def _program(process: Process) -> str:
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(process.environment.items()))
     path = f'export PATH={shlex.quote(":".join(process.path))}:"$PATH"\n' if process.path else ""
     return f"{exports}{path}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"
+
+
+def _account() -> str:
+    return _text("environment.sh", _SHARED) + _text("account.sh")
 
 
 def _text(name: str, package: str = _HERE) -> str:

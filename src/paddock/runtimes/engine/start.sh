@@ -33,11 +33,7 @@ allow_sudo() {
 }
 
 run() {
-    set -a
-    . "$root/secrets.env"
-    . "$root/generated.env"
-    set +a
-    as_agent /bin/sh "$1"
+    as_agent / /bin/sh "$1" 3</dev/null 4<"$root/secrets.env" 5<"$root/generated.env"
 }
 
 make_account

@@ -95,7 +95,8 @@ class ForegroundProcess:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        return script((_SHARED, "enter.sh"), arguments=[self._root, self.paths.home, *argv])
+        parts = ((_SHARED, "environment.sh"), (_SHARED, "enter.sh"))
+        return script(*parts, arguments=[self._root, self.paths.home, "", "", *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []

@@ -35,6 +35,7 @@ APPLY: Final = (
     (_SHARED, "versions.sh"),
     *((_HERE, name) for name in ("relax.sh", "programs.sh", "apply.sh")),
 )
+ENTER: Final = ((_SHARED, "environment.sh"), (_SHARED, "enter.sh"))
 REMOVE: Final = ((_SHARED, "versions.sh"), (_HERE, "programs.sh"), (_HERE, "remove.sh"))
 
 
@@ -182,9 +183,8 @@ class Systemd:
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         user = self.spec.user
-        become = ["setpriv", "--reuid", user.name, "--regid", user.group_name, "--init-groups", "--no-new-privs"]
-        inner = [*([] if self.home else become), *argv]
-        return script((_SHARED, "enter.sh"), arguments=[self._root, self.paths.home, *inner])
+        account = ["", ""] if self.home else [user.name, user.group_name]
+        return script(*ENTER, arguments=[self._root, self.paths.home, *account, *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []

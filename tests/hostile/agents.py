@@ -1,0 +1,90 @@
+"""Agents of the hostile tests: a small workload in every runtime, applied with the real scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from hostile.ground import ATTACKER, Machine
+from paddock.plan.agent import AgentSeen
+from paddock.process import Result
+from paddock.recipes.workload import Process, Workload
+from paddock.runtimes import Runtime
+from paddock.runtimes.engine.runtime import Engine
+from paddock.runtimes.systemd.runtime import Systemd
+from paddock.secret import Secret
+from paddock.spec.models import ServiceSpec
+
+# Says that it is `docker` or `podman` on a machine whose containers are the machine itself.
+ENGINE_STUB: Final = r"""
+case "$1" in
+    exec) shift; while [ "${1#--}" != "$1" ]; do shift; done; shift; exec "$@" ;;
+    container | image) exit 1 ;;
+esac
+"""
+SECRET: Final = "a key that only the agent knows"
+
+
+def spec(runtime: str = "systemd", **more: Any) -> ServiceSpec:
+    """A service of the file, whose account is the attacker's."""
+    container = {"container": {"base": "debian:12"}} if runtime in {"docker", "podman"} else {}
+    return ServiceSpec.model_validate(
+        {
+            "kind": "service",
+            "place": "here",
+            "runtime": runtime,
+            "command": ["true"],
+            "user": {"name": "mallory", "uid": ATTACKER},
+            **container,
+            **more,
+        }
+    )
+
+
+def systemd(name: str = "bee", **more: Any) -> Systemd:
+    return Systemd(name, spec(**more))
+
+
+def docker(name: str = "bee", **more: Any) -> Engine:
+    return Engine(name, spec("docker", **more), Path("/"))
+
+
+def workload(runtime: Runtime, names: Sequence[str] = ("main",), **environment: str) -> Workload:
+    """Processes whose PATH begins in the agent's home, as that of Hermes does."""
+    home = runtime.inside.home
+    return Workload(
+        processes=tuple(
+            Process(name, ("true",), {"HOME": home, **environment}, home, stop_seconds=1, path=(f"{home}/.local/bin",))
+            for name in names
+        ),
+        files=(),
+        directories=(".local/bin",),
+        generated=("MADE_HERE",),
+    )
+
+
+def apply(
+    machine: Machine, runtime: Runtime, wanted: Workload | None = None, secrets: Mapping[str, str] | None = None
+) -> Result:
+    """Put a bundle of the workload in force."""
+    bundle = runtime.bundle(wanted or workload(runtime), None, mounted=False)
+    known = {"KEY": SECRET} if secrets is None else secrets
+    archive = bundle.archive({name: Secret(value) for name, value in known.items()}, {})
+    return machine.run(runtime.apply(bundle.id), stdin=archive)
+
+
+def installed(machine: Machine, runtime: Runtime, wanted: Workload | None = None) -> None:
+    result = apply(machine, runtime, wanted)
+    assert result.ok, result.err
+
+
+def seen(machine: Machine, runtime: Runtime) -> AgentSeen:
+    """What the runtime's observe script finds out about the agent."""
+    result = machine.run(runtime.observe(()))
+    assert result.ok, result.err
+    if hasattr(AgentSeen, "from_lines"):  # before a report had a format of its own
+        return AgentSeen.from_lines(result.out)  # type: ignore[no-any-return]
+    from paddock.guests.report import records
+
+    return AgentSeen.from_records(records(result.out))
