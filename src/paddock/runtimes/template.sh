@@ -9,8 +9,10 @@ rm -rf /var/lib/apt/lists/* /var/log/journal/* /tmp/* /root/.bash_history
 {
     dpkg-query -W -f 'dpkg ${Package} ${Version}\n'
     for tree in /opt/paddock/.store/*; do
-        [ ! -e "$tree/manifest" ] || "$tree/bin/python" -c 'import importlib.metadata as m
-for d in sorted(m.distributions(), key=lambda d: d.name.lower()): print("pip", d.name, d.version)'
+        # Isolated: the tree's own Python would run what its packages put into .pth files, as root.
+        [ ! -e "$tree/manifest" ] || python3 -I -S -c 'import importlib.metadata as m, sys
+for d in sorted(m.distributions(path=sys.argv[1:]), key=lambda d: d.name.lower()): print("pip", d.name, d.version)' \
+            "$tree"/lib/python3*/site-packages
     done
 } >/opt/paddock/.manifest
 cat /opt/paddock/.manifest
