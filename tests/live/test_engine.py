@@ -244,7 +244,7 @@ def test_what_the_seed_has_remedies_for(host: Host, roots: dict[str, Path]) -> N
     first = host.id()
 
     # Service logs: one verb, and the journal of the machine.
-    said = host.root("journalctl --unit paddock-hermes-container --identifier docker --output cat --lines 1")
+    said = host.root("journalctl --unit paddock-hermes.container --identifier docker --output cat --lines 1")
     assert said in host.paddock("logs", "hermes").stdout
 
     # Container inspection: state, a shell, the code in force, the identity.
@@ -266,18 +266,18 @@ def test_what_the_seed_has_remedies_for(host: Host, roots: dict[str, Path]) -> N
     assert "Permission denied" in host.root("runuser -u nobody -- ls /var/lib/paddock/hermes 2>&1 || true")
     host.inside_as_root("umask 077; echo left >/data/workspace/by-root")
     assert "Permission denied" in host.inside("cat /data/workspace/by-root 2>&1 || true")
-    host.root("systemctl restart paddock-hermes-container")
+    host.root("systemctl restart paddock-hermes.container")
     wait_for(lambda: host.inside("cat /data/workspace/by-root 2>/dev/null || true") == "left")
 
     # Code that somebody has removed: `up` brings it back, to the same container.
-    host.root("rm -r /opt/paddock/.store/*; systemctl restart paddock-hermes-container")
+    host.root("rm -r /opt/paddock/.store/*; systemctl restart paddock-hermes.container")
     assert "install the code of hermes" in host.plan()
     host.up()
     assert host.id() == first
     assert host.has_installed()
 
     # Recreation by force, as the seed does it; the other way is `up --recreate`.
-    host.root("systemctl stop paddock-hermes-container && docker rm -f paddock-hermes")
+    host.root("systemctl stop paddock-hermes.container && docker rm -f paddock-hermes")
     host.up()
     assert host.id() != first
     assert not host.has_installed()
@@ -305,7 +305,7 @@ def test_what_persists_across_what(web: Host, roots: dict[str, Path]) -> None:
     first = web.id()
 
     # systemctl restart; and a reboot
-    for restart in (lambda: web.root("systemctl restart paddock-web-container"), web.reboot):
+    for restart in (lambda: web.root("systemctl restart paddock-web.container"), web.reboot):
         restart()
         wait_for(web.runs)
         assert web.id() == first
@@ -501,11 +501,11 @@ def test_killed_while_the_container_is_made_anew(web: Host) -> None:
 @faults
 def test_no_container_goes_on_without_its_lease(web: Host) -> None:
     # Whoever kills the unit's client leaves the container to the unit's last command.
-    web.root("kill -9 $(systemctl show --property MainPID --value paddock-web-container)")
+    web.root("kill -9 $(systemctl show --property MainPID --value paddock-web.container)")
     wait_for(web.runs)
-    web.root("systemctl kill --signal KILL paddock-web-lease")
+    web.root("systemctl kill --signal KILL paddock-web.lease")
     wait_for(web.runs)
-    web.root("systemctl stop paddock-web-lease")
+    web.root("systemctl stop paddock-web.lease")
     assert web.root("docker inspect -f '{{.State.Running}}' paddock-web") == "false"
     web.up()
 
@@ -632,7 +632,7 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
 @faults
 def test_an_engine_that_does_not_start(web: Host) -> None:
     good, first = web.agent["container"], web.id()
-    web.root("systemctl stop paddock-web-lease docker.socket docker")
+    web.root("systemctl stop paddock-web.lease docker.socket docker")
     web.agent["container"] = good | {"install": False}
     assert "Cannot connect to the Docker daemon" in web.paddock("plan", fails=True).stdout
     web.agent["container"] = good
@@ -645,7 +645,7 @@ def test_an_engine_that_does_not_start(web: Host) -> None:
     assert "keeps containers running when its daemon stops, past their lease" in web.paddock("plan", fails=True).stdout
     web.root("rm /etc/docker/daemon.json; systemctl reload docker")
 
-    stop = "systemctl stop paddock-web-lease docker.socket docker"
+    stop = "systemctl stop paddock-web.lease docker.socket docker"
     web.root(f"{stop}; mkdir -p /etc/docker && echo '{{ broken' >/etc/docker/daemon.json")
     web.fails_with("docker.service does not start on box:")
     web.fails_with("daemon.json")
@@ -658,7 +658,7 @@ def test_an_engine_that_does_not_start(web: Host) -> None:
 def test_a_port_that_is_taken_is_named_with_its_holder(web: Host, roots: dict[str, Path]) -> None:
     first = web.id()
     squat = "systemd-run --quiet --unit squatter python3 -m http.server --bind 127.0.0.1"
-    web.root(f"systemctl stop paddock-web-container && {squat} 8123 && sleep 1")
+    web.root(f"systemctl stop paddock-web.container && {squat} 8123 && sleep 1")
     web.fails_with("port 8123 is held by python3 (process ")  # which even answers as a healthy agent would
     web.root("systemctl stop squatter")
     web.up()
@@ -668,7 +668,7 @@ def test_a_port_that_is_taken_is_named_with_its_holder(web: Host, roots: dict[st
     web.becomes("hermes", runtime="docker", container={"base": "debian:12", "archive": str(roots["base"])})
     web.root(f"{squat} 8642 && sleep 1")
     web.fails_with("port 8642 is held by python3 (process ")
-    ended = web.root("systemctl show -p ExecMainStatus,NRestarts,ActiveState paddock-hermes-container").split()
+    ended = web.root("systemctl show -p ExecMainStatus,NRestarts,ActiveState paddock-hermes.container").split()
     assert sorted(ended) == ["ActiveState=failed", "ExecMainStatus=78", "NRestarts=0"], "no restart would mend it"
     web.root("systemctl stop squatter")
     first = web.id()
@@ -701,7 +701,7 @@ def test_no_space_is_told_and_up_goes_on_with_room(web: Host, roots: dict[str, P
         web.fails_with("configuring hermes on box failed: no space is left there")
         web.agent["container"] |= {"shm_size": "64M"}
         web.fails_with("no space is left there")
-        web.root("systemctl restart paddock-hermes-container")
+        web.root("systemctl restart paddock-hermes.container")
     web.agent["container"] |= {"shm_size": "1G"}
     web.up()
     assert web.id() == first

@@ -14,14 +14,14 @@ from paddock.spec.load import load
 
 pytestmark = pytest.mark.live
 
-RUNNING = "systemctl show -p MainPID,NRestarts,ExecMainStartTimestamp 'paddock-hermes-*'"
+RUNNING = "systemctl show -p MainPID,NRestarts,ExecMainStartTimestamp 'paddock-hermes.*'"
 
 
 def empty_the_memory(agent: Node) -> None:
     """What was learned goes, and nothing else."""
     agent.machine(
-        "systemctl stop paddock-hermes-gateway && rm -rf /var/lib/paddock/hermes/home/.hermes/memories/* && "
-        "systemctl start paddock-hermes-gateway"
+        "systemctl stop paddock-hermes.gateway && rm -rf /var/lib/paddock/hermes/home/.hermes/memories/* && "
+        "systemctl start paddock-hermes.gateway"
     )
     wait_for(lambda: agent.status()["health"] == "ok")
 
@@ -62,9 +62,9 @@ def test_a_change_of_settings_restarts_the_agent_and_keeps_the_lease(agent: Node
     path = str(agent.write("changed.yaml", tree))
     assert "(its configuration changed" in agent.paddock("plan", "-f", path).stdout
     agent.paddock("up", "-f", path)
-    pid = agent.machine("systemctl show -p MainPID --value paddock-hermes-gateway")
+    pid = agent.machine("systemctl show -p MainPID --value paddock-hermes.gateway")
     assert pid != before["gateway"]
-    assert agent.machine("systemctl show -p MainPID --value paddock-hermes-lease") == before["lease"]
+    assert agent.machine("systemctl show -p MainPID --value paddock-hermes.lease") == before["lease"]
     environment = agent.machine(f"tr '\\0' '\\n' < /proc/{pid.strip()}/environ")
     assert 'GREETING=say "100%" for $5 \\o/\n' in environment
     assert agent.ask(QUESTION) == FACT
@@ -101,14 +101,14 @@ def test_nothing_listens_beyond_loopback_but_ssh(agent: Node) -> None:
 
 
 def test_the_unit_is_hardened(agent: Node) -> None:
-    last = agent.machine("systemd-analyze security --no-pager paddock-hermes-gateway.service").strip().splitlines()[-1]
+    last = agent.machine("systemd-analyze security --no-pager paddock-hermes.gateway.service").strip().splitlines()[-1]
     assert float(last.rpartition(": ")[2].split()[0]) <= 2.5
 
 
 def test_a_killed_gateway_comes_back(agent: Node) -> None:
-    pid = "systemctl show -p MainPID --value paddock-hermes-gateway"
+    pid = "systemctl show -p MainPID --value paddock-hermes.gateway"
     killed = agent.machine(pid)
-    agent.machine("systemctl kill -s KILL paddock-hermes-gateway")
+    agent.machine("systemctl kill -s KILL paddock-hermes.gateway")
     wait_for(lambda: agent.status()["health"] == "ok")
     assert agent.machine(pid) not in (killed, "0\n")
 

@@ -51,7 +51,7 @@ def test_without_root_in_an_accounts_own_systemd(node: Node, host: str) -> None:
     node.paddock("up", "-f", path)
     assert node.paddock("ask", "hermes", "Say hello.", "-f", path).stdout.strip() == "ok: Say hello."
     assert node.paddock("plan", "-f", path).stdout == "hermes: nothing to do\n"
-    score = node.shell(host, f"{SOMEONE} systemd-analyze --user security --no-pager paddock-hermes-gateway").split()
+    score = node.shell(host, f"{SOMEONE} systemd-analyze --user security --no-pager paddock-hermes.gateway").split()
     assert float(score[-3]) <= 2.5, score[-8:]
     assert node.shell(host, "find /etc /opt /var/lib /usr/local -user someone ! -path '*/systemd/linger*'") == ""
     node.shell(host, NO_NAMESPACES)
@@ -151,5 +151,5 @@ def test_a_page_is_rendered_under_the_hardened_unit(node: Node, host: str) -> No
     node.paddock("up", "-f", path)
     said = node.paddock("ask", "hermes", "Read http://127.0.0.1:8099/", "-f", path).stdout
     assert "six times seven is 42" in said
-    last = node.shell(host, "systemd-analyze security --no-pager paddock-hermes-gateway").strip().splitlines()[-1]
+    last = node.shell(host, "systemd-analyze security --no-pager paddock-hermes.gateway").strip().splitlines()[-1]
     assert float(last.rpartition(": ")[2].split()[0]) <= 2.5

@@ -22,7 +22,7 @@ from paddock.spec.load import load
 pytestmark = pytest.mark.live
 
 HOME = "/var/lib/paddock/hermes/home/.hermes"
-GATEWAY = "paddock-hermes-gateway.service"
+GATEWAY = "paddock-hermes.gateway.service"
 DROP_IN = f"/etc/systemd/system/{GATEWAY}.d"
 PACKAGES = "/opt/paddock/.store/*/lib/python3*/site-packages"
 
@@ -161,7 +161,7 @@ def test_commands_that_are_not_refused(bench: Bench) -> None:
 
 
 def test_a_dashboard_that_is_gone(bench: Bench) -> None:
-    page = "systemctl {} paddock-hermes-dashboard"
+    page = "systemctl {} paddock-hermes.dashboard"
     with bench.broken(page.format("stop"), page.format("start")):
         failed = bench.failed()
     assert failed.keys() == {"process.dashboard", "dashboard"}

@@ -94,7 +94,7 @@ def test_a_browser_brings_its_driver_and_leave_to_confine_pages() -> None:
     assert [tool.name for tool in Hermes().code(agent, Path()).tools] == ["agent-browser"]
     runtime = Systemd("hermes", agent)
     workload = Hermes().workload(agent, runtime.paths, "/code")
-    unit = runtime.bundle(workload, "t1", mounted=False).files["units/paddock-hermes-gateway.service"].content
+    unit = runtime.bundle(workload, "t1", mounted=False).files["units/paddock-hermes.gateway.service"].content
     assert "RestrictNamespaces=user pid net\n" in unit
     assert "SystemCallFilter=@system-service chroot\n" in unit
     assert 'exec /code/bin/agent-browser "$@"' in next(

@@ -17,7 +17,7 @@ FILES = {"notes": "a", ".memory/facts": "b", "home/deep": "c", "..odd": "d", "wi
 
 
 def claim(state: Path, agent: str = "toy", uid: int | None = None, mounted: str = "") -> str:
-    parts = (("paddock.runtimes", "receive.sh"), ("paddock.runtimes", "claim.sh"))
+    parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "claim.sh"))
     number = str(os.getuid() if uid is None else uid)
     arguments = [str(state), agent, "nobody-of-that-name", number, number, mounted]
     return expect(LocalGuest(), "claiming", script(*parts, arguments=arguments))
@@ -49,13 +49,18 @@ def test_everything_moves_into_the_home(state: Path) -> None:
     expect_claimed(state)
 
 
+def begun(state: Path, name: str = ".paddock.new") -> None:
+    for folder in (state / name, state / name / "adopting"):
+        folder.mkdir(mode=0o700)
+
+
 def half_moved(state: Path) -> None:
-    (state / ".paddock/adopting").mkdir(parents=True)
+    begun(state, ".paddock")
     (state / "notes").rename(state / ".paddock/adopting/notes")
 
 
 def all_moved(state: Path) -> None:
-    (state / ".paddock/adopting").mkdir(parents=True)
+    begun(state, ".paddock")
     for name in ("notes", ".memory", "home", "..odd", "with space", "dangling"):
         (state / name).rename(state / ".paddock/adopting" / name)
 
@@ -67,7 +72,7 @@ def no_identity_yet(state: Path) -> None:
 
 @pytest.mark.parametrize(
     "cut_off",
-    [lambda state: (state / ".paddock.new/adopting").mkdir(parents=True), half_moved, all_moved, no_identity_yet],
+    [begun, half_moved, all_moved, no_identity_yet],
     ids=["begun", "half moved", "all moved", "no identity yet"],
 )
 def test_cut_off_anywhere_it_goes_on(state: Path, cut_off: object) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from paddock.guests import expect
 from paddock.guests.local import LocalGuest
+from paddock.guests.report import records
 from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
 from paddock.recipes.workload import File, Process, Workload
@@ -58,7 +59,7 @@ def apply(bundle: Bundle, runtime: Runtime = RUNTIME, **secrets: str) -> None:
 
 def observe() -> AgentSeen:
     # How full the disk is changes by itself.
-    return replace(AgentSeen.from_lines(expect(GUEST, "observing", RUNTIME.observe(()))), room=None)
+    return replace(AgentSeen.from_records(records(expect(GUEST, "observing", RUNTIME.observe(())))), room=None)
 
 
 @contextmanager
@@ -200,14 +201,15 @@ def test_forgetting_takes_the_trail_along(tmp_path: Path) -> None:
     apply(toy(runtime=moved), runtime=moved)
     expect(GUEST, "removing", moved.remove())
     paths = moved.paths
-    expect(GUEST, "forgetting", script(("paddock.runtimes", "forget.sh"), arguments=[paths.state, paths.trail, "toy"]))
+    parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "forget.sh"))
+    expect(GUEST, "forgetting", script(*parts, arguments=[paths.state, paths.trail, "toy"]))
     assert not Path(paths.trail).is_symlink()
     assert not (tmp_path / "srv").exists()
 
 
 def test_a_state_of_another_agent_is_left_alone() -> None:
     identity = Path(RUNTIME.paths.state) / ".paddock/identity"
-    identity.parent.mkdir(parents=True)
+    identity.parent.mkdir(parents=True, mode=0o700)
     identity.write_text("agent=other\nid=1\n")
     with pytest.raises(CommandFailed, match="state of another agent"):
         apply(toy())
@@ -224,7 +226,7 @@ def test_files_without_a_mark_are_left_alone() -> None:
 
 
 def test_a_claim_that_was_cut_off_is_finished() -> None:
-    (Path(RUNTIME.paths.state) / ".paddock").mkdir(parents=True)
+    (Path(RUNTIME.paths.state) / ".paddock").mkdir(parents=True, mode=0o700)
     apply(toy())
     assert observe().state_of == "toy"
 

@@ -66,19 +66,23 @@ def run(argv: list[str], stdin: bytes = b"") -> subprocess.CompletedProcess[byte
 
 
 def supervised(argv: list[str]) -> tuple[dict[str, Json], list[str]]:
-    """The agent's processes, from lines ``NAME=STATE PID RESTARTS SINCE``, and which ways of confining were dropped."""
+    """The agent's processes, from the runtime's report, and which ways of confining were dropped."""
     found: dict[str, Json] = {}
     dropped: list[str] = []
-    for line in run(argv).stdout.decode().splitlines():
-        name, _, rest = line.partition("=")
+    for record in run(argv).stdout.decode(errors="replace").split("\0"):
+        name, _, value = record.partition("=")
         if name == "dropped":
-            dropped.append(rest)
-            continue
-        if name.endswith(".pid"):
-            found[name[: -len(".pid")]]["pid"] = int(rest)
-            continue
-        state, pid, restarts, since = rest.split()
-        found[name] = {"state": state, "pid": int(pid), "restarts": int(restarts), "since": float(since)}
+            dropped.append(value)
+        elif name == "container.pid" and "container" in found:
+            found["container"]["pid"] = int(value)
+        elif name.startswith("process."):
+            state, pid, restarts, since = value.split()
+            found[name[len("process.") :]] = {
+                "state": state,
+                "pid": int(pid),
+                "restarts": int(restarts),
+                "since": float(since),
+            }
     return found, dropped
 
 

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
+from paddock.errors import PaddockError
 from paddock.plan import container
-from paddock.plan.container import ContainerSeen, ContainerWant
+from paddock.plan.container import ENGINES, ContainerSeen, ContainerWant
 from paddock.plan.step import Action, Refusal, Risk, Step
+
+# What the scripts of the runtimes report.
+_RECORDS: Final = frozenset(
+    {
+        *("package", "generation", "init", "answered", "tree", "secrets", "holder", "room", "note"),
+        *("state.at", "state.agent", "state.planted", "state.forgotten"),
+        *("unit", "said", "engine", "info", "image", "container", "layer"),
+        *("left", *(f"left.{engine}" for engine in ENGINES)),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +38,7 @@ class AgentWant:
 
 @dataclass(frozen=True)
 class AgentSeen:
-    """The agent's part of a machine, as the runtime's observe script prints it."""
+    """The agent's part of a machine, as the runtime's observe script reports it."""
 
     packages: frozenset[str] = frozenset()
     trees: frozenset[str] = frozenset()
@@ -37,6 +48,8 @@ class AgentSeen:
     init: str = ""
     state_of: str | None = None
     state_at: str | None = None
+    planted: str | None = None  # where Paddock's part of the state should be, and something else is
+    forgotten: str | None = None  # a state that is being deleted
     holder: str | None = None
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
@@ -47,10 +60,14 @@ class AgentSeen:
     unread: bool = False  # its machine was stopped, so that nothing of this is known
 
     @classmethod
-    def from_lines(cls, text: str) -> Self:
-        """Read ``name=value`` lines."""
-        pairs = [(name, value) for name, _, value in (line.partition("=") for line in text.splitlines())]
+    def from_records(cls, pairs: Sequence[tuple[str, str]]) -> Self:
+        """Read the records of a report; an error if it says anything that the runtimes' scripts do not say."""
         values = dict(pairs)
+        if unknown := sorted(values.keys() - _RECORDS):
+            raise PaddockError(f"the machine reports something unknown: {', '.join(unknown)}")
+        engines = [value for name, value in pairs if name == "left"]
+        if foreign := sorted(set(engines) - ENGINES):
+            raise PaddockError(f"the machine reports an engine that Paddock does not know: {', '.join(foreign)}")
         return cls(
             packages=frozenset(value for name, value in pairs if name == "package"),
             trees=frozenset(value for name, value in pairs if name == "tree"),
@@ -60,13 +77,17 @@ class AgentSeen:
             secrets=values.get("secrets", ""),
             state_of=values.get("state.agent"),
             state_at=values.get("state.at"),
+            planted=values.get("state.planted"),
+            forgotten=values.get("state.forgotten"),
             holder=values.get("holder"),
             room=_two_numbers(values.get("room", "")),
             said=values.get("said", ""),
             container=ContainerSeen.from_pairs(pairs),
-            left={engine: sorted(set(layer)) for engine, *layer in _words(pairs, "left")},
+            left={
+                engine: sorted({value for name, value in pairs if name == f"left.{engine}"}) for engine in engines
+            },
             notes=tuple(value for name, value in pairs if name == "note"),
-            units={name.removeprefix("unit."): value for name, value in pairs if name.startswith("unit.")},
+            units={unit: state for unit, _, state in (value.partition(" ") for name, value in pairs if name == "unit")},
         )
 
     @property
@@ -76,10 +97,6 @@ class AgentSeen:
     @property
     def active(self) -> bool:
         return bool(self.units) and all(state == "active" for state in self.units.values())
-
-
-def _words(pairs: Sequence[tuple[str, str]], wanted: str) -> Iterator[list[str]]:
-    return (value.split() for name, value in pairs if name == wanted)
 
 
 def _two_numbers(text: str) -> tuple[int, int] | None:
@@ -151,8 +168,23 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted: bool = False) -
     yield from container.left_behind(agent, seen.left)
 
 
+def planted(agent: str, path: str) -> Refusal:
+    """What to say of something that has the name of Paddock's own part of a state."""
+    return Refusal(
+        f"{path}, in the state of {agent}, is not a directory of root's alone",
+        "if a copy of Paddock's own came back with another owner or mode, chown -R 0:0 and chmod 700 put that right;"
+        f" otherwise move it away, and `paddock adopt {agent}` claims the files",
+    )
+
+
 def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
     """What stands against bringing the agent up on a machine like this."""
+    if seen.planted:
+        return planted(agent, seen.planted)
+    if seen.forgotten:
+        return Refusal(
+            f"the state of {agent} is being deleted ({seen.forgotten})", f"`paddock forget {agent}` goes on with it"
+        )
     if want.init and seen.init and seen.init != want.init:
         hint = "as root, `loginctl enable-linger ACCOUNT` starts one; " if want.init.endswith("--user") else ""
         return Refusal(

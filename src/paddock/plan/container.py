@@ -8,6 +8,7 @@ from typing import Final, Self
 
 from paddock.plan.step import Action, Refusal, Risk, Step
 
+ENGINES: Final = frozenset({"docker", "podman"})
 _FOREIGN: Final = "foreign"  # a container of our name without our label
 
 # The parts of a container's identity, as people know them from their file.
@@ -50,7 +51,7 @@ class ContainerWant:
 
 @dataclass(frozen=True)
 class ContainerSeen:
-    """The engine and the container, as the runtime's observe script prints them."""
+    """The engine and the container, as the runtime's observe script reports them."""
 
     engine: str = "missing"  # or up, or down and why
     driver: str = ""
@@ -62,10 +63,11 @@ class ContainerSeen:
     @classmethod
     def from_pairs(cls, pairs: Sequence[tuple[str, str]]) -> Self:
         values = dict(pairs)
+        driver, _, live_restore = values.get("info", "").partition(" ")
         return cls(
             engine=values.get("engine", "missing"),
-            driver=values.get("driver", ""),
-            live_restore=values.get("live_restore") == "true",
+            driver=driver,
+            live_restore=live_restore == "true",
             images=frozenset(value for name, value in pairs if name == "image"),
             identity=values.get("container"),
             layer=tuple(sorted({value for name, value in pairs if name == "layer"})),

@@ -6,6 +6,7 @@ from typing import Final
 
 from paddock.errors import PaddockError, WorldChanged
 from paddock.guests import Guest, expect
+from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Paths, Workload
 from paddock.runtimes import Container, script
@@ -40,7 +41,8 @@ def get_image(guest: Guest, container: Container) -> None:
             expect(guest, f"pulling {image.name}", [container.engine, "pull", image.name], deadline=3600)
             return
         printed = expect(guest, f"loading {image.archive}", container.load(), stdin=image.archive, deadline=3600)
-        *brought, loaded = printed.split()
+        told = records(printed)
+        loaded, brought = dict(told)["id"], [value for name, value in told if name == "brought"]
         # Named only now: what was cut off on its way has no name, and the next run loads it again.
         expect(guest, "naming the image", [container.engine, "tag", loaded, image.name])
         if brought:  # would keep it when nobody needs it any more
@@ -69,6 +71,6 @@ def try_image(guest: Guest, container: Container, workload: Workload) -> None:
 
 def remove_container(guest: Guest, engine: str, agent: str, paths: Paths) -> None:
     """Remove an agent's container from an engine that it has left."""
-    parts = ((_SCRIPTS, "images.sh"), (_SCRIPTS, "leave.sh"))
+    parts = ((_SCRIPTS, "images.sh"), (_SCRIPTS, "own.sh"), (_SCRIPTS, "leave.sh"))
     arguments = [paths.etc.removesuffix("/current"), engine, f"paddock-{agent}"]
     expect(guest, f"removing the container of {agent}", script(*parts, arguments=arguments), deadline=120)

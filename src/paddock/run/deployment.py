@@ -11,6 +11,7 @@ from typing import Any, Final
 from paddock.checks.line import as_text
 from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
+from paddock.guests.report import records
 from paddock.places import AdoptWish, Got, Machine, Place, place_for
 from paddock.plan import agent as inside
 from paddock.plan import container
@@ -75,7 +76,7 @@ class Deployment(Wanted):
         end = time.monotonic() + patience
         while True:
             try:
-                return AgentSeen.from_lines(expect(guest, "looking at the agent", argv))
+                return AgentSeen.from_records(records(expect(guest, "looking at the agent", argv)))
             except Unreachable:
                 if time.monotonic() >= end:
                     raise
@@ -149,7 +150,9 @@ class Deployment(Wanted):
             return Plan(self.name, refusals=[Refusal(seen.unreachable.message, seen.unreachable.hint)])
         if seen.agent and seen.agent.installed:
             return Plan(self.name, refusals=[Refusal(f"{self.name} is still installed", "run `paddock down` first")])
-        if self.place.keeps_machine and (seen.agent is None or seen.agent.state_of is None):
+        if self.place.keeps_machine and seen.agent and seen.agent.planted:
+            return Plan(self.name, refusals=[inside.planted(self.name, seen.agent.planted)])
+        if self.place.keeps_machine and not (seen.agent and (seen.agent.state_of or seen.agent.forgotten)):
             return Plan(self.name)
         machine = self.place.forget(self.machine_want, seen.place)
         return Plan(self.name, machine.steps, machine.refusals, machine.notes)
@@ -305,14 +308,15 @@ class Deployment(Wanted):
     def _claim_state(self, guest: Guest) -> None:
         user = self.spec.user
         mounted = "yes" if self.place.mounts_state else ""
-        parts = (("paddock.runtimes", "receive.sh"), ("paddock.runtimes", "claim.sh"))
+        parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "claim.sh"))
         arguments = [self.paths.state, self.name, user.name, str(user.uid), str(user.gid or user.uid), mounted]
         told = expect(guest, f"claiming the state of {self.name}", script(*parts, arguments=arguments), deadline=600)
         for line in told.splitlines():
             self.story.say(line)
 
     def _delete_state(self, guest: Guest) -> None:
-        argv = script(("paddock.runtimes", "forget.sh"), arguments=[self.paths.state, self.paths.trail, self.name])
+        parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "forget.sh"))
+        argv = script(*parts, arguments=[self.paths.state, self.paths.trail, self.name])
         expect(guest, f"deleting the state of {self.name}", argv, deadline=300)
 
     def ask(self, prompt: str, seen: Observation) -> Verdict:

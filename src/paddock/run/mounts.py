@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from paddock.errors import NeedsPerson
 from paddock.guests import Guest, expect
-from paddock.runtimes import script
+from paddock.guests.report import records
+from paddock.runtimes import reporting
 from paddock.spec.models import AgentSpec
 
 
@@ -24,9 +25,9 @@ def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -
     """
     ids = [str(agent.user.uid), str(agent.user.gid or agent.user.uid)]
     paths = {(mount.path if made_for_it else mount.host): mount for mount in agent.mounts}
-    argv = script(("paddock.runtimes", "mounts.sh"), arguments=[*ids, *paths])
-    for line in expect(guest, "looking at the mounts", argv).splitlines():
-        kind, found, tried, writable, path = line.split(maxsplit=4)
+    argv = reporting(("paddock.runtimes", "mounts.sh"), arguments=[*ids, *paths])
+    for _, record in records(expect(guest, "looking at the mounts", argv)):
+        kind, found, tried, writable, path = record.split(" ", 4)
         mount = paths[path]
         if kind == "missing":
             yield f"there is no directory {path} on {guest.name}", f"make it: mkdir {path}"

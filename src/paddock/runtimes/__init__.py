@@ -119,7 +119,7 @@ class Runtime(Protocol):
         ...
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        """The argv that prints what of the agent and of these packages is on the machine, as ``name=value`` lines."""
+        """The argv that reports what of the agent and of these packages is on the machine."""
         ...
 
     def apply(self, generation: str) -> Sequence[str]:
@@ -140,10 +140,10 @@ class Runtime(Protocol):
         ...
 
     def inspect(self) -> Sequence[str]:
-        """The argv that prints how its processes are, and who holds its lease: ``NAME=STATE PID RESTARTS SINCE``.
+        """The argv that reports how its processes and its lease are: ``process.NAME=STATE PID RESTARTS SINCE``.
 
         ``active`` is the state of one that runs; the lease's name is ``lease``; since is in seconds of the epoch. Where
-        the supervisor's own process only waits for another, a line ``NAME.pid=PID`` says which.
+        the supervisor's own process only waits for a container, ``container.pid=PID`` is the container's first process.
         """
         ...
 
@@ -199,6 +199,12 @@ def variables(process: Process, machine_path: str) -> dict[str, str]:
 def configuration(workload: Workload) -> dict[str, BundleFile]:
     """The workload's own files in a bundle."""
     return {file.path: BundleFile(file.content, file.executable) for file in workload.files}
+
+
+def reporting(*parts: tuple[str, str], arguments: Sequence[str]) -> list[str]:
+    """Return an argv that runs package files which report what they find; ``guests.report`` reads it."""
+    here = "paddock.runtimes"
+    return script((here, "report.sh"), *parts, (here, "reported.sh"), arguments=arguments)
 
 
 def script(*parts: tuple[str, str], arguments: Sequence[str]) -> list[str]:

@@ -12,18 +12,20 @@ import tarfile
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from paddock import process
 from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
+from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.packaged import sources
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
+from paddock.runtimes import reporting, script
 from paddock.runtimes.fetch import fetch
 
+_HERE: Final = "paddock.runtimes"
 _GLIBC: Final = (2, 28)
 _TOOLS: Final = ".bin"  # in the archive; install.sh puts them beside the package's own programs
 _WHEELS: Final = ("--only-binary", ":all:")
@@ -44,19 +46,21 @@ def install(guest: Guest, tree: CodeTree, store: str, agent: str | None = None, 
     interpreter = find_interpreter(guest, tree.pythons)
     archive = build(tree, interpreter)
     known = tree.distribution.name
-    argv = [*_script("install.sh"), store, name or tree.id, agent or "", known, interpreter.path, *tree.proof]
+    arguments = [store, name or tree.id, agent or "", known, interpreter.path, *tree.proof]
+    argv = script((_HERE, "install.sh"), arguments=arguments)
     expect(guest, "installing the code", argv, stdin=archive.read_bytes(), deadline=600)
 
 
 def find_interpreter(guest: Guest, versions: Sequence[str]) -> Interpreter:
     """Return a Python of one of the versions, installing the distribution's where there is none."""
-    printed = expect(guest, "looking for Python", [*_script("python.sh"), *versions], deadline=300)
-    if not printed.strip():
+    argv = reporting((_HERE, "python.sh"), arguments=versions)
+    found = dict(records(expect(guest, "looking for Python", argv, deadline=300)))
+    if "python" not in found:
         raise PaddockError(
             f"{guest.name} has no Python {' or '.join(versions)}",
             hint="install one of them, or use a base with it (Debian 12 and 13 and Ubuntu 24.04 have one)",
         )
-    path, version, arch, libc = printed.split()
+    path, version, arch, libc = found["python"].split()
     if not _is_recent(libc):
         raise PaddockError(
             f"the C library of {guest.name} is {libc.replace('-', ' ')}; the agent's packages need glibc 2.28 or newer",
@@ -194,8 +198,3 @@ def uv(title: str, *words: str) -> None:
     result = process.run(argv, deadline=900)
     if not result.ok:
         raise CommandFailed(title, result)
-
-
-def _script(name: str) -> list[str]:
-    text = (resources.files("paddock.runtimes") / name).read_text(encoding="utf-8")
-    return ["sh", "-c", text, "paddock"]

@@ -1,13 +1,13 @@
-# mounts.sh UID GID PATH…: prints for each path whether it is a directory, a mount point, whose, and writable for the ids;
+# mounts.sh UID GID PATH…, after report.sh: reports for each path whether it is a directory, a mount point, whose, and writable for the ids;
 # without root, for whoever runs this.
 uid=$1 gid=$2
 shift 2
 as() { if [ "$(id -u)" = 0 ]; then setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@"; else "$@"; fi; }
 for path; do
-    if [ ! -d "$path" ]; then echo "missing - - - $path"; continue; fi
+    if [ ! -d "$path" ]; then report mount "missing - - - $path"; continue; fi
     kind=directory writable=no
     mountpoint -q "$path" && kind=mounted
     [ "$(findmnt --noheadings --output FSROOT --mountpoint "$path" | tail -n 1)" != / ] || kind=disk
     as test -w "$path" && writable=yes
-    echo "$kind $(stat -c %u "$path") $(as id -u) $writable $path"
+    report mount "$kind $(stat -c %u "$path") $(as id -u) $writable $path"
 done

@@ -21,9 +21,14 @@ receive() {
 # not mounted would look empty too.
 claim_state() {
     [ -z "$MOUNTED" ] || mountpoint -q "$STATE" || fail 78 "the state volume is not mounted at $STATE"
+    expect_way_of_root "$STATE"
     (umask 022 && mkdir -p "${STATE%/*}" "${TRAIL%/*}")
     lay_trail
     mkdir -p "$STATE"
+    take_top "$STATE"
+    is_own "$STATE/.paddock" || [ ! -e "$STATE/.paddock" ] && [ ! -L "$STATE/.paddock" ] || fail 78 "$STATE/.paddock is not a\
+ directory of root's alone. If a copy of Paddock's own came back with another owner or mode: chown -R 0:0 $STATE/.paddock &&\
+ chmod 700 $STATE/.paddock. Otherwise move it away."
     if [ -e "$STATE/.paddock/identity" ]; then
         grep -qx "agent=$AGENT" "$STATE/.paddock/identity" ||
             fail 78 "$STATE is the state of another agent ($(grep agent= "$STATE/.paddock/identity"))"

@@ -84,6 +84,9 @@ unlock_others() {
     locked=$STATE/.paddock/locked
     touch "$locked"
     while read -r path; do
+        case "/$path/" in
+            *//* | */../* | */./*) fail 78 "$locked names $path, which is not a path below the home; remove that line" ;;
+        esac
         if ! cut -f 1,3 "$list" | grep -qxF "lock$tab$path"; then
             hold_above "$path"
             rm -f -- "$HOME_DIR/$path"

@@ -48,7 +48,7 @@ _DOCKER: Final = Dialect(
     ("docker.io",),
     "docker.service",
     "/var/lib/docker",
-    "driver={{.Driver}}\nlive_restore={{.LiveRestoreEnabled}}",
+    "{{.Driver}} {{.LiveRestoreEnabled}}",
     full_names=False,
     asks_health=True,
 )
@@ -58,7 +58,7 @@ _PODMAN: Final = Dialect(
     ("podman", "runc"),
     None,
     "/var/lib/containers",
-    "driver={{.Store.GraphDriverName}}",
+    "{{.Store.GraphDriverName}} false",
     full_names=True,
     # It would have a timer of systemd ask, and wait for the end of that timer while systemd waits for its own: no
     # machine could shut down.

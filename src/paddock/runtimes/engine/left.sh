@@ -7,5 +7,7 @@ for other in docker podman; do
         podman) [ "$(id -u)" = 0 ] || [ -d "$HOME/.local/share/containers" ] || continue ;;
     esac
     found=$("$other" container inspect --format '{{index .Config.Labels "paddock.identity"}}' "paddock-$agent" 2>/dev/null)
-    [ -z "$found" ] || echo "left=$other $(layer "$other" "paddock-$agent" | paste -sd ' ')"
+    [ -n "$found" ] || continue
+    report left "$other"
+    layer "$other" "paddock-$agent" | report_lines "left.$other"
 done

@@ -13,7 +13,7 @@ from typing import Any, Final
 from paddock.errors import BadInput
 from paddock.guests import Guest
 from paddock.recipes.workload import CodeTree, ImageManners, Paths, Process, Program, Workload
-from paddock.runtimes import Image, script
+from paddock.runtimes import Image, reporting, script
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.engine import health
 from paddock.runtimes.engine.archive import Archive
@@ -24,11 +24,10 @@ from paddock.runtimes.engine.throwaway import Throwaway
 from paddock.runtimes.engine.unit import stop_seconds, unit
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
-from paddock.runtimes.systemd.runtime import APPLY, BEFORE_APPLY, REMOVE, Systemd
+from paddock.runtimes.systemd.runtime import APPLY, BEFORE_APPLY, INSPECT, REMOVE, UNITS, Systemd
 from paddock.spec.models import AgentSpec
 
 _HERE: Final = "paddock.runtimes.engine"
-_SYSTEMD: Final = "paddock.runtimes.systemd"
 _SHARED: Final = "paddock.runtimes"
 
 _CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
@@ -149,11 +148,11 @@ class Engine:
 
     def load(self) -> Sequence[str]:
         verb = self._archive.verb if self._archive else "load"
-        return script((_HERE, "load.sh"), arguments=[self.engine, verb])
+        return reporting((_HERE, "load.sh"), arguments=[self.engine, verb])
 
     def create(self, generation: str, *, replaces: bool) -> Sequence[str]:
         arguments = [self._root, generation, "replace" if replaces else ""]
-        return self._units.script(*BEFORE_APPLY, (_HERE, "create.sh"), arguments=arguments)
+        return self._units.script(*BEFORE_APPLY, UNITS, (_HERE, "own.sh"), (_HERE, "create.sh"), arguments=arguments)
 
     # Rendering
 
@@ -314,7 +313,7 @@ class Engine:
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
         units = self._units
-        argv = units.script(*units.observing, (_HERE, "observe.sh"), arguments=units.observed(packages))
+        argv = units.reporting(*units.observing, (_HERE, "observe.sh"), arguments=units.observed(packages))
         return self._with(argv, IMAGE=self._image, INFO=self._dialect.info)
 
     def apply(self, generation: str) -> Sequence[str]:
@@ -322,7 +321,7 @@ class Engine:
         return self._units.script(*parts, arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
-        parts = ((_HERE, "images.sh"), *REMOVE, (_HERE, "remove.sh"))
+        parts = ((_HERE, "images.sh"), (_HERE, "own.sh"), *REMOVE, (_HERE, "remove.sh"))
         return self._with(self._units.script(*parts, arguments=self._units.removed))
 
     @property
@@ -337,8 +336,8 @@ class Engine:
         return ["container"]
 
     def inspect(self) -> Sequence[str]:
-        parts = ((_SYSTEMD, "inspect.sh"), (_HERE, "inspect.sh"))
-        return self._with(self._units.script(*parts, arguments=[self.agent, self._root]))
+        parts = (*INSPECT, (_HERE, "inspect.sh"))
+        return self._with(self._units.reporting(*parts, arguments=[self.agent, self._root]))
 
     def witness(self, generation: str) -> Sequence[str]:
         return self._units.witness(generation)

@@ -1,3 +1,3 @@
-if [ -e "$state/.paddock/lease" ] && ! flock --shared --nonblock "$state/.paddock/lease" true; then
-    echo "unit.run=active"
+if is_own "$own" && [ -e "$own/lease" ] && ! flock --shared --nonblock "$own/lease" true; then
+    report unit "run active"
 fi

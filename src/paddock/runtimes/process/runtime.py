@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import configuration, environment_of, script, statefiles
+from paddock.runtimes import configuration, environment_of, reporting, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
@@ -75,10 +75,10 @@ class ForegroundProcess:
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
-        return script((_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
+        return reporting((_SHARED, "top.sh"), (_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        shared = ("receive.sh", "ownership.sh", "state.sh", "versions.sh")
+        shared = ("receive.sh", "top.sh", "ownership.sh", "state.sh", "versions.sh")
         return script(*((_SHARED, name) for name in shared), (_HERE, "apply.sh"), arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:
@@ -89,7 +89,7 @@ class ForegroundProcess:
         return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
-        return script((_HERE, "inspect.sh"), arguments=[self._root])
+        return reporting((_HERE, "inspect.sh"), arguments=[self._root])
 
     def witness(self, generation: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]

@@ -8,7 +8,7 @@ root=$1 id=$2
 stop_other_container() {
     [ -e "$root/current/halt" ] || return 0
     [ "$(. "$root/current/bundle.env" && echo "$ENGINE")" != "${ENGINE-}" ] || return 0
-    systemctl stop "paddock-$AGENT-container.service" 2>/dev/null || true # perhaps there is none yet
+    stop_container_unit
     sh "$root/current/halt" || fail 75 "the container that $AGENT ran in so far does not stop"
 }
 
@@ -20,13 +20,12 @@ stop_other_container
 put_in_force
 link_programs
 
-for link in "$units/paddock-$AGENT-"*.service; do
-    [ -L "$link" ] || continue
+for unit in $(own_units); do
     case " $LEASE $UNITS " in
-        *" ${link##*/} "*) ;;
+        *" $unit "*) ;;
         *)
-            systemctl stop "${link##*/}"
-            rm -rf "$link" "$link.d"
+            systemctl stop "$unit"
+            drop_unit "$unit"
             ;;
     esac
 done

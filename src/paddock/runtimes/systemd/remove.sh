@@ -2,10 +2,12 @@
 set -eu
 root=$1 STORE=$2 AGENT=$3
 : "${units:=/etc/systemd/system}" "${target:=multi-user.target}" "${programs:=/usr/local/bin}"
-for link in "$units/paddock-$AGENT-"*.service; do
-    [ ! -L "$link" ] || systemctl stop "${link##*/}"
+for unit in $(own_units); do
+    systemctl stop "$unit"
 done
-rm -rf "$units/paddock-$AGENT-"*.service "$units/paddock-$AGENT-"*.service.d "$units/$target.wants/paddock-$AGENT-"*.service
+for unit in $(own_units); do
+    drop_unit "$unit"
+done
 systemctl daemon-reload
 drop_programs
 rm -rf "$root"

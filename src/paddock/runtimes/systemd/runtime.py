@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from paddock.recipes.workload import Paths, Process, Program, Workload
-from paddock.runtimes import configuration, environment_of, script, statefiles, variables
+from paddock.runtimes import configuration, environment_of, reporting, script, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
@@ -25,18 +25,20 @@ _ENGINE: Final = "paddock.runtimes.engine"
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+UNITS: Final = (_HERE, "units.sh")
 # Received, and its account and state in place.
 BEFORE_APPLY: Final = (
-    *((_SHARED, name) for name in ("receive.sh", "ownership.sh", "state.sh")),
+    *((_SHARED, name) for name in ("receive.sh", "top.sh", "ownership.sh", "state.sh")),
     *((_HERE, name) for name in ("account.sh", "prepare.sh")),
 )
 APPLY: Final = (
     *BEFORE_APPLY,
     (_SHARED, "versions.sh"),
-    *((_HERE, name) for name in ("relax.sh", "programs.sh", "apply.sh")),
+    *((_HERE, name) for name in ("relax.sh", "programs.sh", "units.sh", "apply.sh")),
 )
 ENTER: Final = ((_SHARED, "environment.sh"), (_SHARED, "enter.sh"))
-REMOVE: Final = ((_SHARED, "versions.sh"), (_HERE, "programs.sh"), (_HERE, "remove.sh"))
+INSPECT: Final = ((_HERE, "units.sh"), (_HERE, "inspect.sh"))
+REMOVE: Final = ((_SHARED, "versions.sh"), *((_HERE, name) for name in ("programs.sh", "units.sh", "remove.sh")))
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ class Systemd:
 
     def unit(self, part: str) -> str:
         """The name of one of the agent's units."""
-        return f"paddock-{self.agent}-{part}.service"
+        # A dot, which no agent's name has: the units of `bee` are not those of `bee-two`.
+        return f"paddock-{self.agent}.{part}.service"
 
     def bundle_of(
         self,
@@ -141,14 +144,15 @@ class Systemd:
         return Bundle({**files, **configuration(workload), "lease": BundleFile(holder, executable=True)})
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        return self.script(*self.observing, arguments=self.observed(packages))
+        return self.reporting(*self.observing, arguments=self.observed(packages))
 
     @property
     def observing(self) -> Sequence[tuple[str, str]]:
         """The parts of the script that looks at an agent's units, and for containers that it has left."""
         of_an_account = ((_HERE, "observe_user.sh"),) if self.home else ()
         containers = ((_ENGINE, "layer.sh"), (_ENGINE, "left.sh"))
-        return ((_SHARED, "observe.sh"), (_HERE, "observe.sh"), *of_an_account, *containers)
+        looks = ((_SHARED, "top.sh"), (_SHARED, "observe.sh"), (_HERE, "units.sh"), (_HERE, "observe.sh"))
+        return (*looks, *of_an_account, *containers)
 
     def observed(self, packages: Sequence[str]) -> Sequence[str]:
         """Its arguments."""
@@ -167,16 +171,22 @@ class Systemd:
 
     def script(self, *parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
         """An argv that runs package files as one program, with the supervisor that this agent has."""
+        return script(*self._supervised(parts), arguments=arguments)
+
+    def reporting(self, *parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
+        """The same for a program that reports what it found."""
+        return reporting(*self._supervised(parts), arguments=arguments)
+
+    def _supervised(self, parts: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
         if not self.home:
-            return script(*parts, arguments=arguments)
-        others = [part for part in parts if part != (_HERE, "account.sh")]
-        return script((_HERE, "user.sh"), *others, arguments=arguments)
+            return parts
+        return [(_HERE, "user.sh"), *(part for part in parts if part != (_HERE, "account.sh"))]
 
     def supervised(self, workload: Workload) -> Sequence[str]:
         return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
-        return self.script((_HERE, "inspect.sh"), arguments=[self.agent, self._root])
+        return self.reporting(*INSPECT, arguments=[self.agent, self._root])
 
     def witness(self, generation: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
@@ -188,7 +198,7 @@ class Systemd:
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
-        unit = ["--user-unit" if self.home else "--unit", f"paddock-{self.agent}-*"]
+        unit = ["--user-unit" if self.home else "--unit", self.unit("*")]
         return ["journalctl", "--quiet", "--no-pager", *unit, "--lines", str(lines), *follows]
 
     def _program(self, program: Program) -> str:

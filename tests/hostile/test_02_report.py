@@ -1,0 +1,125 @@
+"""Finding 2: a line of the agent's log became a command that root ran."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import paddock
+from hostile import agents
+from hostile.ground import Machine, as_root
+from paddock.errors import PaddockError
+from paddock.plan.agent import AgentSeen, AgentWant, up
+from paddock.plan.container import RemoveContainer
+
+ENGINE: Final = "/srv/evil"
+# Whatever might separate lines, for a shell or for Python.
+SEPARATORS: Final = ("\u2028", "\u2029", "\v", "\f", "\x85", "\x1c", "\x1d", "\x1e", "\r", "\\0", "\\n", "\\000")
+
+
+@as_root
+@pytest.mark.parametrize("separator", SEPARATORS, ids=ascii)
+def test_a_line_of_the_log_is_no_step_of_a_plan(ground: Machine, separator: str) -> None:
+    runtime = agents.systemd()
+    agents.installed(ground, runtime)
+    (ground.folder / "log").write_text(f"paddock: error{separator}left={ENGINE} x{separator}generation=forged\n")
+    ground.stub("journalctl", "cat /mnt/log")
+    ground.stub("systemctl", '[ "$1" != show ] || echo SubState=failed\n[ "$1" != is-active ] || echo failed')
+    seen = agents.seen(ground, runtime)
+    assert "error" in seen.said, "the log was read"
+    steps = up("bee", AgentWant(None, "g", "s", foreground=False), seen)
+    engines = [step.action.engine for step in steps if isinstance(step.action, RemoveContainer)]
+    assert not engines, f"root would run {engines}"
+    assert seen.generation != "forged"
+
+
+@as_root
+@pytest.mark.parametrize("separator", SEPARATORS, ids=ascii)
+def test_a_package_name_in_a_container_is_no_step_of_a_plan(ground: Machine, separator: str) -> None:
+    """What is installed in a container is listed by file names, which the agent chooses."""
+    runtime = agents.docker()
+    ground.stub("docker", agents.ENGINE_STUB)
+    agents.installed(ground, runtime)
+    (ground.folder / "diff").write_text(f"A /var/lib/dpkg/info/x{separator}left=evil{separator}.list\n")
+    ground.stub("docker", 'case "$1 $2" in "container inspect") echo schema=1 ;; "diff "*) cat /mnt/diff ;; esac')
+    seen = agents.seen(ground, runtime)
+    assert seen.container.layer, "the container was looked into"
+    assert not seen.left, f"root would run {list(seen.left)}"
+
+
+@as_root
+def test_root_removes_no_container_with_a_program_of_another_name(ground: Machine) -> None:
+    from paddock.run.container import remove_container
+    from paddock.runtimes.systemd.runtime import Systemd
+
+    class Guest:
+        name = "machine"
+
+        def run(self, argv: list[str], *, stdin: bytes = b"", deadline: float = 60.0) -> object:
+            return ground.run(argv)
+
+    ground.root(f"printf '#!/bin/sh\\ntouch /root/taken\\n' >{ENGINE} && chmod 755 {ENGINE}")
+    runtime: Systemd = agents.systemd()
+    agents.installed(ground, runtime)
+    with pytest.raises(PaddockError):
+        remove_container(Guest(), ENGINE, "bee", runtime.paths)  # type: ignore[arg-type]
+    assert not ground.exists("/root/taken"), "root ran a program that the report named"
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["note", "said", "holder"]), st.text().filter(lambda text: "\0" not in text)))
+)
+def test_whatever_a_value_is_it_comes_back_as_that_value(pairs: list[tuple[str, str]]) -> None:
+    from paddock.guests.report import records
+
+    printed = "".join(f"{name}={value}\0" for name, value in [("report", "1"), *pairs, ("end", "ok")])
+    assert records(f"a login shell's greeting\n\0{printed}") == pairs
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "",
+        "generation=g1\n",
+        "\0report=1\0",
+        "\0report=1\0generation=g1\0",  # cut off
+        "\0report=1\0generation=g1\0end=ok",
+        "\0report=1\0no value\0end=ok\0",
+        "\0report=1\0end=ok\0and more",
+    ],
+)
+def test_a_report_that_is_cut_off_or_malformed_is_an_error(printed: str) -> None:
+    from paddock.guests.report import records
+
+    with pytest.raises(PaddockError):
+        records(printed)
+
+
+@pytest.mark.parametrize(
+    "pair", [("left", "/srv/evil"), ("left", "docker x"), ("left.evil", "x"), ("unit.x", "active")]
+)
+def test_a_report_says_only_what_the_scripts_say(pair: tuple[str, str]) -> None:
+    from_records = getattr(AgentSeen, "from_records", None)
+    if from_records is None:
+        seen = AgentSeen.from_lines("=".join(pair))  # type: ignore[attr-defined]
+        assert seen == AgentSeen(), f"the machine's word is taken for {seen.left or seen.units}"
+        return
+    with pytest.raises(PaddockError):
+        from_records([pair])
+
+
+def test_no_text_is_split_at_more_than_newlines() -> None:
+    """``str.splitlines`` also splits at U+2028 and its kind, which an agent can write anywhere."""
+    source = Path(paddock.__file__).parent
+    found = [
+        f"{path.relative_to(source)}:{node.lineno}"
+        for path in sorted(source.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "splitlines"
+    ]
+    assert not found

@@ -1,0 +1,103 @@
+"""Finding 3: `adopt` believed a `.paddock` that the agent had planted."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Final
+
+import pytest
+
+from hostile import agents
+from hostile.ground import ATTACKER, Machine, as_root
+from paddock.process import Result
+from paddock.runtimes import script
+
+pytestmark = as_root
+
+STATE: Final = "/srv/state"
+
+
+def claim(ground: Machine, state: str = STATE) -> Result:
+    here = resources.files("paddock.runtimes")
+    names = [name for name in ("receive.sh", "top.sh", "claim.sh") if (here / name).is_file()]
+    arguments = [state, "bee", "nobody-of-that-name", str(ATTACKER), str(ATTACKER), ""]
+    return ground.run(script(*(("paddock.runtimes", name) for name in names), arguments=arguments))
+
+
+@pytest.fixture
+def state(ground: Machine) -> Machine:
+    """A directory that was the agent's alone, before Paddock."""
+    ground.root('mkdir "$1" && chown "$2:$2" "$1" && echo before >/etc/canary', STATE, str(ATTACKER))
+    ground.agent('cd "$1" && echo learned >notes && echo mine >.hidden', STATE)
+    return ground
+
+
+def expect_claimed(ground: Machine) -> None:
+    assert ground.read(f"{STATE}/home/notes") == "learned\n"
+    assert ground.read(f"{STATE}/home/.hidden") == "mine\n"
+    assert ground.root('stat -c "%u %a" "$1/.paddock"', STATE) == "0 700\n"
+    assert ground.read(f"{STATE}/.paddock/identity").startswith("agent=bee\n")
+
+
+def test_a_planted_link_to_collect_files_in_leads_nowhere(state: Machine) -> None:
+    state.agent('cd "$1" && mkdir .paddock && ln -s /etc .paddock/adopting', STATE)
+    state.root("mkdir /etc/kept-by-root")
+    claim(state)
+    assert state.read("/etc/canary") == "before\n", "/etc became the agent's home"
+    assert state.exists("/etc/kept-by-root")
+    assert not state.exists("/etc/notes"), "the agent's files were moved into /etc"
+    expect_claimed(state)
+
+
+def test_a_directory_of_the_agent_is_not_taken_for_one_of_paddock(state: Machine) -> None:
+    state.agent('cd "$1" && mkdir -m 700 .paddock && echo agent=bee >.paddock/identity', STATE)
+    state.agent('cd "$1/.paddock" && ln -s /etc/canary holder && ln -s /etc/canary lease', STATE)
+    claim(state)
+    owner = state.root('stat -c %u "$1/.paddock"', STATE).strip()
+    assert owner == "0", f"Paddock keeps its lease in a directory of uid {owner}"
+    expect_claimed(state)
+
+
+def test_a_planted_new_directory_is_set_aside(state: Machine) -> None:
+    state.agent('cd "$1" && mkdir -m 777 .paddock.new && ln -s /etc .paddock.new/adopting', STATE)
+    claim(state)
+    assert not state.exists("/etc/notes"), "the agent's files were moved into /etc"
+    expect_claimed(state)
+
+
+@pytest.mark.parametrize("entry", ["../../../etc/canary", "/etc/canary", "a/../../../../etc/canary"])
+def test_a_locked_path_outside_the_home_is_refused(ground: Machine, entry: str) -> None:
+    """An agent that writes `.paddock/locked` before Paddock comes had root delete any file."""
+    runtime = agents.systemd()
+    agents.installed(ground, runtime)
+    ground.root('echo before >/etc/canary && echo "$2" >"$1/.paddock/locked"', runtime.paths.state, entry)
+    result = agents.apply(ground, runtime)
+    assert ground.read("/etc/canary") == "before\n"
+    assert not result.ok, "the path was accepted"
+
+
+def test_a_file_with_a_second_name_outside_is_not_given_away(state: Machine) -> None:
+    """A link to a file of root's, made where the kernel lets anyone make it."""
+    state.root('echo secret >"/srv/shadow" && chmod 600 /srv/shadow && ln /srv/shadow "$1/mine"', STATE)
+    claim(state)
+    owner = state.root("stat -c %u /srv/shadow").strip()
+    assert owner == "0", f"a file outside of the state now belongs to uid {owner}"
+
+
+def test_a_state_in_a_directory_of_the_agent_is_refused(ground: Machine) -> None:
+    """The agent could put a link in its place at any moment."""
+    ground.root("mkdir -p /srv/theirs/state && chown -R $1:$1 /srv/theirs", str(ATTACKER))
+    result = claim(ground, "/srv/theirs/state")
+    assert not result.ok, "root works in a directory that the agent can replace"
+    assert "/srv/theirs is not root's alone" in result.err
+
+
+def test_up_does_not_use_a_planted_directory(ground: Machine) -> None:
+    """The same trap, in a state that is claimed because it is empty."""
+    runtime = agents.systemd()
+    ground.root('mkdir -p "$1" && chown "$2:$2" "$1"', runtime.paths.state, str(ATTACKER))
+    ground.agent('cd "$1" && mkdir .paddock && ln -s /etc/made .paddock/identity.new', runtime.paths.state)
+    result = agents.apply(ground, runtime)
+    assert not ground.exists("/etc/made"), "root wrote through a link of the agent"
+    assert not result.ok
+    assert "is not a directory of root's alone" in result.err

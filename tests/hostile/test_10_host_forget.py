@@ -1,0 +1,88 @@
+"""Finding 10: a host's `forget` that was cut off never converged, and deleted through mounts."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Final
+
+import pytest
+
+from hostile import agents
+from hostile.ground import Machine, as_root
+from paddock.plan import agent as inside
+from paddock.process import Result
+from paddock.runtimes import script
+from paddock.runtimes.systemd.runtime import Systemd
+
+pytestmark = as_root
+
+RUNTIME: Final = agents.systemd()
+
+
+def forget(ground: Machine, runtime: Systemd = RUNTIME) -> Result:
+    here = resources.files("paddock.runtimes")
+    names = [name for name in ("receive.sh", "top.sh", "forget.sh") if (here / name).is_file()]
+    names = names if "top.sh" in names else ["forget.sh"]
+    arguments = [runtime.paths.state, runtime.paths.trail, runtime.agent]
+    return ground.run(script(*(("paddock.runtimes", name) for name in names), arguments=arguments))
+
+
+@pytest.fixture
+def down(ground: Machine) -> Machine:
+    """A machine with a state and without its agent."""
+    agents.installed(ground, RUNTIME)
+    ground.agent('cd "$1" && mkdir deep && echo learned >deep/notes', RUNTIME.paths.home)
+    assert ground.run(RUNTIME.remove()).ok
+    return ground
+
+
+def test_a_forget_that_was_cut_off_is_finished(down: Machine) -> None:
+    """Something that cannot be deleted in the middle is what a kill looks like to the next run."""
+    down.root('mkdir "$1/deep/busy" && mount -t tmpfs none "$1/deep/busy"', RUNTIME.paths.home)
+    forget(down)  # cut off, or refused
+    down.root(
+        'umount "$1"/home/deep/busy 2>/dev/null || umount /var/lib/paddock/.p*/home/deep/busy', RUNTIME.paths.state
+    )
+    seen = agents.seen(down, RUNTIME)
+    known = bool(seen.state_of) or bool(getattr(seen, "forgotten", None))
+    left = down.run(["find", "/var/lib/paddock", "-name", "notes"]).out
+    assert known or not left, f"nobody knows any more that there is something to delete: {left}"
+    assert forget(down).ok
+    assert not down.exists(RUNTIME.paths.state)
+
+
+def test_a_forget_killed_after_the_rename_is_seen_and_finished(down: Machine) -> None:
+    down.root(
+        'mv "$1" /var/lib/paddock/.paddock-forgotten-bee && rm -r /var/lib/paddock/.*-bee/.paddock', RUNTIME.paths.state
+    )
+    seen = agents.seen(down, RUNTIME)
+    assert getattr(seen, "forgotten", None), "the rest of the state is not noticed"
+    want = inside.AgentWant(None, "g", "s", foreground=False)
+    refusal = inside.refusal("bee", want, seen)
+    assert refusal is not None
+    assert "paddock forget" in str(refusal.hint)
+    assert forget(down).ok
+    assert not down.exists("/var/lib/paddock/.paddock-forgotten-bee")
+
+
+@pytest.mark.parametrize("kind", ["bind", "tmpfs"])
+def test_nothing_is_deleted_through_a_mount(down: Machine, kind: str) -> None:
+    down.root("mkdir -p /srv/photos && echo dear >/srv/photos/one")
+    down.root('mkdir "$1/photos"', RUNTIME.paths.home)
+    if kind == "bind":
+        down.root('mount --bind /srv/photos "$1/photos"', RUNTIME.paths.home)
+    else:
+        down.root('mount -t tmpfs none "$1/photos" && echo dear >"$1/photos/one"', RUNTIME.paths.home)
+    result = forget(down)
+    photo = "/srv/photos/one" if kind == "bind" else f"{RUNTIME.paths.home}/photos/one"
+    assert down.exists(photo), "files of another filesystem were deleted through a mount"
+    assert not result.ok
+    assert "umount" in result.err
+    assert down.exists(f"{RUNTIME.paths.home}/deep/notes"), "refused, so that nothing is deleted"
+
+
+def test_a_held_state_is_not_deleted(down: Machine) -> None:
+    down.root('(flock 9; sleep 30) 9>>"$1/.paddock/lease" >/dev/null 2>&1 & sleep 0.3', RUNTIME.paths.state)
+    assert not forget(down).ok
+    assert down.exists(f"{RUNTIME.paths.home}/deep/notes")
+    down.root('fuser -k "$1/.paddock/lease" >/dev/null 2>&1 || true', RUNTIME.paths.state)
