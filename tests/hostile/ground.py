@@ -21,7 +21,10 @@ import pytest
 from paddock.process import Result
 
 ATTACKER: Final = 54399  # the uid of the agent's account
-OWN_DIRECTORIES: Final = ("/etc", "/opt", "/var/lib", "/usr/local", "/home", "/run", "/srv", "/root", "/tmp")
+OWN_DIRECTORIES: Final = (
+    *("/etc", "/opt", "/var/lib", "/var/cache", "/var/log", "/usr/local", "/home", "/run", "/srv", "/root"),
+    "/tmp",  # last: the layers are made below it
+)
 STUBS: Final = ("systemctl", "journalctl", "docker", "podman", "loginctl")
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the agent is another user")
