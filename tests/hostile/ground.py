@@ -23,7 +23,6 @@ from paddock.process import Result
 ATTACKER: Final = 54399  # the uid of the agent's account
 OWN_DIRECTORIES: Final = (
     *("/etc", "/opt", "/var/lib", "/var/cache", "/var/log", "/usr/local", "/home", "/run", "/srv", "/root"),
-    "/tmp",  # last: the layers are made below it
 )
 STUBS: Final = ("systemctl", "journalctl", "docker", "podman", "loginctl")
 
@@ -80,7 +79,7 @@ class Machine:
         return self.root('cat -- "$1"', path)
 
 
-# The test's folder stays in sight at /mnt, because /tmp is a layer too and hides it.
+# The test's folder stays in sight at /mnt, because /tmp is hidden by an empty one.
 _LAYERS: Final = r"""
 folder=$1
 mount --make-rprivate /
@@ -102,6 +101,7 @@ for name in $STUBS; do
         cp "/mnt/stub-$name" "/usr/local/bin/$name"
     fi
 done
+mount -t tmpfs -o mode=1777 tmp /tmp
 echo ready
 exec sleep infinity
 """
