@@ -1,8 +1,7 @@
-"""A machine to attack: real scripts run as root in a private view of this machine's directories.
+"""A machine to attack: real scripts run as root on a copy-on-write view of this machine, which is gone after the test.
 
-The directories of ``OWN_DIRECTORIES`` are layers of their own, which are gone after the test. There is no systemd, so
-``systemctl``, ``journalctl``, ``docker`` and ``podman`` are small programs that a test scripts. They record how they
-were called.
+There is no systemd in it, so ``systemctl``, ``journalctl``, ``docker`` and ``podman`` are small programs that a test
+scripts. They record how they were called.
 """
 
 from __future__ import annotations
@@ -21,9 +20,6 @@ import pytest
 from paddock.process import Result
 
 ATTACKER: Final = 54399  # the uid of the agent's account
-OWN_DIRECTORIES: Final = (
-    *("/etc", "/opt", "/var/lib", "/var/cache", "/var/log", "/usr/local", "/home", "/run", "/srv", "/root"),
-)
 STUBS: Final = ("systemctl", "journalctl", "docker", "podman", "loginctl")
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the agent is another user")
@@ -36,7 +32,7 @@ printf '%s\n' "${0##*/} $*" >>/mnt/calls
 
 @dataclass(frozen=True)
 class Machine:
-    """A mount namespace in which root works and the agent's account lays traps."""
+    """A mount namespace with a root of its own in which root works and the agent's account lays traps."""
 
     pid: int  # of the process that keeps the namespace
     folder: Path  # outside the layers: seen by the test and by the stubs
@@ -46,7 +42,7 @@ class Machine:
     ) -> Result:
         """Run a program on the machine, as root unless told otherwise."""
         become = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"] if uid else []
-        enter = ["nsenter", "--target", str(self.pid), "--mount", "--wd=/", "--", *become]
+        enter = ["nsenter", "--target", str(self.pid), "--mount", "--root", "--wd", "--", *become]
         clean = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", **(env or {})}
         done = subprocess.run([*enter, *argv], input=stdin, capture_output=True, timeout=60, env=clean, check=False)
         out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
@@ -79,31 +75,25 @@ class Machine:
         return self.root('cat -- "$1"', path)
 
 
-# The test's folder stays in sight at /mnt, because /tmp is hidden by an empty one.
+# The test's folder stays in sight at /mnt, for the programs that tests script.
 _LAYERS: Final = r"""
 folder=$1
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 layers "$folder/layers"
-for each in $DIRECTORIES; do
-    mkdir -p "$folder/layers$each/up" "$folder/layers$each/work"
-    chmod --reference="$each" "$folder/layers$each/up"
-    mount -t overlay overlay "$folder/layers$each/up" \
-        -o "lowerdir=$each,upperdir=$folder/layers$each/up,workdir=$folder/layers$each/work"
+cd "$folder/layers"
+mkdir up work root
+mount -t overlay overlay root -o lowerdir=/,upperdir=up,workdir=work
+for each in proc sys dev; do
+    mount --rbind "/$each" "root/$each"
 done
-mount --bind "$folder" /mnt
-for each in $DIRECTORIES; do
-    mount --move "$folder/layers$each/up" "$each"
-done
+mount -t tmpfs -o mode=1777 tmp root/tmp
+mount -t tmpfs -o mode=755 run root/run
+mount --bind "$folder" root/mnt
 for name in $STUBS; do
-    if [ -e "/usr/bin/$name" ]; then
-        mount --bind "/mnt/stub-$name" "/usr/bin/$name"
-    else
-        cp "/mnt/stub-$name" "/usr/local/bin/$name"
-    fi
+    cp "$folder/stub-$name" "root/usr/bin/$name"
+    cp "$folder/stub-$name" "root/usr/local/sbin/$name"
 done
-mount -t tmpfs -o mode=1777 tmp /tmp
-echo ready
-exec sleep infinity
+exec chroot root sh -c 'echo ready && exec sleep infinity'
 """
 
 
@@ -119,7 +109,7 @@ def machine() -> Iterator[Machine]:
             (folder / f"stub-{name}").chmod(0o755)
         keeper = subprocess.Popen(
             ["unshare", "--mount", "sh", "-euc", _LAYERS, "layers", str(folder)],
-            env={**os.environ, "DIRECTORIES": " ".join(OWN_DIRECTORIES), "STUBS": " ".join(STUBS)},
+            env={**os.environ, "STUBS": " ".join(STUBS)},
             stdout=subprocess.PIPE,
             text=True,
         )

@@ -1,5 +1,7 @@
 # After the shared parts: the engine, the image and the container. Uses $ENGINE, $INFO, $IMAGE and $CONTAINER.
-! command -v "$ENGINE" >/dev/null || printf '%s\n' "$@" | report_lines package # whichever package has brought it
+if command -v "$ENGINE" >/dev/null; then
+    for package; do report package "$package"; done # whichever package has brought it
+fi
 has_users() { # without root; asked for before the engine is, which would go on with one user alone
     command -v newuidmap >/dev/null && { getsubids "$(id -un)" || grep "^$(id -un):" /etc/subuid; } >/dev/null 2>&1
 }

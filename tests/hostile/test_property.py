@@ -1,0 +1,263 @@
+"""Whatever an agent plants, no script that runs as root does what the agent could not do itself.
+
+Hypothesis chooses traps: programs, files, links, pipes and names, in every directory that the agent's account can
+write, and lines of its log and of its container. Then root runs every script of the runtimes. After each one a canary
+that only root could write must be untouched, and so must everything else outside the agent's home.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from hostile import agents
+from hostile.ground import ATTACKER, Machine, as_root, machine
+from paddock.errors import PaddockError
+from paddock.recipes.workload import Keep, StateFile, Workload
+from paddock.runtimes import Runtime, reporting, script
+from paddock.runtimes.engine.runtime import Engine
+from paddock.runtimes.systemd.runtime import Systemd
+
+pytestmark = as_root
+
+EXAMPLES: Final = 60 if os.environ.get("PADDOCK_FAULTS") else 6
+TAKE: Final = '#!/bin/sh\ntouch /root/taken 2>/dev/null\nPATH=/usr/bin:/bin exec "${0##*/}" "$@"\n'
+LINES: Final = tuple(
+    f"error{separator}{record}"
+    for separator in ("\u2028", "\v", "\x85", "\r", "\x1e", "\0", "\\0", "\\n", " ")
+    for record in ("left=/srv/evil", "unit=ssh.service failed", "generation=x", "$(touch /root/taken)", "end=ok")
+)
+NAMES: Final = (
+    *("setpriv", "env", "sh", "cat", "grep", "mv", "chown", "python3", "systemctl", "docker", "find", "stat", "id"),
+    *(
+        "-rf",
+        "--reference=canary",
+        "a b",
+        "a\nb",
+        "*",
+        "$(touch taken)",
+        "`touch taken`",
+        ";touch taken",
+        "%s%n",
+        "...",
+    ),
+    *(".paddock", ".paddock.new", "identity", "lease", "adopting", "locked", "home", ".local", ".hermes", "notes.md"),
+    *("sitecustomize.py", "usercustomize.py", "x\u2028left=docker", ".paddock-forgotten-bee", "lost+found", "run"),
+)
+TARGETS: Final = (
+    *("/etc/canary", "/root", "/etc", "/", "/etc/paddock/bee/secrets.env", "/proc/1/root/etc/canary", "/dev/zero"),
+    *("../.paddock/identity", "../.paddock", "..", "nowhere", "/srv/containers"),
+)
+FOLDERS: Final = ("", ".local/bin", ".local", ".hermes", "locked", "a/b")
+
+SYSTEMCTL: Final = """
+case "$1" in
+    show) echo SubState=failed; echo NRestarts=3; echo MainPID=1 ;;
+    is-active) echo failed ;;
+esac
+"""
+DOCKER: Final = """
+case "$1 $2" in
+    "container inspect") echo schema=1 ;;
+    "diff "*) sed "s|^|A /var/lib/dpkg/info/|" /mnt/log ;;
+    "exec "*) shift; while [ "${1#--}" != "$1" ]; do shift; done; shift; exec "$@" ;;
+esac
+"""
+
+LAY: Final = r"""
+import json, os, sys
+for top, trap in ((top, trap) for trap in json.load(sys.stdin) for top in sys.argv[1:]):
+    folder = os.path.join(top, trap["folder"])
+    path = os.path.join(folder, trap["name"])
+    try:
+        os.makedirs(folder, exist_ok=True)
+        if os.path.lexists(path):
+            os.rename(path, path + ".before")
+        match trap["kind"]:
+            case "link": os.symlink(trap["target"], path)
+            case "hard link": os.link(trap["target"], path)
+            case "pipe": os.mkfifo(path)
+            case "folder": os.mkdir(path, 0o777)
+            case "program":
+                with open(path, "w") as file: file.write(trap["text"])
+                os.chmod(path, 0o6755)
+            case "file":
+                with open(path, "w") as file: file.write(trap["text"])
+    except OSError:
+        pass  # the account may not
+"""
+
+
+@dataclass(frozen=True)
+class Trap:
+    kind: str
+    folder: str
+    name: str
+    target: str
+    text: str
+
+
+traps = st.builds(
+    Trap,
+    kind=st.sampled_from(["program", "program", "link", "link", "hard link", "pipe", "folder", "file"]),
+    folder=st.sampled_from(FOLDERS),
+    name=st.sampled_from(NAMES),
+    target=st.sampled_from(TARGETS),
+    text=st.one_of(st.just(TAKE), st.sampled_from(LINES)),
+)
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[Machine]:
+    with machine() as made:
+        made.root("echo untouched >/etc/canary && chmod 600 /etc/canary && mkdir -p /srv/containers")
+        (made.folder / "containers").write_text("schema=1\n")
+        made.stub("journalctl", "cat /mnt/log")
+        made.stub("systemctl", SYSTEMCTL)
+        made.stub("docker", DOCKER)
+        yield made
+
+
+def workload(runtime: Runtime) -> Workload:
+    """With files of every kind that root looks after in the state."""
+    plain = agents.workload(runtime)
+    files = (
+        StateFile("locked/.env", "locked\n", Keep.LOCKED),
+        StateFile(".hermes/notes.md", "seeded\n", Keep.SEEDED),
+        StateFile("a/b/SOUL.md", "planted\n"),
+    )
+    return Workload(plain.processes, (), (".local/bin", ".hermes"), plain.generated, state_files=files)
+
+
+def bundle_of(runtime: Runtime) -> tuple[str, bytes]:
+    bundle = runtime.bundle(workload(runtime), None, mounted=False)
+    return bundle.id, bundle.archive({}, {})
+
+
+def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], bytes]]:
+    """Everything that root runs on a machine, with its input."""
+    generation, archive = bundle_of(systemd)
+    yield systemd.observe(["sudo", "no-such-package"]), b""
+    yield systemd.inspect(), b""
+    yield systemd.apply(generation), archive
+    yield systemd.enter(["true"]), b""
+    yield systemd.enter(["/usr/bin/python3", "-c", "pass"]), b""
+    yield systemd.witness(generation), b""
+    yield systemd.logs(10, follow=False), b""
+    shared = "paddock.runtimes"
+    yield reporting((shared, "mounts.sh"), arguments=["54399", "54399", systemd.paths.home]), b""
+    yield reporting((shared, "python.sh"), arguments=["3.11", "3.12", "3.13"]), b""
+    yield script(*claiming("claim.sh"), arguments=["/srv/states/before", "wasp", "x", "54399", "54399", ""]), b""
+    yield systemd.remove(), b""
+    generation, archive = bundle_of(docker)
+    yield docker.observe([]), b""
+    yield docker.create(generation, replaces=True), archive
+    yield docker.apply(generation), archive
+    yield docker.enter(["true"]), b""
+    yield ["/bin/sh", f"{docker.paths.etc}/start"], b""
+    yield docker.inspect(), b""
+    yield docker.remove(), b""
+    yield systemd.observe([]), b""
+    yield script(*claiming("forget.sh"), arguments=["/srv/states/before", "/srv/states/trail", "wasp"]), b""
+    yield script(*claiming("forget.sh"), arguments=[systemd.paths.state, systemd.paths.trail, "bee"]), b""
+
+
+def claiming(last: str) -> list[tuple[str, str]]:
+    return [("paddock.runtimes", name) for name in ("receive.sh", "top.sh", last)]
+
+
+LOOK: Final = """
+cat /etc/canary
+cd / && stat -c '%n %u %a' etc/canary etc root srv var/lib usr/local/bin
+ls -A /root /srv /usr/local/bin
+mkdir -p /opt/paddock
+find /etc /root /opt/paddock /usr/local/bin -maxdepth 2 -uid "$1"
+find /srv /var/lib/paddock -xdev -user root -perm /6000
+"""
+
+
+def look(world: Machine) -> str:
+    """What root has where no script has any business; none of it is the agent's."""
+    return world.root(LOOK, str(ATTACKER))
+
+
+def expect_untouched(world: Machine, argv: Sequence[str], known: str) -> None:
+    ran = next((word for word in argv if word.startswith("#")), " ".join(argv))[:80]
+    assert look(world) == known, f"something outside the agent's home changed: {ran}"
+    called = [call for call in world.calls if "evil" in call or "ssh.service" in call]
+    assert not called, called
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a smaller example is not worth its minutes
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(laid=st.lists(traps, min_size=5, max_size=40), log=st.lists(st.sampled_from(LINES), max_size=4))
+def test_root_does_nothing_for_the_agent(world: Machine, laid: list[Trap], log: list[str]) -> None:
+    systemd, docker = agents.systemd("bee"), agents.docker("bee")
+    world.root(
+        """rm -rf /srv/states/before /var/lib/paddock /etc/paddock /data /etc/systemd/system/paddock-* /home/mallory
+        mkdir -p /srv/states/before /data && chown "$1:$1" /srv/states/before /data""",
+        str(ATTACKER),
+    )
+    agents.installed(world, systemd, workload(systemd))
+    (world.folder / "log").write_text("\n".join(log) + "\n", newline="")
+    lay = ["/usr/bin/python3", "-c", LAY, systemd.paths.home, "/srv/states/before", "/data", "/tmp"]
+    lay = lay if world.exists("/usr/bin/python3") else [sys.executable, *lay[1:]]
+    asked = json.dumps([asdict(trap) for trap in laid]).encode()
+    assert world.run(lay, stdin=asked, uid=ATTACKER).ok
+    known = look(world)
+    for argv, stdin in scripts(systemd, docker):
+        world.run(argv, stdin=stdin)  # it may refuse
+        expect_untouched(world, argv, known)
+        assert world.run(lay, stdin=asked, uid=ATTACKER).ok  # and the agent goes on
+
+
+def test_every_script_that_runs_as_root_is_among_those_attacked() -> None:
+    """A new script has to be added above."""
+    systemd, docker = agents.systemd("bee"), agents.docker("bee")
+    texts = [word for argv, _ in scripts(systemd, docker) for word in argv]
+    texts += [file.content for file in docker.bundle(workload(docker), None, mounted=False).files.values()]
+    attacked = "\n".join(texts)
+    elsewhere = {
+        "install.sh": "test_04_proof.py",
+        "template.sh": "test_04_proof.py",
+        "leave.sh": "test_02_report.py",
+        "packages.sh": "its arguments are of the file",
+        "load.sh": "its input is of the file",
+        "hostkey.sh": "it reads nothing of the agent",
+        "start_image.sh": "test_01_enter.py",
+        **dict.fromkeys(("user.sh", "observe_user.sh"), "runs as the account itself"),
+    }
+    top = Path(str(resources.files("paddock")))
+    missing = [
+        str(path.relative_to(top))
+        for path in sorted(top.rglob("*.sh"))
+        if path.parent.name != "process" and path.name not in elsewhere and path.read_text().strip() not in attacked
+    ]
+    assert not missing
+
+
+def test_an_observation_of_an_attacked_machine_is_read_or_refused(world: Machine) -> None:
+    systemd = agents.systemd("bee")
+    agents.installed(world, systemd)
+    for line in LINES:
+        (world.folder / "log").write_text(line + "\n", newline="")
+        try:
+            seen = agents.seen(world, systemd)
+        except PaddockError:
+            continue
+        assert set(seen.left) <= {"docker"}
+        assert set(seen.units) <= {systemd.unit("lease"), systemd.unit("main")}
