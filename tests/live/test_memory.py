@@ -56,7 +56,7 @@ def test_a_change_of_settings_restarts_the_agent_and_keeps_the_lease(agent: Node
     agent.ask(f"Remember: {FACT}")
     before = dict.fromkeys(("gateway", "lease"), "")
     for unit in before:
-        before[unit] = agent.machine(f"systemctl show -p MainPID --value paddock-hermes-{unit}")
+        before[unit] = agent.machine(f"systemctl show -p MainPID --value paddock-hermes.{unit}")
     tree = agent.file()
     tree["agents"]["hermes"]["environment"] = {"GREETING": 'say "100%" for $5 \\o/'}
     path = str(agent.write("changed.yaml", tree))
