@@ -95,8 +95,10 @@ class Deployment(Wanted):
             return Plan(self.name, (), refusals, notes)
         known = self._inside(seen, furnished=machine.furnished)
         agent = list(inside.up(self.name, self.want, known, adopted=machine.adopted))
-        if machine.restarts and not agent and not self.want.foreground:
-            agent = [inside.answer(self.name, "its machine restarts")]
+        changes = [*machine.steps, *machine.late, *agent]
+        if changes and not self.want.foreground and not isinstance(changes[-1].action, AwaitAnswer | StartEngine):
+            # Whatever was changed, `up` ends with proof that the agent works. A started engine is looked at first.
+            agent.append(inside.answer(self.name, "its machine restarts" if machine.restarts else "something changed"))
         uses = CreateContainer | ApplyBundle | AwaitAnswer
         ready = next((at for at, step in enumerate(agent) if isinstance(step.action, uses)), len(agent))
         check = [self._check_mounts()] if self.spec.mounts and (machine.late or agent) else []
@@ -165,9 +167,9 @@ class Deployment(Wanted):
         machine = self.place.rebuild(self.machine_want, seen.place, anew=anew)
         return Plan(self.name, machine.steps, machine.refusals, machine.notes)
 
-    def plan_answer(self) -> Plan:
+    def plan_answer(self, reason: str) -> Plan:
         """Wait for an agent that should be working."""
-        return Plan(self.name, [inside.answer(self.name, "it is not healthy")])
+        return Plan(self.name, [inside.answer(self.name, reason)])
 
     # Doing
 
@@ -187,8 +189,10 @@ class Deployment(Wanted):
         for at, step in enumerate(plan.steps):
             if at > last_alone:
                 shared_done()
+            self.unverified = True  # also if the step fails: it may have changed something
             with self.story.step(step.id, step.title):
                 got.update(self._perform(step.action, seen, got))
+            self.unverified = not isinstance(step.action, AwaitAnswer)
             if isinstance(step.action, StartEngine):
                 raise WorldChanged(f"{step.action.service} runs now")
 

@@ -21,11 +21,15 @@ def up(agent: Deployment) -> str:
         plan, seen = converge(agent, agent.plan_up)
         if agent.runtime.foreground:
             return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
+        if agent.unverified:
+            # The last plan was empty: an attempt before it made the change, and was cut off before the proof.
+            agent.carry_out(agent.plan_answer("something changed"), seen)
+            return f"{agent.name}: up and working"
         if not plan.empty:
             return f"{agent.name}: up and working"
         if seen.agent is None or not verify(agent, seen, quick=True).ok:
             # As the file says, but perhaps still starting: a run before this one may have been cut off.
-            agent.carry_out(agent.plan_answer(), seen)
+            agent.carry_out(agent.plan_answer("it is not healthy"), seen)
         return f"{agent.name}: nothing to do, and healthy"
 
 

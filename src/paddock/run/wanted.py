@@ -34,6 +34,7 @@ class Wanted:
         self.name = name
         self.gateway = gateway  # the agent that gives it models
         self.recreate = False  # whether a person wants another container, whatever its identity
+        self.unverified = False  # whether this run changed something since the agent was last seen to work
         self.spec = inlined(loaded.spec.agents[name], loaded.folder)
         self.place = place
         self.story = story.of(name)
