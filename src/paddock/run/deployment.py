@@ -28,7 +28,7 @@ from paddock.plan.step import Action, CheckMounts, CheckStateSize, DeleteState, 
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Verdict
 from paddock.run import gateway as gateways
-from paddock.run import mounts
+from paddock.run import mounts, strays
 from paddock.run.ask import ask, healthy
 from paddock.run.container import get_image, remove_container, start_engine, try_image
 from paddock.run.furnish import install_packages
@@ -143,7 +143,12 @@ class Deployment(Wanted):
             unreachable = [Refusal(seen.unreachable.message, seen.unreachable.hint)] if seen.unreachable else []
             return Plan(self.name, list(inside.down(self.name, seen.agent or AgentSeen())), unreachable)
         machine = self.place.down(self.machine_want, seen.place)
-        return Plan(self.name, machine.steps, machine.refusals, machine.notes)
+        refusals = list(machine.refusals)
+        if machine.steps and seen.machine.adopted:
+            remedy = f"stop the agent and move them into {self.paths.home}"
+            name = f"machine {seen.machine.name}"
+            refusals += strays.refusals(self, name, lambda: self.guest(seen, {}), remedy)
+        return Plan(self.name, machine.steps, refusals, machine.notes)
 
     def plan_forget(self, seen: Observation) -> Plan:
         """What it takes to delete the agent's state; refused while anything of it is there."""

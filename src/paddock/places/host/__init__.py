@@ -66,6 +66,9 @@ class HostPlace:
             return MachinePlan(refusals=[Refusal(reason, hint)])
         return MachinePlan(adopted=True)
 
+    def visit(self, want: MachineWant, wish: AdoptWish, seen: None) -> None:
+        return None  # the machine stays, and all that is on it
+
     def rebuild(self, want: MachineWant, seen: None, *, anew: bool) -> MachinePlan:
         return MachinePlan()
 

@@ -26,12 +26,13 @@ from paddock.places.proxmox import access, observe, tls, verify
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.attend import Attendant
+from paddock.places.proxmox.cattle import is_adopted
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.console import for_root, owner_on_node
 from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.pet import find_pet, state_in
+from paddock.places.proxmox.pet import adopts, find_pet, state_in
 from paddock.places.proxmox.planner import NodePlanner
-from paddock.places.proxmox.reach import Reacher
+from paddock.places.proxmox.reach import KnownBy, Reacher
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.worker import Worker
 from paddock.plan.step import Action
@@ -89,6 +90,18 @@ class ProxmoxPlace:
 
     def adopt(self, want: MachineWant, wish: AdoptWish, seen: ProxmoxSeen) -> MachinePlan:
         return self._planner.adopt(want, wish, seen)
+
+    def visit(self, want: MachineWant, wish: AdoptWish, seen: ProxmoxSeen) -> Guest | None:
+        container = seen.containers.get(wish.vmid or 0)
+        if container is None:
+            return None
+        if not container.running and any(adopts(want, pet) for pet in seen.with_role(Role.PET)):
+            return None  # an adoption that had looked at it has stopped it, and was cut off
+        if not container.running:
+            raise Unreachable(f"{container.name} is stopped", hint="start it; `adopt` stops it only where it has to")
+        keys = container.mark.host_keys if container.mark else ()
+        known = KnownBy(keys, want.spec.machine.host_key, adopted_by=want.agent)
+        return self._reacher.visit(container.name, container.vmid, known)
 
     def rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
         return self._planner.rebuild(want, seen, anew=anew)
@@ -169,6 +182,7 @@ class ProxmoxPlace:
             starting=cattle.running and cattle.uptime < _BOOT_SECONDS,
             made_from=cattle.mark.made_from if cattle.mark and cattle.mark.made_from else "-",
             hostname=str(cattle.config.get("hostname", "-")),
+            adopted=is_adopted(cattle),
             owner=owner_on_node(want, cattle),
         )
 

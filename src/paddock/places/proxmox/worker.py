@@ -37,6 +37,7 @@ from paddock.places.proxmox.actions import (
     GrowDisk,
     GrowVolume,
     Reach,
+    ReachAdopted,
     Reassign,
     Reboot,
     RootWork,
@@ -51,7 +52,7 @@ from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.containers import Containers, signed
 from paddock.places.proxmox.errors import NotRunning, Running
 from paddock.places.proxmox.mark import Mark, Role
-from paddock.places.proxmox.reach import Reacher
+from paddock.places.proxmox.reach import KnownBy, Reacher
 from paddock.places.proxmox.seen import Container
 from paddock.plan.step import Action, Ref
 
@@ -113,6 +114,8 @@ class Worker(Containers):
                 self._attendant.attend(action)
             case Reach(vmid, clone):
                 return self._reach(vmid, clone=clone)
+            case ReachAdopted(vmid, host_key):
+                return self._reach(vmid, told=host_key)
             case Shutdown(vmid, seconds):
                 self._shutdown(vmid, seconds)
             case Detach(vmid):
@@ -173,13 +176,15 @@ class Worker(Containers):
         except NotRunning:
             self._story(f"machine {vmid} has stopped already")
 
-    def _reach(self, vmid: int, *, clone: bool) -> Got:
+    def _reach(self, vmid: int, *, clone: bool = False, told: str | None = None) -> Got:
         def record(key: str) -> None:
             container, mark = self._marked(vmid)
             self._put(container, {"description": replace(mark, host_key=key).written_into(container.notes)})
 
         mark = self.read(vmid).mark
-        return self._reacher.reach(vmid, mark.host_keys if mark else (), record, clone=clone)
+        adopted = mark.agent if mark and mark.made_from is None else None
+        known = KnownBy(mark.host_keys if mark else (), told, adopted)
+        return self._reacher.reach(vmid, known, record, clone=clone)
 
     def _detach(self, vmid: int) -> None:
         self._drop(vmid, "mp")
