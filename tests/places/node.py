@@ -24,6 +24,7 @@ import httpx
 import pytest
 
 from paddock.places.proxmox import attend as attend_room
+from paddock.places.proxmox import claim as claim_room
 from paddock.places.proxmox import client as client_room
 from paddock.places.proxmox import observe as observe_room
 from paddock.places.proxmox import reach as reach_room
@@ -330,8 +331,9 @@ class Node(httpx.BaseTransport):
         patient: bool = True,
         **keys: Any,
     ) -> Outside:
-        """An agent in a file of its own, as a new run of Paddock finds it."""
+        """An agent in a file of its own, as a new run of Paddock finds it; runs before it have ended by now."""
         self._dead = False
+        claim_room._open.clear()
         secret = self.world.access.tokens[token].secret
         (self._folder / "token").touch(mode=0o600)
         (self._folder / "token").write_text(f"{token}={secret}")

@@ -9,13 +9,14 @@ import pytest
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import AdoptWish
+from paddock.places.proxmox import reach as reach_room
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.reach import fingerprint
 from paddock.run.adopt import adopt, portray
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.life import LXC, runs_until_done
-from places.node import Killed, Node, Outside
+from places.node import Killed, Node, Outside, PlayedSsh
 
 HOME = "/home/bee"
 OWN = "local-lvm:vm-200-disk-1"
@@ -114,6 +115,19 @@ def test_a_machine_is_adopted_as_it_is(pet_and_cattle: Node) -> None:
     node.sent.clear()
     assert "was adopted before" in adoption.run()
     assert not node.writes
+
+
+def test_ssh_knows_the_container_by_one_word(pet_and_cattle: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is what ssh looks the host key up by."""
+    names: list[str] = []
+
+    def connect(name: str, address: str, **_: Any) -> PlayedSsh:
+        names.append(name)
+        return PlayedSsh(pet_and_cattle.machines, address)
+
+    monkeypatch.setattr(reach_room, "SshGuest", connect)
+    Adoption(pet_and_cattle, 105).run()
+    assert names == ["container-105"]
 
 
 def test_what_the_file_does_not_say_of_it_is_no_difference(pet_and_cattle: Node) -> None:

@@ -139,6 +139,11 @@ class Place(Protocol, Generic[Seen]):
         """The home of the account whose own systemd supervises there; None where it is the machine's."""
         ...
 
+    @property
+    def identity(self) -> str:
+        """What the place is, whatever a file calls it: its address. One place may have several."""
+        ...
+
     def close(self) -> None:
         """Let go of connections."""
         ...

@@ -55,7 +55,7 @@ def _planned(agent: Deployment, wish: AdoptWish, seen: Observation) -> Plan:
 
 def adopt(agent: Deployment, wish: AdoptWish) -> str:
     """Adopt it; returns what to tell about it."""
-    with working_on(agent.name):
+    with working_on(agent):
         done, _ = converge(agent, lambda seen: _planned(agent, wish, seen))
     told = "was adopted before" if done.empty else "adopted"
     return f"{agent.name}: {told}; `paddock plan` tells what `up` would change"

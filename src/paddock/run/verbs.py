@@ -17,7 +17,7 @@ _ATTEMPTS: Final = 4
 
 def up(agent: Deployment) -> str:
     """Bring an agent up; returns what to tell about it."""
-    with working_on(agent.name):
+    with working_on(agent):
         plan, seen = converge(agent, agent.plan_up)
         if agent.runtime.foreground:
             return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
@@ -35,7 +35,7 @@ def up(agent: Deployment) -> str:
 
 def down(agent: Deployment) -> str:
     """Take an agent down; returns what to tell about it."""
-    with working_on(agent.name):
+    with working_on(agent):
         plan, seen = converge(agent, agent.plan_down)
     return f"{agent.name}: {'was down' if plan.empty else 'down'}; its state stays ({seen.machine.state})"
 
@@ -48,7 +48,7 @@ def plan_forget(agent: Deployment) -> tuple[Observation, Plan]:
 
 def forget(agent: Deployment, plan: Plan, seen: Observation) -> str:
     """Delete an agent's state as agreed; returns what to tell about it."""
-    with working_on(agent.name):
+    with working_on(agent):
         agent.carry_out(plan, seen)
     return f"{agent.name}: {'there was nothing to forget' if plan.empty else 'forgotten'}"
 
@@ -65,7 +65,7 @@ def converge(agent: Deployment, plan_for: Callable[[Observation], Plan]) -> tupl
         try:
             with ExitStack() as turn:
                 # From looking until the last thing is made that another agent's run may be about to make too.
-                turn.enter_context(alone_in(agent.spec.place))
+                turn.enter_context(alone_in(agent.place))
                 seen = agent.observe()
                 plan = plan_for(seen)
                 agent.carry_out(plan, seen, shared_done=turn.close)

@@ -37,6 +37,12 @@ class HostPlace:
             return None
         return expect(self._guest(), "looking for the account's home", ["printenv", "HOME"]).strip()
 
+    @property
+    def identity(self) -> str:
+        spec = self._spec
+        where = f"{spec.address.lower()}:{spec.port}" if spec.address else "here"
+        return f"{where} {spec.user}" if spec.scope is Scope.USER else where
+
     def close(self) -> None:
         """Nothing is held open."""
 
