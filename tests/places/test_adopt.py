@@ -9,12 +9,14 @@ import pytest
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import AdoptWish
+from paddock.places.proxmox import reach as reach_room
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.mark import Mark
+from paddock.places.proxmox.reach import fingerprint
 from paddock.run.adopt import adopt, portray
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.life import LXC, runs_until_done
-from places.node import Killed, Node, Outside
+from places.node import Killed, Node, Outside, PlayedSsh
 
 HOME = "/home/bee"
 OWN = "local-lvm:vm-200-disk-1"
@@ -27,6 +29,10 @@ class Adoption:
         self.node = node
         self.wish = AdoptWish(vmid, volume)
         self.keys: dict[str, Any] = keys
+        self.looked = False
+        if vmid in node.machines.host_keys:  # a person has compared it
+            key = fingerprint(node.machines.host_keys[vmid])
+            self.keys["machine"] = {**keys.get("machine", {}), "host_key": key}
         self.told = ""
 
     def agent(self) -> Outside:
@@ -37,6 +43,7 @@ class Adoption:
         for part, said in portray(agent or self.agent(), self.wish).said.items():
             self.keys[part] = {**self.keys.get(part, {}), **said} if isinstance(said, Mapping) else said
         agent = self.agent()
+        agent.looked = self.looked
         try:
             return adopt(agent, self.wish)
         finally:
@@ -83,6 +90,7 @@ def test_a_machine_is_adopted_as_it_is(pet_and_cattle: Node) -> None:
     before = node.config(105)
     adoption = Adoption(node, 105)
     assert adoption.run() == "bee: adopted; `paddock plan` tells what `up` would change"
+    assert adoption.keys["machine"].pop("host_key")
     assert adoption.keys["machine"] == {
         "vmid": 105,
         "hostname": "bee",
@@ -107,6 +115,19 @@ def test_a_machine_is_adopted_as_it_is(pet_and_cattle: Node) -> None:
     node.sent.clear()
     assert "was adopted before" in adoption.run()
     assert not node.writes
+
+
+def test_ssh_knows_the_container_by_one_word(pet_and_cattle: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is what ssh looks the host key up by."""
+    names: list[str] = []
+
+    def connect(name: str, address: str, **_: Any) -> PlayedSsh:
+        names.append(name)
+        return PlayedSsh(pet_and_cattle.machines, address)
+
+    monkeypatch.setattr(reach_room, "SshGuest", connect)
+    Adoption(pet_and_cattle, 105).run()
+    assert names == ["container-105"]
 
 
 def test_what_the_file_does_not_say_of_it_is_no_difference(pet_and_cattle: Node) -> None:
@@ -290,6 +311,11 @@ def test_a_volume_that_is_not_in_use_goes_to_a_pet(single: Node) -> None:
     single.root("pct", "stop", 200)
     single.put(200, mp0=None, unused0=OWN)
     adoption = Adoption(single, 200, "unused0")
+    with pytest.raises(Refused, match=r"could not be seen: container 200 \(bee\) is stopped") as caught:
+        adoption.run()
+    assert "--looked" in str(caught.value.hint)
+    assert not single.writes
+    adoption.looked = True
     adoption.run()
     expect_given_to_a_pet(single, adoption)
 

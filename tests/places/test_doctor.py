@@ -86,6 +86,7 @@ def test_the_setup_role_adopts(bare: Node) -> None:
     bare.somebody(200, mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp")
     carry_out(bare, remedies(bare, "daily", "setup"))
     adoption = Adoption(bare, 200, "mp0", state={"pet": 300}, token=WORKER)
+    adoption.looked = True
     adoption.run()
     assert bare.config(300)["mp0"].startswith("local-lvm:vm-300-disk-1,mp=/var/lib/paddock/bee")
 

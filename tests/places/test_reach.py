@@ -13,7 +13,7 @@ from paddock.guests import Unreachable
 from paddock.places.proxmox import observe
 from paddock.places.proxmox import reach as room
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.reach import Reacher, fingerprint, logged_fingerprint
+from paddock.places.proxmox.reach import KnownBy, Reacher, fingerprint, logged_fingerprint
 from paddock.process import Result
 from paddock.run.deployment import Deployment
 from paddock.run.verbs import up
@@ -45,6 +45,9 @@ def test_a_fingerprint_is_what_ssh_keygen_prints() -> None:
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 
 
+NOTHING = KnownBy()
+
+
 class _Node:
     """A node that knows how machine 105 was made."""
 
@@ -60,14 +63,14 @@ class _Node:
         return self.log
 
 
-def _reached(monkeypatch: pytest.MonkeyPatch, log: list[str]) -> tuple[list[str], list[str]]:
+def _reached(monkeypatch: pytest.MonkeyPatch, log: list[str], known: KnownBy = NOTHING) -> tuple[list[str], list[str]]:
     """What went on record, and what was told."""
     monkeypatch.setattr(observe, "address", lambda client, vmid: "192.0.2.5")
     monkeypatch.setattr(room, "scan_host_key", lambda address, jump=None: f"ssh-ed25519 {KEY}")
     recorded: list[str] = []
     told: list[str] = []
     reacher = Reacher(cast(Client, _Node(log)), Path("id"), None, told.append)
-    reacher.reach(105, (), recorded.append, clone=False)
+    reacher.reach(105, known, recorded.append, clone=False)
     return recorded, told
 
 
@@ -80,10 +83,31 @@ def test_another_key_than_that_of_the_log_is_not_trusted(monkeypatch: pytest.Mon
         _reached(monkeypatch, LOG)
 
 
-def test_without_a_log_it_is_said_that_the_first_key_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorded, told = _reached(monkeypatch, [])
-    assert recorded == [KEY]
-    assert "is trusted" in told[0]
+def test_a_machine_of_paddock_without_a_log_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Unreachable, match="no log tells with which ssh host key machine 105 was made") as caught:
+        _reached(monkeypatch, [])
+    assert "paddock cycle" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("told", [fingerprint(KEY), f"ssh-ed25519 {KEY}", f"ssh-ed25519 {KEY} root@hermes"])
+@pytest.mark.parametrize("log", [[], LOG])
+def test_the_key_of_the_file_goes_on_record(monkeypatch: pytest.MonkeyPatch, told: str, log: list[str]) -> None:
+    """Whoever changed a container's keys after it was made says so in the file."""
+    assert _reached(monkeypatch, log, KnownBy(told=told, adopted_by="bee")) == ([KEY], [])
+
+
+@pytest.mark.parametrize("told", [f"SHA256:{'A' * 43}", f"ssh-ed25519 {KEY[:-1]}A"])
+def test_another_key_than_that_of_the_file_is_not_trusted(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+    with pytest.raises(Unreachable, match="answers another ssh host key than the one the file names") as caught:
+        _reached(monkeypatch, [], KnownBy(told=told, adopted_by="bee"))
+    assert "pct exec 105 -- ssh-keygen -l -f" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("key", ["AAAA,BBBB", "AAAA\x1b[31m", f"{KEY}A", f"{KEY[:-1]}\u00e9", "AAAAC3NzaC1"])
+def test_what_is_no_key_does_not_go_on_record(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setattr(__name__ + ".KEY", key)
+    with pytest.raises(Unreachable, match="has no ssh host key of type ed25519"):
+        _reached(monkeypatch, [])
 
 
 def test_a_machine_that_has_just_started_is_given_a_moment(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

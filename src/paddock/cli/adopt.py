@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, Agent, File, Sets
+from paddock.cli.options import DEFAULT_FILE, Agent, File, Looked, Sets
 
 
 @verb("paddock adopt hermes 105", "paddock adopt hermes 105 --state mp0 --yes")
@@ -28,6 +28,7 @@ def adopt(
     yes: Annotated[
         bool, typer.Option("--yes", help="Do it, and write what is there into the file; without, only tell.")
     ] = False,
+    looked: Looked = False,
 ) -> None:
     """Take a container, or a volume with what an agent has learned, into the file's care."""
     from paddock.cli.session import changing, looking
@@ -40,6 +41,7 @@ def adopt(
         said = work.portray(agents[0], wish).said
     as_it_is = [*(sets or ()), *rewrite.as_assignments(agent, said)]
     with looking(file, [agent], as_it_is) as agents:
+        agents[0].looked = looked
         planned = work.plan(agents[0], wish)
     if said and not planned.refusals:
         print(rewrite.as_text(agent, said), end="")
@@ -48,6 +50,7 @@ def adopt(
         print("nothing was changed; --yes does this and writes the part above into the file", file=sys.stderr)
         return
     with changing("adopt", file, [agent], sets=as_it_is) as agents:
+        agents[0].looked = looked
         if said and not planned.refusals:
             # Before anything is marked: a file that says less would make the machine another one with its next `up`.
             print(f"written: {rewrite.write_into(file, agent, said)}", file=sys.stderr)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, File, Jobs, NoWait, Only, Sets
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, Looked, NoWait, Only, Sets
 
 
 @verb("paddock cycle --only hermes")
 def cycle(
-    file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, jobs: Jobs = 4, no_wait: NoWait = False
+    file: File = DEFAULT_FILE,
+    sets: Sets = None,
+    only: Only = None,
+    jobs: Jobs = 4,
+    no_wait: NoWait = False,
+    looked: Looked = False,
 ) -> None:
     """Recreate agents' machines; their state stays."""
     from paddock.cli.session import changing
@@ -16,4 +21,6 @@ def cycle(
     from paddock.run.parallel import each
 
     with changing("cycle", file, only, jobs, sets, patient=not no_wait) as agents:
+        for agent in agents:
+            agent.looked = looked
         print("\n".join(each(agents, jobs, verbs.cycle)))

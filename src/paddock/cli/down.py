@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, File, Jobs, Only, Sets
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, Looked, Only, Sets
 
 
 @verb("paddock down --only hermes")
-def down(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, jobs: Jobs = 4) -> None:
+def down(
+    file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, jobs: Jobs = 4, looked: Looked = False
+) -> None:
     """Take agents down: their machines go, their state stays."""
     from paddock.cli.session import changing
     from paddock.run import verbs
     from paddock.run.parallel import each
 
     with changing("down", file, only, jobs, sets) as agents:
+        for agent in agents:
+            agent.looked = looked
         print("\n".join(each(agents, jobs, verbs.down)))

@@ -41,6 +41,12 @@ Only = Annotated[
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many agents at once.")]
 Agent = Annotated[str, typer.Argument(autocompletion=agents_completion, help="The agent's name in the file.")]
 Json = Annotated[bool, typer.Option("--json", help="For machines.")]
+Looked = Annotated[
+    bool,
+    typer.Option(
+        "--looked", help="Do not look for the agent's files on the root disk of an adopted machine: you have."
+    ),
+]
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Where a person has to do something, say what and exit with 4.")
 ]

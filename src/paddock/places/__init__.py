@@ -68,6 +68,7 @@ class Machine:
     starting: bool = False  # it runs, and may not let anybody in yet
     made_from: str = "-"
     hostname: str = "-"
+    adopted: bool = False  # somebody else made it, and its root disk may hold what nobody knows of
     owner: str = "-"  # uid and gid of the agent where the host keeps its directories
 
 
@@ -138,6 +139,11 @@ class Place(Protocol, Generic[Seen]):
         """The home of the account whose own systemd supervises there; None where it is the machine's."""
         ...
 
+    @property
+    def identity(self) -> str:
+        """What the place is, whatever a file calls it: its address. One place may have several."""
+        ...
+
     def close(self) -> None:
         """Let go of connections."""
         ...
@@ -168,6 +174,10 @@ class Place(Protocol, Generic[Seen]):
 
     def adopt(self, want: MachineWant, wish: AdoptWish, seen: Seen) -> MachinePlan:
         """The steps to have it in the file's care; refused where something could be lost. Pure."""
+        ...
+
+    def visit(self, want: MachineWant, wish: AdoptWish, seen: Seen) -> Guest | None:
+        """The channel to a machine that is to be adopted, as long as nothing of it is changed; None without one."""
         ...
 
     def rebuild(self, want: MachineWant, seen: Seen, *, anew: bool) -> MachinePlan:

@@ -24,7 +24,7 @@ def as_text(plan: Plan, usual: Mapping[str, float]) -> str:
         for refusal in plan.refusals:
             lines.append(f"  ! refused: {refusal.reason}")
             if refusal.hint:
-                lines.append(f"    {refusal.hint}")
+                lines += [f"    {line}" for line in refusal.hint.split("\n")]
     return "\n".join([*lines, *(f"  . {note}" for note in plan.notes)])
 
 

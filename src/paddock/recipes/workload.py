@@ -251,6 +251,14 @@ class Page:
 
 
 @dataclass(frozen=True)
+class Traces:
+    """Where a kind of agent keeps its state on a machine that somebody else has set up, beside its account's home."""
+
+    directories: Sequence[str] = ()  # absolute
+    names: Sequence[str] = ()  # of files and directories that no other program has, wherever they are
+
+
+@dataclass(frozen=True)
 class Probes:
     """The questions a recipe offers; without health, to run is to be healthy."""
 
@@ -287,6 +295,10 @@ class Recipe(Protocol[Own]):
 
     def checks(self, agent: Own, name: str, paths: Paths) -> Sequence[Check]:
         """What else `verify` can ask it."""
+        ...
+
+    def traces(self, agent: Own) -> Traces:
+        """Where its state may be on a machine that somebody else has set up."""
         ...
 
     def offer(self, agent: Own) -> Offer | None:

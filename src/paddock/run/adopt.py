@@ -7,7 +7,8 @@ from dataclasses import replace
 from paddock.errors import BadInput
 from paddock.places import AdoptWish, Portrait
 from paddock.plan.step import Plan
-from paddock.run.deployment import Deployment
+from paddock.run import strays
+from paddock.run.deployment import Deployment, Observation
 from paddock.run.lock import working_on
 from paddock.run.verbs import converge
 
@@ -35,12 +36,26 @@ def portray(agent: Deployment, wish: AdoptWish) -> Portrait:
 
 def plan(agent: Deployment, wish: AdoptWish) -> Plan:
     """What adopting it would do."""
-    return agent.plan_adopt(wish, agent.observe())
+    return _planned(agent, wish, agent.observe())
+
+
+def _planned(agent: Deployment, wish: AdoptWish, seen: Observation) -> Plan:
+    """What adopting it would do, once its root disk was looked at: from then on `down` destroys that."""
+    planned = agent.plan_adopt(wish, seen)
+    if planned.empty or planned.refusals:
+        return planned
+    remedy = (
+        "stop the agent, move them onto a volume of the container,"
+        " and say which volume that is: --state mp0; what is on it becomes the agent's home"
+    )
+    container = f"container {wish.vmid}"
+    found = strays.refusals(agent, container, lambda: agent.place.visit(agent.machine_want, wish, seen.place), remedy)
+    return replace(planned, refusals=found)
 
 
 def adopt(agent: Deployment, wish: AdoptWish) -> str:
     """Adopt it; returns what to tell about it."""
-    with working_on(agent.name):
-        done, _ = converge(agent, lambda seen: agent.plan_adopt(wish, seen))
+    with working_on(agent):
+        done, _ = converge(agent, lambda seen: _planned(agent, wish, seen))
     told = "was adopted before" if done.empty else "adopted"
     return f"{agent.name}: {told}; `paddock plan` tells what `up` would change"

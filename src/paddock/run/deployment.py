@@ -29,7 +29,7 @@ from paddock.plan.step import Action, CheckMounts, CheckStateSize, DeleteState, 
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Verdict
 from paddock.run import gateway as gateways
-from paddock.run import mounts
+from paddock.run import mounts, strays
 from paddock.run.ask import ask, healthy
 from paddock.run.container import get_image, remove_container, start_engine, try_image
 from paddock.run.furnish import install_packages
@@ -96,8 +96,10 @@ class Deployment(Wanted):
             return Plan(self.name, (), refusals, notes)
         known = self._inside(seen, furnished=machine.furnished)
         agent = list(inside.up(self.name, self.want, known, adopted=machine.adopted))
-        if machine.restarts and not agent and not self.want.foreground:
-            agent = [inside.answer(self.name, "its machine restarts")]
+        changes = [*machine.steps, *machine.late, *agent]
+        if changes and not self.want.foreground and not isinstance(changes[-1].action, AwaitAnswer | StartEngine):
+            # Whatever was changed, `up` ends with proof that the agent works. A started engine is looked at first.
+            agent.append(inside.answer(self.name, "its machine restarts" if machine.restarts else "something changed"))
         uses = CreateContainer | ApplyBundle | AwaitAnswer
         ready = next((at for at, step in enumerate(agent) if isinstance(step.action, uses)), len(agent))
         check = [self._check_mounts()] if self.spec.mounts and (machine.late or agent) else []
@@ -142,7 +144,12 @@ class Deployment(Wanted):
             unreachable = [Refusal(seen.unreachable.message, seen.unreachable.hint)] if seen.unreachable else []
             return Plan(self.name, list(inside.down(self.name, seen.agent or AgentSeen())), unreachable)
         machine = self.place.down(self.machine_want, seen.place)
-        return Plan(self.name, machine.steps, machine.refusals, machine.notes)
+        refusals = list(machine.refusals)
+        if machine.steps and seen.machine.adopted:
+            remedy = f"stop the agent and move them into {self.paths.home}"
+            name = f"machine {seen.machine.name}"
+            refusals += strays.refusals(self, name, lambda: self.guest(seen, {}), remedy)
+        return Plan(self.name, machine.steps, refusals, machine.notes)
 
     def plan_forget(self, seen: Observation) -> Plan:
         """What it takes to delete the agent's state; refused while anything of it is there."""
@@ -168,9 +175,9 @@ class Deployment(Wanted):
         machine = self.place.rebuild(self.machine_want, seen.place, anew=anew)
         return Plan(self.name, machine.steps, machine.refusals, machine.notes)
 
-    def plan_answer(self) -> Plan:
+    def plan_answer(self, reason: str) -> Plan:
         """Wait for an agent that should be working."""
-        return Plan(self.name, [inside.answer(self.name, "it is not healthy")])
+        return Plan(self.name, [inside.answer(self.name, reason)])
 
     # Doing
 
@@ -190,8 +197,10 @@ class Deployment(Wanted):
         for at, step in enumerate(plan.steps):
             if at > last_alone:
                 shared_done()
+            self.unverified = True  # also if the step fails: it may have changed something
             with self.story.step(step.id, step.title):
                 got.update(self._perform(step.action, seen, got))
+            self.unverified = not isinstance(step.action, AwaitAnswer)
             if isinstance(step.action, StartEngine):
                 raise WorldChanged(f"{step.action.service} runs now")
 

@@ -1,14 +1,21 @@
-"""One run at a time on one agent, from one machine."""
+"""One run at a time on one agent, from one machine.
+
+These locks save time and no more: a run through another address of the same place does not meet them. What keeps two
+runs from harm is on the node (numbers, digests, claims) and on the host.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, Any
 
 from paddock.errors import PaddockError
+from paddock.places import Place
+from paddock.run.deployment import Deployment
 from paddock.run.journal import folder
 
 
@@ -17,14 +24,16 @@ class Busy(PaddockError):
 
 
 @contextmanager
-def working_on(agent: str) -> Iterator[None]:
-    """Be the only run at work on an agent, or an error that says who is."""
-    with _file(f"agent-{agent}") as lock:
+def working_on(agent: Deployment) -> Iterator[None]:
+    """Be the only run at work on an agent in its place, or an error that says who is."""
+    with _file("agent", f"{agent.place.identity} {agent.name}") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            raise Busy(f"{agent}: another run is at work ({lock.read().strip()})", hint="wait for it to end") from None
+            raise Busy(
+                f"{agent.name}: another run is at work ({lock.read().strip()})", hint="wait for it to end"
+            ) from None
         lock.truncate(0)
         lock.write(f"process {os.getpid()}")
         lock.flush()
@@ -32,17 +41,18 @@ def working_on(agent: str) -> Iterator[None]:
 
 
 @contextmanager
-def alone_in(place: str) -> Iterator[None]:
+def alone_in(place: Place[Any]) -> Iterator[None]:
     """Wait for one's turn to make things in a place that another agent's run might make too."""
-    with _file(f"place-{place}") as lock:
+    with _file("place", place.identity) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 @contextmanager
-def _file(name: str) -> Iterator[IO[str]]:
+def _file(kind: str, identity: str) -> Iterator[IO[str]]:
     """The file of a lock; the kernel frees it when the holder dies."""
-    path = folder().parent / "locks" / f"{name}.lock"
+    name = hashlib.sha256(identity.encode()).hexdigest()[:32]
+    path = folder().parent / "locks" / f"{kind}-{name}.lock"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with path.open("a+") as lock:
         yield lock

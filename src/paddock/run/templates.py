@@ -21,7 +21,7 @@ def build(agents: Sequence[Deployment], *, anew: bool) -> Iterator[str]:
         if agent.machine_want.template is None:
             yield f"{agent.name}: its machine is not made from a template"
             continue
-        with alone_in(agent.spec.place):
+        with alone_in(agent.place):
             seen = agent.observe()
             plan = agent.plan_template(seen, anew=anew)
             agent.carry_out(plan, seen)

@@ -17,21 +17,25 @@ _ATTEMPTS: Final = 4
 
 def up(agent: Deployment) -> str:
     """Bring an agent up; returns what to tell about it."""
-    with working_on(agent.name):
+    with working_on(agent):
         plan, seen = converge(agent, agent.plan_up)
         if agent.runtime.foreground:
             return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
+        if agent.unverified:
+            # The last plan was empty: an attempt before it made the change, and was cut off before the proof.
+            agent.carry_out(agent.plan_answer("something changed"), seen)
+            return f"{agent.name}: up and working"
         if not plan.empty:
             return f"{agent.name}: up and working"
         if seen.agent is None or not verify(agent, seen, quick=True).ok:
             # As the file says, but perhaps still starting: a run before this one may have been cut off.
-            agent.carry_out(agent.plan_answer(), seen)
+            agent.carry_out(agent.plan_answer("it is not healthy"), seen)
         return f"{agent.name}: nothing to do, and healthy"
 
 
 def down(agent: Deployment) -> str:
     """Take an agent down; returns what to tell about it."""
-    with working_on(agent.name):
+    with working_on(agent):
         plan, seen = converge(agent, agent.plan_down)
     return f"{agent.name}: {'was down' if plan.empty else 'down'}; its state stays ({seen.machine.state})"
 
@@ -44,7 +48,7 @@ def plan_forget(agent: Deployment) -> tuple[Observation, Plan]:
 
 def forget(agent: Deployment, plan: Plan, seen: Observation) -> str:
     """Delete an agent's state as agreed; returns what to tell about it."""
-    with working_on(agent.name):
+    with working_on(agent):
         agent.carry_out(plan, seen)
     return f"{agent.name}: {'there was nothing to forget' if plan.empty else 'forgotten'}"
 
@@ -61,7 +65,7 @@ def converge(agent: Deployment, plan_for: Callable[[Observation], Plan]) -> tupl
         try:
             with ExitStack() as turn:
                 # From looking until the last thing is made that another agent's run may be about to make too.
-                turn.enter_context(alone_in(agent.spec.place))
+                turn.enter_context(alone_in(agent.place))
                 seen = agent.observe()
                 plan = plan_for(seen)
                 agent.carry_out(plan, seen, shared_done=turn.close)

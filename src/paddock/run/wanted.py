@@ -34,6 +34,10 @@ class Wanted:
         self.name = name
         self.gateway = gateway  # the agent that gives it models
         self.recreate = False  # whether a person wants another container, whatever its identity
+        self.looked = (
+            False  # whether this run, or a person, looked for its files on a root disk that Paddock did not make
+        )
+        self.unverified = False  # whether this run changed something since the agent was last seen to work
         self.spec = inlined(loaded.spec.agents[name], loaded.folder)
         self.place = place
         self.story = story.of(name)

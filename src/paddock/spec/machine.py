@@ -104,6 +104,18 @@ class MachineSpec(Model):
         description="what the container may do; a token can set nesting alone, the rest is a step for root",
     )
     start_on_boot: bool = Field(True, description="whether it starts with the node")
+    host_key: (
+        Annotated[
+            str,
+            Field(
+                pattern=worded(
+                    r"^(SHA256:[A-Za-z0-9+/]{43}|ssh-ed25519 AAAA[A-Za-z0-9+/]+={0,2}( [^\r\n]*)?)$",
+                    "an ssh host key: SHA256:… as `ssh-keygen -l` prints it, or ssh-ed25519 AAAA…",
+                )
+            ),
+        ]
+        | None
+    ) = Field(None, description="ssh host key of a machine that `adopt` finds; Paddock knows those of its own machines")
     tags: list[Tag] = Field(default_factory=list, description="tags beside Paddock's own")
 
 

@@ -37,6 +37,12 @@ class HostPlace:
             return None
         return expect(self._guest(), "looking for the account's home", ["printenv", "HOME"]).strip()
 
+    @property
+    def identity(self) -> str:
+        spec = self._spec
+        where = f"{spec.address.lower()}:{spec.port}" if spec.address else "here"
+        return f"{where} {spec.user}" if spec.scope is Scope.USER else where
+
     def close(self) -> None:
         """Nothing is held open."""
 
@@ -65,6 +71,9 @@ class HostPlace:
             hint = f"`paddock adopt {want.agent}` alone claims the files in {want.state_path}"
             return MachinePlan(refusals=[Refusal(reason, hint)])
         return MachinePlan(adopted=True)
+
+    def visit(self, want: MachineWant, wish: AdoptWish, seen: None) -> None:
+        return None  # the machine stays, and all that is on it
 
     def rebuild(self, want: MachineWant, seen: None, *, anew: bool) -> MachinePlan:
         return MachinePlan()

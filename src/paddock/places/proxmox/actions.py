@@ -224,6 +224,14 @@ class Reach(Action):
 
 
 @dataclass(frozen=True)
+class ReachAdopted(Action):
+    """The same for a machine that Paddock has not made. The file may name its host key."""
+
+    vmid: int
+    host_key: str | None
+
+
+@dataclass(frozen=True)
 class Shutdown(Action):
     """Let the machine end its services, and end it if it does not."""
 

@@ -286,7 +286,7 @@ def _machine_steps(want: MachineWant, machine: Container, volume: str | Ref, mov
     if moved and machine.running:
         yield machines.start_step(machine.vmid, "it was stopped for this")
     if machine.running and not (machine.mark and machine.mark.host_key):
-        yield machines.reach_step(machine.vmid, "its host key is not on record")
+        yield machines.reach_again_step(want, machine, "its host key is not on record")
 
 
 def _notes(machine: Container | None, left_out: Sequence[str]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from paddock.places.proxmox.actions import (
     Detach,
     GrowDisk,
     Reach,
+    ReachAdopted,
     Reboot,
     RootWork,
     Shutdown,
@@ -211,7 +212,7 @@ def change_steps(
         title = f"restart machine {cattle.vmid}"
         reason = f"{', '.join(waits)} takes effect with a restart"
         yield Step("cattle.restart", title, reason, Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)
-        yield reach_step(cattle.vmid, "it restarts")
+        yield reach_again_step(want, cattle, "it restarts")
 
 
 def _with_flags_of(container: Container, features: str) -> str:
@@ -235,10 +236,14 @@ def _asked(node: ProxmoxSpec, want: MachineWant, cattle: Container) -> dict[str,
     return asked
 
 
+def is_adopted(cattle: Container) -> bool:
+    """Whether somebody else made the machine: Paddock writes into the mark what it makes machines from."""
+    return cattle.mark is not None and cattle.mark.made_from is None
+
+
 def _compared(want: MachineWant, cattle: Container, key: str) -> bool:
     """Defaults are for machines that Paddock makes; of one it adopted, what the file does not say is as it was."""
-    adopted = cattle.mark is not None and cattle.mark.made_from is None
-    return not adopted or _SAID_BY.get(key, key) in want.spec.machine.model_fields_set
+    return not is_adopted(cattle) or _SAID_BY.get(key, key) in want.spec.machine.model_fields_set
 
 
 def _attach_steps(want: MachineWant, cattle: Container, volume: str | Ref) -> Iterator[Step]:
@@ -264,13 +269,13 @@ def power_steps(want: MachineWant, cattle: Container, template: Container | None
     if root and root.size and root.size < want.spec.machine.disk and _compared(want, cattle, "disk"):
         yield _grow(cattle.vmid, root.size, want.spec.machine.disk)
     if starts:
-        yield reach_step(cattle.vmid, "it starts", clone=clone)
+        yield reach_again_step(want, cattle, "it starts", clone=clone)
     elif cattle.address is None:
-        yield reach_step(cattle.vmid, "it has no address yet", clone=clone)
+        yield reach_again_step(want, cattle, "it has no address yet", clone=clone)
     elif not (cattle.mark and cattle.mark.host_key):
-        yield reach_step(cattle.vmid, "its host key is not on record")
+        yield reach_again_step(want, cattle, "its host key is not on record")
     elif clone:
-        yield reach_step(cattle.vmid, "it still has its template's host key", clone=True)
+        yield reach_again_step(want, cattle, "it still has its template's host key", clone=True)
 
 
 def _has_key_of(template: Container | None, cattle: Container) -> bool:
@@ -360,6 +365,14 @@ def _grow(vmid: int, size: Size, wanted: Size) -> Step:
 def reach_step(vmid: int, reason: str, *, clone: bool = False) -> Step:
     """Wait for the machine's ssh, and put its host key on record."""
     return Step("cattle.reach", f"reach machine {vmid} over ssh", reason, Reach(vmid, clone))
+
+
+def reach_again_step(want: MachineWant, cattle: Container, reason: str, *, clone: bool = False) -> Step:
+    """The same for a machine that is there, perhaps one that was adopted, or is about to be."""
+    if cattle.mark is not None and not is_adopted(cattle):
+        return reach_step(cattle.vmid, reason, clone=clone)
+    action = ReachAdopted(cattle.vmid, want.spec.machine.host_key)
+    return Step("cattle.reach", f"reach machine {cattle.vmid} over ssh", reason, action)
 
 
 def _same(key: str, found: object, asked: str | int) -> bool:

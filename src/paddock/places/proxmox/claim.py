@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import re
+import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
 _LINE: Final = re.compile(r"^paddock-claim: (\S+) until (\S+)$\n?", re.MULTILINE)
+_RUN: Final = re.compile(r"([1-9][0-9]{0,9})\.([0-9]{1,9})", re.ASCII)
+
+
+_open: Final[set[int]] = set()  # numbers of the places that this process has open
+_numbers: Final = itertools.count(1)
+
+
+class Holder:
+    """One run in one place, as its claims name it: host/process.number."""
+
+    def __init__(self) -> None:
+        self._number = next(_numbers)
+        _open.add(self._number)
+
+    def __str__(self) -> str:
+        return f"{socket.gethostname()}/{os.getpid()}.{self._number}"
+
+    def close(self) -> None:
+        """Its claims keep nobody away any more."""
+        _open.discard(self._number)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Which machine is at it, and until when others should keep away. It expires, because its holder may die.
+    """Which run is at it, and until when others should keep away. It expires, because its holder may die.
 
-    Runs on one machine keep out of each other's way by the kernel's locks, which know who has died.
+    The locks on one machine are no help here: they go by names and addresses, and one node may have several of both.
     """
 
-    host: str
+    holder: str
     until: datetime
 
     @classmethod
-    def new(cls, host: str, now: datetime, lasts: timedelta) -> Self:
-        return cls(host, (now + lasts).replace(microsecond=0))
+    def new(cls, holder: Holder, now: datetime, lasts: timedelta) -> Self:
+        return cls(str(holder), (now + lasts).replace(microsecond=0))
 
     @classmethod
     def from_notes(cls, notes: str) -> Self | None:
@@ -38,11 +61,31 @@ class Claim:
 
     def written_into(self, notes: str) -> str:
         """Return the notes with this claim and no other."""
-        return f"{without_claim(notes)}\npaddock-claim: {self.host} until {self.until.isoformat()}"
+        return f"{without_claim(notes)}\npaddock-claim: {self.holder} until {self.until.isoformat()}"
 
-    def bars(self, host: str, now: datetime) -> bool:
-        """Whether it keeps that machine away at that moment."""
-        return self.host != host and now < self.until
+    def bars(self, holder: str, now: datetime) -> bool:
+        """Whether it keeps another run away at that moment: a run of the same host does so only while it lives."""
+        if self.holder == holder or now >= self.until:
+            return False
+        host, _, run = self.holder.partition("/")
+        return host != holder.partition("/")[0] or _lives(run)
+
+
+def _lives(run: str) -> bool:
+    """Whether a run of this machine goes on; a claim of before, with nothing but a host in it, tells nothing."""
+    match = _RUN.fullmatch(run)
+    if match is None:
+        return False
+    pid, number = int(match[1]), int(match[2])
+    if pid == os.getpid():
+        return number in _open
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True  # another account's
+    return True
 
 
 def without_claim(notes: str) -> str:

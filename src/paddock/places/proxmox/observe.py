@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import socket
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,9 @@ from paddock.spec.place import BaseSpec
 
 _SETTLE_SECONDS: Final = 120
 _TASK_SECONDS: Final = 600
+_MAKING_SECONDS: Final = (
+    60  # for what another token makes; somebody's large restore, or what a crash left, takes longer
+)
 _MACHINE_TASKS: Final = frozenset(
     {
         "vzcreate",
@@ -37,7 +39,9 @@ _MACHINE_TASKS: Final = frozenset(
 )
 
 
-def observe(client: Client, node: ProxmoxSpec, agent: str | None, story: Callable[[str], None]) -> ProxmoxSeen:
+def observe(
+    client: Client, node: ProxmoxSpec, agent: str | None, story: Callable[[str], None], holder: str
+) -> ProxmoxSeen:
     """Return what is on the node, once nothing of the agent's is in the middle of a change.
 
     A run that was cut off leaves its last task behind. Until a create has ended, the container shows nothing but a
@@ -49,20 +53,22 @@ def observe(client: Client, node: ProxmoxSpec, agent: str | None, story: Callabl
     while True:
         task = _own_task(client)
         if task is None:
-            seen, without_mark = _read(client, node)
+            seen, without_mark = _read(client, node, holder)
             if without_mark != half_made:
                 # Begun since the tasks were read, perhaps for this very agent: now its task tells, or its mark.
                 half_made = without_mark
                 continue
             locked = next((c for c in seen.containers.values() if c.lock and _concerns(agent, c)), None)
-            if locked is None:
+            unknown = half_made if _is_new(agent, seen) and time.monotonic() < start + _MAKING_SECONDS else ()
+            if locked is None and not unknown:
                 return seen
-            if time.monotonic() > start + _SETTLE_SECONDS:
+            if locked and time.monotonic() > start + _SETTLE_SECONDS:
                 raise Refused(
                     f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, and not by a task of ours",
                     hint=f"if the node's task list shows nothing at work on it, run there: pct unlock {locked.vmid}",
                 )
-            waiting = f"{locked.name} is locked ({locked.lock})"
+            made = f"container {min(unknown)} is being made, perhaps for {agent}" if unknown else ""
+            waiting = f"{locked.name} is locked ({locked.lock})" if locked else made
         else:
             waiting = f"the node is busy with {task}"
             if time.monotonic() > start + _TASK_SECONDS:
@@ -74,6 +80,14 @@ def observe(client: Client, node: ProxmoxSpec, agent: str | None, story: Callabl
             story(f"{waiting}; waiting for it to end")
             told = waiting
         time.sleep(0.3)
+
+
+def _is_new(agent: str | None, seen: ProxmoxSeen) -> bool:
+    """Whether a pet or a machine is to be made for the agent, which a run with another token may be making."""
+    if agent is None:
+        return False
+    pets = [pet for pet in seen.with_role(Role.PET) if pet.mount_at(path_in_pet(agent))]
+    return not pets or not seen.cattle_of(agent)
 
 
 def _concerns(agent: str | None, container: Container) -> bool:
@@ -94,7 +108,7 @@ def _own_task(client: Client) -> str | None:
     return None
 
 
-def _read(client: Client, node: ProxmoxSpec) -> tuple[ProxmoxSeen, frozenset[int]]:
+def _read(client: Client, node: ProxmoxSpec, holder: str) -> tuple[ProxmoxSeen, frozenset[int]]:
     """What is there, and which containers are in the making and do not tell yet whose they are."""
     listed = client.get(f"/nodes/{client.node}/lxc")
     with ThreadPoolExecutor(max_workers=8) as pool:
@@ -114,7 +128,7 @@ def _read(client: Client, node: ProxmoxSpec) -> tuple[ProxmoxSeen, frozenset[int
         room.result(),
         base_missing.result(),
         storages.result(),
-        socket.gethostname(),
+        holder,
         datetime.now(UTC),
         elsewhere,
     )

@@ -93,8 +93,8 @@ def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
     elif adopts(want, container):
         raise Refuse(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
     claim = Claim.from_notes(container.notes)
-    if claim and claim.bars(seen.host, seen.now):
-        raise Refuse(f"{claim.host} is deleting {container.name}", f"wait until {claim.until:%H:%M:%S} UTC")
+    if claim and claim.bars(seen.holder, seen.now):
+        raise Refuse(f"{claim.holder} is deleting {container.name}", f"wait until {claim.until:%H:%M:%S} UTC")
     check_sleeps(container)
     if pet.state is None:
         loose = [m.volume for m in container.mounts if m.key.startswith("unused")]

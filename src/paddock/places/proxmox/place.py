@@ -26,12 +26,14 @@ from paddock.places.proxmox import access, observe, tls, verify
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.attend import Attendant
+from paddock.places.proxmox.cattle import is_adopted
+from paddock.places.proxmox.claim import Holder
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.console import for_root, owner_on_node
 from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.pet import find_pet, state_in
+from paddock.places.proxmox.pet import adopts, find_pet, state_in
 from paddock.places.proxmox.planner import NodePlanner
-from paddock.places.proxmox.reach import Reacher
+from paddock.places.proxmox.reach import KnownBy, Reacher
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.worker import Worker
 from paddock.plan.step import Action
@@ -59,21 +61,27 @@ class ProxmoxPlace:
         self._reacher = Reacher(self._client, key, spec.ssh.jump, story)
         self._root = _root_guest(spec.ssh.root) if spec.ssh.root else None
         attendant = Attendant(self._client, self._root, story, patient=patient)
-        self._worker = Worker(self._client, self._reacher, attendant, story)
+        self._holder = Holder()
+        self._worker = Worker(self._client, self._reacher, attendant, story, self._holder)
         self._story = story
 
     @cached_property
     def people(self) -> Sequence[str]:
         return [line for key in self._spec.ssh.people for line in key.lines(self._folder)]
 
+    @property
+    def identity(self) -> str:
+        return f"{self._spec.url.rstrip('/').lower()} {self._spec.node}"
+
     def close(self) -> None:
+        self._holder.close()
         self._client.close()
 
     def template(self, label: str, contents: str, machine: MachineSpec) -> TemplateWant | None:
         return self._planner.template(label, contents, machine)
 
     def observe(self, agent: str | None = None) -> ProxmoxSeen:
-        return observe.observe(self._client, self._spec, agent, self._story)
+        return observe.observe(self._client, self._spec, agent, self._story, str(self._holder))
 
     def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         return self._planner.up(want, seen)
@@ -89,6 +97,18 @@ class ProxmoxPlace:
 
     def adopt(self, want: MachineWant, wish: AdoptWish, seen: ProxmoxSeen) -> MachinePlan:
         return self._planner.adopt(want, wish, seen)
+
+    def visit(self, want: MachineWant, wish: AdoptWish, seen: ProxmoxSeen) -> Guest | None:
+        container = seen.containers.get(wish.vmid or 0)
+        if container is None:
+            return None
+        if not container.running and any(adopts(want, pet) for pet in seen.with_role(Role.PET)):
+            return None  # an adoption that had looked at it has stopped it, and was cut off
+        if not container.running:
+            raise Unreachable(f"{container.name} is stopped", hint="start it; `adopt` stops it only where it has to")
+        keys = container.mark.host_keys if container.mark else ()
+        known = KnownBy(keys, want.spec.machine.host_key, adopted_by=want.agent)
+        return self._reacher.visit(f"container-{container.vmid}", container.vmid, known)
 
     def rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
         return self._planner.rebuild(want, seen, anew=anew)
@@ -169,6 +189,7 @@ class ProxmoxPlace:
             starting=cattle.running and cattle.uptime < _BOOT_SECONDS,
             made_from=cattle.mark.made_from if cattle.mark and cattle.mark.made_from else "-",
             hostname=str(cattle.config.get("hostname", "-")),
+            adopted=is_adopted(cattle),
             owner=owner_on_node(want, cattle),
         )
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from paddock.errors import PaddockError
+from paddock.errors import NeedsPerson, PaddockError
 from paddock.guests import Unreachable, expect
 from paddock.guests.ssh import SshGuest, scan_host_key
 from paddock.places import Got
@@ -19,6 +21,17 @@ from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.client import Client
 
 _REACH_SECONDS: Final = 120
+_VISIT_SECONDS: Final = 20  # of a machine that runs already
+_ED25519: Final = re.compile(r"AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}")
+
+
+@dataclass(frozen=True)
+class KnownBy:
+    """What tells whether a host key is a machine's own."""
+
+    on_record: Sequence[str] = ()  # in its notes, once it was reached
+    told: str | None = None  # by the file: a public key, or its fingerprint
+    adopted_by: str | None = None  # the agent that takes a machine over that Paddock has not made
 
 
 class Reacher:
@@ -35,46 +48,61 @@ class Reacher:
         trusted = tuple(f"ssh-ed25519 {key}" for key in keys)
         return SshGuest(name, address, key=self._key, host_keys=trusted, jump=self._jump)
 
-    def reach(self, vmid: int, keys: Sequence[str], record: Callable[[str], None], *, clone: bool) -> Got:
+    def reach(self, vmid: int, known: KnownBy, record: Callable[[str], None], *, clone: bool) -> Got:
         """Return address and host key of a machine that answers; ``record`` puts keys into its notes."""
-        address, answered = self._answering(vmid)
-        if not keys:
-            self._check_first_key(vmid, address, answered)
+        address, answered = self._answering(vmid, _REACH_SECONDS)
+        self._check_key(vmid, address, answered, known)
+        if not known.on_record:
             record(answered)
-        elif answered not in keys:
-            raise Unreachable(
-                f"machine {vmid} at {address} answers with another ssh host key than the one on record",
-                hint="someone else may have its address; if you reinstalled it, run `paddock cycle`",
-            )
-        elif clone and answered == keys[0]:
-            answered = self._exchange(vmid, address, keys[0], record)
-        elif len(keys) > 1:
+        elif clone and answered == known.on_record[0]:
+            answered = self._exchange(vmid, address, answered, record)
+        elif len(known.on_record) > 1:
             record(answered)
         return {ADDRESS.name: address, HOST_KEY.name: answered}
 
-    def _check_first_key(self, vmid: int, address: str, answered: str) -> None:
-        """A container made from an archive has fresh keys; the log of its making tells their fingerprints."""
+    def visit(self, name: str, vmid: int, known: KnownBy) -> SshGuest:
+        """The channel to a machine that runs, and that nothing was written into the notes of."""
+        address, answered = self._answering(vmid, _VISIT_SECONDS)
+        self._check_key(vmid, address, answered, known)
+        return self.guest(name, address, [answered])
+
+    def _check_key(self, vmid: int, address: str, answered: str, known: KnownBy) -> None:
+        if known.on_record:
+            if answered not in known.on_record:
+                raise Unreachable(
+                    f"machine {vmid} at {address} answers with another ssh host key than the one on record",
+                    hint="someone else may have its address; if you reinstalled it, run `paddock cycle`",
+                )
+            return
+        expected, source = known.told, "the file names"
+        if expected is None:
+            expected, source = self._logged(vmid), f"machine {vmid} was made with"
+        if expected is None:
+            raise _unknown_key(vmid, address, answered, known.adopted_by)
+        if expected != fingerprint(answered) and expected.split()[1:2] != [answered]:
+            raise Unreachable(
+                f"at {address} answers another ssh host key than the one {source}: {fingerprint(answered)}",
+                hint=f"someone else may have its address; its own key, in the node's shell: {_show_key(vmid)}",
+            )
+
+    def _logged(self, vmid: int) -> str | None:
+        """The fingerprint in the log of a container's making, if this token may read it: others' logs it may not."""
         made = self._client.get(
             f"/nodes/{self._client.node}/tasks", {"vmid": vmid, "typefilter": "vzcreate", "source": "all", "limit": 1}
         )
-        log = self._client.task_log(str(made[0]["upid"])) if made else []
-        expected = logged_fingerprint(log)
-        if expected is None:
-            self._story(f"the log of making {vmid} is gone; the ssh host key that answers at {address} is trusted")
-        elif expected != fingerprint(answered):
-            raise Unreachable(
-                f"at {address} answers another ssh host key than the one machine {vmid} was made with",
-                hint="someone else may have its address",
-            )
+        return logged_fingerprint(self._client.task_log(str(made[0]["upid"])) if made else [])
 
-    def _answering(self, vmid: int) -> tuple[str, str]:
-        end = time.monotonic() + _REACH_SECONDS
+    def _answering(self, vmid: int, seconds: float) -> tuple[str, str]:
+        end = time.monotonic() + seconds
         pause = 0.05
         while True:
             address = observe.address(self._client, vmid)
             answered = scan_host_key(address, jump=self._jump) if address else None
             if address and answered:
-                return address, answered.split()[1]
+                key = answered.split()[1]
+                if not _ED25519.fullmatch(key):  # whoever answers there: it goes into the notes, and to the terminal
+                    raise Unreachable(f"what answers at {address} has no ssh host key of type ed25519")
+                return address, key
             if time.monotonic() > end:
                 raise PaddockError(
                     f"machine {vmid} " + (f"has {address} but no ssh answers there" if address else "got no address"),
@@ -91,6 +119,27 @@ class Reacher:
         expect(guest, "changing the host key", _script("switch"))
         record(new)
         return new
+
+
+def _unknown_key(vmid: int, address: str, answered: str, agent: str | None) -> PaddockError:
+    """Nobody vouches for the key: for a person to compare, or a machine to make anew."""
+    shown = fingerprint(answered)
+    if agent is None:
+        return Unreachable(
+            f"no log tells with which ssh host key machine {vmid} was made; at {address} answers {shown}",
+            hint="`paddock cycle` makes it anew, and reads the log at once",
+        )
+    return NeedsPerson(
+        f"container {vmid} answers at {address} with the ssh host key {shown}, and nothing shows that this is its own",
+        hint=f"compare it with what this prints in the node's shell: {_show_key(vmid)}\n"
+        f"if it is the same, write machine.host_key: {shown}\n"
+        f"or add --set agents.{agent}.machine.host_key={shown}",
+    )
+
+
+def _show_key(vmid: int) -> str:
+    """The command by which root at the node sees a container's host key."""
+    return f"pct exec {vmid} -- ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub"
 
 
 def fingerprint(key: str) -> str:

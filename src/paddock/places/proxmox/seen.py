@@ -156,7 +156,7 @@ class ProxmoxSeen:
     room: Room = Room()
     base_missing: bool = False  # the archive machines are made from is to be downloaded first
     storages: Mapping[str, str] = field(default_factory=dict)  # directories that storages keep their things in
-    host: str = ""  # who looked
+    holder: str = ""  # who looked
     now: datetime = _LONG_AGO  # and when
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # names of containers on other nodes, and which node
 

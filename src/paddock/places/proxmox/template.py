@@ -49,9 +49,9 @@ def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step
         unfinished = left.has(Role.BUILDER) or (left.has(Role.TEMPLATE) and not left.is_template)
         if unfinished and left.mark and left.mark.template == template.id:
             claim = Claim.from_notes(left.notes)
-            if claim and claim.bars(seen.host, seen.now):
+            if claim and claim.bars(seen.holder, seen.now):
                 raise Refuse(
-                    f"{claim.host} is building template {template.id} in {left.name}",
+                    f"{claim.holder} is building template {template.id} in {left.name}",
                     f"wait for it; from {claim.until:%H:%M} UTC on it counts as cut off",
                 )
             if left.running:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -37,6 +36,7 @@ from paddock.places.proxmox.actions import (
     GrowDisk,
     GrowVolume,
     Reach,
+    ReachAdopted,
     Reassign,
     Reboot,
     RootWork,
@@ -46,12 +46,12 @@ from paddock.places.proxmox.actions import (
 )
 from paddock.places.proxmox.adopter import Adopter
 from paddock.places.proxmox.attend import Attendant
-from paddock.places.proxmox.claim import Claim, without_claim
+from paddock.places.proxmox.claim import Claim, Holder, without_claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.containers import Containers, signed
 from paddock.places.proxmox.errors import NotRunning, Running
 from paddock.places.proxmox.mark import Mark, Role
-from paddock.places.proxmox.reach import Reacher
+from paddock.places.proxmox.reach import KnownBy, Reacher
 from paddock.places.proxmox.seen import Container
 from paddock.plan.step import Action, Ref
 
@@ -63,8 +63,11 @@ _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
 class Worker(Containers):
     """Performs the actions of this place through its API."""
 
-    def __init__(self, client: Client, reacher: Reacher, attendant: Attendant, story: Callable[[str], None]) -> None:
+    def __init__(
+        self, client: Client, reacher: Reacher, attendant: Attendant, story: Callable[[str], None], holder: Holder
+    ) -> None:
         super().__init__(client, story)
+        self._holder = holder
         self._reacher = reacher
         self._attendant = attendant
         self._adopter = Adopter(client, story)
@@ -94,7 +97,7 @@ class Worker(Containers):
             case CloneCattle():
                 self._clone(action, got)
             case CreateBuilder(vmid, params):
-                claimed = _claim(_BUILDING).written_into(str(params["description"]))
+                claimed = self._claim(_BUILDING).written_into(str(params["description"]))
                 self._create(vmid, {**params, "description": claimed})
             case Configure(vmid, params):
                 self._put(self.read(vmid), params)
@@ -113,6 +116,8 @@ class Worker(Containers):
                 self._attendant.attend(action)
             case Reach(vmid, clone):
                 return self._reach(vmid, clone=clone)
+            case ReachAdopted(vmid, host_key):
+                return self._reach(vmid, told=host_key)
             case Shutdown(vmid, seconds):
                 self._shutdown(vmid, seconds)
             case Detach(vmid):
@@ -173,13 +178,15 @@ class Worker(Containers):
         except NotRunning:
             self._story(f"machine {vmid} has stopped already")
 
-    def _reach(self, vmid: int, *, clone: bool) -> Got:
+    def _reach(self, vmid: int, *, clone: bool = False, told: str | None = None) -> Got:
         def record(key: str) -> None:
             container, mark = self._marked(vmid)
             self._put(container, {"description": replace(mark, host_key=key).written_into(container.notes)})
 
         mark = self.read(vmid).mark
-        return self._reacher.reach(vmid, mark.host_keys if mark else (), record, clone=clone)
+        adopted = mark.agent if mark and mark.made_from is None else None
+        known = KnownBy(mark.host_keys if mark else (), told, adopted)
+        return self._reacher.reach(vmid, known, record, clone=clone)
 
     def _detach(self, vmid: int) -> None:
         self._drop(vmid, "mp")
@@ -205,13 +212,16 @@ class Worker(Containers):
             raise Refused(f"{container.name} still names volumes: {', '.join(more)}")
         self._delete(container)
 
+    def _claim(self, lasts: timedelta) -> Claim:
+        return Claim.new(self._holder, datetime.now(UTC), lasts)
+
     def _delete(self, container: Container, **changes: int) -> None:
         """Delete a container under a claim, unless someone else has one."""
         other = Claim.from_notes(container.notes)
-        if other and other.bars(socket.gethostname(), datetime.now(UTC)):
-            raise Refused(f"{other.host} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
+        if other and other.bars(str(self._holder), datetime.now(UTC)):
+            raise Refused(f"{other.holder} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
         # Whoever else read the same configuration now has a stale digest, or reads who is at it.
-        self._put(container, {**changes, "description": _claim(_DELETING).written_into(container.notes)})
+        self._put(container, {**changes, "description": self._claim(_DELETING).written_into(container.notes)})
         self._task("DELETE", f"{self._path}/{container.vmid}")
 
     def _delete_volume(self, vmid: int, agent: str, volume: str) -> None:
@@ -267,7 +277,3 @@ class Worker(Containers):
 
 def _resolve(value: str | int | Ref, got: Got) -> str:
     return got[value.name] if isinstance(value, Ref) else str(value)
-
-
-def _claim(lasts: timedelta) -> Claim:
-    return Claim.new(socket.gethostname(), datetime.now(UTC), lasts)

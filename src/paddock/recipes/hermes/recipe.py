@@ -29,10 +29,18 @@ from paddock.recipes.workload import (
     Request,
     SecretFile,
     Tool,
+    Traces,
     Verdict,
     Workload,
 )
 from paddock.spec.models import HermesSpec, Managed, Restart
+
+# Where people have it: homes of accounts, its image's data directory, and directories of services. Every gateway, also
+# one with its data elsewhere or in a container's volume, writes the file.
+_TRACES: Final = Traces(
+    directories=("/opt/hermes", "/opt/data", "/var/lib/hermes", "/srv/hermes", "/data/hermes"),
+    names=(".hermes", "gateway_state.json"),
+)
 
 API_KEY: Final = "API_SERVER_KEY"
 
@@ -185,6 +193,9 @@ class Hermes:
             managed_by_us,
             *(checks.dashboard(name, agent.url("dashboard")) if agent.dashboard.enabled else ()),
         )
+
+    def traces(self, agent: HermesSpec) -> Traces:
+        return _TRACES
 
     def offer(self, agent: HermesSpec) -> None:
         return None

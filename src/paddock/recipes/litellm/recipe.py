@@ -25,6 +25,7 @@ from paddock.recipes.workload import (
     Probes,
     Process,
     Request,
+    Traces,
     Verdict,
     Workload,
 )
@@ -91,6 +92,9 @@ class Litellm:
         request = Request("GET", f"{agent.url('proxy')}/v1/models", MASTER_KEY)
         hint = f"`paddock logs {name}` tells why"
         return (Check("models", request, lambda answer: _offered(answer, wanted), hint),)
+
+    def traces(self, agent: LitellmSpec) -> Traces:
+        return Traces(("/var/lib/litellm",))
 
     def offer(self, agent: LitellmSpec) -> Offer:
         return Offer("proxy", "/v1", MASTER_KEY)

@@ -17,6 +17,7 @@ from paddock.recipes.workload import (
     Paths,
     Probes,
     Process,
+    Traces,
     Workload,
 )
 from paddock.spec.models import ServiceSpec
@@ -62,6 +63,10 @@ class Service:
 
     def checks(self, agent: ServiceSpec, name: str, paths: Paths) -> Sequence[Check]:
         return ()
+
+    def traces(self, agent: ServiceSpec) -> Traces:
+        # Nothing is known of a program but where it works.
+        return Traces((agent.working_directory,) if agent.working_directory.startswith("/") else ())
 
     def offer(self, agent: ServiceSpec) -> None:
         return None

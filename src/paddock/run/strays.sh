@@ -1,0 +1,38 @@
+# strays.sh ACCOUNT UID DIRECTORY… -- NAME…: prints where files of an agent are on the root disk, each path with a NUL
+# behind it, and at last "end". They are the home of the account, the directories, and whatever has one of the names.
+# It reads names alone: it opens no file, follows no link and enters no volume.
+set -eu
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+account=$1 uid=$2
+shift 2
+disk=$(stat -c %d /)
+
+# Prints those arguments that are directories of the root disk with something in them. What a shell leaves behind in a
+# home is nothing.
+kept='disk=$1
+shift
+for at; do
+    if [ ! -d "$at" ] || [ -L "$at" ] || [ "$(stat -c %d "$at")" != "$disk" ]; then continue; fi
+    found=$(find "$at" -xdev \( -name .ssh -o -name .cache \) -prune -o ! -type d ! -name .bashrc ! -name .profile \
+        ! -name .bash_logout ! -name .bash_history -print -quit | head -c 1)
+    [ -z "$found" ] || printf "%s\0" "$at"
+done'
+
+look() {
+    while IFS=: read -r name _ number _ _ home _; do
+        if [ "$name" != "$account" ] && [ "$number" != "$uid" ]; then continue; fi
+        case $home in /?*) sh -c "$kept" sh "$disk" "$home" ;; esac
+    done </etc/passwd
+    while [ "$1" != -- ]; do
+        sh -c "$kept" sh "$disk" "$1"
+        shift
+    done
+    shift
+    for name; do
+        find / -ignore_readdir_race -xdev -name "$name" \
+            \( -type d -exec sh -c "$kept" sh "$disk" {} + -prune -o -type f -exec printf '%s\0' {} + \)
+    done
+    printf 'end\0'
+}
+look "$@" | head -c 65536

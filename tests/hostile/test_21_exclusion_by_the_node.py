@@ -1,0 +1,164 @@
+"""Finding 21, second half: locks on this machine went by nicknames; what keeps two runs apart has to be on the node."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.errors import PaddockError
+from paddock.places.proxmox.place import ProxmoxPlace
+from paddock.run import verbs
+from paddock.run.verbs import down, up
+from paddock.spec.load import load
+from places.node import BASE, CATTLE, DEPLOYER, PET, ROOT, Node, Outside, Told, play_ssh
+
+LOOPBACK, LOCALHOST = "https://127.0.0.1:8006", "https://localhost:8006"
+LXC = "/nodes/pve/lxc"
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    (tmp_path / "node").mkdir()
+    node = Node(tmp_path / "node")
+    play_ssh(monkeypatch, node)
+    return node
+
+
+def project(
+    folder: Path, node: Node, url: str, agent: str = "bee", nickname: str = "home", token: str = DEPLOYER, **more: Any
+) -> Outside:
+    """An agent in a file of its own, which names the node by that address and calls it what it likes."""
+    folder.mkdir(exist_ok=True)
+    (folder / "id").touch()
+    (folder / "id.pub").write_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKpublic paddock\n")
+    (folder / "token").touch(mode=0o600)
+    (folder / "token").write_text(f"{token}={node.world.access.tokens[token].secret}")
+    proxmox = {"url": url, "node": "pve", "token": {"file": "token"}, "storage": "local-lvm", "base": BASE}
+    proxmox |= {"template": "none", "ssh": {"key": "id"}, **more}
+    agents = {agent: {"kind": "service", "command": ["/bin/true"], "place": nickname}}
+    (folder / "paddock.yaml").write_text(json.dumps({"places": {nickname: {"proxmox": proxmox}}, "agents": agents}))
+    loaded = load(folder / "paddock.yaml")
+    spec = loaded.spec.places[nickname].proxmox
+    assert spec is not None
+    told = Told()
+    place = ProxmoxPlace(spec, folder, told.say)
+    place._client._http._transport = node
+    found = Outside(agent, loaded, place, told)
+    found.told = told
+    return found
+
+
+def ended(verb: Callable[[Outside], str], agent: Outside) -> str:
+    """What a run says at its end, well or not."""
+    try:
+        return verb(agent)
+    except PaddockError as error:
+        return f"{type(error).__name__}: {error.message}"
+
+
+def test_agents_of_one_name_on_two_nodes_do_not_block_each_other(
+    tmp_path: Path, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = Node(tmp_path / "other")
+    go = node.hold_creates()
+    first = threading.Thread(target=ended, args=(up, project(tmp_path / "a", node, "https://one:8006")))
+    first.start()
+    try:
+        while not node.world.tasks.running():
+            time.sleep(0.002)
+        play_ssh(monkeypatch, other)
+        said = ended(up, project(tmp_path / "b", other, "https://two:8006"))
+    finally:
+        go.set()
+        first.join()
+    assert said == "bee: up and working", f"an agent of the same name on another node was in the way: {said}"
+
+
+def test_two_addresses_of_one_node_make_one_of_everything(tmp_path: Path, node: Node) -> None:
+    """Both have seen an empty node before either begins."""
+    agents = [project(tmp_path / "a", node, LOOPBACK), project(tmp_path / "b", node, LOCALHOST)]
+    seen = threading.Barrier(2)
+    for agent in agents:
+        agent.observe = _once_together(agent.observe, seen)  # type: ignore[method-assign]
+    said: list[str] = []
+    runs = [threading.Thread(target=lambda each=each: said.append(ended(up, each))) for each in agents]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    assert said == ["bee: up and working"] * 2, f"a lock on this machine decided, not the node: {said}"
+    assert node.vmids == [PET, CATTLE]
+    assert node.running == [CATTLE]
+
+
+def _once_together(observe: Callable[[], Any], barrier: threading.Barrier) -> Callable[[], Any]:
+    def first_together() -> Any:
+        seen = observe()
+        try:
+            barrier.wait(2)
+        except threading.BrokenBarrierError:
+            pass
+        finally:
+            barrier.abort()
+        return seen
+
+    return first_together
+
+
+def test_a_builder_that_a_run_through_another_address_furnishes_is_left_alone(tmp_path: Path, node: Node) -> None:
+    bee = project(tmp_path / "a", node, LOOPBACK, "bee", "home", template="auto")
+    ant = project(tmp_path / "b", node, LOCALHOST, "ant", "office", template="auto")
+    said: list[str] = []
+    destroyed: set[int] = set()
+
+    def meanwhile() -> None:
+        before = set(node.vmids)
+        said.append(ended(up, ant))
+        destroyed.update(before - set(node.vmids))
+
+    # The first request once packages and code are in.
+    node.before("POST", "*/status/shutdown", meanwhile)
+    mine = ended(up, bee)
+    assert not destroyed, f"builder {destroyed} was destroyed while another run furnished it; that said {mine}"
+    assert mine == "bee: up and working"
+    assert "is building template" in said[0]
+    assert ended(up, ant) == "ant: up and working"
+
+
+def test_a_machine_that_a_run_through_another_address_deletes_is_left_to_it(tmp_path: Path, node: Node) -> None:
+    up(project(tmp_path / "a", node, LOOPBACK))
+    said: list[str] = []
+    other = project(tmp_path / "b", node, LOCALHOST)
+    node.before("DELETE", f"{LXC}/{CATTLE}", lambda: said.append(ended(down, other)))
+    assert ended(down, project(tmp_path / "a", node, LOOPBACK)).startswith("bee: down")
+    assert f"is at work on container {CATTLE} (bee) until" in said[0], "a lock on this machine decided, not the node"
+
+
+def test_a_pet_that_another_token_makes_is_not_made_a_second_time(
+    tmp_path: Path, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From two machines. While Proxmox makes a container, it shows neither its mark nor another token's task."""
+    monkeypatch.setattr(verbs, "working_on", lambda *_: nullcontext())
+    monkeypatch.setattr(verbs, "alone_in", lambda *_: nullcontext())
+    first, second = project(tmp_path / "a", node, LOOPBACK, token=ROOT), project(tmp_path / "b", node, LOCALHOST)
+    go = node.hold_creates()
+    runs = [threading.Thread(target=ended, args=(up, each)) for each in (first, second)]
+    runs[0].start()
+    while not node.world.tasks.running():
+        time.sleep(0.002)
+    runs[1].start()
+    time.sleep(0.2)
+    go.set()
+    for run in runs:
+        run.join()
+    pets = [vmid for vmid in node.vmids if "role=pet" in node.config(vmid)["description"]]
+    assert len(pets) == 1, f"one agent has two memories now: {pets}"
+    assert node.running == [CATTLE]

@@ -1,0 +1,45 @@
+"""What locks on this machine go by: where an agent is, not what a file calls it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paddock.places.host import HostPlace
+from paddock.run.deployment import Deployment
+from paddock.run.lock import Busy, working_on
+from paddock.run.story import Story
+from paddock.spec.load import load
+from paddock.spec.models import HostSpec
+
+
+def agent(folder: Path, host: str, nickname: str = "box") -> Deployment:
+    folder.mkdir(exist_ok=True)
+    bee = f"{{kind: service, place: {nickname}, command: [x]}}"
+    (folder / "paddock.yaml").write_text(f"places: {{{nickname}: {{host: {host}}}}}\nagents: {{bee: {bee}}}\n")
+    loaded = load(folder / "paddock.yaml")
+    spec = loaded.spec.places[nickname].host
+    assert isinstance(spec, HostSpec)
+    return Deployment("bee", loaded, HostPlace(nickname, spec, folder), Story())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("{address: a.lan}", "{address: b.lan}"),
+        ("{address: a.lan}", "{address: a.lan, port: 2222}"),
+        ("{address: a.lan}", "{}"),
+        ("{address: a.lan, user: x, scope: user}", "{address: a.lan, user: y, scope: user}"),
+    ],
+)
+def test_agents_of_one_name_in_two_places_are_two(tmp_path: Path, one: str, other: str) -> None:
+    with working_on(agent(tmp_path / "a", one)), working_on(agent(tmp_path / "b", other)):
+        pass
+
+
+@pytest.mark.parametrize("host", ["{}", "{address: a.lan}", "{address: A.lan, key: ~/.ssh/other}"])
+def test_one_agent_in_two_files_is_one(tmp_path: Path, host: str) -> None:
+    first = agent(tmp_path / "a", host.lower(), "box")
+    with working_on(first), pytest.raises(Busy, match="bee: another run is at work"):
+        working_on(agent(tmp_path / "b", host, "office")).__enter__()
