@@ -34,6 +34,7 @@ class AgentSeen:
     generation: str = ""
     answered: str = ""  # the generation that was last seen to work
     secrets: str = ""
+    pending: bool = False  # what is in force may not be what runs: a run was cut off before the restart
     init: str = ""
     state_of: str | None = None
     state_at: str | None = None
@@ -58,6 +59,7 @@ class AgentSeen:
             answered=values.get("answered", ""),
             init=values.get("init", ""),
             secrets=values.get("secrets", ""),
+            pending="pending" in values,
             state_of=values.get("state.agent"),
             state_at=values.get("state.at"),
             holder=values.get("holder"),
@@ -187,6 +189,8 @@ def _why_apply(want: AgentWant, seen: AgentSeen) -> str | None:
         return "its configuration changed"
     if seen.secrets != want.secrets:
         return "its secrets changed"
+    if seen.pending:
+        return "its last change was not finished"
     if not want.foreground and not seen.active:
         return "it does not run"
     return None

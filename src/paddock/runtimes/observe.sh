@@ -5,6 +5,7 @@ shift 4
 [ $# = 0 ] || dpkg-query -W -f 'package=${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$//p'
 echo "generation=$(readlink "$root/current")"
 echo "init=$(cat /proc/1/comm)"
+[ ! -e "$root/pending" ] || echo "pending=yes"
 [ ! -e "$root/answered" ] || echo "answered=$(cat "$root/answered")"
 for tree in "$store"/*/manifest; do
     [ ! -e "$tree" ] || { tree=${tree%/manifest} && echo "tree=${tree##*/}"; }

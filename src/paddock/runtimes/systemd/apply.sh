@@ -73,3 +73,4 @@ if ! bring_up; then
     systemctl daemon-reload
     bring_up || give_up
 fi
+rm -f "$root/pending"
