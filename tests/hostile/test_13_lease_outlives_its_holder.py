@@ -192,6 +192,32 @@ def test_no_second_machine_gets_the_lease_while_a_container_of_docker_ends(
         watched.goes()
 
 
+_ENGINE_DIES = """
+systemctl stop docker.socket; systemctl mask --quiet --runtime docker.service docker.socket
+kill -9 $(pidof dockerd); sleep 1; systemctl stop --no-block paddock-web-lease
+"""
+
+
+@faults
+def test_no_second_machine_gets_the_lease_while_a_container_lives_on_without_its_engine(
+    machine: Host, docker_base: Path
+) -> None:
+    base = {"base": "debian:12", "archive": str(docker_base), "install": True}
+    machine.becomes("web", runtime="docker", container=base)
+    watched = Watched(machine, SHORT)
+    watched.brings_up()
+    try:
+        seen = watched.watch(_ENGINE_DIES)
+        assert seen["gone"] is not None, (
+            f"a second machine got the lease {seen['stolen']} s after the engine had died, and the agent goes on"
+        )
+        assert seen["stolen"] is not None
+        assert seen["gone"] <= seen["stolen"]
+    finally:
+        machine.root("systemctl unmask --runtime docker.service docker.socket && systemctl start docker")
+        watched.goes()
+
+
 @faults
 def test_no_second_machine_gets_the_lease_while_an_agent_of_an_account_ends(machine: Host) -> None:
     machine.root(ACCOUNT)
