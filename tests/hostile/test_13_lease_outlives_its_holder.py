@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from live.conftest import node
 from live.images import base_root
 from live.stage import Node, faults, wait_for
 from live.test_engine import Host
-from live.test_native import ACCOUNT, SOMEONE
+from live.test_native import ACCOUNT
 from paddock.guests.ssh import scan_host_key
 
 __all__ = ["node"]
@@ -221,15 +221,16 @@ def test_no_second_machine_gets_the_lease_while_a_container_lives_on_without_its
 @faults
 def test_no_second_machine_gets_the_lease_while_an_agent_of_an_account_ends(machine: Host) -> None:
     machine.root(ACCOUNT)
-    machine.becomes("web", runtime="systemd")
-    machine.account = "someone"
-    watched = Watched(machine, SHORT, "/home/someone/.config/systemd/user", f"{SOMEONE} systemctl --user", 1000)
+    uid = machine.root("id -u someone")
+    host = replace(machine, account="someone")
+    host.becomes("web", runtime="systemd")
+    become = f"setpriv --reuid {uid} --regid {uid} --init-groups env HOME=/home/someone XDG_RUNTIME_DIR=/run/user/{uid}"
+    watched = Watched(host, SHORT, "/home/someone/.config/systemd/user", f"{become} systemctl --user", int(uid))
     watched.brings_up()
     try:
         watched.shows_it()
     finally:
         watched.goes()
-        machine.account = "root"
 
 
 # The lease of an earlier Paddock, whose lock was its process's alone.
