@@ -14,7 +14,7 @@ from paddock.plan.step import Action, Refusal, Risk, Step
 # What the scripts of the runtimes report.
 _RECORDS: Final = frozenset(
     {
-        *("package", "generation", "init", "answered", "tree", "secrets", "holder", "room", "note"),
+        *("package", "generation", "init", "answered", "pending", "tree", "secrets", "holder", "room", "note"),
         *("state.at", "state.agent", "state.planted", "state.forgotten"),
         *("unit", "said", "engine", "info", "image", "container", "layer"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
@@ -45,6 +45,7 @@ class AgentSeen:
     generation: str = ""
     answered: str = ""  # the generation that was last seen to work
     secrets: str = ""
+    pending: bool = False  # what is in force may not be what runs: a run was cut off before the restart
     init: str = ""
     state_of: str | None = None
     state_at: str | None = None
@@ -75,6 +76,7 @@ class AgentSeen:
             answered=values.get("answered", ""),
             init=values.get("init", ""),
             secrets=values.get("secrets", ""),
+            pending="pending" in values,
             state_of=values.get("state.agent"),
             state_at=values.get("state.at"),
             planted=values.get("state.planted"),
@@ -219,6 +221,8 @@ def _why_apply(want: AgentWant, seen: AgentSeen) -> str | None:
         return "its configuration changed"
     if seen.secrets != want.secrets:
         return "its secrets changed"
+    if seen.pending:
+        return "its last change was not finished"
     if not want.foreground and not seen.active:
         return "it does not run"
     return None

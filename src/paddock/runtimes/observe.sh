@@ -7,6 +7,7 @@ own=$state/.paddock
     dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$//p' | report_lines package
 report generation "$(readlink "$root/current")"
 report init "$(cat /proc/1/comm)"
+[ ! -e "$root/pending" ] || report pending yes
 [ ! -e "$root/answered" ] || report answered "$(cat "$root/answered")"
 for tree in "$store"/*/manifest; do
     [ ! -e "$tree" ] || { tree=${tree%/manifest} && report tree "${tree##*/}"; }

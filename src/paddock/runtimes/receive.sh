@@ -59,20 +59,29 @@ lay_trail() {
     [ "$STATE" = "$TRAIL" ] || ln -s "$STATE" "$TRAIL"
 }
 
-# Sets changed=yes when the secrets or the generation in force are not the ones that came.
+# Sets changed=yes when the secrets or the generation in force are not the ones that came. $root/pending says so from
+# before the first change until the caller has restarted what runs and removes it: what a run that was cut off has put in
+# force, the next one restarts.
 put_in_force() {
     changed=
+    [ ! -e "$root/pending" ] || changed=yes
+    chmod 400 "$root/incoming/secrets.env"
+    cmp -s "$root/incoming/secrets.env" "$root/secrets.env" || changed=yes
+    mkdir -p "$root/incoming/secret-files"
+    diff -rq "$root/incoming/secret-files" "$root/secret-files" >/dev/null 2>&1 || changed=yes
+    before=$(readlink "$root/current" || true)
+    [ "$before" = "$id" ] || changed=yes
     touch "$root/generated.env"
+    for name in $GENERATED; do
+        grep -q "^$name=" "$root/incoming/secrets.env" "$root/generated.env" || changed=yes
+    done
+    [ -z "$changed" ] || touch "$root/pending"
     for name in $GENERATED; do
         # One that the file gives is not for the machine to make.
         ! grep -q "^$name=" "$root/incoming/secrets.env" || sed -i "/^$name=/d" "$root/generated.env"
         grep -q "^$name=" "$root/incoming/secrets.env" "$root/generated.env" ||
             echo "$name=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')" >>"$root/generated.env"
     done
-    chmod 400 "$root/incoming/secrets.env"
-    cmp -s "$root/incoming/secrets.env" "$root/secrets.env" || changed=yes
-    mkdir -p "$root/incoming/secret-files"
-    diff -rq "$root/incoming/secret-files" "$root/secret-files" >/dev/null 2>&1 || changed=yes
     # Whether it works is to be seen anew.
     rm -f "$root/answered"
     rm -rf "$root/secret-files"
@@ -80,9 +89,7 @@ put_in_force() {
     mv "$root/incoming/secrets.env" "$root/secrets.env"
     [ -d "$root/$id" ] || mv "$root/incoming/generation" "$root/$id"
     rm -rf "$root/incoming"
-    before=$(readlink "$root/current" || true)
     if [ "$before" != "$id" ]; then
-        changed=yes
         [ -z "$before" ] || ln -sfn "$before" "$root/previous"
         ln -sfn "$id" "$root/current.new"
         mv -T "$root/current.new" "$root/current"

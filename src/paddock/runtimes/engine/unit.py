@@ -19,6 +19,10 @@ def unit(agent: str, container: str, engine: Dialect, lease: str, etc: str, proc
     fatal = sorted({_REFUSED, *(code for process in processes for code in process.fatal_exits)})
     again = sorted({code for process in processes for code in process.restart_exits})
     daemon = f" {engine.service}" if engine.service else ""
+    # By its id `halt` finds the container's processes when the daemon does not run.
+    known = f"{etc.removesuffix('/current')}/container"
+    identify = f"{engine.program} container inspect --format {{{{.Id}}}} {container} >{known}.new && mv {known}.new {known}"
+    remember = f"ExecStartPre=-/bin/sh -c '{identify}'\n" if engine.service else ""
     return f"""\
 [Unit]
 Description=Container of {agent}
@@ -29,7 +33,7 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=exec
-ExecStart={engine.program} start --attach {container}
+{remember}ExecStart={engine.program} start --attach {container}
 ExecStop=/bin/sh {etc}/halt $MAINPID
 # However this unit ends, no container is left that writes without a lease.
 ExecStopPost=-/bin/sh {etc}/halt

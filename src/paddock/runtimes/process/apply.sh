@@ -5,3 +5,4 @@ claim_state
 furnish_state
 [ -z "$TREE" ] || keep_version "$TREE"
 put_in_force
+rm -f "$root/pending"

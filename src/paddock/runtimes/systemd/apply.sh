@@ -37,10 +37,21 @@ ln -sf "$root/current/units/$LEASE" "$units/$target.wants/$LEASE"
 link_relaxed
 systemctl daemon-reload
 
+# Whether the lease was started by an earlier Paddock: systemd does not keep its lock when its process dies. It is
+# restarted once, while the agent is stopped, which has to be restarted anyway.
+unkept_lease() {
+    [ -n "$changed" ] && systemctl is-active --quiet "$LEASE" &&
+        [ "$(systemctl show --property NFileDescriptorStore --value "$LEASE")" = 0 ]
+}
+
 bring_up() {
     running=$(systemctl is-active $UNITS | grep -cx active || true)
     systemctl reset-failed $UNITS 2>/dev/null || true # restarts of what was before are no business of what comes
     # The lease is started and never restarted: a new configuration is no reason to let go of the state.
+    if unkept_lease; then
+        systemctl restart "$LEASE" 2>/dev/null || return
+        running=0
+    fi
     systemctl start "$LEASE" 2>/dev/null || return
     # What did not run has just been started by its lease; starting it again here waits for that.
     verb=start
@@ -61,3 +72,4 @@ if ! bring_up; then
     systemctl daemon-reload
     bring_up || give_up
 fi
+rm -f "$root/pending"

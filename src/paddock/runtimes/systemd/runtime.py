@@ -240,7 +240,9 @@ StartLimitIntervalSec=0
 Type=notify
 NotifyAccess=all
 ExecStart={paths.etc}/lease {paths.state} {agent}
-Restart=on-failure
+# The lock stays with systemd when its holder dies, whatever it dies of, until this unit has stopped.
+FileDescriptorStoreMax=1
+Restart=always
 RestartSec=5
 {self._confined(f"{paths.state}/.paddock").lines()}
 [Install]

@@ -1,0 +1,269 @@
+"""Finding 13: when the process that holds the lease died, the state was free while the agent still ran for up to 90 s.
+
+The second machine is played by a second unit with the text of the real lease unit, which tries again every 0.2 s. The
+agent takes its time to end, and has a child that left its session and ignores signals.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from live.by_hand import api_of, container, destroy
+from live.conftest import node
+from live.images import base_root
+from live.stage import Node, faults, wait_for
+from live.test_engine import Host
+from live.test_native import ACCOUNT
+from paddock.guests.ssh import scan_host_key
+
+__all__ = ["node"]
+pytestmark = pytest.mark.live
+
+VMID = 241
+SHORT, LONG = 8, 60  # seconds that the agent takes to end
+
+_AGENT = """
+import http.server, os, signal, sys, threading, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        while True:
+            time.sleep(60)
+    os._exit(0)
+signal.signal(signal.SIGTERM, lambda *_: threading.Timer(float(sys.argv[1]), os._exit, [0]).start())
+http.server.test(http.server.SimpleHTTPRequestHandler, http.server.ThreadingHTTPServer, port=8123, bind="127.0.0.1")
+"""
+
+# On the machine: does something to the lease, and measures when the last of the agent's processes was gone and when the
+# second unit got the lease, in seconds from then. Prints one JSON object.
+_WATCH = """
+import json, os, select, subprocess, sys, time
+uid, systemctl, cause, seconds = int(sys.argv[1]), sys.argv[2].split(), sys.argv[3], float(sys.argv[4])
+processes = []
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        if os.stat(f"/proc/{pid}").st_uid == uid and b"http.server" in open(f"/proc/{pid}/cmdline", "rb").read():
+            processes.append(os.pidfd_open(int(pid)))
+    except (FileNotFoundError, ProcessLookupError):
+        pass  # it has just ended
+gone = stolen = None
+begin = time.monotonic()
+subprocess.run(cause, shell=True, check=True)
+while time.monotonic() - begin < seconds and (gone is None or time.monotonic() - begin - gone < 8):
+    ended = len(select.select(processes, [], [], 0)[0]) == len(processes)
+    got = subprocess.run([*systemctl, "is-active", "--quiet", "second-machine"]).returncode == 0
+    now = round(time.monotonic() - begin, 1)
+    stolen = now if got and stolen is None else stolen
+    gone = now if ended and gone is None else gone
+    time.sleep(0.1)
+print(json.dumps({"processes": len(processes), "gone": gone, "stolen": stolen}))
+"""
+
+
+@dataclass
+class Watched:
+    """A host whose agent takes its time to end, and the unit that is the second machine."""
+
+    host: Host
+    drain: float
+    units: str = "/run/systemd/system"
+    systemctl: str = "systemctl"
+    uid: int = 12000
+
+    @property
+    def unit(self) -> str:
+        return "paddock-web-main" if self.host.engine == "systemd" else "paddock-web-container"
+
+    def brings_up(self) -> None:
+        self.host.agent["command"] = ["python3", "-c", _AGENT, str(self.drain)]
+        self.host.up()
+        etc = "/etc/paddock/web" if self.host.account == "root" else "/home/someone/.config/paddock/web"
+        # As patient as with Hermes, whose drain of 60 s may take 90.
+        self.host.root(
+            f"set -e; mkdir -p {self.units}/{self.unit}.service.d\n"
+            f"printf '[Service]\\nTimeoutStopSec=105\\n' >{self.units}/{self.unit}.service.d/test.conf\n"
+            f"sed -i 's/^STOP_SECONDS=.*/STOP_SECONDS=\"90\"/' {etc}/current/bundle.env\n"
+            f"sed -e '/^Wants=/d' -e 's/^RestartSec=.*/RestartSec=0.2/' {etc}/current/units/paddock-web-lease.service"
+            f" >{self.units}/second-machine.service\n"
+            f"{self.systemctl} daemon-reload && {self.systemctl} start --no-block second-machine"
+        )
+        wait_for(lambda: "is held by" in self.log("second-machine"))
+
+    def goes(self) -> None:
+        self.host.root(
+            f"{self.systemctl} stop second-machine; rm -rf {self.units}/second-machine.service"
+            f" {self.units}/{self.unit}.service.d; {self.systemctl} daemon-reload"
+        )
+        self.host.paddock("down")
+
+    def watch(self, cause: str) -> dict[str, float | None]:
+        """What is measured from the moment at which something happens to the lease."""
+        words = ["python3", "-c", _WATCH, str(self.uid), self.systemctl, cause, str(self.drain + 45)]
+        # ssh would not wait for as long.
+        self.host.root(f"rm -f /run/seen; systemd-run --quiet sh -c {shlex.quote(f'{shlex.join(words)} >/run/seen')}")
+        wait_for(lambda: self.host.root("cat /run/seen 2>/dev/null || true") != "", self.drain + 60)
+        seen = dict(json.loads(self.host.root("cat /run/seen")))
+        print(f"{self.host.engine}, a drain of {self.drain} s, {cause.split()[0]}: {seen}")
+        assert seen["processes"] == 2
+        return seen
+
+    def holder_dies(self, signal: str) -> dict[str, float | None]:
+        holder = f"$({self.systemctl} show --property MainPID --value paddock-web-lease)"
+        # Nor is the lease lost while systemd reads its units again or executes itself anew.
+        return self.watch(f"kill -{signal} {holder}; {self.systemctl} daemon-reload; {self.systemctl} daemon-reexec")
+
+    def state_of(self, unit: str) -> str:
+        return self.host.root(f"{self.systemctl} is-active {unit} || true")
+
+    def log(self, unit: str) -> str:
+        of_account = "_SYSTEMD_USER_UNIT" if self.host.account != "root" else "_SYSTEMD_UNIT"
+        return self.host.root(f"journalctl --quiet --output cat --lines 20 {of_account}={unit}.service")
+
+    def shows_it(self, signal: str = "KILL") -> None:
+        """The state is this machine's until its agent has ended, whether the holder dies or the lease is stopped."""
+        seen = self.holder_dies(signal)
+        assert seen["stolen"] is None, (
+            f"a second machine got the lease {seen['stolen']} s after its holder died;"
+            f" the agent's last process ended after {seen['gone']} s"
+        )
+        assert seen["gone"] is not None
+        assert seen["gone"] >= self.drain - 1
+        wait_for(lambda: self.state_of(self.unit) == self.state_of("paddock-web-lease") == "active")
+        assert self.state_of("second-machine") != "active"
+        wait_for(lambda: ":8123" in self.host.root("ss -Hltn"))  # it handles signals by then
+
+        seen = self.watch(f"{self.systemctl} stop --no-block paddock-web-lease")
+        assert seen["gone"] is not None
+        assert seen["stolen"] is not None, "nobody else gets a lease that was given up"
+        assert self.drain - 1 <= seen["gone"] <= seen["stolen"] <= seen["gone"] + 5
+
+
+@pytest.fixture(scope="module")
+def machine(node: Node) -> Iterator[Host]:
+    api = api_of(node)
+    address = container(node, api, VMID, memory=2048, rootfs="local-lvm:10")
+    try:
+        yield Host(node, address, scan_host_key(address) or "")
+    finally:
+        destroy(api, VMID)
+
+
+@pytest.fixture(scope="module")
+def docker_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return base_root(tmp_path_factory.mktemp("roots") / "base.tar.gz")
+
+
+@pytest.fixture(params=[SHORT, pytest.param(LONG, marks=faults)])
+def drain(request: pytest.FixtureRequest) -> float:
+    return float(request.param)
+
+
+@pytest.mark.parametrize("signal", ["KILL", pytest.param("TERM", marks=faults)])
+def test_no_second_machine_gets_the_lease_while_an_agent_of_systemd_ends(
+    machine: Host, drain: float, signal: str
+) -> None:
+    machine.becomes("web", runtime="systemd")
+    watched = Watched(machine, drain)
+    watched.brings_up()
+    try:
+        watched.shows_it(signal)
+    finally:
+        watched.goes()
+
+
+def test_no_second_machine_gets_the_lease_while_a_container_of_docker_ends(
+    machine: Host, docker_base: Path, drain: float
+) -> None:
+    base = {"base": "debian:12", "archive": str(docker_base), "install": True}
+    machine.becomes("web", runtime="docker", container=base)
+    watched = Watched(machine, drain)
+    watched.brings_up()
+    try:
+        watched.shows_it()
+    finally:
+        watched.goes()
+
+
+_ENGINE_DIES = """
+systemctl stop docker.socket; systemctl mask --quiet --runtime docker.service docker.socket
+kill -9 $(pidof dockerd); sleep 1; systemctl stop --no-block paddock-web-lease
+"""
+
+
+@faults
+def test_no_second_machine_gets_the_lease_while_a_container_lives_on_without_its_engine(
+    machine: Host, docker_base: Path
+) -> None:
+    base = {"base": "debian:12", "archive": str(docker_base), "install": True}
+    machine.becomes("web", runtime="docker", container=base)
+    watched = Watched(machine, SHORT)
+    watched.brings_up()
+    try:
+        seen = watched.watch(_ENGINE_DIES)
+        assert seen["gone"] is not None, (
+            f"a second machine got the lease {seen['stolen']} s after the engine had died, and the agent goes on"
+        )
+        assert seen["stolen"] is not None
+        assert seen["gone"] <= seen["stolen"]
+    finally:
+        machine.root("systemctl unmask --runtime docker.service docker.socket && systemctl start docker")
+        watched.goes()
+
+
+@faults
+def test_no_second_machine_gets_the_lease_while_an_agent_of_an_account_ends(machine: Host) -> None:
+    machine.root(ACCOUNT)
+    uid = machine.root("id -u someone")
+    host = replace(machine, account="someone")
+    host.becomes("web", runtime="systemd")
+    become = f"setpriv --reuid {uid} --regid {uid} --init-groups env HOME=/home/someone XDG_RUNTIME_DIR=/run/user/{uid}"
+    watched = Watched(host, SHORT, "/home/someone/.config/systemd/user", f"{become} systemctl --user", int(uid))
+    watched.brings_up()
+    try:
+        watched.shows_it()
+    finally:
+        watched.goes()
+
+
+# The lease of an earlier Paddock, whose lock was its process's alone.
+_EARLIER = """#!/bin/sh
+exec 9>>"$1/.paddock/lease"
+flock --nonblock 9 || exit 75
+systemd-notify --ready
+exec sleep infinity
+"""
+
+
+@faults
+def test_a_lease_of_an_earlier_paddock_is_restarted_once_and_never_again(machine: Host) -> None:
+    kept = "systemctl show --property NFileDescriptorStore --value paddock-web-lease"
+    holder = "systemctl show --property MainPID --value paddock-web-lease"
+    machine.becomes("web", runtime="systemd")
+    machine.up()
+    machine.root(
+        f"cat >/etc/paddock/web/current/lease <<'END'\n{_EARLIER}END\n"
+        "systemctl stop paddock-web-lease; systemctl start paddock-web-lease"
+    )
+    assert machine.root(kept) == "0"
+    before = machine.root(holder)
+    machine.up()
+    assert machine.root(holder) == before, "nothing has changed"
+
+    machine.agent["environment"] = {"COLOUR": "red"}
+    machine.up()
+    assert machine.root(kept) == "1", "the lock is still lost with the process that holds it"
+    between = machine.root(holder)
+    assert between != before
+
+    machine.agent["environment"] = {"COLOUR": "blue"}
+    machine.up()
+    assert machine.root(holder) == between
+    machine.paddock("down")
