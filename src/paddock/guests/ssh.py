@@ -6,7 +6,7 @@ import hashlib
 import os
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,6 +14,7 @@ from typing import Final
 from paddock import process
 from paddock.guests import Unreachable
 from paddock.process import Result
+from paddock.visible import one_line
 
 _OPTIONS: Final = (
     "BatchMode=yes",
@@ -41,7 +42,7 @@ class SshGuest:
     def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
         result = process.run([*self._ssh, self.address, "--", shlex.join(argv)], stdin=stdin, deadline=deadline)
         if result.code == _SSH_FAILED:
-            said = (result.err.strip().splitlines() or ["-"])[-1]
+            said = one_line(result.err.strip().split("\n")[-1] or "-", 500)
             raise Unreachable(
                 f"{self.name} cannot be reached over ssh at {self.address}: {said}", hint=self._hint(result.err)
             )
@@ -49,6 +50,9 @@ class SshGuest:
 
     def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
         return process.attach([*self._ssh, *(["-t"] if terminal else []), self.address, "--", shlex.join(argv)])
+
+    def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
+        return process.stream([*self._ssh, self.address, "--", shlex.join(argv)], out, err)
 
     def forward(self, local: int, port: int) -> int:
         tunnel = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"127.0.0.1:{local}:127.0.0.1:{port}"]
