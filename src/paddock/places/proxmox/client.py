@@ -16,6 +16,7 @@ from paddock.places.proxmox.errors import AnswerLost, api_error
 from paddock.secret import Secret, mask
 
 _READ_TRIES: Final = 4
+_LARGEST: Final = 32 << 20  # bytes of an answer; a cluster with thousands of guests stays far below
 # pveproxy's own ways to say that the daemon behind it did not answer; the work may go on behind it.
 _NOT_NOW: Final = frozenset({502, 503, 504, 595, 596})
 
@@ -59,7 +60,7 @@ class Client:
         for attempt in range(_READ_TRIES):
             last = attempt == _READ_TRIES - 1
             try:
-                response = self._http.get(path, params=params)
+                response = self._answer("GET", path, params=params)
             except httpx.TransportError as error:
                 if last or _is_certificate(error):
                     raise self._unreachable(error) from None
@@ -75,7 +76,7 @@ class Client:
         try:
             # Proxmox refuses a body on DELETE, where parameters belong into the query.
             where = "params" if method == "DELETE" else "data"
-            response = self._http.request(method, path, **{where: dict(params) if params else None})  # type: ignore[arg-type]
+            response = self._answer(method, path, **{where: dict(params) if params else None})
         except httpx.ConnectError as error:
             raise self._unreachable(error) from None
         except httpx.TransportError as error:
@@ -115,6 +116,16 @@ class Client:
         """Return all lines that a task wrote."""
         path = f"/nodes/{self.node}/tasks/{quote(upid, safe=':@!')}/log"
         return [str(line["t"]) for line in self.get(path, {"limit": 0})]
+
+    def _answer(self, method: str, path: str, **what: Any) -> httpx.Response:
+        """Send a request and read its answer, up to a size that no honest one has."""
+        with self._http.stream(method, path, **what) as response:
+            body = bytearray()
+            for part in response.iter_bytes():
+                body += part
+                if len(body) > _LARGEST:
+                    raise PaddockError(f"the answer of {self._url} to {method} {path} is over {_LARGEST >> 20} MiB")
+        return httpx.Response(response.status_code, content=bytes(body), extensions=response.extensions)
 
     def _data(self, method: str, path: str, response: httpx.Response) -> Any:
         try:
