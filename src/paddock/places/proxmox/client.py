@@ -43,7 +43,8 @@ class Client:
             raise BadInput("the token has letters in it that no token has", hint="user@realm!name=uuid")
         self._http = httpx.Client(
             base_url=f"{url.rstrip('/')}/api2/json",
-            headers={"Authorization": f"PVEAPIToken={value}"},
+            # Not packed, because a small answer could unfold to any size.
+            headers={"Authorization": f"PVEAPIToken={value}", "Accept-Encoding": "identity"},
             verify=trust,
             timeout=httpx.Timeout(60, connect=10),
             trust_env=False,  # a node is on the person's own network; a proxy would see the token
@@ -120,6 +121,8 @@ class Client:
     def _answer(self, method: str, path: str, **what: Any) -> httpx.Response:
         """Send a request and read its answer, up to a size that no honest one has."""
         with self._http.stream(method, path, **what) as response:
+            if "Content-Encoding" in response.headers:
+                raise PaddockError(f"{self._url} packs its answers unasked: it is not a Proxmox node")
             body = bytearray()
             for part in response.iter_bytes():
                 body += part
