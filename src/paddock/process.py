@@ -18,6 +18,7 @@ from paddock.secret import Secret, mask
 from paddock.visible import one_line
 
 PIPE: Final = subprocess.PIPE
+NOTHING: Final = subprocess.DEVNULL
 Child = subprocess.Popen[bytes]
 
 _KEPT: Final = 8 << 20  # bytes of each stream that are kept
