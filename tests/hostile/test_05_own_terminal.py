@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hostile.foreground import supervised
 from hostile.keyboard import keyboard, local_guest
 
 PYTHON = "/usr/bin/python3"  # one that everybody may run
@@ -135,3 +137,12 @@ def test_the_agent_holds_no_descriptor_of_roots_terminal(folder: Path, tmp_path:
     held = root.screen.split("held: ")[1].split("end")[0].split()
     assert own.startswith("/dev/pts/")
     assert own not in held, f"a program of the agent held root's terminal {own}"
+
+
+def test_an_agent_in_the_foreground_has_no_terminal(tmp_path: Path) -> None:
+    program = tmp_path / "run.py"
+    program.write_text(supervised(tmp_path / "agent", "echo all is well >/dev/tty; exit 3"))
+    with keyboard() as root:
+        root.type(f"{sys.executable} {program}\n")
+        root.expect("ended with code 3")
+    assert "all is well" not in root.screen, "`paddock run` gave the agent the person's terminal"

@@ -196,3 +196,12 @@ def test_the_journal_is_not_cut_off_by_a_line_break_of_an_agent() -> None:
     written.close()
     assert acting(written.path.read_text()) == [], "a terminal would act upon the journal"
     assert [[step.id for step in run.steps] for run in journal.past_runs(1)] == [["b"]], "a run was hidden by its agent"
+
+
+def test_a_journal_of_before_is_read_whole() -> None:
+    written = journal.Journal("up")
+    written.close()
+    done = {"at": 1.0, "event": "done", "agent": "web", "id": "b", "seconds": 1.0}
+    with written.path.open("a") as file:
+        file.write('{"at": 1, "event": "failed", "error": "one\u2028two"}\n' + json.dumps(done) + "\n")
+    assert [[step.id for step in run.steps] for run in journal.past_runs(1)] == [["b"]], "a run was hidden by its agent"

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from hostile.foreground import supervised
+
 MUCH = 200_000_000
 MOST = 100  # MiB of memory that any of it may take
 FLOOD = ["sh", "-c", f"head -c {MUCH} /dev/zero | tr '\\0' x"]
@@ -162,6 +164,8 @@ def test_what_verify_asks_beside_the_agent_is_read_up_to_a_size(server: str, tmp
 def test_what_the_agent_says_instead_of_an_answer_is_read_up_to_a_size(tmp_path: Path) -> None:
     secrets = tmp_path / "secrets.env"
     secrets.write_text("KEY=canary-value-19\n")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(MUCH)
     log = ["sh", "-c", f"echo canary-value-19; {FLOOD[2]}"]
     asked = {
         "all": True,
@@ -171,7 +175,7 @@ def test_what_the_agent_says_instead_of_an_answer_is_read_up_to_a_size(tmp_path:
         "holder_file": f"{tmp_path}/holder",
         "folders": [str(tmp_path)],
         "etc": str(tmp_path),
-        "files": [],
+        "files": ["large"],
         "tree": None,
         "ports": [],
         "alone": True,
@@ -181,7 +185,7 @@ def test_what_the_agent_says_instead_of_an_answer_is_read_up_to_a_size(tmp_path:
         "inside": {"argv": [*FLOOD], "program": "", "questions": []},
     }
     found, grew = on_the_machine("paddock.checks", "machine.py", asked)
-    assert grew < MOST, f"a log and an answer of {MUCH >> 20} MiB each took {grew} MiB of memory"
+    assert grew < MOST, f"a log, a file and an answer of {MUCH >> 20} MiB each took {grew} MiB of memory"
     assert "and was cut off" in found["inside"]["found"]["refused"]
     assert found["leaks"]["found"]["found"] == {"KEY": ["its log"]}
     assert found["leaks"]["found"]["cut_short"] is True
@@ -197,3 +201,21 @@ def test_an_answer_of_the_node_is_read_up_to_a_size(server: str, path: str) -> N
     )
     assert grew < MOST, f"an answer of {MUCH >> 20} MiB took {grew} MiB of memory"
     assert ("packs its answers" if path == "/packed" else "is over 32 MiB") in said
+
+
+def test_a_command_that_gives_a_secret_may_not_give_everything() -> None:
+    said, grew = measured(
+        "from paddock.errors import PaddockError\nfrom paddock.process import run_for_secret\nbefore = used()\n"
+        f"try:\n    run_for_secret({FLOOD!r})\nexcept PaddockError as error:\n    print(error.message)\n"
+    )
+    assert grew < MOST, f"a secret of {MUCH >> 20} MiB took {grew} MiB of memory"
+    assert "which is no secret" in said
+
+
+def test_the_end_of_a_log_of_any_size_is_told(tmp_path: Path) -> None:
+    program = supervised(tmp_path / "agent", "echo the last words; exit 3")
+    with (tmp_path / "agent/log").open("wb") as log:
+        log.truncate(MUCH)
+    said, grew = measured(f"before = used()\n{program}")
+    assert grew < MOST, f"the end of a log of {MUCH >> 20} MiB took {grew} MiB of memory"
+    assert "the last words" in said

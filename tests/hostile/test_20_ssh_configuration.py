@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +40,8 @@ Host 127.0.0.1 alias
   RequestTTY force
   UpdateHostKeys yes
   AddKeysToAgent yes
+  StrictHostKeyChecking no
+  UserKnownHostsFile /dev/null
 Host *
   SendEnv EVERYWHERE
 """
@@ -189,9 +191,12 @@ def machine(tmp_path_factory: pytest.TempPathFactory, person: Person) -> Iterato
         log.close()
 
 
+@pytest.mark.parametrize("by", ["itself", "a jump host"])
 def test_nothing_of_the_person_arrives_on_the_machine(
-    machine: SshGuest, person: Person, monkeypatch: pytest.MonkeyPatch
+    machine: SshGuest, person: Person, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
+    if by == "a jump host":
+        machine = replace(machine, jump=f"root@alias:{machine.port}")
     monkeypatch.setenv("SSH_AUTH_SOCK", str(person.folder / "agent"))
     listening = f"cat /proc/net/tcp | grep -c ':{person.there:04X} .* 0A ' || true"
     found = machine.run(["sh", "-c", f"env; echo ports: $({listening})"]).out

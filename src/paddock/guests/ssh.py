@@ -13,6 +13,7 @@ import shlex
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ from typing import Final
 from paddock import process
 from paddock.errors import PaddockError
 from paddock.guests import Unreachable
+from paddock.guests.terminal import restored
 from paddock.process import Result
 from paddock.visible import one_line
 
@@ -77,7 +79,8 @@ class SshGuest:
         return result
 
     def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
-        return process.attach([*self._ssh, *(["-t"] if terminal else []), self.address, "--", shlex.join(argv)])
+        with restored() if terminal else nullcontext():
+            return process.attach([*self._ssh, *(["-t"] if terminal else []), self.address, "--", shlex.join(argv)])
 
     def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
         return process.stream([*self._ssh, self.address, "--", shlex.join(argv)], out, err)

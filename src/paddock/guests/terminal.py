@@ -73,17 +73,27 @@ def _take_terminal() -> None:
 
 
 @contextmanager
-def _raw(master: int) -> Iterator[None]:
-    """The person's terminal passes every key on, also Ctrl-C, and tells of its size; afterwards it is as it was."""
-    before = termios.tcgetattr(0)
-    resized = signal.signal(signal.SIGWINCH, lambda *_: _same_size(master))
+def restored() -> Iterator[None]:
+    """The person's terminal is afterwards as it was before, however this ends."""
+    before = termios.tcgetattr(0) if os.isatty(0) else None
     try:
-        tty.setraw(0)
         yield
     finally:
+        if before:
+            # With what came in meanwhile thrown away: a terminal's answers to the agent are not typed into a shell.
+            termios.tcsetattr(0, termios.TCSAFLUSH, before)
+
+
+@contextmanager
+def _raw(master: int) -> Iterator[None]:
+    """The person's terminal passes every key on, also Ctrl-C, and tells of its size."""
+    resized = signal.signal(signal.SIGWINCH, lambda *_: _same_size(master))
+    try:
+        with restored():
+            tty.setraw(0)
+            yield
+    finally:
         signal.signal(signal.SIGWINCH, resized)
-        # With what came in meanwhile thrown away: a terminal's answers to the agent are not typed into a shell.
-        termios.tcsetattr(0, termios.TCSAFLUSH, before)
 
 
 def _same_size(master: int) -> None:

@@ -190,7 +190,7 @@ def _start(
         stderr=output,
         pass_fds=(lease_descriptor,),
         umask=0o077,
-        process_group=0,  # so that what it starts can be ended with it
+        start_new_session=True,  # out of reach of the person's terminal, and what it starts can be ended with it
     )
 
 
