@@ -17,6 +17,7 @@ import pytest
 
 from hostile.keyboard import keyboard
 from paddock.guests.ssh import SshGuest
+from paddock.process import DeadlinePassed
 
 PERSON = """\
 Host alias
@@ -199,7 +200,10 @@ def test_nothing_of_the_person_arrives_on_the_machine(
         machine = replace(machine, jump=f"root@alias:{machine.port}")
     monkeypatch.setenv("SSH_AUTH_SOCK", str(person.folder / "agent"))
     listening = f"cat /proc/net/tcp | grep -c ':{person.there:04X} .* 0A ' || true"
-    found = machine.run(["sh", "-c", f"env; echo ports: $({listening})"]).out
+    try:
+        found = machine.run(["sh", "-c", f"env; echo ports: $({listening})"], deadline=20).out
+    except DeadlinePassed:
+        pytest.fail("the connection to the jump host was left open for others to share")
     arrived = [
         line
         for line in found.splitlines()
