@@ -11,6 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TextIO
 from urllib.parse import quote, quote_plus
 
+from paddock.visible import visible
+
 MASK: Final = "•••"
 _SHORTEST: Final = 6  # masking shorter values (true, 8642) would mangle every text and hide nothing
 
@@ -113,13 +115,13 @@ def _base64_forms(value: bytes) -> Iterator[str]:
 
 
 class MaskedStream:
-    """A text stream that masks what is written to it."""
+    """A text stream that masks secrets in what is written to it, and makes control characters visible."""
 
     def __init__(self, bare: TextIO) -> None:
         self.bare = bare
 
     def write(self, text: str) -> int:
-        self.bare.write(mask(text))
+        self.bare.write(visible(mask(text)))
         return len(text)
 
     def writelines(self, lines: list[str]) -> None:
@@ -131,5 +133,5 @@ class MaskedStream:
 
 
 def unmasked(stream: TextIO) -> TextIO:
-    """The stream without its mask, for the one verb whose purpose is to print a secret."""
+    """The stream as it is: for the verb whose purpose is to print a secret, and for colours of our own."""
     return stream.bare if isinstance(stream, MaskedStream) else stream

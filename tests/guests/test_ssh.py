@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from paddock.errors import PaddockError
 from paddock.guests import Unreachable
 from paddock.guests.ssh import SshGuest
 
@@ -52,6 +53,12 @@ def test_without_a_key_known_hosts_decides(fake_ssh: Path) -> None:
     assert not any(word.startswith("UserKnownHostsFile") for word in words)
     assert words[words.index("-p") + 1] == "2222"
     assert words[words.index("-l") + 1] == "admin"
+
+
+def test_a_cache_that_cannot_be_written_to_is_a_sentence(fake_ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    with pytest.raises(PaddockError, match="paddock/ssh_config cannot be written to"):
+        SshGuest("box", "192.0.2.7").run(["true"])
 
 
 def test_what_ssh_itself_says_is_told(fake_ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,21 @@ IdentitiesOnly yes
 UserKnownHostsFile {home}/known_hosts
 GlobalKnownHostsFile /dev/null
 """
+# ssh reads ~/.ssh/config of the account, whatever HOME is. This person has another file, and Paddock includes that one.
+_SSH = """\
+#!/bin/sh
+for word; do
+    if [ "$before" = -F ] && [ -f "$word" ]; then
+        sed 's|~/.ssh/config|{home}/config|' "$word" >{home}/config-of-paddock.$$
+        mv {home}/config-of-paddock.$$ {home}/config-of-paddock
+        word={home}/config-of-paddock
+    fi
+    before=$word
+    set -- "$@" "$word"
+    shift
+done
+exec /usr/bin/ssh -F {home}/config "$@"
+"""
 
 
 @dataclass(frozen=True)
@@ -105,7 +120,7 @@ def node_shell(node: Node, home: Path) -> Iterator[NodeShell]:
     """A machine on the node's network that plays its shell; one of its own, for Paddock knows nothing of it."""
     (home / "bin").mkdir()
     ssh = home / "bin/ssh"
-    ssh.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {home}/config "$@"\n')
+    ssh.write_text(_SSH.format(home=home))
     ssh.chmod(0o755)
     path = f"{home}/bin:{node.stage.environment['PATH']}"
     api = api_of(node)

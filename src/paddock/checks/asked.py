@@ -8,6 +8,7 @@ from typing import Any
 from paddock.checks.line import Line, Outcome
 from paddock.recipes.checks import Attempt, Check, WriteInto
 from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probe, Probes, Request, Verdict
+from paddock.visible import one_line
 
 
 def of_every_agent(agent: str, paths: Paths, probes: Probes) -> Iterator[Check]:
@@ -47,7 +48,7 @@ def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:
     if "refused" in found:
         full = "no space left on device" in found["refused"]
         hint = "make room on its machine" if full else "run `paddock up` again"
-        yield Line("inside", Outcome.FAILED, f"nothing can be run as the agent: {found['refused']}", hint)
+        yield Line("inside", Outcome.FAILED, f"nothing can be run as the agent: {one_line(found['refused'])}", hint)
         return
     if "missing" in found:
         yield Line("inside", Outcome.UNAVAILABLE, "there is no Python beside the agent to ask with")
@@ -60,7 +61,8 @@ def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:
         verdict = _verdict(check, answer["found"])
         if verdict.ok:
             held.add(check.name)
-        yield Line.of(check.name, verdict.ok, verdict.evidence, check.hint, answer["seconds"])
+        # Its words are the agent's, and must not look like another line.
+        yield Line.of(check.name, verdict.ok, one_line(verdict.evidence), check.hint, answer["seconds"])
 
 
 def _verdict(check: Check, found: dict[str, Any]) -> Verdict:

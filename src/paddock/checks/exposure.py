@@ -8,6 +8,7 @@ from typing import Any
 
 from paddock.checks.line import Line
 from paddock.checks.subject import Subject
+from paddock.visible import one_line
 
 
 def listening(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
@@ -34,7 +35,8 @@ def ports(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> It
     if not wanted:
         return
     others = [
-        f"port {each['port']} is held by {each['name']} (process {each['pid']}), which is not of {subject.agent}"
+        f"port {each['port']} is held by {one_line(each['name'])} (process {each['pid']}),"
+        f" which is not of {subject.agent}"
         for each in found["others"]
         if each["port"] in wanted
     ]
@@ -56,8 +58,8 @@ def _loopback(host: str) -> bool:
 def leaks(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
     """Whether a secret stands where everyone on the machine can read it."""
     found = fact["found"]
-    rest = "; the rest was not looked at, for there are too many" if found["cut_short"] else ""
-    told = [f"{name} is in {', '.join(sorted(paths)[:3])}" for name, paths in sorted(found["found"].items())]
+    rest = "; the rest was not looked at, for there is too much" if found["cut_short"] else ""
+    told = [f"{name} is in {one_line(', '.join(sorted(paths)[:3]))}" for name, paths in sorted(found["found"].items())]
     yield Line.of(
         "secrets.machine",
         not told,

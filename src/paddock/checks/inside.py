@@ -19,6 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 BLOCK = 1 << 16
+MOST = 2 << 20  # bytes of an answer or a file
+LAST = 2000  # characters of what a program said
 Json = dict[str, Any]
 
 
@@ -48,17 +50,27 @@ def request(question: Json) -> Json:
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if local else []))
     try:
         with opener.open(asked, timeout=question["seconds"]) as response:
-            return {"status": response.status, "body": decoded(response.read())}
+            return answered(question["url"], response.status, response)
     except urllib.error.HTTPError as error:
-        return {"status": error.code, "body": decoded(error.read())}
+        return answered(question["url"], error.code, error)
     except (OSError, http.client.HTTPException) as error:
         return {"refused": f"{question['url']}: {getattr(error, 'reason', error)}"}
+
+
+def answered(url: str, status: int, response: Any) -> Json:
+    data = response.read(MOST + 1)
+    if len(data) > MOST:
+        return {"refused": f"{url}: its answer is longer than {MOST >> 20} MiB and was cut"}
+    return {"status": status, "body": decoded(data)}
 
 
 def read_file(question: Json) -> Json:
     try:
         with open(question["path"], "rb") as file:
-            return {"content": decoded(file.read())}
+            data = file.read(MOST + 1)
+        if len(data) > MOST:
+            return {"refused": f"{question['path']}: longer than {MOST >> 20} MiB and was cut"}
+        return {"content": decoded(data)}
     except FileNotFoundError:
         return {"content": None}
     except OSError as error:
@@ -87,23 +99,27 @@ def quick_check(path: str) -> str:
 
 def attempt(question: Json) -> Json:
     try:
-        done = subprocess.run(
-            question["argv"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=question["seconds"],
+        child = subprocess.Popen(
+            question["argv"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
-    except subprocess.TimeoutExpired:
-        return {"refused": f"{question['argv'][0]} did not end within {question['seconds']:g} s"}
     except OSError as error:
         return {"refused": f"{question['argv'][0]}: {error.strerror}"}
-    return {
-        "content": {
-            "code": done.returncode,
-            "out": done.stdout.decode(errors="replace")[-2000:],
-            "err": done.stderr.decode(errors="replace")[-2000:],
-        }
-    }
+    with child, ThreadPoolExecutor(2) as pool:
+        out, err = pool.submit(last, child.stdout), pool.submit(last, child.stderr)
+        try:
+            child.wait(question["seconds"])
+        except subprocess.TimeoutExpired:
+            child.kill()
+            return {"refused": f"{question['argv'][0]} did not end within {question['seconds']:g} s"}
+    return {"content": {"code": child.returncode, "out": out.result(), "err": err.result()}}
+
+
+def last(stream: Any) -> str:
+    """The end of what a program says, however much that is."""
+    kept = b""
+    for block in iter(lambda: stream.read1(BLOCK), b""):
+        kept = (kept + block)[-4 * LAST :]
+    return kept.decode(errors="replace")[-LAST:]
 
 
 def write(question: Json) -> Json:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from paddock.checks import asked, exposure, isolation, shipped, state
 from paddock.checks.line import Line, Outcome
 from paddock.checks.subject import Subject
+from paddock.visible import one_line
 
 Facts = Mapping[str, Any]
 _Judge = Callable[[Subject, Any, Facts], Iterator[Line]]
@@ -38,6 +39,8 @@ def _judged(judges: Mapping[str, _Judge], subject: Subject, facts: Facts) -> Ite
     for name, judge in judges.items():
         fact = facts[name]
         if "refused" in fact:
-            yield Line(name, Outcome.FAILED, f"could not be looked at: {fact['refused']}", "run it again, as root")
+            yield Line(
+                name, Outcome.FAILED, f"could not be looked at: {one_line(fact['refused'])}", "run it again, as root"
+            )
             continue
         yield from judge(subject, fact, facts)

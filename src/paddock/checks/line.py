@@ -52,8 +52,8 @@ def as_text(lines: Sequence[Line]) -> str:
     shown: list[str] = []
     for line in lines:
         took = f"  ({line.seconds:.1f} s)" if line.seconds >= 0.05 else ""
-        first, *rest = line.evidence.splitlines() or [""]
+        first, *rest = line.evidence.split("\n")
         shown.append(f"  {_SIGNS[line.outcome]} {line.check:<{width}}  {first}{took}")
         shown += [f"    {'':<{width}}  {text}" for text in rest]
-        shown += [f"    {'':<{width}}  → {text}" for text in (line.hint or "").splitlines()]
+        shown += [f"    {'':<{width}}  → {text}" for text in (line.hint.split("\n") if line.hint else ())]
     return "\n".join(shown)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import fcntl
 import glob
 import hashlib
 import json
 import os
 import re
+import signal
 import socket
 import stat
 import struct
@@ -22,6 +24,7 @@ from typing import Any
 
 LARGEST = 1 << 20  # of a file that is searched for secrets
 LONGEST = 4.0  # seconds for all of them: a machine that is somebody's may have any number of files
+MOST = 4 << 20  # bytes of what a program says: some of it is the agent's, which may say anything
 NO_SUCH_PROGRAM = 127
 SHORTEST = 6  # a shorter value is found everywhere and hides nothing
 Json = dict[str, Any]
@@ -61,15 +64,37 @@ def timed(look: Callable[[], Any]) -> Json:
     return {**found, "seconds": time.monotonic() - start}
 
 
-def run(argv: list[str], stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(argv, input=stdin, capture_output=True)
+class Said:
+    """What a program said and how it ended; of more than MOST bytes only the beginning, and then it was ended."""
+
+    def __init__(self, argv: list[str], stdin: bytes = b"") -> None:
+        pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        # In a session of its own, so that all of it can be ended.
+        with subprocess.Popen(argv, **pipes, start_new_session=True) as child, ThreadPoolExecutor(3) as pool:
+            pool.submit(self.feed, child, stdin)
+            out, err = pool.submit(self.head, child, child.stdout), pool.submit(self.head, child, child.stderr)
+        self.out, self.err = out.result()[:MOST], err.result()[:MOST]
+        self.cut = len(out.result()) > MOST or len(err.result()) > MOST
+        self.code = child.returncode
+
+    @staticmethod
+    def feed(child: subprocess.Popen[bytes], stdin: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError), child.stdin or contextlib.nullcontext():
+            child.stdin.write(stdin)  # type: ignore[union-attr]
+
+    @staticmethod
+    def head(child: subprocess.Popen[bytes], stream: Any) -> bytes:
+        data = bytes(stream.read(MOST + 1))
+        if len(data) > MOST:
+            os.killpg(child.pid, signal.SIGKILL)  # it is not waited for yet, so the number is still its own
+        return data
 
 
 def supervised(argv: list[str]) -> tuple[dict[str, Json], list[str]]:
     """The agent's processes, from the runtime's report, and which ways of confining were dropped."""
     found: dict[str, Json] = {}
     dropped: list[str] = []
-    for record in run(argv).stdout.decode(errors="replace").split("\0"):
+    for record in Said(argv).out.decode(errors="replace").split("\0"):
         name, _, value = record.partition("=")
         if name == "dropped":
             dropped.append(value)
@@ -117,13 +142,14 @@ def is_root(pid: int, uid: int) -> bool:
 
 
 def inside(question: Json) -> Json:
-    done = run([*question["argv"], question["program"]], json.dumps(question["questions"]).encode())
+    done = Said([*question["argv"], question["program"]], json.dumps(question["questions"]).encode())
+    if done.cut:
+        return {"refused": f"it said more than {MOST >> 20} MiB and was cut off"}
     try:
-        return dict(json.loads(done.stdout))
+        return dict(json.loads(done.out))
     except ValueError:
-        said = (done.stderr or done.stdout).decode(errors="replace").strip()
-        missing = done.returncode == NO_SUCH_PROGRAM
-        return {"missing" if missing else "refused": f"code {done.returncode}: {said[-500:]}"}
+        said = (done.err or done.out).decode(errors="replace").strip()
+        return {"missing" if done.code == NO_SUCH_PROGRAM else "refused": f"code {done.code}: {said[-500:]}"}
 
 
 def state(folders: list[str]) -> Json:
@@ -188,8 +214,11 @@ def configuration(etc: str, files: list[str]) -> Json:
 
 
 def digest(path: str) -> bytes:
+    found = hashlib.sha256()
     with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).digest()
+        for block in iter(lambda: file.read(LARGEST), b""):
+            found.update(block)
+    return found.digest()
 
 
 def code(tree: str | None) -> Json | None:
@@ -350,9 +379,11 @@ def leaks(env_files: list[str], search: list[str], logs: list[str]) -> Json:
         data = content(path)
         for name in names_in(data, values):
             found.setdefault(name, []).append(path)
-    for name in names_in(run(logs).stdout, values):
+    log = Said(logs)
+    for name in names_in(log.out, values):
         found.setdefault(name, []).append("its log")
-    return {"values": len(values), "looked": looked, "cut_short": time.monotonic() > end, "found": found}
+    cut_short = log.cut or time.monotonic() > end
+    return {"values": len(values), "looked": looked, "cut_short": cut_short, "found": found}
 
 
 def secret_values(env_files: list[str]) -> dict[str, list[bytes]]:

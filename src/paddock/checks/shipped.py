@@ -7,6 +7,7 @@ from typing import Any
 
 from paddock.checks.line import Line, Outcome
 from paddock.checks.subject import Subject
+from paddock.visible import one_line
 
 
 def configuration(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
@@ -61,4 +62,4 @@ def code(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Ite
 
 def _some(wrong: list[str]) -> str:
     more = [f"and {len(wrong) - 5} more"] if len(wrong) > 5 else []
-    return "\n".join([*wrong[:5], *more])
+    return "\n".join([*map(one_line, wrong[:5]), *more])

@@ -6,11 +6,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Final
 
 import typer
 
-from paddock import __version__
+from paddock import __version__, process
 from paddock.errors import Exit, PaddockError
 
 _EXIT_CODES: Final = (
@@ -84,7 +85,10 @@ def main() -> None:
     from paddock.secret import MaskedStream
 
     # As an exception, so that whatever was started is ended on the way out.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGINT, _interrupted)
+    signal.signal(signal.SIGTERM, _ended)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        signal.signal(signal.SIGHUP, _ended)
     # Whatever any verb, library or traceback prints passes the mask.
     sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)
     try:
@@ -107,9 +111,21 @@ def main() -> None:
         sys.exit(Exit.FAILED)
 
 
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C is for those too that run in a session of their own, whichever thread waits for them."""
+    process.pass_on(number)
+    signal.default_int_handler(number, frame)
+
+
+def _ended(number: int, _frame: FrameType | None) -> None:
+    process.pass_on(number)
+    sys.exit(128 + number)
+
+
 def _tell(message: str, hint: str | None) -> None:
-    print(f"error: {message}", file=sys.stderr)
-    for line in (hint or "").splitlines():
+    # Further lines are deeper, so that none of what others said looks like a hint.
+    print("error: " + message.replace("\n", "\n       "), file=sys.stderr)
+    for line in hint.split("\n") if hint else ():
         print(f" hint: {line}", file=sys.stderr)
 
 

@@ -22,11 +22,12 @@ def forget(
     from paddock.cli.session import changing
     from paddock.errors import BadInput
     from paddock.run import verbs
+    from paddock.visible import one_line
 
     with changing("forget", file, [agent], sets=sets) as agents:
         seen, plan = verbs.plan_forget(agents[0])
         for step in plan.steps:
-            print(f"  - {step.title}", file=sys.stderr)
+            print(one_line(f"  - {step.title}"), file=sys.stderr)
         if not plan.empty and (name or typer.prompt("This cannot be undone. Type the agent's name", err=True)) != agent:
             raise BadInput("that is not the agent's name; nothing was deleted")
         print(verbs.forget(agents[0], plan, seen))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -27,12 +27,26 @@ class Guest(Protocol):
         ...
 
     def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
-        """Run a program with the person's own input and output; returns its exit code."""
+        """Run a program with the person's input and output, on a terminal of its own; returns its exit code."""
+        ...
+
+    def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
+        """Run a program and hand on each line as it comes, of stdout and of stderr; returns its exit code."""
         ...
 
     def forward(self, local: int, port: int) -> int:
         """Make a port of the machine's loopback a local one, until the person ends it."""
         ...
+
+
+class TooLong(PaddockError):
+    """A program printed more than is read of it."""
+
+    def __init__(self, what: str, machine: str) -> None:
+        super().__init__(
+            f"{what} on {machine} printed too much: the output was cut, so it cannot be relied upon",
+            hint="something of the agent's may flood it; `paddock logs` and `paddock shell` show more",
+        )
 
 
 class NoRoom(PaddockError):
@@ -50,4 +64,6 @@ def expect(guest: Guest, what: str, argv: Sequence[str], *, stdin: bytes | Path 
         raise NoRoom(what, guest.name)
     if not result.ok:
         raise CommandFailed(f"{what} on {guest.name}", result)
+    if result.cut:
+        raise TooLong(what, guest.name)
     return result.out

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from paddock.plan.step import Plan, Risk
+from paddock.visible import one_line
 
 _SIGNS: Final = {Risk.SAFE: "+", Risk.RESTARTS: "~", Risk.RECREATES: "-", Risk.PERSON: "?"}
 
@@ -19,13 +20,18 @@ def as_text(plan: Plan, usual: Mapping[str, float]) -> str:
         width = max((len(step.title) for step in plan.steps), default=0)
         for step in plan.steps:
             takes = f", about {usual[step.id]:.0f} s" if usual.get(step.id, 0) >= 0.5 else ""
-            lines.append(f"  {_SIGNS[step.risk]} {step.title:<{width}}  ({step.reason}{takes})")
+            lines.append(one_line(f"  {_SIGNS[step.risk]} {step.title:<{width}}  ({step.reason}{takes})"))
             lines += [f"      {command}" for command in step.commands]
         for refusal in plan.refusals:
-            lines.append(f"  ! refused: {refusal.reason}")
+            lines.append(_deeper(f"  ! refused: {refusal.reason}"))
             if refusal.hint:
                 lines += [f"    {line}" for line in refusal.hint.split("\n")]
-    return "\n".join([*lines, *(f"  . {note}" for note in plan.notes)])
+    return "\n".join([*lines, *(one_line(f"  . {note}") for note in plan.notes)])
+
+
+def _deeper(text: str) -> str:
+    """Further lines are deeper than the first, so that none looks like a step or a note."""
+    return text.replace("\n", "\n        ")
 
 
 def as_data(plan: Plan, usual: Mapping[str, float]) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from paddock.runtimes import codetree, script
 from paddock.runtimes.engine import UNSEEN
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
+from paddock.visible import lines, one_line
 
 _BOOT_SECONDS: Final = 30.0
 
@@ -267,7 +268,7 @@ class Deployment(Wanted):
 
     def _apply(self, guest: Guest, argv: Sequence[str]) -> None:
         archive = self.bundle.archive(self.secrets, self.secret_files)
-        for line in expect(guest, f"configuring {self.name}", argv, stdin=archive, deadline=180).splitlines():
+        for line in lines(expect(guest, f"configuring {self.name}", argv, stdin=archive, deadline=180)):
             self.story.say(line)
 
     def guest(self, seen: Observation, got: Got) -> Guest:
@@ -294,7 +295,7 @@ class Deployment(Wanted):
                 hint: str | None = f"`paddock logs {self.name}` tells more"
                 if others := ports_of_others(self, guest):
                     what, hint = others.evidence, others.hint
-                raise PaddockError(f"{self.name} did not become healthy: {what}", hint=hint)
+                raise PaddockError(f"{self.name} did not become healthy: {one_line(what)}", hint=hint)
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
         report = verify_when_settled(self, guest)
@@ -320,7 +321,7 @@ class Deployment(Wanted):
         parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "claim.sh"))
         arguments = [self.paths.state, self.name, user.name, str(user.uid), str(user.gid or user.uid), mounted]
         told = expect(guest, f"claiming the state of {self.name}", script(*parts, arguments=arguments), deadline=600)
-        for line in told.splitlines():
+        for line in lines(told):
             self.story.say(line)
 
     def _delete_state(self, guest: Guest) -> None:

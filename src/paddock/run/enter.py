@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TextIO
 
 from paddock.errors import BadInput, PaddockError
 from paddock.run.deployment import Deployment
@@ -21,7 +22,13 @@ def enter(agent: Deployment, argv: Sequence[str], *, terminal: bool) -> int:
 def show_logs(agent: Deployment, lines: int, *, follow: bool) -> int:
     """Print what the agent has said; returns the exit code."""
     argv = agent.runtime.logs(lines, follow=follow)
-    return agent.guest(agent.observe(), {}).attach(argv, terminal=False)
+    guest = agent.guest(agent.observe(), {})
+    # Its words are the agent's: they pass the same mask as all that is printed.
+    return guest.stream(argv, _printer(sys.stdout), _printer(sys.stderr))
+
+
+def _printer(stream: TextIO) -> Callable[[str], None]:
+    return lambda line: print(line, file=stream, flush=True)
 
 
 def forward_port(agent: Deployment, port: str, local: int | None) -> int:

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from paddock.errors import PaddockError
 from paddock.secret import mask
+from paddock.visible import visible
 
 
 def folder() -> Path:
@@ -41,7 +42,7 @@ class Journal:
     def write(self, event: str, **fields: Any) -> None:
         record = {"at": round(time.time(), 3), "event": event, **fields}
         with self._writing:
-            self._file.write(mask(json.dumps(record, ensure_ascii=False)) + "\n")
+            self._file.write(visible(mask(json.dumps(record, ensure_ascii=False))) + "\n")
             self._file.flush()
 
     def close(self) -> None:
@@ -102,7 +103,7 @@ def past_runs(limit: int) -> list[PastRun]:
 
 
 def _events(path: Path) -> Iterator[dict[str, Any]]:
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8").split("\n"):
         try:
             yield json.loads(line)
         except ValueError:

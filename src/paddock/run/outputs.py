@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from paddock.run.deployment import Deployment
+from paddock.visible import one_line
 
 Values = Mapping[str, str | int | None]
 
@@ -20,11 +21,15 @@ def outputs(agent: Deployment) -> Values:
 def as_text(found: Mapping[str, Values]) -> Iterator[str]:
     """Lines for people."""
     for agent, values in found.items():
-        yield from (f"{agent}.{name} = {'-' if value is None else value}" for name, value in values.items())
+        yield from (
+            f"{agent}.{name} = {'-' if value is None else one_line(str(value))}" for name, value in values.items()
+        )
 
 
 def as_env(found: Mapping[str, Values]) -> Iterator[str]:
     """An env file: what is not there is left out."""
     for agent, values in found.items():
         prefix = re.sub(r"[^A-Z0-9]", "_", agent.upper())
-        yield from (f"{prefix}_{name.upper()}={value}" for name, value in values.items() if value is not None)
+        yield from (
+            f"{prefix}_{name.upper()}={one_line(str(value))}" for name, value in values.items() if value is not None
+        )

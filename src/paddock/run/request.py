@@ -8,6 +8,9 @@ import shlex
 import sys
 import urllib.error
 import urllib.request
+from typing import Any
+
+MOST = 2 << 20  # bytes of an answer
 
 
 def main() -> None:
@@ -21,12 +24,19 @@ def main() -> None:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=question["seconds"]) as response:
-            reply = {"status": response.status, "body": decoded(response.read())}
+            reply = answered(response.status, response)
     except urllib.error.HTTPError as error:
-        reply = {"status": error.code, "body": decoded(error.read())}
+        reply = answered(error.code, error)
     except (OSError, http.client.HTTPException) as error:
         reply = {"refused": "%s: %s" % (question["url"], getattr(error, "reason", error))}  # noqa: UP031
     print(json.dumps(reply))
+
+
+def answered(status: int, response: Any) -> dict[str, object]:
+    data = response.read(MOST + 1)
+    if len(data) > MOST:
+        return {"refused": "its answer is longer than %d MiB and was cut" % (MOST >> 20)}  # noqa: UP031
+    return {"status": status, "body": decoded(data)}
 
 
 def decoded(data: bytes) -> object:

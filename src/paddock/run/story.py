@@ -9,10 +9,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from paddock.run.journal import Journal
-from paddock.secret import mask
+from paddock.secret import mask, unmasked
+from paddock.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 
 class Story:
@@ -45,7 +47,7 @@ class Story:
     def spinner(self, title: str) -> AbstractContextManager[object]:
         """An animation while a step runs, or its first line where there is no terminal for one alone."""
         if self._console and not self._parallel:
-            return self._console.status(mask(title))
+            return self._console.status(_plain(title))
         self.print(f"… {title}")
         return nullcontext()
 
@@ -55,9 +57,9 @@ class Story:
 
     def print(self, text: str, style: str = "") -> None:
         if self._console:
-            self._console.print("  " + mask(text), style=style, markup=False, highlight=False, soft_wrap=True)
+            self._console.print(_plain(_indented(text)), style=style, highlight=False, soft_wrap=True)
         else:
-            print("  " + mask(text), file=sys.stderr, flush=True)
+            print(visible(mask(_indented(text))), file=sys.stderr, flush=True)
 
 
 class AgentStory:
@@ -94,7 +96,20 @@ class AgentStory:
         self._story.print(f"✓ {told}  {seconds:.1f} s", "green")
 
 
+def _indented(text: str) -> str:
+    """What is told, with every further line of it deeper, so that none looks like a step."""
+    return "  " + text.replace("\n", "\n      ")
+
+
+def _plain(text: str) -> Text:
+    """The text as it is: neither markup nor emoji codes nor control characters of others mean anything."""
+    from rich.text import Text
+
+    return Text(visible(mask(text)))
+
+
 def _console() -> Console:
     from rich.console import Console
 
-    return Console(stderr=True)
+    # The colours are ours; whatever others wrote passes _plain before it gets here.
+    return Console(file=unmasked(sys.stderr))

@@ -16,6 +16,7 @@ from paddock.places.proxmox.errors import AnswerLost, api_error
 from paddock.secret import Secret, mask
 
 _READ_TRIES: Final = 4
+_LARGEST: Final = 32 << 20  # bytes of an answer; a cluster with thousands of guests stays far below
 # pveproxy's own ways to say that the daemon behind it did not answer; the work may go on behind it.
 _NOT_NOW: Final = frozenset({502, 503, 504, 595, 596})
 
@@ -42,7 +43,8 @@ class Client:
             raise BadInput("the token has letters in it that no token has", hint="user@realm!name=uuid")
         self._http = httpx.Client(
             base_url=f"{url.rstrip('/')}/api2/json",
-            headers={"Authorization": f"PVEAPIToken={value}"},
+            # Not packed, because a small answer could unfold to any size.
+            headers={"Authorization": f"PVEAPIToken={value}", "Accept-Encoding": "identity"},
             verify=trust,
             timeout=httpx.Timeout(60, connect=10),
             trust_env=False,  # a node is on the person's own network; a proxy would see the token
@@ -59,7 +61,7 @@ class Client:
         for attempt in range(_READ_TRIES):
             last = attempt == _READ_TRIES - 1
             try:
-                response = self._http.get(path, params=params)
+                response = self._answer("GET", path, params=params)
             except httpx.TransportError as error:
                 if last or _is_certificate(error):
                     raise self._unreachable(error) from None
@@ -75,7 +77,7 @@ class Client:
         try:
             # Proxmox refuses a body on DELETE, where parameters belong into the query.
             where = "params" if method == "DELETE" else "data"
-            response = self._http.request(method, path, **{where: dict(params) if params else None})  # type: ignore[arg-type]
+            response = self._answer(method, path, **{where: dict(params) if params else None})
         except httpx.ConnectError as error:
             raise self._unreachable(error) from None
         except httpx.TransportError as error:
@@ -115,6 +117,18 @@ class Client:
         """Return all lines that a task wrote."""
         path = f"/nodes/{self.node}/tasks/{quote(upid, safe=':@!')}/log"
         return [str(line["t"]) for line in self.get(path, {"limit": 0})]
+
+    def _answer(self, method: str, path: str, **what: Any) -> httpx.Response:
+        """Send a request and read its answer, up to a size that no honest one has."""
+        with self._http.stream(method, path, **what) as response:
+            if "Content-Encoding" in response.headers:
+                raise PaddockError(f"{self._url} packs its answers unasked: it is not a Proxmox node")
+            body = bytearray()
+            for part in response.iter_bytes():
+                body += part
+                if len(body) > _LARGEST:
+                    raise PaddockError(f"the answer of {self._url} to {method} {path} is over {_LARGEST >> 20} MiB")
+        return httpx.Response(response.status_code, content=bytes(body), extensions=response.extensions)
 
     def _data(self, method: str, path: str, response: httpx.Response) -> Any:
         try:

@@ -109,7 +109,7 @@ def databases(name: str, hermes_home: str) -> Check:
 
 def _sound(found: Mapping[str, str]) -> Verdict:
     broken = [f"{path}: {said}" for path, said in found.items() if said != "ok"]
-    return Verdict(not broken, "\n".join(broken) or f"{', '.join(found) or 'none yet'}: quick_check ok")
+    return Verdict(not broken, "; ".join(broken) or f"{', '.join(found) or 'none yet'}: quick_check ok")
 
 
 def model(settings: Mapping[str, Any]) -> Iterator[Check]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,9 @@ class Throwaway:
 
     def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
         return self.machine.attach(self._inside(argv), terminal=terminal)
+
+    def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
+        return self.machine.stream(self._inside(argv), out, err)
 
     def forward(self, local: int, port: int) -> int:
         return self.machine.forward(local, port)

@@ -21,6 +21,7 @@ from paddock.runtimes.process.runtime import RUNNING, processes
 from paddock.secret import Secret
 
 _MOMENT: Final = 2.0
+_LAST_WORDS: Final = 4000  # bytes
 
 
 class _Fatal(Exception):
@@ -88,11 +89,18 @@ def supervise(paths: Paths, log: Path, story: Callable[[str], None]) -> None:
         except _Done as done:
             story(str(done))
         except _Fatal as fatal:
-            last = "\n".join(log.read_text(errors="replace").splitlines()[-5:])
+            last = "\n".join(_end_of(log).split("\n")[-5:])
             raise PaddockError(f"{fatal}; the end of its log:\n{last}", hint=f"the whole log is {log}") from None
         finally:
             _end(children, story)
             account.file.unlink(missing_ok=True)
+
+
+def _end_of(log: Path) -> str:
+    """The last words of a log that may be of any size."""
+    with log.open("rb") as file:
+        file.seek(max(log.stat().st_size - _LAST_WORDS, 0))
+        return file.read(_LAST_WORDS).decode(errors="replace").rstrip("\n")
 
 
 class _Account:
@@ -182,7 +190,7 @@ def _start(
         stderr=output,
         pass_fds=(lease_descriptor,),
         umask=0o077,
-        process_group=0,  # so that what it starts can be ended with it
+        start_new_session=True,  # out of reach of the person's terminal, and what it starts can be ended with it
     )
 
 

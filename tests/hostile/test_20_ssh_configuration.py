@@ -1,0 +1,244 @@
+"""The person's ssh configuration reached the agent's machine: agent, display, environment, ports, connections."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from hostile.keyboard import keyboard
+from paddock.guests.ssh import SshGuest
+from paddock.process import DeadlinePassed
+
+PERSON = """\
+Host alias
+  HostName 127.0.0.1
+Host 127.0.0.1 alias
+  IdentityFile {key}
+  ForwardAgent yes
+  ForwardX11 yes
+  ForwardX11Trusted yes
+  SendEnv LANG LC_* MY_*
+  SetEnv MY_SETTING=mine
+  RemoteForward {there} 127.0.0.1:22
+  LocalForward {here} 127.0.0.1:22
+  ControlMaster auto
+  ControlPath {folder}/shared
+  ControlPersist 5
+  PermitLocalCommand yes
+  LocalCommand touch {folder}/local-command
+  Tunnel yes
+  GSSAPIDelegateCredentials yes
+  RequestTTY force
+  UpdateHostKeys yes
+  AddKeysToAgent yes
+  StrictHostKeyChecking no
+  UserKnownHostsFile /dev/null
+Host *
+  SendEnv EVERYWHERE
+"""
+# ssh reads ~/.ssh/config of the account, whatever HOME is. So this one plays the person's ssh, with another file.
+SSH = """\
+#!/bin/sh
+for word; do
+    if [ "$before" = -F ] && [ -f "$word" ]; then
+        sed 's|~/.ssh/config|{folder}/config|' "$word" >{folder}/config-of-paddock
+        word={folder}/config-of-paddock
+    fi
+    before=$word
+    set -- "$@" "$word"
+    shift
+done
+exec /usr/bin/ssh {first} -F {folder}/config "$@"
+"""
+
+
+@dataclass(frozen=True)
+class Person:
+    """Whoever runs Paddock: an ssh configuration that gives much away, and what it would give."""
+
+    folder: Path
+    here: int
+    there: int
+
+    def ssh(self, first: str) -> None:
+        (self.folder / "bin").mkdir(exist_ok=True)
+        program = self.folder / "bin/ssh"
+        program.write_text(SSH.format(folder=self.folder, first=first))
+        program.chmod(0o755)
+
+
+@pytest.fixture
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
+    found = Person(tmp_path, free_port(), free_port())
+    key = tmp_path / "id"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    text = PERSON.format(folder=tmp_path, key=key, here=found.here, there=found.there)
+    (tmp_path / "config").write_text(text)
+    found.ssh("")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("MY_TOKEN", "EVERYWHERE", "LC_PAPER", "LANG"):
+        monkeypatch.setenv(name, "mine")
+    monkeypatch.setenv("DISPLAY", ":77")
+    return found
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def test_ssh_itself_says_that_nothing_is_given_away(person: Person) -> None:
+    person.ssh("-G")
+    said = SshGuest("box", "alias", key=person.folder / "id").run(["true"]).out
+    options: dict[str, list[str]] = {}
+    for line in said.splitlines():
+        name, _, value = line.partition(" ")
+        options.setdefault(name, []).append(value)
+    given = {
+        name: value
+        for name, value in options.items()
+        if name in ("sendenv", "controlpath", "localforward", "remoteforward", "dynamicforward", "remotecommand")
+        or (name in ("forwardagent", "forwardx11", "forwardx11trusted", "permitlocalcommand") and value != ["no"])
+        or (name in ("tunnel", "controlmaster", "updatehostkeys", "addkeystoagent") and value != ["false"])
+        or (name == "gssapidelegatecredentials" and value != ["no"])
+        or (name == "requesttty" and value != ["false"])
+        or (name == "setenv" and "MY_" in str(value))
+    }
+    assert given == {}, f"the agent's machine gets of the person: {given}"
+    # How the machine is reached is still theirs to say.
+    assert options["hostname"] == ["127.0.0.1"]
+    assert str(person.folder / "id") in options["identityfile"]
+
+
+# Against a real sshd.
+
+SSHD = Path("/usr/sbin/sshd")
+
+
+def sshd_program(folder: Path) -> tuple[Path, dict[str, str]] | None:
+    """This machine's sshd, or the one in the sandbox's base template if that was built here."""
+    if SSHD.exists():
+        return SSHD, {}
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock"
+    archives = [path for path in cache.glob("base-*/debian-12-*.tar.zst") if not path.name.startswith("building")]
+    if not archives:
+        return None
+    wanted = ["--wildcards", "./usr/sbin/sshd", "./usr/lib/*/libwrap.so*"]
+    unpacked = subprocess.run(["tar", "--zstd", "-xf", str(archives[0]), "-C", str(folder), *wanted])
+    libraries = next((str(path.parent) for path in folder.glob("usr/lib/*/libwrap.so.0")), "")
+    return (folder / "usr/sbin/sshd", {"LD_LIBRARY_PATH": libraries}) if unpacked.returncode == 0 else None
+
+
+START = """
+set -e
+mount -t tmpfs none /run
+mkdir /run/sshd
+cat /etc/passwd - >"$1/passwd" <<'END'
+sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin
+END
+mount --bind "$1/passwd" /etc/passwd
+shift
+exec "$@"
+"""
+
+
+@pytest.fixture
+def machine(tmp_path_factory: pytest.TempPathFactory, person: Person) -> Iterator[SshGuest]:
+    """An agent's machine whose sshd takes whatever it is given."""
+    if os.geteuid() != 0:
+        pytest.skip("an sshd of one's own takes root")
+    folder = tmp_path_factory.mktemp("machine")
+    with pytest.MonkeyPatch.context() as own:
+        own.delenv("XDG_CACHE_HOME")
+        program = sshd_program(folder)
+    if program is None:
+        pytest.skip("there is no sshd here, nor the sandbox's base template with one")
+    port = free_port()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "host")], check=True)
+    (folder / "sshd_config").write_text(
+        f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {person.folder}/id.pub\n"
+        "StrictModes no\nAcceptEnv *\nX11Forwarding yes\nAllowAgentForwarding yes\nPermitTunnel yes\nUsePAM no\n"
+    )
+    inside = ["unshare", "--mount", "sh", "-c", START, "sh", str(folder)]
+    command = [*inside, str(program[0]), "-D", "-e", "-r", "-f", str(folder / "sshd_config")]
+    log = (folder / "log").open("w")
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(person.folder / "agent")], stdout=subprocess.DEVNULL)
+    sshd = subprocess.Popen(command, env={**os.environ, **program[1]}, stderr=log, stdout=log)
+    try:
+        for _ in range(100):
+            with suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail(f"sshd does not answer: {(folder / 'log').read_text()}")
+        key = " ".join((folder / "host.pub").read_text().split()[:2])
+        yield SshGuest("machine", "127.0.0.1", port=port, key=person.folder / "id", host_keys=(key,))
+    finally:
+        for process in (sshd, agent):
+            process.send_signal(signal.SIGTERM)
+            process.wait(10)
+        log.close()
+
+
+@pytest.mark.parametrize("by", ["itself", "a jump host"])
+def test_nothing_of_the_person_arrives_on_the_machine(
+    machine: SshGuest, person: Person, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    if by == "a jump host":
+        machine = replace(machine, jump=f"root@alias:{machine.port}")
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(person.folder / "agent"))
+    listening = f"cat /proc/net/tcp | grep -c ':{person.there:04X} .* 0A ' || true"
+    try:
+        found = machine.run(["sh", "-c", f"env; echo ports: $({listening})"], deadline=20).out
+    except DeadlinePassed:
+        pytest.fail("the connection to the jump host was left open for others to share")
+    arrived = [
+        line
+        for line in found.splitlines()
+        if line.startswith(("SSH_AUTH_SOCK=", "DISPLAY=", "MY_", "EVERYWHERE=", "LC_", "LANG=", "XAUTHORITY="))
+    ]
+    assert arrived == [], f"the agent's machine got of the person: {arrived}"
+    assert "ports: 0" in found, "a port of the person's was opened on the agent's machine"
+    assert not (person.folder / "local-command").exists(), "the person's LocalCommand ran"
+    assert not (person.folder / "shared").exists(), "the connection was left open for others to share"
+
+
+def test_a_forwarded_port_is_the_only_one(machine: SshGuest, person: Person) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        port, local = service.getsockname()[1], free_port()
+        program = person.folder / "forward.py"
+        program.write_text(
+            f"from pathlib import Path, PosixPath\nfrom paddock.guests.ssh import SshGuest\n"
+            f"print('ended with', {machine!r}.forward({local}, {port}))\n"
+        )
+        with keyboard() as at:
+            at.type(f"{sys.executable} {program}\n")
+            end = time.monotonic() + 20
+            while not reachable(local):
+                assert time.monotonic() < end, at.screen
+                at.sees("never", 0.05)
+            opened = [number for number in (person.here, person.there) if reachable(number)]
+            assert opened == [], "the person's own forwardings were opened too"
+            at.type("\x03")
+            at.expect("ended with 130")
+            assert not reachable(local)
+
+
+def reachable(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
