@@ -22,16 +22,17 @@ pytest.importorskip("starlette", reason="the sandbox is an extra: pip install 'p
 import paddock.sandbox.endpoints  # noqa: F401 - fills the table of methods
 from paddock.sandbox import directory
 from paddock.sandbox.assembly import assemble, memory_world
-from paddock.sandbox.clean import clean
+from paddock.sandbox.clean import clean, let_go
 from paddock.sandbox.config import CtConfig
 from paddock.sandbox.console import Console
 from paddock.sandbox.errors import ApiError, OperationError, SandboxError
 from paddock.sandbox.fixture import default_fixture, parse_fixture
-from paddock.sandbox.lxc import LxcRuntime
+from paddock.sandbox.lxc import LxcRuntime, packing
 from paddock.sandbox.lxc.guestroot import GuestRoot
 from paddock.sandbox.lxc.lxcconfig import render
 from paddock.sandbox.lxc.mounts import is_mounted, mounted_below
 from paddock.sandbox.lxc.names import RUN, Names
+from paddock.sandbox.process import birth, spawn
 from paddock.sandbox.routes import api
 from paddock.sandbox.runtime import GuestSpec, Mount, VolumeRef
 from paddock.sandbox.world import World
@@ -160,6 +161,21 @@ def test_a_state_directory_of_another_user_is_refused(open_folder: Path) -> None
 
 
 @as_root
+def test_down_ends_no_process_that_another_user_wrote_down(open_folder: Path) -> None:
+    state = open_folder / "state"
+    state.mkdir()
+    bystander = subprocess.Popen(["sleep", "60"])
+    (state / "server.pid").write_text(f"{bystander.pid} {birth(bystander.pid)}\n")
+    os.chown(state, NOBODY, NOBODY)
+    try:
+        refusal(lambda: let_go(state))
+        assert bystander.poll() is None, "root ended a process that another user named"
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+@as_root
 def test_a_state_directory_that_another_user_can_replace_is_refused(open_folder: Path) -> None:
     os.chown(open_folder, NOBODY, NOBODY)
     said = refusal(lambda: directory.make(open_folder / "state"))
@@ -261,7 +277,7 @@ def on_disk(tmp_path: Path) -> Iterator[World]:
     shutil.rmtree(RUN / Names(state).mark)
 
 
-OUT = "../" * 6
+OUT = "../" * 5  # from a directory beside the volumes to the one that holds the state
 
 
 def allocate(world: World, storage: str, name: str) -> object:
@@ -270,7 +286,7 @@ def allocate(world: World, storage: str, name: str) -> object:
     return api.perform(world, DEPLOY, "POST", f"/nodes/pve/storage/{storage}/content", asked)
 
 
-@pytest.mark.parametrize("name", [f"vm-100-/{OUT}canary/disk", f"vm-100-x/../{OUT}canary/disk", "vm-100-a/b"])
+@pytest.mark.parametrize("name", [f"vm-100-/{OUT}canary/disk", f"vm-100-x/../{OUT[3:]}canary/disk", "vm-100-a/b"])
 def test_a_token_allocates_no_volume_outside(on_disk: World, canary: Path, name: str) -> None:
     before = sorted(canary.parent.rglob("*"))
     said = refusal(lambda: allocate(on_disk, "local-lvm", name))
@@ -412,3 +428,32 @@ def test_a_guest_gets_no_directory_of_the_host_through_a_link(on_disk: World, ca
     refusal(lambda: runtime.containers._hold_mounts(spec, "ct100"))
     seen = [str(path.name) for path in (runtime.names.mounts / ".bind/100-mp0").glob("*")]
     assert seen == [], f"a container got a directory of the host: {seen}"
+
+
+def test_the_configuration_in_a_backup_is_not_shown_to_others_while_it_is_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root packs backups")
+    (tmp_path / "root").mkdir()
+    read: list[str] = []
+
+    def watched(*argv: str, **more: Any) -> Any:
+        read.append(read_as_nobody(Path(argv[argv.index("--directory") + 1])))
+        return spawn(*argv, **more)
+
+    monkeypatch.setattr(packing, "spawn", watched)
+    refusal(lambda: packing.pack(tmp_path / "root", tmp_path / "backup.tar", "description: private\n"))
+    assert read == [""], f"another user read the configuration of a container: {read}"
+
+
+@pytest.mark.parametrize("volid", [f"local-lvm:vm-100-/{OUT}canary/disk", "local:100/vm-100-../../../disk.raw"])
+def test_a_volume_id_that_climbs_is_located_nowhere(world: World, volid: str) -> None:
+    assert refusal(lambda: world.locate(volid, "pve")), f"{volid} was taken for the name of a volume"
+
+
+@pytest.mark.parametrize("name", ["vztmpl/../../../../canary/file", "../file", "/nonexistent/file", "snippets/.."])
+def test_the_name_of_a_file_leads_to_none_outside(on_disk: World, name: str) -> None:
+    for work in (on_disk.runtime.file, on_disk.runtime.archived_config, on_disk.runtime.remove_file):
+        said = refusal(lambda work=work: work("pve", "local", name))  # type: ignore[misc]
+        assert "leads out" in said, f"{name} became a path for {work.__name__}"

@@ -34,8 +34,9 @@ def remembered_fixture(state: Path, given: Mapping[str, Any] | None, nodes: tupl
     if file.exists():
         return parse_fixture(json.loads(file.read_text(encoding="utf-8"))), False
     data = dict(given) if given is not None else default_fixture(nodes)
+    fixture = parse_fixture(data)
     _write(file, {key: value for key, value in data.items() if key != "state"})
-    return parse_fixture(data), True
+    return fixture, True
 
 
 def _write(file: Path, data: Mapping[str, Any]) -> None:

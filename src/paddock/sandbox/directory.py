@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -35,8 +36,33 @@ def is_one(state: Path) -> bool:
         if state.exists():
             raise SandboxError(f"{state} is not a sandbox's directory; it is left as it is.")
         return False
-    _take(state)
-    return True
+    with _owned(state):
+        return True
+
+
+def require_own(state: Path) -> None:
+    """Refuse a directory of another user, whose notes say what to end and to remove; one that is not there passes."""
+    if os.path.lexists(state):
+        with _owned(state):
+            pass
+
+
+@contextlib.contextmanager
+def _owned(state: Path) -> Iterator[int]:
+    try:
+        directory = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except NotADirectoryError:
+        raise SandboxError(f"{state} is a link or a file, not a directory.", hint=_CHOOSE) from None
+    try:
+        owner = os.fstat(directory).st_uid
+        if owner != os.geteuid():
+            raise SandboxError(
+                f"{state} belongs to another user (uid {owner}).",
+                hint="Use the account that made it, or choose another directory with --state.",
+            )
+        yield directory
+    finally:
+        os.close(directory)
 
 
 def _take(state: Path) -> None:
@@ -44,26 +70,17 @@ def _take(state: Path) -> None:
 
     It holds tokens, the control key and disks, and its server may be root's.
     """
-    try:
-        directory = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except NotADirectoryError:
-        raise SandboxError(f"{state} is a link or a file, not a directory.", hint=_CHOOSE) from None
-    try:
-        facts = os.fstat(directory)
-        if facts.st_uid != os.geteuid():
-            raise SandboxError(f"{state} belongs to another user (uid {facts.st_uid}).", hint=_CHOOSE)
+    with _owned(state) as directory:
         for above in {*state.absolute().parents, *state.resolve().parents}:
             if _is_changed_by_others(above.stat()):
                 raise SandboxError(f"{state} can be replaced by another user, who may write in {above}.", hint=_CHOOSE)
-        if stat.S_IMODE(facts.st_mode) & 0o077:
+        if stat.S_IMODE(os.fstat(directory).st_mode) & 0o077:
             os.fchmod(directory, 0o700)
             if (state / _MARK).exists():
                 sys.stderr.write(
                     f"{state} was open to other users of this machine and is closed now. "
                     "They may know its tokens: `reset` makes new ones.\n"
                 )
-    finally:
-        os.close(directory)
 
 
 def _is_changed_by_others(facts: os.stat_result) -> bool:

@@ -74,7 +74,9 @@ class Names:
 
     def make_run(self) -> None:
         """Make that directory, for root and for the containers' root; other users of the host do not get in."""
-        self.run.mkdir(parents=True, exist_ok=True, mode=0o710)
+        RUN.mkdir(exist_ok=True)
+        RUN.chmod(0o711)
+        self.run.mkdir(exist_ok=True, mode=0o710)
         os.chown(self.run, 0, FIRST_ID)
         self.run.chmod(0o710)
 
