@@ -60,7 +60,7 @@ def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:
         verdict = _verdict(check, answer["found"])
         if verdict.ok:
             held.add(check.name)
-        yield Line.of(check.name, verdict.ok, verdict.evidence, check.hint, answer["seconds"])
+        yield Line.of(check.name, verdict.ok, verdict.evidence, verdict.hint or check.hint, answer["seconds"])
 
 
 def _verdict(check: Check, found: dict[str, Any]) -> Verdict:
