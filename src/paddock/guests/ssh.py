@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shlex
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock import process
+from paddock.diskfull import go_on_without, is_full
 from paddock.guests import Unreachable
 from paddock.process import Result
 
@@ -91,13 +93,35 @@ def _known_hosts(name: str, keys: Sequence[str]) -> Path:
     """A file with these keys, named by them: made once, and nothing to clean up when a run is killed."""
     text = "".join(f"{name} {key}\n" for key in keys)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock/known_hosts"
-    path = cache / hashlib.sha256(text.encode()).hexdigest()[:16]
-    if not path.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=cache, delete=False) as unfinished:
-            unfinished.write(text)
-        Path(unfinished.name).replace(path)
+    name = hashlib.sha256(text.encode()).hexdigest()[:16]
+    try:
+        return _with_text(cache / name, text)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        go_on_without("the file with known ssh keys", error)
+        return _with_text(Path(_short_lived().name) / name, text)
+
+
+def _with_text(path: Path, text: str) -> Path:
+    try:
+        if path.read_text() == text:
+            return path
+    except (OSError, ValueError):
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=path.parent) as unfinished:
+        (Path(unfinished) / "file").write_text(text)
+        (Path(unfinished) / "file").replace(path)
     return path
+
+
+@functools.cache
+def _short_lived() -> tempfile.TemporaryDirectory[str]:
+    """A folder in memory, where a full disk does not matter; it goes with this process."""
+    in_memory = [os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm", None]  # noqa: S108 - made with mkdtemp
+    folder = next(path for path in in_memory if path is None or os.access(path, os.W_OK | os.X_OK))
+    return tempfile.TemporaryDirectory(prefix="paddock-", dir=folder)
 
 
 def scan_host_key(address: str, port: int = 22, jump: str | None = None) -> str | None:
