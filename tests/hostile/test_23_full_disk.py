@@ -23,7 +23,7 @@ from paddock import cli, demo
 from paddock.checks import asked
 from paddock.errors import PaddockError
 from paddock.guests import ssh
-from paddock.places.proxmox import console
+from paddock.places.proxmox import attend, console
 from paddock.places.proxmox.actions import RootWork
 from paddock.recipes.hermes import checks
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
@@ -287,6 +287,14 @@ def test_features_in_commands_for_root_are_one_word() -> None:
         # As the shell of the node takes it apart.
         words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
         assert ";" not in words, f"root would also run what follows the semicolon: {line}"
+
+
+def test_the_command_that_puts_a_volume_back_is_one_command() -> None:
+    value = "local-lvm:vm-101-disk-1,mp=/data;reboot,size=1G"
+    line = attend._put_back(101, "mp0", value).partition("put it back: ")[2]
+    words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
+    assert ";" not in words, f"root would also run what follows the semicolon: {line}"
+    assert shlex.split(line)[-1] == value
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ class SshGuest:
         if "Host key verification failed" in said:
             return "is it the machine you mean? If so, put its key into host_key: or your known_hosts"
         if "bad permissions" in said:
-            return f"chmod 600 {self.key}"
+            return f"chmod 600 {shlex.quote(str(self.key))}"
         if "Permission denied" in said:
             return f"does {self.user} let {self.key or 'your key'} in there?"
         return "is it up, and can this machine route to it?"
