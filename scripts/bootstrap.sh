@@ -161,6 +161,9 @@ find_missing_packages() {
 
 # Installs packages by name. What apt-get cannot do is said and not fatal: most of Paddock runs without.
 apt_install() {
+  local said
+  # A name of its own: in a directory that everyone may write to, one made of another can be there already.
+  said=$(mktemp "${TMPDIR:-/tmp}/paddock-apt.XXXXXX") || die "no temporary file can be made."
   say "installing system packages: $*"
   # `update` may fail for one repository and bring the others (a Proxmox node without a subscription), so only
   # `install` is judged. --no-remove: nothing that is installed goes away for us.
@@ -170,13 +173,13 @@ apt_install() {
     apt-get -q -o Acquire::Retries=1 update
     apt-get -q -o Acquire::Retries=1 -o DPkg::Lock::Timeout=120 \
       install -y --no-install-recommends --no-remove "$@"
-  ) </dev/null >"$log.apt" 2>&1 9<&-; then
-    rm -f -- "$log.apt"
+  ) </dev/null >"$said" 2>&1 9<&-; then
+    rm -f -- "$said"
     return
   fi
   say "apt-get could not install them; going on with what runs without. It said:"
-  { grep '^E: ' "$log.apt" || cat -- "$log.apt"; } | tail -n 3 | sed 's/^/    /' >&2
-  rm -f -- "$log.apt"
+  { grep '^E: ' "$said" || cat -- "$said"; } | tail -n 3 | sed 's/^/    /' >&2
+  rm -f -- "$said"
   return 1
 }
 

@@ -120,7 +120,7 @@ def _tell_how_to_go_on(folder: Path) -> None:
     (folder / "kept").touch()
     print(f"""
 Left running. To go on:
-  cd {folder} && . ./environment && {sys.executable} -m paddock status
+  cd {shlex.quote(str(folder))} && . ./environment && {shlex.quote(sys.executable)} -m paddock status
 To end it:
 {_how_to_end(folder)}""")
     sys.stdout.flush()
@@ -128,11 +128,13 @@ To end it:
 
 def _how_to_end(folder: Path) -> str:
     """The commands that end what a demo has left, and take it away."""
-    pids = [pid for pid in (folder / "pids").read_text().split() if Path(f"/proc/{pid}").exists()]
+    noted = (folder / "pids").read_text().split() if (folder / "pids").exists() else []
+    pids = [pid for pid in noted if pid.isdecimal() and Path(f"/proc/{pid}").exists()]
     lines = [f"  kill {' '.join(pids)}"] if pids else []
     if (folder / "sandbox").exists():
-        lines.append(f"  {sys.executable} -m paddock.sandbox clean --state {folder}/sandbox")
-    return "\n".join([*lines, f"  rm -r {folder}"])
+        clean = [sys.executable, "-m", "paddock.sandbox", "clean", "--state", str(folder / "sandbox")]
+        lines.append(f"  {shlex.join(clean)}")
+    return "\n".join([*lines, f"  {shlex.join(['rm', '-r', '--', str(folder)])}"])
 
 
 def _play(stage: Stage) -> str:
@@ -163,6 +165,9 @@ def _tell_of_dead_ones() -> None:
     """A demo that was killed could not clean up; say how to."""
     for left in Path(tempfile.gettempdir()).glob("paddock-demo-*/pid"):
         try:
+            # Everyone may make a folder of that name there: its commands and process numbers would be theirs.
+            if any(path.lstat().st_uid != os.geteuid() or path.is_symlink() for path in (left.parent, left)):
+                continue
             owner = left.read_text()
         except OSError:
             continue  # someone else's

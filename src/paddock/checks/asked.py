@@ -62,7 +62,8 @@ def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:
         if verdict.ok:
             held.add(check.name)
         # Its words are the agent's, and must not look like another line.
-        yield Line.of(check.name, verdict.ok, one_line(verdict.evidence), check.hint, answer["seconds"])
+        hint = verdict.hint or check.hint
+        yield Line.of(check.name, verdict.ok, one_line(verdict.evidence), hint, answer["seconds"])
 
 
 def _verdict(check: Check, found: dict[str, Any]) -> Verdict:

@@ -7,11 +7,12 @@ import signal
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import typer
 
 from paddock import __version__, process
+from paddock.diskfull import is_full, told
 from paddock.errors import Exit, PaddockError
 
 _EXIT_CODES: Final = (
@@ -104,11 +105,22 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(Exit.FAILED)
-    except Exception as error:  # noqa: BLE001  the last resort: Python's own traceback would not be masked
-        hint = None if _debug else "this is a mistake in Paddock; `paddock --debug …` shows where"
-        _tell(f"unexpected {type(error).__name__}: {error}", hint)
+    except OSError as error:
+        if not is_full(error):
+            _give_up(error)
+        full = told(error)
+        _tell(full.message, full.hint)
         _trace()
-        sys.exit(Exit.FAILED)
+        sys.exit(full.exit_code)
+    except Exception as error:  # noqa: BLE001  the last resort: Python's own traceback would not be masked
+        _give_up(error)
+
+
+def _give_up(error: Exception) -> NoReturn:
+    hint = None if _debug else "this is a mistake in Paddock; `paddock --debug …` shows where"
+    _tell(f"unexpected {type(error).__name__}: {error}", hint)
+    _trace()
+    sys.exit(Exit.FAILED)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:

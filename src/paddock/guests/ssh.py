@@ -6,6 +6,7 @@ something of theirs to the machine (agent, display, environment, ports, shared c
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from paddock import process
+from paddock.diskfull import go_on_without, is_full
 from paddock.errors import PaddockError
 from paddock.guests import Unreachable
 from paddock.guests.terminal import restored
@@ -123,7 +125,7 @@ class SshGuest:
         if "Host key verification failed" in said:
             return "is it the machine you mean? If so, put its key into host_key: or your known_hosts"
         if "bad permissions" in said:
-            return f"chmod 600 {self.key}"
+            return f"chmod 600 {shlex.quote(str(self.key))}"
         if "Permission denied" in said:
             return f"does {self.user} let {self.key or 'your key'} in there?"
         return "is it up, and can this machine route to it?"
@@ -157,17 +159,36 @@ def _known_hosts(name: str, keys: Sequence[str]) -> Path:
 def _kept(kind: str, text: str) -> Path:
     """A file with this text, named by it: made once, and nothing to clean up when a run is killed."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock" / kind
-    path = cache / hashlib.sha256(text.encode()).hexdigest()[:16]
+    name = hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
-        if not path.exists():
-            cache.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=cache, delete=False) as unfinished:
-                unfinished.write(text)
-            Path(unfinished.name).replace(path)
+        return _with_text(cache / name, text)
     except OSError as error:
+        if is_full(error):
+            go_on_without(f"{cache}", error)
+            return _with_text(Path(_short_lived().name) / f"{kind}-{name}", text)
         hint = "XDG_CACHE_HOME says where it is"
         raise PaddockError(f"{cache} cannot be written to: {error.strerror}", hint=hint) from None
+
+
+def _with_text(path: Path, text: str) -> Path:
+    try:
+        if path.read_text() == text:
+            return path
+    except (OSError, ValueError):
+        pass
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=path.parent) as unfinished:
+        (Path(unfinished) / "file").write_text(text)
+        (Path(unfinished) / "file").replace(path)
     return path
+
+
+@functools.cache
+def _short_lived() -> tempfile.TemporaryDirectory[str]:
+    """A folder in memory, where a full disk does not matter; it goes with this process."""
+    in_memory = [os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm", None]  # noqa: S108 - made with mkdtemp
+    folder = next(path for path in in_memory if path is None or os.access(path, os.W_OK | os.X_OK))
+    return tempfile.TemporaryDirectory(prefix="paddock-", dir=folder)
 
 
 def scan_host_key(address: str, port: int = 22, jump: str | None = None) -> str | None:

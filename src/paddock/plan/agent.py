@@ -85,9 +85,7 @@ class AgentSeen:
             room=_two_numbers(values.get("room", "")),
             said=values.get("said", ""),
             container=ContainerSeen.from_pairs(pairs),
-            left={
-                engine: sorted({value for name, value in pairs if name == f"left.{engine}"}) for engine in engines
-            },
+            left={engine: sorted({value for name, value in pairs if name == f"left.{engine}"}) for engine in engines},
             notes=tuple(value for name, value in pairs if name == "note"),
             units={unit: state for unit, _, state in (value.partition(" ") for name, value in pairs if name == "unit")},
         )

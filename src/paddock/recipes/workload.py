@@ -66,10 +66,13 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Tool:
-    """A program of another origin that goes with the code: one file of an archive, for each architecture."""
+    """A program of an npm package that goes with the code: one file of its archive, for each architecture.
+
+    Where the package comes from is the registry that this machine is configured for; which one it is, its hash says.
+    """
 
     name: str
-    url: str
+    version: str
     sha512: str
     files: Mapping[str, str]
 
@@ -210,6 +213,7 @@ class Verdict:
 
     ok: bool
     evidence: str
+    hint: str | None = None  # what to do, where that is not what the check's own hint says
 
 
 class Probe(Protocol):

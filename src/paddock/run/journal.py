@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Final, Self
 
+from paddock.diskfull import go_on_without, is_full
 from paddock.errors import PaddockError
 from paddock.secret import mask
 from paddock.visible import visible
+
+_NAME: Final = re.compile(r"\d{8}T\d{6}\.\d{6}-[a-z-]+\.jsonl")
+_MOST: Final = 500
+_ALWAYS_KEPT: Final = 20  # what `plan` looks back at to tell how long steps take
+_KEPT_FOR: Final = timedelta(days=90)
 
 
 def folder() -> Path:
@@ -29,24 +37,49 @@ class Journal:
     def __init__(self, verb: str) -> None:
         now = datetime.now(UTC)
         self.path = folder() / f"{now:%Y%m%dT%H%M%S.%f}-{verb}.jsonl"
+        self._file: IO[bytes] | None = None
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._file = self.path.open("x", encoding="utf-8")
+            prune(self.path.parent, now)
+            # Unbuffered: what could not be written is not tried again when the file is closed.
+            self._file = self.path.open("xb", buffering=0)
         except OSError as error:
-            raise PaddockError(
-                f"the journal cannot be written: {error}", hint="XDG_STATE_HOME says where it goes"
-            ) from None
+            if not is_full(error):
+                raise PaddockError(
+                    f"the journal cannot be written: {error}", hint="XDG_STATE_HOME says where it goes"
+                ) from None
+            go_on_without("the journal", error)
         self._writing = threading.Lock()  # agents proceed in parallel
         self.write("run", verb=verb, pid=os.getpid())
 
     def write(self, event: str, **fields: Any) -> None:
         record = {"at": round(time.time(), 3), "event": event, **fields}
+        line = (visible(mask(json.dumps(record, ensure_ascii=False))) + "\n").encode(errors="replace")
         with self._writing:
-            self._file.write(visible(mask(json.dumps(record, ensure_ascii=False))) + "\n")
-            self._file.flush()
+            if self._file is None:
+                return
+            try:
+                while line:
+                    line = line[self._file.write(line) :]
+            except OSError as error:
+                # It narrates: what is done to machines does not depend on it.
+                self.close()
+                go_on_without("the journal", error)
 
     def close(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def prune(kept: Path, now: datetime) -> None:
+    """Remove journals that are old or too many, but never the newest few; other files are left alone."""
+    names = sorted((path.name for path in kept.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
+    oldest = f"{now - _KEPT_FOR:%Y%m%dT%H%M%S}"
+    for at, name in enumerate(names):
+        if at >= _MOST or (at >= _ALWAYS_KEPT and name < oldest):
+            with contextlib.suppress(OSError):
+                (kept / name).unlink()
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,15 @@ runs from harm is on the node (numbers, digests, claims) and on the host.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import IO, Any
 
+from paddock.diskfull import go_on_without, is_full
 from paddock.errors import PaddockError
 from paddock.places import Place
 from paddock.run.deployment import Deployment
@@ -34,9 +36,9 @@ def working_on(agent: Deployment) -> Iterator[None]:
             raise Busy(
                 f"{agent.name}: another run is at work ({lock.read().strip()})", hint="wait for it to end"
             ) from None
-        lock.truncate(0)
-        lock.write(f"process {os.getpid()}")
-        lock.flush()
+        with contextlib.suppress(OSError):  # only a note, and the disk may be full
+            lock.truncate(0)
+            os.write(lock.fileno(), f"process {os.getpid()}".encode())
         yield
 
 
@@ -53,6 +55,21 @@ def _file(kind: str, identity: str) -> Iterator[IO[str]]:
     """The file of a lock; the kernel frees it when the holder dies."""
     name = hashlib.sha256(identity.encode()).hexdigest()[:32]
     path = folder().parent / "locks" / f"{kind}-{name}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with path.open("a+") as lock:
+    with ExitStack() as opened:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock: IO[str] = opened.enter_context(path.open("a+"))
+        except OSError as error:
+            if not is_full(error):
+                raise
+            # Two runs exclude each other on the node or host; this lock only tells them sooner.
+            go_on_without("the lock", error)
+            lock = opened.enter_context(_of_nobody_else())
         yield lock
+
+
+def _of_nobody_else() -> IO[str]:
+    """A file to lock that takes no room and that no other run has open."""
+    reading, writing = os.pipe()
+    os.close(writing)
+    return os.fdopen(reading)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from paddock.errors import NeedsPerson
@@ -44,5 +45,5 @@ def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -
         elif not mount.read_only and writable == "no":
             yield (
                 f"{agent.user.name} (uid {tried}) may not write to {path} on {guest.name}, where uid {found} owns it",
-                f"on the host: chown {owner} {mount.host}",
+                f"on the host: chown {owner} {shlex.quote(mount.host)}",
             )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from paddock.diskfull import is_full
+from paddock.diskfull import told as sentence
 from paddock.errors import PaddockError
 from paddock.run.deployment import Deployment
 
@@ -28,6 +30,8 @@ def each(agents: Sequence[Deployment], jobs: int, verb: Callable[[Deployment], s
             told.append(future.result())
         elif isinstance(error, PaddockError):
             failed.append((agent.name, error))
+        elif is_full(error):
+            failed.append((agent.name, sentence(error)))
         else:
             raise error
     if failed:

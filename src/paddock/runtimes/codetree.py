@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
@@ -23,7 +24,7 @@ from paddock.process import CommandFailed
 from paddock.recipes.packaged import sources
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
 from paddock.runtimes import reporting, script
-from paddock.runtimes.fetch import fetch
+from paddock.runtimes.fetch import fetch, has_hash
 
 _HERE: Final = "paddock.runtimes"
 _GLIBC: Final = (2, 28)
@@ -80,7 +81,7 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
     if platform is None:
         raise PaddockError(f"no packages are built for {interpreter.arch}", hint=f"known: {', '.join(_PLATFORMS)}")
     archive = _cache() / f"{tree.id}-{interpreter.version}-{interpreter.arch}.tar.gz"
-    if archive.exists():
+    if _is_whole(archive):
         return archive
     with tempfile.TemporaryDirectory(dir=_cache()) as folder:
         packages = Path(folder) / "packages"
@@ -93,23 +94,47 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
             _put_tool(tool, interpreter.arch, packages / _TOOLS)
         unfinished = Path(folder) / "archive"
         unfinished.write_bytes(_packed(packages))
-        unfinished.replace(archive)
+        _keep(unfinished, archive)
     return archive
+
+
+def _keep(unfinished: Path, kept: Path) -> None:
+    """Put a file into the cache, with its hash beside it."""
+    note = unfinished.with_name(_noted(kept).name)
+    note.write_text(_sha256(unfinished))
+    note.replace(_noted(kept))
+    unfinished.replace(kept)
+
+
+def _is_whole(kept: Path) -> bool:
+    """Whether a file of the cache is there as it was put there; else it is made again."""
+    try:
+        return _noted(kept).read_text() == _sha256(kept)
+    except OSError:
+        return False
+
+
+def _noted(kept: Path) -> Path:
+    return kept.with_name(f"{kept.name}.sha256")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _put_tool(tool: Tool, arch: str, folder: Path) -> None:
     """Put a program of another origin into the folder; its archive is fetched once and kept in the cache."""
     archive = _cache() / f"{tool.name}-{tool.sha512[:16]}.tgz"
-    if not archive.exists():
+    if not has_hash(archive, tool.sha512):
         with tempfile.TemporaryDirectory(dir=_cache()) as passing:
-            unfinished = Path(passing) / "archive"
-            fetch(tool.url, tool.sha512, unfinished)
-            unfinished.replace(archive)
+            fetched = fetch(tool.name, tool.version, tool.sha512, Path(passing), archive)
+            fetched.replace(archive)
     folder.mkdir(exist_ok=True)
     with tarfile.open(archive) as tar, (folder / tool.name).open("wb") as program:
         member = tar.extractfile(tool.files[arch])
         if member is None:
-            raise PaddockError(f"{tool.url} has no {tool.files[arch]}")
+            raise PaddockError(f"{tool.name} {tool.version} has no {tool.files[arch]}")
         shutil.copyfileobj(member, program)
     (folder / tool.name).chmod(0o755)
 
@@ -150,7 +175,8 @@ def _wheel(local: LocalCode) -> Path:
     if not local.path.is_dir():
         return local.path
     kept = _cache() / f"wheel-{local.digest[:16]}"
-    if not kept.exists():
+    found = next(kept.glob("*.whl"), None)
+    if found is None or not _is_whole(found):
         with tempfile.TemporaryDirectory(dir=_cache()) as folder:
             copy = Path(folder) / "sources"  # what building leaves behind is not for the person's folder
             for file in sources(local.path):
@@ -158,8 +184,11 @@ def _wheel(local: LocalCode) -> Path:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(file, target)
             uv(f"building {local.path.name}", "build", "--wheel", "--out-dir", f"{folder}/wheel", str(copy))
-            (Path(folder) / "wheel").replace(kept)
-    return next(kept.glob("*.whl"))
+            made = next((Path(folder) / "wheel").glob("*.whl"))
+            kept.mkdir(exist_ok=True)
+            found = kept / made.name
+            _keep(made, found)
+    return found
 
 
 def _cache() -> Path:
@@ -197,4 +226,7 @@ def uv(title: str, *words: str) -> None:
     argv = [find_uv_bin(), *words, "--quiet", "--no-config", "--system-certs"]
     result = process.run(argv, deadline=900)
     if not result.ok:
-        raise CommandFailed(title, result)
+        failed = CommandFailed(title, result)
+        if os.strerror(errno.ENOSPC) in result.err:
+            failed.hint = f"this machine's disk is full: make room for {_cache()} and for uv's own cache"
+        raise failed

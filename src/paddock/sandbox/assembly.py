@@ -29,13 +29,14 @@ _TEMPLATE_SIZE = 75_636_531
 
 def remembered_fixture(state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...]) -> tuple[Fixture, bool]:
     """The fixture of a state directory, and whether it is new there."""
+    directory.make(state)
     file = state / "cluster.json"
     if file.exists():
         return parse_fixture(json.loads(file.read_text(encoding="utf-8"))), False
     data = dict(given) if given is not None else default_fixture(nodes)
-    directory.make(state)
+    fixture = parse_fixture(data)
     _write(file, {key: value for key, value in data.items() if key != "state"})
-    return parse_fixture(data), True
+    return fixture, True
 
 
 def _write(file: Path, data: Mapping[str, Any]) -> None:
@@ -128,6 +129,6 @@ def _place_template(runtime: LxcRuntime, volid: str, world: World) -> None:
     storage, _, name = volid.partition(":")
     archive = ensure_base(name.removeprefix("vztmpl/"))
     for node in world.nodes:
-        target = runtime.names.files(node, storage) / name
+        target = runtime.names.file(node, storage, name)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(archive)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from . import directory
+from . import directory, private
 from .clean import clean, let_go
 from .errors import SandboxError
 from .process import is_alive, spawn
@@ -52,11 +52,12 @@ def up(state: Path, options: Sequence[str]) -> dict[str, Any]:
     directory.make(state)
     (state / "up.json").write_text(json.dumps(list(options)), encoding="utf-8")
     log = state / "server.log"
-    with log.open("ab") as output:
-        begins_at = output.tell()
+    with private.appending(log) as errors:
+        begins_at = errors.tell()
+        # Not what it prints: that is the ready line, with tokens and the control key, which `ready` reads.
         server = spawn(
             *(sys.executable, "-m", "paddock.sandbox", "serve", "--state", str(state), *options),
-            output=output,
+            errors=errors,
             detached=True,
         )
     until = time.monotonic() + _READY_WITHIN

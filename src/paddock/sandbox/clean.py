@@ -25,6 +25,7 @@ def clean(state: Path) -> None:
 
 def let_go(state: Path) -> None:
     """End a sandbox's server, containers, mounts and network; its volumes and configs stay."""
+    directory.require_own(state)
     _end_server(state)
     if os.geteuid() == 0 and (state / "run" / "subnet").exists():
         names = Names(state)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+import stat
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from . import accounting
 from .access import ROOT
+from .confined import descend, parts_of
 from .errors import ApiError
 from .routes import api
 from .shell import Said, UsageError, parse_options
@@ -27,7 +29,6 @@ class Console:
     def __init__(self, world: World) -> None:
         self._world = world
         self._commands: dict[str, Callable[[list[str]], Said]] = {
-            "pct": self._pct,
             "pveum": lambda rest: accounting.run(world, rest),
             "mkdir": self._mkdir,
             "chown": self._chown,
@@ -35,12 +36,14 @@ class Console:
             "mountpoint": self._mountpoint,
         }
 
-    def run(self, argv: Sequence[str]) -> Said:
-        """Carry out a command line as root of the node."""
-        if not argv or argv[0] not in self._commands:
-            known = ", ".join(sorted(self._commands))
+    def run(self, argv: Sequence[str], given: Mapping[str, bytes] | None = None) -> Said:
+        """Carry out a command line as root of the node; the person's own files that it names come along."""
+        if not argv or argv[0] not in (*self._commands, "pct"):
+            known = ", ".join(sorted([*self._commands, "pct"]))
             return Said(127, err=f"{argv[0] if argv else ''}: command not found; there are {known}\n")
         try:
+            if argv[0] == "pct":
+                return self._pct(list(argv[1:]), given or {})
             return self._commands[argv[0]](list(argv[1:]))
         except ApiError as error:
             listing = "".join(f"{key}: {words}\n" for key, words in error.errors.items())
@@ -60,7 +63,7 @@ class Console:
         ok = task.exitstatus == "OK" or str(task.exitstatus).startswith("WARNINGS")
         return Said(0, out) if ok else Said(255, out, f"{task.exitstatus}\n")
 
-    def _pct(self, rest: list[str]) -> Said:
+    def _pct(self, rest: list[str], given: Mapping[str, bytes]) -> Said:
         if not rest:
             raise UsageError("pct: missing command")
         verb, rest = rest[0], rest[1:]
@@ -90,7 +93,7 @@ class Console:
             case "exec":
                 return self._exec(vmid, node, rest)
             case "push":
-                return self._push(vmid, node, rest)
+                return self._push(vmid, node, rest, given)
         raise UsageError(f"pct: unknown command '{verb}'")
 
     def _list(self) -> str:
@@ -118,7 +121,7 @@ class Console:
             raise UsageError("pct exec: missing command")
         return Said(*self._world.runtime.containers.execute(vmid, command, None))
 
-    def _push(self, vmid: int, node: str, rest: list[str]) -> Said:
+    def _push(self, vmid: int, node: str, rest: list[str], own: Mapping[str, bytes]) -> Said:
         parser = _Parser(prog="pct push", add_help=False)
         parser.add_argument("file")
         parser.add_argument("destination")
@@ -126,17 +129,25 @@ class Console:
         parser.add_argument("--user", "-user")
         parser.add_argument("--group", "-group")
         given = parser.parse_args(rest)
-        inside = self._world.runtime.host_path(node, given.file)
-        content = (inside if inside.exists() else Path(given.file)).read_bytes()
+        content = own[given.file] if given.file in own else self._read(given.file)
         config = self._world.guests.load(vmid, node)
         spec = self._world.spec(vmid, node, config)
         self._world.runtime.containers.push(spec, given.destination, content, int(given.perms, 8))
         return Said()
 
-    def _path(self, text: str) -> Path:
-        """A path of the node's own filesystem; nothing leads out of it."""
-        node = next(iter(self._world.nodes))
-        return self._world.runtime.host_path(node, str(Path("/", *Path(text).parts)))
+    def _read(self, path: str) -> bytes:
+        """A file of the node's own filesystem."""
+        *above, name = parts_of(path) or ["."]
+        with descend(self._top(), "/".join(above)) as directory:
+            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
+            with os.fdopen(descriptor, "rb") as file:
+                return file.read()
+
+    def _top(self) -> Path:
+        """The node's own filesystem; commands follow no link in it, for guests may have made some."""
+        top = self._world.runtime.host_path(next(iter(self._world.nodes)), "/")
+        top.mkdir(parents=True, exist_ok=True)
+        return top
 
     def _mkdir(self, rest: list[str]) -> Said:
         parser = _Parser(prog="mkdir", add_help=False)
@@ -144,8 +155,13 @@ class Console:
         parser.add_argument("paths", nargs="+")
         given = parser.parse_args(rest)
         for text in given.paths:
+            *above, name = parts_of(text) or [""]
             # A node has more directories than a sandbox shows, so what leads to a new one is made too.
-            self._path(text).mkdir(parents=True, exist_ok=given.p)
+            with descend(self._top(), "/".join(above), create=True) as directory:
+                if not given.p:
+                    os.mkdir(name, dir_fd=directory)
+            with descend(self._top(), text, create=True):
+                pass
         return Said()
 
     def _chown(self, rest: list[str]) -> Said:
@@ -154,11 +170,16 @@ class Console:
         parser.add_argument("owner")
         parser.add_argument("paths", nargs="+")
         given = parser.parse_args(rest)
-        user, _, group = given.owner.partition(":")
+        user, group = (int(part or -1) for part in (*given.owner.split(":"), "")[:2])
         for text in given.paths:
-            top = self._path(text)
-            for path in [top, *(top.rglob("*") if given.R else ())]:
-                os.chown(path, int(user or -1), int(group or -1), follow_symlinks=False)
+            *above, name = parts_of(text) or ["."]
+            with descend(self._top(), "/".join(above)) as directory:
+                os.chown(name, user, group, dir_fd=directory, follow_symlinks=False)
+                if not given.R:
+                    continue
+                for _, folders, files, where in os.fwalk(name, dir_fd=directory):
+                    for entry in (*folders, *files):
+                        os.chown(entry, user, group, dir_fd=where, follow_symlinks=False)
         return Said()
 
     def _mountpoint(self, rest: list[str]) -> Said:
@@ -166,11 +187,13 @@ class Console:
         parser.add_argument("-q", action="store_true")
         parser.add_argument("path")
         given = parser.parse_args(rest)
-        path = self._path(given.path)
-        if not path.exists():
+        try:
+            with descend(self._top(), given.path):
+                mounted = self._top().joinpath(*parts_of(given.path)).is_mount()
+        except FileNotFoundError:
             return Said(1, err="" if given.q else f"mountpoint: {given.path}: No such file or directory\n")
-        word = "is" if path.is_mount() else "is not"
-        return Said(0 if path.is_mount() else 32, out="" if given.q else f"{given.path} {word} a mountpoint\n")
+        word = "is" if mounted else "is not"
+        return Said(0 if mounted else 32, out="" if given.q else f"{given.path} {word} a mountpoint\n")
 
     def _ls(self, rest: list[str]) -> Said:
         parser = _Parser(prog="ls", add_help=False)
@@ -182,10 +205,16 @@ class Console:
         given = parser.parse_args(rest)
         lines = []
         for text in given.paths:
-            top = self._path(text)
-            entries = [top] if given.d or not top.is_dir() else sorted(top.iterdir())
-            for path in entries:
-                facts = path.lstat()
+            *above, name = parts_of(text) or ["."]
+            with descend(self._top(), "/".join(above)) as directory:
+                facts = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                if given.d or not stat.S_ISDIR(facts.st_mode):
+                    found = [(text, facts)]
+                else:
+                    with descend(self._top(), text) as inside:
+                        names = sorted(os.listdir(inside))  # noqa: PTH208 - of a descriptor
+                        found = [(each, os.stat(each, dir_fd=inside, follow_symlinks=False)) for each in names]
+            for shown, facts in found:
                 long = f"{facts.st_mode:06o} {facts.st_uid} {facts.st_gid} {facts.st_size} "
-                lines.append(f"{long if given.l or given.n else ''}{text if path == top else path.name}\n")
+                lines.append(f"{long if given.l or given.n else ''}{shown}\n")
         return Said(out="".join(lines))

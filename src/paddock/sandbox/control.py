@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hmac
 import json
 from typing import Any
@@ -30,7 +31,7 @@ class Control:
 
     async def __call__(self, request: Request) -> Response:
         """One control request."""
-        if not hmac.compare_digest(request.headers.get(KEY_HEADER, ""), self._key):
+        if not hmac.compare_digest(request.headers.get(KEY_HEADER, "").encode(), self._key.encode()):
             return JSONResponse({"error": "wrong or missing key"}, status_code=401)
         try:
             body: dict[str, Any] = json.loads(await request.body() or b"{}")
@@ -52,7 +53,8 @@ class Control:
                 self._faults.clear(int(number))
                 return {}
             case "POST", ["root"]:
-                said = await run_in_threadpool(self._console.run, [str(word) for word in body["argv"]])
+                given = {str(name): base64.b64decode(text) for name, text in body.get("files", {}).items()}
+                said = await run_in_threadpool(self._console.run, [str(word) for word in body["argv"]], given)
                 return {"code": said.code, "out": said.out, "err": said.err}
             case "POST", ["kill", vmid]:
                 await run_in_threadpool(self._world.runtime.containers.stop, int(vmid))

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from . import formats
 from .access import Access, AclEntry, Pool, Token, User
 from .errors import SandboxError
 from .privileges import BUILT_IN_ROLES
+from .schema import FormatError
 from .storage import Storage, StorageType
 from .world import Node, Release
 
@@ -100,15 +102,19 @@ def parse_fixture(data: Mapping[str, Any]) -> Fixture:
             templates=tuple(data.get("templates", ())),
             state=data.get("state"),
         )
+    except FormatError as error:
+        raise SandboxError(f"The fixture does not describe a cluster: {str(error).strip()}.") from None
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise SandboxError(f"The fixture does not describe a cluster: {error!r}.") from None
 
 
 def _node(name: str, entry: Mapping[str, Any]) -> Node:
+    formats.node(name)
     return Node(name, cpus=int(entry.get("cpus", 2)), bridges=tuple(entry.get("bridges", ("vmbr0",))))
 
 
 def _storage(name: str, entry: Mapping[str, Any]) -> Storage:
+    formats.storage_id(name)
     return Storage(
         id=name,
         type=StorageType(entry["type"]),

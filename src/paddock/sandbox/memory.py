@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .config import CtConfig
+from .confined import below, parts_of
 from .network import parse_network
 from .runtime import (
     Archive,
@@ -56,7 +57,7 @@ class MemoryRuntime:
 
     def host_path(self, node: str, path: str) -> Path:
         """A node's own filesystem is a directory of the sandbox: the host's is out of reach."""
-        return self._host / node / path.lstrip("/")
+        return below(self._host, node, *parts_of(path))
 
     def on_stop(self, hook: Callable[[int], None]) -> None:
         """Call a hook whenever a container has ended."""

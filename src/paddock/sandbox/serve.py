@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import private
 from .accesslog import AccessLog
 from .assembly import lxc_world, memory_world
 from .certificates import ensure_certificates
@@ -18,7 +21,7 @@ from .faults import Faults, Rule, install
 from .fixture import read_fixture
 from .http import Face
 from .process import is_alive, note_own_pid
-from .server import bind, serve, write_private
+from .server import bind, serve
 from .storage import StorageType
 from .world import World
 
@@ -63,8 +66,8 @@ def serve_foreground(
     said["control"] = {"url": f"{said['url']}/control", "key": key}
 
     def announce() -> None:
-        write_private(state / "ready.json", json.dumps(said))
-        sys.stdout.write(json.dumps(said) + "\n")
+        private.write(state / "ready.json", json.dumps(said))
+        sys.stdout.write(json.dumps(said if _is_read_by_a_program() else _without_secrets(said, state)) + "\n")
         sys.stdout.flush()
 
     try:
@@ -72,8 +75,21 @@ def serve_foreground(
     finally:
         world.tasks.wait_for_all(_PATIENCE)
         world.runtime.close()
-        (state / "server.pid").unlink(missing_ok=True)
         (state / "ready.json").unlink(missing_ok=True)
+        # Last: whoever removes the directory waits for it to go.
+        (state / "server.pid").unlink(missing_ok=True)
+
+
+def _is_read_by_a_program() -> bool:
+    """Whether standard output is a pipe: a file of it is a log, and others may read those."""
+    mode = os.fstat(sys.stdout.fileno()).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def _without_secrets(said: Mapping[str, Any], state: Path) -> dict[str, Any]:
+    """The ready line for a log: the tokens and the control key are in a private file."""
+    shown = {key: value for key, value in said.items() if key not in ("tokens", "control")}
+    return {**shown, "secrets": str(state / "ready.json")}
 
 
 def ready_line(world: World, port: int, ca: Path, gateway: str | None) -> dict[str, Any]:

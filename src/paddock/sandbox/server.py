@@ -6,7 +6,6 @@ import asyncio
 import signal
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import uvicorn
 
@@ -75,9 +74,3 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
 
 def _end(server: uvicorn.Server) -> None:
     server.should_exit = True
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read."""
-    path.touch(mode=0o600)
-    path.write_text(text, encoding="utf-8")

@@ -11,7 +11,11 @@ from typing import Final
 from .errors import OperationError
 
 _LVM_NAME = re.compile(r"((vm|base)-(\d+)-\S+)\Z")
-_DIR_IMAGE = re.compile(r"(\d+)/((vm|base)-\S+)\Z")
+# What Proxmox takes for the name of a logical volume, and what LVM itself does.
+_LVM_LETTERS = re.compile(r"[a-z0-9][a-z0-9\-_.]*[a-z0-9]\Z", re.IGNORECASE | re.ASCII)
+_LVM_OWN_LETTERS = re.compile(r"[a-zA-Z0-9+_.][a-zA-Z0-9+_.\-]{0,127}\Z")
+_DIR_IMAGE = re.compile(r"(\d+)/(\S+)\Z", re.ASCII)
+_IMAGE_FILE = re.compile(r"(vm|base|subvol)-\d+-[^/\s]+\.(raw|qcow2|vmdk|subvol)\Z", re.ASCII)
 _DIR_FILE = re.compile(r"(vztmpl|iso|backup|snippets)/([^/]+)\Z")
 _BACKUP_OWNER = re.compile(r"vzdump-(?:lxc|qemu)-(\d+)-")
 _TEMPLATE_SUFFIX: Final = (".tar.gz", ".tar.xz", ".tar.zst", ".tar")
@@ -50,13 +54,16 @@ class Storage:
     def parse(self, name: str) -> VolumeName:
         """What a name on this storage means, or the failure Proxmox dies with."""
         if self.type is StorageType.LVM_THIN:
+            if not _LVM_LETTERS.match(name):
+                raise OperationError(f"lvm name '{name}' contains illegal characters")
             found = _LVM_NAME.match(name)
             if not found:
                 raise OperationError(f"unable to parse lvm volume name '{name}'")
             return VolumeName("images", name, int(found[3]), found[2] == "base")
         image = _DIR_IMAGE.match(name)
         if image:
-            return VolumeName("images", image[2], int(image[1]), image[3] == "base")
+            prefix, _ = parse_image_file(image[2])
+            return VolumeName("images", image[2], int(image[1]), prefix == "base")
         file = _DIR_FILE.match(name)
         if file and not (file[1] == "vztmpl" and not file[2].endswith(_TEMPLATE_SUFFIX)):
             owner = _BACKUP_OWNER.match(file[2]) if file[1] == "backup" else None
@@ -96,6 +103,22 @@ class Storage:
     def base_name(self, name: str) -> str:
         """The name a volume gets when its container becomes a template."""
         return re.sub(r"(^|/)vm-", r"\1base-", name, count=1)
+
+
+def parse_image_file(name: str) -> tuple[str, str]:
+    """Prefix and format of an image's file name, or the failure Proxmox dies with."""
+    found = _IMAGE_FILE.match(name)
+    if not found:
+        raise OperationError(f"unable to parse volume filename '{name}'")
+    return found[1], found[2]
+
+
+def require_lvm_name(vgname: str, name: str) -> None:
+    """Refuse what lvcreate would not make a logical volume of."""
+    if "/" in name:
+        raise OperationError(f"lvcreate '{vgname}/{name}' error:   \"{name}\": Invalid path for Logical Volume.")
+    if not _LVM_OWN_LETTERS.match(name):
+        raise OperationError(f"lvcreate '{vgname}/{name}' error:   Logical volume name \"{name}\" is invalid.")
 
 
 def parse_volume_id(volid: str) -> tuple[str, str] | None:

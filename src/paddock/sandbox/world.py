@@ -86,6 +86,7 @@ class World:
         if parts is None:
             raise OperationError(f"unable to parse volume ID '{volid}'")
         storage = self.storage(parts[0])
+        storage.parse(parts[1])
         return storage, VolumeRef(node, storage.id, parts[1])
 
     def parse_volume(self, volid: str) -> VolumeName:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import tempfile
 from pathlib import Path
@@ -20,7 +21,7 @@ def read_private(path: Path) -> str:
     except ValueError:
         raise BadInput(f"cannot read {path}: it is not a text in UTF-8") from None
     if stat.S_IMODE(mode) & 0o077:
-        raise BadInput(f"{path} can be read by others", hint=f"chmod 600 {path}")
+        raise BadInput(f"{path} can be read by others", hint=f"chmod 600 {shlex.quote(str(path))}")
     return text
 
 

@@ -131,7 +131,8 @@ class Attendant:
 
 
 def _put_back(vmid: int, key: str, value: str) -> str:
-    return f"{key} is the machine's own {value.partition(',')[0]}; put it back: pct set {vmid} -{key} {value}"
+    own = value.partition(",")[0]
+    return f"{key} is the machine's own {own}; put it back: pct set {vmid} -{key} {shlex.quote(value)}"
 
 
 def _asking(node: str, lines: Sequence[str]) -> list[str]:

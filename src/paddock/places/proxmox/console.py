@@ -126,11 +126,11 @@ def commands(work: RootWork) -> list[str]:
         if not bind.read_only:
             # A disk's own top is left as it is, also where nothing else has told that it is one.
             lines.append(f"mountpoint -q {host} || chown {work.owner} {host}")
-    options = [f"-features {work.features}"] if work.features else []
+    options = [f"-features {shlex.quote(work.features)}"] if work.features else []
     options += [f"-{bind.key} {shlex.quote(str(bind))}" for bind in work.binds]
     lines += [f"pct set {work.vmid} {' '.join(options)}"] if options else []
     if work.template and work.features:
-        lines.append(f"pct set {work.template} -features {work.features}")
+        lines.append(f"pct set {work.template} -features {shlex.quote(work.features)}")
     lines.append(f"pct reboot {work.vmid}")
     if work.binds:
         lines.append(f"ls -lnd {' '.join(shlex.quote(bind.host) for bind in work.binds)}")

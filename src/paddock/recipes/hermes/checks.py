@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from paddock.recipes.checks import Attempt, Check, Databases, ReadFile
 from paddock.recipes.workload import Answer, Request, Verdict
@@ -101,6 +101,14 @@ def _connected(found: Any, wanted: frozenset[str]) -> Verdict:
     return Verdict(ok, ", ".join(told))
 
 
+_MAY_BE_WHOLE: Final = (
+    "its disk may be full, or the file in use: make room (state.size lets it grow) and look again; "
+    "the database itself may be whole"
+)
+# What SQLite says of a file whose content is wrong, and not of a disk that is full or a file in use.
+_DAMAGE: Final = ("malformed", "not a database", "***", "Tree ", "row ", "wrong # of entries", "missing from index")
+
+
 def databases(name: str, hermes_home: str) -> Check:
     """Whether SQLite finds its databases sound."""
     hint = f"`paddock logs {name}` may tell why; stop it and restore the file from a backup"
@@ -109,7 +117,13 @@ def databases(name: str, hermes_home: str) -> Check:
 
 def _sound(found: Mapping[str, str]) -> Verdict:
     broken = [f"{path}: {said}" for path, said in found.items() if said != "ok"]
-    return Verdict(not broken, "; ".join(broken) or f"{', '.join(found) or 'none yet'}: quick_check ok")
+    damaged = any(word in said for said in found.values() for word in _DAMAGE)
+    return Verdict(
+        not broken,
+        "; ".join(broken) or f"{', '.join(found) or 'none yet'}: quick_check ok",
+        # A database that could not be opened or read may be whole: nothing is put in its place for that.
+        None if damaged else _MAY_BE_WHOLE,
+    )
 
 
 def model(settings: Mapping[str, Any]) -> Iterator[Check]:

@@ -62,7 +62,7 @@ _BESIDE: Final = ("aiohttp",)  # its API server imports it, and its base package
 # What its browser tools drive a browser with; as npm has it, without Node.
 _BROWSER: Final = Tool(
     "agent-browser",
-    url="https://registry.npmjs.org/agent-browser/-/agent-browser-0.41.0.tgz",
+    version="0.41.0",
     sha512="5c9b41a2e139fa01942b2654d423929a7c54e8c2889662c4da81321f3974a212d53a1b918f1f64a90f6f3aac62896fc66ef8b824f1783b3efbecc9f714688700",
     files={
         "x86_64": "package/bin/agent-browser-linux-x64",

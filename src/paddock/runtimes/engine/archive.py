@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -37,8 +38,9 @@ class Archive:
             digest, verb = (cache / name).read_text().split()
         except (OSError, ValueError):
             found = cls.examine(path)
-            cache.mkdir(parents=True, exist_ok=True)
-            (cache / name).write_text(f"{found.digest} {found.verb}")
+            with contextlib.suppress(OSError):  # it only saves reading the file again
+                cache.mkdir(parents=True, exist_ok=True)
+                (cache / name).write_text(f"{found.digest} {found.verb}")
             return found
         return cls(path, digest, verb)
 

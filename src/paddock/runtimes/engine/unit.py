@@ -21,7 +21,9 @@ def unit(agent: str, container: str, engine: Dialect, lease: str, etc: str, proc
     daemon = f" {engine.service}" if engine.service else ""
     # By its id `halt` finds the container's processes when the daemon does not run.
     known = f"{etc.removesuffix('/current')}/container"
-    identify = f"{engine.program} container inspect --format {{{{.Id}}}} {container} >{known}.new && mv {known}.new {known}"
+    identify = (
+        f"{engine.program} container inspect --format {{{{.Id}}}} {container} >{known}.new && mv {known}.new {known}"
+    )
     remember = f"ExecStartPre=-/bin/sh -c '{identify}'\n" if engine.service else ""
     return f"""\
 [Unit]

@@ -13,7 +13,7 @@ from ..errors import ApiError, OperationError, ParameterError, PrivilegeError
 from ..routes import Call, anybody, api, having
 from ..runtime import VolumeRef
 from ..schema import Prop
-from ..storage import Storage, StorageType
+from ..storage import Storage, StorageType, parse_image_file, require_lvm_name
 from ..tasks import Task
 
 _STORAGE = "/nodes/{node}/storage/{storage}"
@@ -189,6 +189,7 @@ def create_volume(call: Call) -> str:
             )
         if not name.startswith(f"vm-{vmid}-"):
             raise OperationError(f"illegal name '{name}' - should be 'vm-{vmid}-*'")
+        require_lvm_name(storage.vgname, name)
         ref = VolumeRef(node, storage.id, name)
         if world.runtime.volumes.get(ref) is not None:
             lv = f"{storage.vgname}/{name}"
@@ -196,9 +197,8 @@ def create_volume(call: Call) -> str:
                 f'lvcreate \'{lv}\' error:   Logical Volume "{name}" already exists in volume group "{storage.vgname}"'
             )
     else:
-        suffix = name.rsplit(".", 1)[-1] if "." in name else ""
-        wanted = call.text("format") or suffix
-        if not suffix or suffix != wanted:
+        suffix = parse_image_file(name)[1]
+        if call.text("format") not in (None, suffix):
             raise OperationError(f"unable to parse volume filename '{name}'")
         ref = VolumeRef(node, storage.id, f"{vmid}/{name}")
         if world.runtime.volumes.get(ref) is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ..config import CtConfig
+from ..confined import descend, through
 from ..errors import OperationError
 from ..options import FEATURES
 from ..process import attempt, birth
@@ -73,7 +74,7 @@ class LxcContainers:
         try:
             root = self._mounted_root(spec, holder)
             packing.unpack(archive, root, task)
-            return Unpacked(systemd=guestfiles.systemd_version(root))
+            return Unpacked(systemd=guestfiles.systemd_version(GuestRoot(root)))
         finally:
             self._unmount_root(spec, holder, linger=True)
 
@@ -82,23 +83,37 @@ class LxcContainers:
         root: Path | None = None
         for mount in spec.mounts:
             try:
-                if isinstance(mount.source, VolumeRef):
-                    source = self._images.hold(mount.source, holder)
-                else:
-                    source = mount.source
+                with self._source(mount, holder) as (source, path):
+                    if root is None:
+                        root = path
+                    elif mount.path.strip("/"):
+                        with GuestRoot(root).directory(mount.path) as inside:
+                            self._bind(source, through(inside))
             except NotMountableError:
                 raise NotMountableError(mount.key) from None
-            if root is None:
-                root = source
-            elif mount.path.strip("/"):
-                GuestRoot(root).make_directory(mount.path)
-                self._bind(source, root / mount.path.strip("/"))
+            except OSError as error:
+                raise OperationError(f"unable to mount {mount.source}: {error.strerror}") from None
         if root is None:
             raise OperationError("rootfs not set")
         return root
 
-    def _bind(self, source: Path, target: Path) -> None:
-        ended = attempt("mount", "--bind", str(source), str(target))
+    @contextlib.contextmanager
+    def _source(self, mount: Mount, holder: str) -> Iterator[tuple[str, Path]]:
+        """Where to mount from, by name for programs and as a path.
+
+        A directory of the node is opened without following links: a guest that has it mounted may have made some.
+        """
+        if isinstance(mount.source, VolumeRef):
+            point = self._images.hold(mount.source, holder)
+            yield str(point), point
+            return
+        hosts = self._names.hosts
+        with descend(hosts, str(mount.source.relative_to(hosts))) as found:
+            yield through(found), mount.source
+
+    def _bind(self, source: str, target: str) -> None:
+        # As they are: what a program makes of a path, and what the kernel finds there later, can differ.
+        ended = attempt("mount", "--no-canonicalize", "--bind", source, target)
         if not ended.ok:
             raise OperationError(f"command 'mount --bind {source} {target}' failed: exit code {ended.code}")
 
@@ -106,9 +121,9 @@ class LxcContainers:
         root = next((m.source for m in spec.mounts if m.key == "rootfs"), None)
         if isinstance(root, VolumeRef):
             top = self._names.mount_point(root)
-            for mount in reversed(spec.mounts):
-                if mount.key != "rootfs" and mount.path.strip("/"):
-                    attempt("umount", str(top / mount.path.strip("/")))
+            for point in mounted_below(top):
+                if point != top:
+                    attempt("umount", str(point))
         self._images.release(holder, linger=linger)
 
     def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
@@ -132,11 +147,10 @@ class LxcContainers:
         holder = f"clone{spec.vmid}"
         only_root = _only_root(spec)
         try:
-            path = self._mounted_root(only_root, holder)
-            root = GuestRoot(path)
+            root = GuestRoot(self._mounted_root(only_root, holder))
             guestfiles.forget_machine(root)
             guestfiles.write_identity(root, spec.vmid, spec.config)
-            return Unpacked(systemd=guestfiles.systemd_version(path))
+            return Unpacked(systemd=guestfiles.systemd_version(root))
         finally:
             self._unmount_root(only_root, holder, linger=True)
 
@@ -183,14 +197,14 @@ class LxcContainers:
         root: Path | None = None
         entries: list[tuple[Path, Mount]] = []
         for mount in spec.mounts:
-            if isinstance(mount.source, VolumeRef):
-                source = self._images.hold(mount.source, holder)
-            elif mount.source.exists():
-                source = self._bind_point(spec.vmid, mount.key)
-                source.mkdir(parents=True, exist_ok=True)
-                self._bind(mount.source, source)
-            else:
-                raise OperationError(f"startup for container '{spec.vmid}' failed")
+            try:
+                with self._source(mount, holder) as (name, source):
+                    if not isinstance(mount.source, VolumeRef):
+                        source = self._bind_point(spec.vmid, mount.key)
+                        source.mkdir(parents=True, exist_ok=True)
+                        self._bind(name, str(source))
+            except OSError:
+                raise OperationError(f"startup for container '{spec.vmid}' failed") from None
             if root is None:
                 root = source
             elif mount.path.strip("/"):
@@ -282,14 +296,14 @@ class LxcContainers:
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
         """Mount something in a running container."""
-        if isinstance(mount.source, VolumeRef):
-            try:
-                source = self._images.hold(mount.source, f"ct{vmid}")
-            except NotMountableError:
-                raise OperationError(f"unable to mount {mount.source.name}: no filesystem") from None
-        else:
-            source = mount.source
-        mount_in_container(self._pids[vmid][0], source, "/" + mount.path.strip("/"), read_only=mount.read_only)
+        pid = self._pids[vmid][0]
+        try:
+            with self._source(mount, f"ct{vmid}") as (source, _):
+                mount_in_container(pid, source, "/" + mount.path.strip("/"), read_only=mount.read_only)
+        except NotMountableError as error:
+            raise OperationError(f"unable to mount {error}: no filesystem") from None
+        except OSError as error:
+            raise OperationError(f"unable to mount {mount.source}: {error.strerror}") from None
 
     def limit_live(self, vmid: int, options: Mapping[str, object]) -> None:
         """Set a running container's memory limit."""
@@ -340,11 +354,14 @@ class LxcContainers:
         try:
             for mount in spec.mounts:
                 if isinstance(mount.source, VolumeRef):
-                    source = self._images.hold(mount.source, holder)
-                    self._bind(source, stage if mount.key == "rootfs" else stage / mount.path.strip("/"))
+                    source = str(self._images.hold(mount.source, holder))
                     if mount.key == "rootfs":
+                        self._bind(source, str(stage))
                         # Else what is mounted below would show up in a running container.
                         attempt("mount", "--make-private", str(stage))
+                    else:
+                        with GuestRoot(stage).directory(mount.path, create=False) as inside:
+                            self._bind(source, through(inside))
             return packing.pack(stage, target, config_text)
         finally:
             for point in mounted_below(stage):

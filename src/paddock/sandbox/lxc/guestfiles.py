@@ -143,11 +143,11 @@ def forget_machine(root: GuestRoot) -> None:
     root.write("/etc/machine-id", "", 0o444)
 
 
-def systemd_version(root: Path) -> int | None:
-    """The version of the systemd in a root directory."""
-    for pattern in ("usr/lib/*/systemd/libsystemd-shared-*.so", "usr/lib/systemd/libsystemd-shared-*.so"):
-        for file in root.glob(pattern):
-            found = re.search(r"shared-(\d+)", file.name)
+def systemd_version(root: GuestRoot) -> int | None:
+    """The version of the systemd in a container's root."""
+    for folder in (*(f"/usr/lib/{name}/systemd" for name in root.entries("/usr/lib")), "/usr/lib/systemd"):
+        for name in root.entries(folder):
+            found = re.fullmatch(r"libsystemd-shared-(\d{1,4})\S*\.so", name)
             if found:
                 return int(found[1])
     return None

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import Final
 
+from ..confined import descend
 from ..errors import OperationError
 from .names import FIRST_ID
+
+# More than any file that is read here; the container may have made it larger.
+_MOST: Final = 1 << 20
 
 
 class GuestRoot:
@@ -18,39 +24,26 @@ class GuestRoot:
         self.root = root
 
     @contextlib.contextmanager
-    def _directory(self, path: PurePosixPath, *, create: bool) -> Iterator[int]:
+    def directory(self, path: str | PurePosixPath, *, create: bool = True) -> Iterator[int]:
         """A descriptor of a directory; a symlink on the way is refused: the container may have made it."""
-        current = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            for part in path.parts:
-                if part == "/":
-                    continue
-                try:
-                    deeper = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=current)
-                except FileNotFoundError:
-                    if not create:
-                        raise
-                    os.mkdir(part, 0o755, dir_fd=current)
-                    os.chown(part, FIRST_ID, FIRST_ID, dir_fd=current, follow_symlinks=False)
-                    deeper = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=current)
-                os.close(current)
-                current = deeper
-            yield current
+            with descend(self.root, str(path), create=create, owner=FIRST_ID) as found:
+                yield found
         except OSError as error:
             raise OperationError(f"unable to use '{path}' in the container: {error.strerror}") from None
-        finally:
-            os.close(current)
 
     def make_directory(self, path: str) -> None:
         """Make a directory and what leads to it."""
-        with self._directory(PurePosixPath("/") / path.lstrip("/"), create=True):
+        with self.directory(path):
             pass
 
     def write(self, path: str, content: str | bytes, mode: int = 0o644) -> None:
         """Write a file whole, replacing whatever had its name."""
         pure = PurePosixPath(path)
+        if pure.name in ("", ".."):
+            raise OperationError(f"'{path}' is not the name of a file")
         data = content.encode() if isinstance(content, str) else content
-        with self._directory(pure.parent, create=True) as directory:
+        with self.directory(pure.parent) as directory:
             temporary = f".{pure.name}.paddock"
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=directory)
@@ -63,17 +56,30 @@ class GuestRoot:
             os.rename(temporary, pure.name, src_dir_fd=directory, dst_dir_fd=directory)
 
     def read(self, path: str) -> str | None:
-        """A file's text, or None if there is none or it is a link."""
+        """A file's text, or None if there is none, it is no ordinary file, or it is too large."""
         pure = PurePosixPath(path)
+        # Without waiting: nobody may ever write into a pipe of that name.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            with self._directory(pure.parent, create=False) as directory:
-                descriptor = os.open(pure.name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=directory)
-                with os.fdopen(descriptor, "r", encoding="utf-8", errors="replace") as file:
-                    return file.read()
+            with self.directory(pure.parent, create=False) as directory:
+                descriptor = os.open(pure.name, flags, dir_fd=directory)
+                with os.fdopen(descriptor, "rb") as file:
+                    facts = os.fstat(file.fileno())
+                    if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MOST:
+                        return None
+                    return file.read(_MOST).decode(errors="replace")
         except (OperationError, OSError):
             return None
 
+    def entries(self, path: str) -> list[str]:
+        """The names in a directory; none if it is not there or a link leads to it."""
+        try:
+            with self.directory(path, create=False) as directory:
+                return os.listdir(directory)  # noqa: PTH208 - of a descriptor
+        except OperationError:
+            return []
+
     def chmod(self, path: str, mode: int) -> None:
         """Set a directory's mode."""
-        with self._directory(PurePosixPath(path), create=True) as directory:
+        with self.directory(path) as directory:
             os.fchmod(directory, mode)

@@ -36,7 +36,7 @@ class Images:
 
     def on(self, node: str, storage: str) -> list[Volume]:
         """The volumes of a storage, snapshots among them."""
-        root = self._names.state / "volumes" / node / storage
+        root = self._names.volumes(node, storage)
         found = []
         for image in sorted(root.rglob("*.img")):
             name = str(image.relative_to(root)).removesuffix(".img")
@@ -206,7 +206,7 @@ class Images:
             mount_image(image, point)
             return
         lower = self._names.mounts / ".layer" / f"base-{base.stat().st_ino}"
-        upper = self._names.mounts / ".layer" / f"{ref.node}-{ref.storage}-{ref.name}"
+        upper = self._names.layer(ref)
         if not is_mounted(lower):
             mount_image(base, lower, read_only=True)
         mount_image(image, upper)
@@ -224,7 +224,7 @@ class Images:
             unmount(point)
         with contextlib.suppress(OSError):
             point.rmdir()
-        upper = self._names.mounts / ".layer" / f"{ref.node}-{ref.storage}-{ref.name}"
+        upper = self._names.layer(ref)
         if is_mounted(upper):
             unmount(upper)
             upper.rmdir()
@@ -245,7 +245,7 @@ class Images:
     def _quiet(self, ref: VolumeRef) -> Iterator[None]:
         """Hold a mounted volume's filesystem still."""
         with self._lock:
-            upper = self._names.mounts / ".layer" / f"{ref.node}-{ref.storage}-{ref.name}"
+            upper = self._names.layer(ref)
             point = upper if is_mounted(upper) else self._names.mount_point(ref)
             frozen = is_mounted(point) and attempt("fsfreeze", "--freeze", str(point)).ok
             try:

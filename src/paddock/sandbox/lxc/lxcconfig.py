@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from ..errors import OperationError
 from ..network import parse_network
 from ..runtime import GuestSpec, Mount
 from .names import FIRST_ID, ID_COUNT, Names
@@ -35,6 +36,10 @@ def render(names: Names, spec: GuestSpec, root: Path, entries: list[tuple[Path, 
         *_networks(names, spec),
         *(_entry(source, mount) for source, mount in entries),
     ]
+    for line in lines:
+        if not line.isprintable():
+            # A line end in a value would begin a setting of its own, which root carries out.
+            raise OperationError(f"the configuration of CT {spec.vmid} has a control character in {line!r}")
     return "\n".join(lines) + "\n"
 
 

@@ -61,9 +61,9 @@ def loop_devices_of(image: Path) -> list[str]:
     return listing.out.split()
 
 
-def mount_in_container(pid: int, source: Path, target: str, *, read_only: bool) -> None:
+def mount_in_container(pid: int, source: str, target: str, *, read_only: bool) -> None:
     """Put a mount of the host into a running container's mount namespace."""
     access = "ro" if read_only else "rw"
-    ended = attempt(sys.executable, "-I", "-S", str(HELPER), "mount", str(pid), str(source), target, access)
+    ended = attempt(sys.executable, "-I", "-S", str(HELPER), "mount", str(pid), source, target, access)
     if not ended.ok:
         raise OperationError(f"mount of {target} failed: {ended.err.strip()}")

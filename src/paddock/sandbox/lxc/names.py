@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ..confined import below
 from ..errors import SandboxError
 from ..runtime import VolumeRef
 
@@ -70,6 +72,14 @@ class Names:
         """
         return RUN / self.mark
 
+    def make_run(self) -> None:
+        """Make that directory, for root and for the containers' root; other users of the host do not get in."""
+        RUN.mkdir(exist_ok=True)
+        RUN.chmod(0o711)
+        self.run.mkdir(exist_ok=True, mode=0o710)
+        os.chown(self.run, 0, FIRST_ID)
+        self.run.chmod(0o710)
+
     @property
     def mounts(self) -> Path:
         """The directory below which everything is mounted."""
@@ -77,16 +87,33 @@ class Names:
 
     def image(self, ref: VolumeRef) -> Path:
         """A volume's image file."""
-        return self.state / "volumes" / ref.node / ref.storage / f"{ref.name}.img"
+        return below(self.state / "volumes", ref.node, ref.storage, f"{ref.name}.img")
 
     def mount_point(self, ref: VolumeRef) -> Path:
         """Where a volume is mounted."""
-        return self.mounts / ref.node / ref.storage / ref.name
+        return below(self.mounts, ref.node, ref.storage, ref.name)
+
+    def layer(self, ref: VolumeRef) -> Path:
+        """Where the changes of a volume that shares a base's content are mounted."""
+        return below(self.mounts / ".layer", f"{ref.node}-{ref.storage}-{ref.name}")
+
+    def volumes(self, node: str, storage: str) -> Path:
+        """The directory of a storage's image files."""
+        return below(self.state / "volumes", node, storage)
 
     def files(self, node: str, storage: str) -> Path:
         """The directory of a storage's files."""
-        return self.state / "files" / node / storage
+        return below(self.state / "files", node, storage)
+
+    def file(self, node: str, storage: str, name: str) -> Path:
+        """The path of a storage's file."""
+        return below(self.files(node, storage), name)
+
+    @property
+    def hosts(self) -> Path:
+        """The directory that holds the nodes' own filesystems."""
+        return self.state / "host"
 
     def host_root(self, node: str) -> Path:
         """What a node shows as its own filesystem."""
-        return self.state / "host" / node
+        return below(self.hosts, node)

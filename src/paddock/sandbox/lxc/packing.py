@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -53,10 +54,11 @@ def pack(root: Path, target: Path, config_text: str) -> int:
     """Pack a directory and a config into an archive; return its size."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryFile() as said:
-        Path(directory).chmod(0o755)
         config = Path(directory) / _CONFIG
         config.parent.mkdir(parents=True)
         config.write_text(config_text, encoding="utf-8")
+        # For the containers' root, which reads it, and for no other user of the host.
+        os.chown(directory, FIRST_ID, FIRST_ID)
         temporary = target.with_name(f".{target.name}")
         program = _mapped(
             *("tar", "--create", "--file", "-", *_compression(target), *_ATTRIBUTES),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ..confined import below, parts_of
 from . import packing
 from .bridge import Bridge, choose_network
 from .containers import LxcContainers
@@ -20,7 +21,8 @@ class LxcRuntime:
         self._bridges = dict(bridges)
         self._hooks: list[Callable[[int], None]] = []
         self.bridge = Bridge(self.names, choose_network(self.names, subnet))
-        self.names.lxc_path.mkdir(parents=True, exist_ok=True)
+        self.names.make_run()
+        self.names.lxc_path.mkdir(exist_ok=True)
         self.volumes = Images(self.names)
         self.containers = LxcContainers(self.names, self.volumes, self.bridge.gateway, self._say_stopped)
 
@@ -30,7 +32,7 @@ class LxcRuntime:
 
     def host_path(self, node: str, path: str) -> Path:
         """A node's own filesystem is a directory of the sandbox: the host's is out of reach."""
-        return self.names.host_root(node) / path.lstrip("/")
+        return below(self.names.hosts, node, *parts_of(path))
 
     def on_stop(self, hook: Callable[[int], None]) -> None:
         """Call a hook whenever a container has ended, by itself or not."""
@@ -47,18 +49,18 @@ class LxcRuntime:
 
     def file(self, node: str, storage: str, name: str) -> Path | None:
         """The path of a storage's file."""
-        return self.names.files(node, storage) / name
+        return self.names.file(node, storage, name)
 
     def note_file(self, node: str, storage: str, name: str, size: int, config_text: str = "") -> None:
         """Nothing: the file is there."""
 
     def archived_config(self, node: str, storage: str, name: str) -> str | None:
         """The config text inside a backup."""
-        return packing.config_in(self.names.files(node, storage) / name)
+        return packing.config_in(self.names.file(node, storage, name))
 
     def remove_file(self, node: str, storage: str, name: str) -> None:
         """Remove a storage's file, if it is there."""
-        (self.names.files(node, storage) / name).unlink(missing_ok=True)
+        self.names.file(node, storage, name).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Stop watching; containers, mounts and the network stay."""

@@ -1,0 +1,459 @@
+"""Finding 6: the sandbox, which runs as root, gave tokens to other users and wrote where a name led it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="the sandbox is an extra: pip install 'paddock[sandbox]'")
+
+import paddock.sandbox.endpoints  # noqa: F401 - fills the table of methods
+from paddock.sandbox import directory
+from paddock.sandbox.assembly import assemble, memory_world
+from paddock.sandbox.clean import clean, let_go
+from paddock.sandbox.config import CtConfig
+from paddock.sandbox.console import Console
+from paddock.sandbox.errors import ApiError, OperationError, SandboxError
+from paddock.sandbox.fixture import default_fixture, parse_fixture
+from paddock.sandbox.lxc import LxcRuntime, packing
+from paddock.sandbox.lxc.guestroot import GuestRoot
+from paddock.sandbox.lxc.lxcconfig import render
+from paddock.sandbox.lxc.mounts import is_mounted, mounted_below
+from paddock.sandbox.lxc.names import RUN, Names
+from paddock.sandbox.process import birth, spawn
+from paddock.sandbox.routes import api
+from paddock.sandbox.runtime import GuestSpec, Mount, VolumeRef
+from paddock.sandbox.world import World
+
+DEPLOY = "paddock@pve!deploy"
+NOBODY = 65534
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user and mount disks")
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user of the machine may enter, as /home and /srv are."""
+    folder = Path(tempfile.mkdtemp(prefix="paddock-open-"))
+    folder.chmod(0o755)
+    yield folder
+    for point in mounted_below(folder):
+        subprocess.run(["umount", str(point)], check=True)
+    shutil.rmtree(folder)
+
+
+def refusal(work: Callable[[], object]) -> str:
+    """What is said when something is refused; nothing if it is done."""
+    try:
+        work()
+    except (ApiError, SandboxError) as error:
+        return str(error).strip()
+    return ""
+
+
+def sandbox(*words: str) -> str:
+    """What a command of the sandbox prints."""
+    command = [sys.executable, "-m", "paddock.sandbox", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, umask=0o022, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def a_sandbox_in_the_background(state: Path) -> Iterator[dict[str, Any]]:
+    try:
+        yield json.loads(sandbox("up", "--runtime", "memory", "--port", "0", "--state", str(state)))
+    finally:
+        sandbox("clean", "--state", str(state))
+
+
+def read_as_nobody(top: Path) -> str:
+    """All that another user can read below a directory."""
+    program = (
+        "import os, sys\n"
+        "for folder, _, files in os.walk(sys.argv[1]):\n"
+        "    for name in files:\n"
+        "        try:\n"
+        "            print(open(os.path.join(folder, name), errors='replace').read())\n"
+        "        except OSError: pass\n"
+    )
+    command = ["/usr/bin/env", "python3", "-I", "-c", program, str(top)]
+    done = subprocess.run(
+        command, user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True, check=True, cwd="/"
+    )
+    return done.stdout
+
+
+def secrets_of(ready: dict[str, Any]) -> list[str]:
+    return [*ready["tokens"].values(), ready["control"]["key"]]
+
+
+@as_root
+def test_another_user_reads_neither_a_token_nor_the_control_key(open_folder: Path) -> None:
+    with a_sandbox_in_the_background(open_folder / "state") as ready:
+        read = read_as_nobody(open_folder)
+    leaked = [secret for secret in secrets_of(ready) if secret in read]
+    assert not leaked, f"another user of this machine read {len(leaked)} secrets of a sandbox that is root's"
+
+
+def test_the_log_of_the_server_has_no_secrets_in_it(tmp_path: Path) -> None:
+    with a_sandbox_in_the_background(tmp_path / "state") as ready:
+        log = (tmp_path / "state/server.log").read_text()
+        mode = stat.S_IMODE((tmp_path / "state/server.log").stat().st_mode)
+    leaked = [secret for secret in secrets_of(ready) if secret in log]
+    assert not leaked, f"the log has {len(leaked)} secrets in it"
+    assert mode == 0o600, f"the log is readable for others: {mode:o}"
+
+
+def test_a_log_that_a_person_redirects_has_no_secrets_in_it(tmp_path: Path) -> None:
+    state, log = tmp_path / "state", tmp_path / "log"
+    command = [sys.executable, "-m", "paddock.sandbox", "serve", "--runtime", "memory", "--port", "0"]
+    with log.open("wb") as output:
+        server = subprocess.Popen([*command, "--state", str(state)], stdout=output)
+    try:
+        for _ in range(400):
+            if log.read_text().endswith("\n"):
+                break
+            threading.Event().wait(0.05)
+        ready = json.loads((state / "ready.json").read_text())
+        assert stat.S_IMODE((state / "ready.json").stat().st_mode) == 0o600
+    finally:
+        server.terminate()
+        server.wait(20)
+    leaked = [secret for secret in secrets_of(ready) if secret in log.read_text()]
+    assert not leaked, f"the log has {len(leaked)} secrets in it"
+    assert json.loads(log.read_text())["url"] == ready["url"]
+
+
+def test_a_state_directory_that_was_open_is_closed(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o755)
+    state.chmod(0o755)
+    directory.make(state)
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700, "other users may enter the state directory"
+    state.chmod(0o777)
+    memory_world(state)
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700, "other users may enter the state directory of before"
+
+
+@as_root
+def test_a_state_directory_of_another_user_is_refused(open_folder: Path) -> None:
+    state = open_folder / "state"
+    state.mkdir()
+    os.chown(state, NOBODY, NOBODY)
+    said = refusal(lambda: directory.make(state))
+    assert "belongs to another user" in said, "root's tokens and disks went into a directory of another user"
+    (state / ".paddock-sandbox").touch()
+    with pytest.raises(SandboxError, match="belongs to another user"):
+        clean(state)
+
+
+@as_root
+def test_down_ends_no_process_that_another_user_wrote_down(open_folder: Path) -> None:
+    state = open_folder / "state"
+    state.mkdir()
+    bystander = subprocess.Popen(["sleep", "60"])
+    (state / "server.pid").write_text(f"{bystander.pid} {birth(bystander.pid)}\n")
+    os.chown(state, NOBODY, NOBODY)
+    try:
+        refusal(lambda: let_go(state))
+        assert bystander.poll() is None, "root ended a process that another user named"
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+@as_root
+def test_a_state_directory_that_another_user_can_replace_is_refused(open_folder: Path) -> None:
+    os.chown(open_folder, NOBODY, NOBODY)
+    said = refusal(lambda: directory.make(open_folder / "state"))
+    assert "can be replaced by another user" in said, "another user can put a link where root's server writes"
+
+
+def test_a_link_is_no_state_directory(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "state").symlink_to(tmp_path / "real")
+    said = refusal(lambda: directory.make(tmp_path / "state"))
+    assert not list((tmp_path / "real").iterdir()), "a link decided where a sandbox is"
+    assert "is a link" in said
+
+
+# --- root at the node's console
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return memory_world(tmp_path / "state")
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    """A directory of the host, beside the sandbox."""
+    path = tmp_path / "canary"
+    path.mkdir(mode=0o750)
+    (path / "file").write_text("the host's own")
+    return path
+
+
+def up_to(path: Path) -> str:
+    return "/srv/" + "../" * 20 + str(path).lstrip("/")
+
+
+@pytest.mark.parametrize("command", [("mkdir",), ("mkdir", "-p")], ids=["mkdir", "mkdir -p"])
+def test_mkdir_at_the_console_stays_in_the_nodes_filesystem(
+    world: World, canary: Path, command: tuple[str, ...]
+) -> None:
+    said = Console(world).run(["mkdir", "-p", "/srv"])
+    assert said.code == 0, said
+    said = Console(world).run([*command, up_to(canary / "made")])
+    assert not (canary / "made").exists(), "root of the sandbox made a directory on the host"
+    assert said.code != 0
+
+
+@as_root
+def test_chown_at_the_console_stays_in_the_nodes_filesystem(world: World, canary: Path) -> None:
+    Console(world).run(["mkdir", "-p", "/srv"])
+    said = Console(world).run(["chown", "-R", f"{NOBODY}:{NOBODY}", up_to(canary)])
+    owners = {path.stat().st_uid for path in (canary, canary / "file")}
+    assert owners == {0}, "root of the sandbox gave files of the host to another user"
+    assert said.code != 0
+
+
+@as_root
+@pytest.mark.parametrize("where", ["/srv/shared/link", "/srv/shared/link/file"])
+def test_a_link_that_a_guest_made_leads_the_console_nowhere(world: World, canary: Path, where: str) -> None:
+    console = Console(world)
+    console.run(["mkdir", "-p", "/srv/shared"])
+    # What a container does that has this directory of the node mounted.
+    (world.runtime.host_path("pve", "/srv/shared") / "link").symlink_to(canary)
+    console.run(["chown", "-R", f"{NOBODY}:{NOBODY}", where])
+    console.run(["mkdir", "-p", "/srv/shared/link/made"])
+    listed = console.run(["ls", "/srv/shared/link"]).out
+    assert {path.stat().st_uid for path in (canary, canary / "file")} == {0}, "a file of the host changed its owner"
+    assert not (canary / "made").exists(), "root made a directory on the host"
+    assert listed != "file\n", "a directory of the host was listed"
+
+
+def test_push_reads_no_file_of_the_host(world: World, canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pushed: list[bytes] = []
+    monkeypatch.setattr(
+        type(world.runtime.containers), "push", lambda _self, _spec, _path, content, _mode: pushed.append(content)
+    )
+    world.guests.put(100, "pve", "hostname: bee\nrootfs: local-lvm:vm-100-disk-0,size=1G\n")
+    said = Console(world).run(["pct", "push", "100", str(canary / "file"), "/root/file"])
+    assert not pushed, f"a container got a file of the host: {pushed}"
+    assert said.code != 0
+
+
+# --- names in requests
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> Iterator[World]:
+    """A node whose volumes and files are real, without a network."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a node with real disks")
+    state = tmp_path / "state"
+    directory.make(state)
+    (state / "cluster.json").write_text("{}")
+    fixture = parse_fixture(default_fixture())
+    runtime = LxcRuntime(state, {"pve": ("vmbr0",)}, "10.255.254.0/24")
+    yield assemble(state, fixture, runtime)
+    runtime.close()
+    for point in mounted_below(Names(state).run):
+        subprocess.run(["umount", str(point)], check=True)
+    shutil.rmtree(RUN / Names(state).mark)
+
+
+OUT = "../" * 5  # from a directory beside the volumes to the one that holds the state
+
+
+def allocate(world: World, storage: str, name: str) -> object:
+    """Ask for a volume of that name as a deployer's token may."""
+    asked = {"vmid": "100", "filename": name, "size": "4M"}
+    return api.perform(world, DEPLOY, "POST", f"/nodes/pve/storage/{storage}/content", asked)
+
+
+@pytest.mark.parametrize("name", [f"vm-100-/{OUT}canary/disk", f"vm-100-x/../{OUT[3:]}canary/disk", "vm-100-a/b"])
+def test_a_token_allocates_no_volume_outside(on_disk: World, canary: Path, name: str) -> None:
+    before = sorted(canary.parent.rglob("*"))
+    said = refusal(lambda: allocate(on_disk, "local-lvm", name))
+    made = [str(path) for path in sorted(canary.parent.rglob("*")) if path not in before]
+    assert not made, f"a deployer's token wrote {made}"
+    assert "Invalid path for Logical Volume" in said
+
+
+@pytest.mark.parametrize("file", ["../../../../canary/disk.raw", "x/../../disk.raw", "vm-100-../../disk.raw"])
+def test_a_token_allocates_no_image_file_outside(on_disk: World, canary: Path, file: str) -> None:
+    before = sorted(canary.parent.rglob("*"))
+    said = refusal(lambda: allocate(on_disk, "local", file))
+    made = [str(path) for path in sorted(canary.parent.rglob("*")) if path not in before]
+    assert not made, f"a deployer's token wrote {made}"
+    assert said == f"unable to parse volume filename '{file}'"
+
+
+def test_a_volume_id_reaches_no_file_outside(on_disk: World, canary: Path) -> None:
+    (canary / "disk.img").write_bytes(b"\0" * 4096)
+    climbing = f"vm-100-/{OUT}canary/disk"
+    (on_disk.runtime.host_path("pve", "/x").parents[2] / "volumes/pve/local-lvm/vm-100-").mkdir(parents=True)
+    path = f"/nodes/pve/storage/local-lvm/content/{climbing}"
+    said = refusal(lambda: on_disk.tasks.wait(api.perform(on_disk, "root@pam", "DELETE", path, {}), 10))
+    assert (canary / "disk.img").exists(), "a request deleted a file of the host"
+    assert said == f"lvm name '{climbing}' contains illegal characters"
+    assert refusal(lambda: api.perform(on_disk, DEPLOY, "GET", path, {})) == said
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        VolumeRef("pve", "local-lvm", f"x/{OUT}canary/file"),
+        VolumeRef("..", "..", "canary/file"),
+        VolumeRef("pve", f"{OUT}", "canary/file"),
+        VolumeRef("pve", "/", "file"),
+        VolumeRef("pve", "local-lvm", "a\0b"),
+    ],
+)
+def test_no_part_of_a_reference_leads_out_of_the_state(tmp_path: Path, ref: VolumeRef) -> None:
+    names = Names(tmp_path / "state")
+    for where in (names.image, names.mount_point):
+        try:
+            found = where(ref)
+        except ApiError:
+            continue
+        pytest.fail(f"{ref} became {found}")
+
+
+@pytest.mark.parametrize(("kind", "name"), [("nodes", "../../pve"), ("storages", "../x"), ("storages", "a/b")])
+def test_a_fixtures_names_are_names(kind: str, name: str) -> None:
+    data = default_fixture()
+    data[kind] = {name: next(iter(data[kind].values()))}
+    assert refusal(lambda: parse_fixture(data)), f"{name!r} became a part of paths"
+
+
+def test_a_mount_path_adds_no_line_to_the_config_that_root_starts_from(tmp_path: Path) -> None:
+    mount = Mount("mp0", VolumeRef("pve", "local-lvm", "vm-100-disk-1"), "/data\nlxc.hook.pre-start = /evil")
+    spec = GuestSpec(100, "pve", CtConfig(), [mount])
+    try:
+        text = render(Names(tmp_path / "state"), spec, Path("/root"), [(Path("/source"), mount)], nesting=False)
+    except OperationError:
+        return
+    hooks = [line for line in text.splitlines() if line.startswith("lxc.hook")]
+    assert not hooks, f"a value became a program that root runs: {hooks}"
+
+
+# --- a guest's own root
+
+
+@as_root
+@pytest.mark.parametrize("path", ["/../canary/file", "/etc/../../canary/file"])
+def test_a_file_for_a_guest_is_not_written_above_its_root(tmp_path: Path, canary: Path, path: str) -> None:
+    (tmp_path / "root/etc").mkdir(parents=True)
+    said = refusal(lambda: GuestRoot(tmp_path / "root").write(path, "hostile"))
+    assert (canary / "file").read_text() == "the host's own", "a file of the host was overwritten"
+    assert "leads out" in said
+
+
+def test_a_pipe_in_a_guests_root_keeps_nobody_waiting(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    os.mkfifo(tmp_path / "etc/hosts")
+    read: list[str | None] = []
+    reader = threading.Thread(target=lambda: read.append(GuestRoot(tmp_path).read("/etc/hosts")), daemon=True)
+    reader.start()
+    reader.join(5)
+    waits = reader.is_alive()
+    if waits:
+        os.close(os.open(tmp_path / "etc/hosts", os.O_RDWR | os.O_NONBLOCK))
+    assert not waits, "the server waits for ever for a pipe that a guest made"
+    assert read == [None]
+
+
+def volume(world: World, name: str) -> VolumeRef:
+    """A small disk with a filesystem."""
+    ref = VolumeRef("pve", "local-lvm", name)
+    world.runtime.volumes.allocate(ref, 16 << 20)
+    world.runtime.volumes.format(ref)
+    return ref
+
+
+def needs_loop_devices() -> None:
+    if subprocess.run(["losetup", "--find"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine has no loop devices to mount disks with")
+
+
+def test_another_user_reads_nothing_of_a_mounted_disk(on_disk: World) -> None:
+    needs_loop_devices()
+    runtime: Any = on_disk.runtime
+    point = runtime.volumes.hold(volume(on_disk, "vm-100-disk-0"), "test")
+    try:
+        (point / "memory").write_text("what the agent knows")
+        read = read_as_nobody(runtime.names.run)
+    finally:
+        runtime.volumes.release("test")
+    assert "what the agent knows" not in read, "another user of this machine read a guest's disk"
+
+
+def test_a_backup_mounts_nothing_over_the_host(on_disk: World, canary: Path, tmp_path: Path) -> None:
+    needs_loop_devices()
+    runtime: Any = on_disk.runtime
+    root, data = volume(on_disk, "vm-100-disk-0"), volume(on_disk, "vm-100-disk-1")
+    (runtime.volumes.hold(root, "test") / "data").symlink_to(canary)
+    runtime.volumes.release("test")
+    spec = GuestSpec(100, "pve", CtConfig(), [Mount("rootfs", root, "/"), Mount("mp0", data, "/data")])
+    refusal(lambda: runtime.containers.archive(spec, tmp_path / "state/backup.tar", ""))
+    covered = is_mounted(canary)
+    if covered:
+        subprocess.run(["umount", str(canary)], check=True)
+    assert not covered, "a link in a guest's root made root mount a disk over a directory of the host"
+
+
+def test_a_guest_gets_no_directory_of_the_host_through_a_link(on_disk: World, canary: Path) -> None:
+    runtime: Any = on_disk.runtime
+    shared = runtime.host_path("pve", "/srv/shared")
+    shared.mkdir(parents=True)
+    (shared / "link").symlink_to(canary)
+    source = runtime.names.host_root("pve") / "srv/shared/link"
+    spec = GuestSpec(100, "pve", CtConfig(), [Mount("mp0", source, "/data")])
+    refusal(lambda: runtime.containers._hold_mounts(spec, "ct100"))
+    seen = [str(path.name) for path in (runtime.names.mounts / ".bind/100-mp0").glob("*")]
+    assert seen == [], f"a container got a directory of the host: {seen}"
+
+
+def test_the_configuration_in_a_backup_is_not_shown_to_others_while_it_is_packed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root packs backups")
+    (tmp_path / "root").mkdir()
+    read: list[str] = []
+
+    def watched(*argv: str, **more: Any) -> Any:
+        read.append(read_as_nobody(Path(argv[argv.index("--directory") + 1])))
+        return spawn(*argv, **more)
+
+    monkeypatch.setattr(packing, "spawn", watched)
+    refusal(lambda: packing.pack(tmp_path / "root", tmp_path / "backup.tar", "description: private\n"))
+    assert read == [""], f"another user read the configuration of a container: {read}"
+
+
+@pytest.mark.parametrize("volid", [f"local-lvm:vm-100-/{OUT}canary/disk", "local:100/vm-100-../../../disk.raw"])
+def test_a_volume_id_that_climbs_is_located_nowhere(world: World, volid: str) -> None:
+    assert refusal(lambda: world.locate(volid, "pve")), f"{volid} was taken for the name of a volume"
+
+
+@pytest.mark.parametrize("name", ["vztmpl/../../../../canary/file", "../file", "/nonexistent/file", "snippets/.."])
+def test_the_name_of_a_file_leads_to_none_outside(on_disk: World, name: str) -> None:
+    for work in (on_disk.runtime.file, on_disk.runtime.archived_config, on_disk.runtime.remove_file):
+        said = refusal(lambda work=work: work("pve", "local", name))  # type: ignore[misc]
+        assert "leads out" in said, f"{name} became a path for {work.__name__}"
