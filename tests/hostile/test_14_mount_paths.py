@@ -11,9 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hostile.private_machine import PrivateMachine, needs_root, spec_of
 from paddock.errors import BadInput
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.recipes import recipe_for
+from paddock.run.mounts import problems
 from paddock.runtimes import runtime_for
 from paddock.spec.load import parse
 from paddock.spec.models import AgentSpec, Spec, agent_from
@@ -108,6 +110,30 @@ def test_what_hides_nothing_can_still_be_mounted() -> None:
     ]
     container = {"base": "debian:12", "volumes": volumes}
     assert accepted(bee={"place": "box", "runtime": "docker", "container": container, "mounts": [mount("/big")]})
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "target", ["/etc/paddock", "/etc", "/", "/var/lib/paddock/wasp/home", "/srv/wasp/home", "/srv"]
+)
+def test_a_link_to_secrets_or_a_memory_is_not_shown_to_an_agent(tmp_path: Path, target: str) -> None:
+    machine = PrivateMachine.made_in(tmp_path)
+    machine.apply("wasp", state=None if "paddock/wasp" in target else "/srv/wasp")
+    machine.at("/opt/link").symlink_to(target)
+    agent = spec_of("bee", mounts=[mount("/mnt/x", "/opt/link", read_only=True)])
+    found = [sentence for sentence, _ in problems(machine.guest, agent, "-", made_for_it=False)]
+    assert found, f"the agent bee sees {target}"
+    assert "leads to files of Paddock's own or to a state" in found[0]
+
+
+@needs_root
+def test_a_link_to_anything_else_is_fine(tmp_path: Path) -> None:
+    machine = PrivateMachine.made_in(tmp_path)
+    machine.apply("wasp")
+    machine.at("/opt/library").mkdir()
+    machine.at("/opt/link").symlink_to("/opt/library")
+    agent = spec_of("bee", mounts=[mount("/mnt/x", "/opt/link", read_only=True)])
+    assert not list(problems(machine.guest, agent, "-", made_for_it=False))
 
 
 @pytest.mark.parametrize("container", [{"base": "python:3.12-slim"}, {"image": "nousresearch/hermes-agent:latest"}])
