@@ -1,6 +1,7 @@
-# claim.sh STATE AGENT USER UID GID MOUNTED: makes files that were there before Paddock the state of an agent: they move
+# claim.sh STATE AGENT USER UID GID MOUNTED [ROOT STORE TRAIL]: makes files that were there before Paddock the state of an agent: they move
 # into its home, and those of other owners become its own. Can be cut off at any point and done again.
-STATE=$1 AGENT=$2 user=$3 uid=$4 gid=$5 MOUNTED=$6
+STATE=$1 AGENT=$2 user=$3 uid=$4 gid=$5 MOUNTED=$6 root=${7-} STORE=${8-} TRAIL=${9-}
+[ -z "$root" ] || check_state_path
 [ -z "$MOUNTED" ] || mountpoint -q "$STATE" || fail 78 "the state volume is not mounted at $STATE"
 [ -d "$STATE" ] || fail 78 "there is no $STATE"
 if [ -e "$STATE/.paddock/identity" ]; then
