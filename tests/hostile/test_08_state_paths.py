@@ -118,9 +118,9 @@ def test_down_spares_a_state_that_an_earlier_version_put_there(machine: PrivateM
 
 
 @needs_root
-def test_down_looks_for_a_state_right_before_it_deletes(machine: PrivateMachine) -> None:
+@pytest.mark.parametrize("memory", ["/etc/paddock/toy/memory", "/opt/paddock/toy/memory"])
+def test_down_looks_for_a_state_right_before_it_deletes(machine: PrivateMachine, memory: str) -> None:
     machine.apply("toy", state="/srv/toy")
-    memory = "/etc/paddock/toy/memory"
     arrives = f"mkdir -p {memory}/.paddock {memory}/home; touch {memory}/home/fact"
     (machine.folder / "bin/systemctl").write_text(f"#!/bin/sh\ncase $1 in stop) {arrives} ;; esac\n")
     refused(lambda: machine.remove("toy", state="/srv/toy"))
@@ -270,9 +270,22 @@ def test_a_process_has_its_state_elsewhere(tmp_path: Path, monkeypatch: pytest.M
     assert "is Paddock's own" in sentence or "the state of the agent wasp" in sentence, f"the state is {path}"
 
 
-def process(name: str, state: str | None) -> None:
+@pytest.mark.parametrize("below", ["toy/etc/memory", ".code/toy/memory"])
+def test_down_spares_the_state_of_a_process_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    runtime = process("toy", None)
+    fact = tmp_path / "paddock" / below / "home/fact"
+    for folder in (fact.parent, fact.parents[1] / ".paddock"):
+        folder.mkdir(parents=True)
+    fact.write_text("the only copy")
+    refused(lambda: expect(LocalGuest(), "removing", runtime.remove()))
+    assert fact.exists(), "`down` deleted the state"
+
+
+def process(name: str, state: str | None) -> ForegroundProcess:
     spec = spec_of(name, state=state, runtime="process")
     runtime = ForegroundProcess(name, spec)
     workload = recipe_for(spec.kind).workload(spec, runtime.paths, "")
     bundle = runtime.bundle(workload, None, mounted=False)
     expect(LocalGuest(), "applying", runtime.apply(bundle.id), stdin=bundle.archive({}, {}))
+    return runtime
