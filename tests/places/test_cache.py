@@ -16,7 +16,7 @@ from places.life import runs_until_done
 from places.node import CATTLE, PET, Killed, Node, Outside
 
 WITH: dict[str, Any] = {"runtime": "docker", "container": {"base": "debian:12", "data": "20G"}}
-MOUNTS = [{"host": "/mnt/pve/hdd/bee", "path": "/data"}]
+MOUNTS = [{"host": "/mnt/pve/hdd/bee", "path": "/big"}]
 CACHE = "local-lvm:vm-100-disk-2"
 PETS = {"vm-100-disk-0", "vm-100-disk-1", "vm-100-disk-2"}
 

@@ -350,7 +350,8 @@ def test_outputs_are_read_from_the_place(node: Node) -> None:
 def test_nothing_but_the_agents_own_is_written_to(node: Node, root: PlayedRoot) -> None:
     others = neighbours(node)
     before = {vmid: node.config(vmid) for vmid in others}
-    wanted = {**WANTED, "template": "auto", "root": "root@node", "runtime": "docker"}
+    mounts = [{"host": HOST, "path": "/big"}]  # /data is the state's in a container
+    wanted = {**WANTED, "mounts": mounts, "template": "auto", "root": "root@node", "runtime": "docker"}
     up(node.agent(**wanted, container={"base": "debian:12", "data": "20G"}))
     cycle(node.agent(**wanted, container={"base": "debian:12", "data": "30G"}))
     down(node.agent(**wanted, container={"base": "debian:12", "data": "30G"}))

@@ -318,8 +318,10 @@ class Deployment(Wanted):
     def _claim_state(self, guest: Guest) -> None:
         user = self.spec.user
         mounted = "yes" if self.place.mounts_state else ""
-        parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "claim.sh"))
-        arguments = [self.paths.state, self.name, user.name, str(user.uid), str(user.gid or user.uid), mounted]
+        parts = [("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "folders.sh", "claim.sh")]
+        ids = [user.name, str(user.uid), str(user.gid or user.uid)]
+        folders = [self.paths.etc.removesuffix("/current"), self.paths.code, self.paths.trail]
+        arguments = [self.paths.state, self.name, *ids, mounted, *folders]
         told = expect(guest, f"claiming the state of {self.name}", script(*parts, arguments=arguments), deadline=600)
         for line in lines(told):
             self.story.say(line)

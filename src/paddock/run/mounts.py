@@ -32,6 +32,11 @@ def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -
         mount = paths[path]
         if kind == "missing":
             yield f"there is no directory {path} on {guest.name}", f"make it: mkdir {path}"
+        elif kind == "secret":
+            yield (
+                f"{path} on {guest.name} leads to files of Paddock's own or to a state, which no agent may see",
+                "write another directory under mounts:",
+            )
         elif made_for_it and kind == "directory":
             yield (
                 f"{mount.host} is in the configuration of {guest.name}, but nothing is mounted at {path} there",

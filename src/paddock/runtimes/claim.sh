@@ -1,8 +1,9 @@
-# claim.sh STATE AGENT USER UID GID MOUNTED, after receive.sh and top.sh: makes files that were there before Paddock the state of
-# an agent: they move into its home, and those of other owners become its own. Can be cut off at any point and done again.
-# The agent may have prepared what is found here, and may still be running.
-STATE=$1 AGENT=$2 user=$3 uid=$4 gid=$5 MOUNTED=$6
+# claim.sh STATE AGENT USER UID GID MOUNTED [ROOT STORE TRAIL], after receive.sh, top.sh and folders.sh: makes files that were
+# there before Paddock the state of an agent: they move into its home, and those of other owners become its own. Can be cut
+# off at any point and done again. The agent may have prepared what is found here, and may still be running.
+STATE=$1 AGENT=$2 user=$3 uid=$4 gid=$5 MOUNTED=$6 root=${7-} STORE=${8-} TRAIL=${9-}
 own=$STATE/.paddock
+[ -z "$root" ] || check_state_path
 [ -z "$MOUNTED" ] || mountpoint -q "$STATE" || fail 78 "the state volume is not mounted at $STATE"
 [ -d "$STATE" ] || fail 78 "there is no $STATE"
 expect_way_of_root "$STATE"

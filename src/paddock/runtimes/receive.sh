@@ -20,6 +20,8 @@ receive() {
 # The state says whose it is. Only an empty one is claimed, and only where it really is the state: a volume that is
 # not mounted would look empty too.
 claim_state() {
+    check_state_path
+    check_above_state
     [ -z "$MOUNTED" ] || mountpoint -q "$STATE" || fail 78 "the state volume is not mounted at $STATE"
     expect_way_of_root "$STATE"
     (umask 022 && mkdir -p "${STATE%/*}" "${TRAIL%/*}")

@@ -24,8 +24,26 @@ keep_version() {
     prune_store
 }
 
+# A state that lies where code and configuration are deleted would go with them. It is looked for right before that.
+spare_states() { # FOLDER...
+    for folder; do
+        found=$(find "$folder" -name .paddock -print -quit 2>/dev/null || true)
+        above=$folder
+        while [ -z "$found" ] && [ -n "$above" ]; do
+            [ ! -e "$above/.paddock/identity" ] || found=$above/.paddock
+            above=${above%/*}
+        done
+        [ -z "$found" ] || {
+            echo "${found%/.paddock} holds the state of an agent, and all of $folder was about to be deleted:" \
+                "stop the agent, move the state elsewhere and write that as state.path" >&2
+            exit 78
+        }
+    done
+}
+
 drop_versions() {
-    rm -rf "${STORE%/*}/$AGENT"
+    spare_states "${STORE%/*}/$AGENT"
+    rm -rf --one-file-system "${STORE%/*}/$AGENT"
     prune_store
 }
 
@@ -39,7 +57,7 @@ prune_store() (
         for link in "${STORE%/*}"/*/"${tree##*/}"; do
             [ ! -L "$link" ] || needed=yes
         done
-        [ -n "$needed" ] || rm -rf "$tree"
+        [ -n "$needed" ] || { (spare_states "$tree") && rm -rf --one-file-system "$tree"; }
     done
     rmdir "$STORE" 2>/dev/null || true
 )

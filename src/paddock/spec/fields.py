@@ -40,10 +40,14 @@ def shorthand(model: type[Model], key: str, *forms: Any, example: str) -> Before
     return BeforeValidator(expand, json_schema_input_type=Union[(*forms, model)])
 
 
-def _absolute(path: str) -> str:
-    if not path.startswith("/") or ".." in path.split("/"):
+def one_form(path: str) -> str:
+    """Return an absolute path in its one form, which rules that compare paths rely on."""
+    parts = path.split("/")
+    if not path.startswith("/") or ".." in parts:
         raise ValueError("must be an absolute path without ..")
-    return path.rstrip("/") or "/"
+    if not path.isprintable():
+        raise ValueError("must be a path without line breaks and control characters")
+    return "/" + "/".join(part for part in parts if part not in ("", "."))
 
 
 def _ip_address(value: str) -> str:
@@ -114,7 +118,7 @@ Url = Annotated[
 VmId = Annotated[int, Field(ge=100, le=999_999_999)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 VolumeId = Annotated[str, Field(pattern=worded(r"^[A-Za-z][A-Za-z0-9_.-]*:\S+$", "a volume of Proxmox: storage:name"))]
-AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+AbsolutePath = Annotated[str, AfterValidator(one_form)]
 RelativePath = Annotated[str, AfterValidator(_below)]
 LocalPath = Annotated[Path, Field(strict=False, description="a path on this machine")]
 IpAddress = Annotated[str, AfterValidator(_ip_address)]

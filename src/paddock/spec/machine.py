@@ -6,9 +6,11 @@ import ipaddress
 import re
 from enum import StrEnum
 from typing import Annotated, Any, Self
+from urllib.parse import unquote
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from paddock.spec import folders
 from paddock.spec.fields import (
     AbsolutePath,
     Hostname,
@@ -22,6 +24,9 @@ from paddock.spec.fields import (
     worded,
 )
 from paddock.spec.sizes import Size, SizeOrZero
+
+# Lines of Paddock's own in notes: the mark, and the claim of a run. However somebody else may write them.
+_MARK = re.compile(r"\s*paddock(-claim)?\s*:", re.IGNORECASE)
 
 
 class Feature(StrEnum):
@@ -118,6 +123,17 @@ class MachineSpec(Model):
     ) = Field(None, description="ssh host key of a machine that `adopt` finds; Paddock knows those of its own machines")
     tags: list[Tag] = Field(default_factory=list, description="tags beside Paddock's own")
 
+    @field_validator("description")
+    @classmethod
+    def _without_a_mark(cls, value: str | None) -> str | None:
+        # A second mark, or one that cannot be read, would make the machine nobody's. Proxmox keeps notes with escapes,
+        # so a line break in that form counts too.
+        if any(_MARK.match(line) for text in (value or "", unquote(value or "")) for line in text.splitlines()):
+            raise ValueError(
+                "must not have a line that begins with paddock: as the mark does, by which machines are found"
+            )
+        return value
+
 
 class PetSpec(Model):
     """The container that owns the state volume: protected, stopped, never destroyed."""
@@ -127,10 +143,6 @@ class PetSpec(Model):
     cores: int = Field(1, ge=1, le=8192, description="it never runs, but Proxmox wants a number")
     memory: Size = Field(Size.parse("256M"), description="the same")
     disk: Size = Field(Size.parse("2G"), description="its root disk; the base must fit")
-
-
-_PASSING = {"dev", "proc", "run", "sys", "tmp"}
-_SYSTEM = {*("bin", "boot", "etc", "home", "lib", "media", "mnt", "opt", "root", "sbin", "srv", "usr", "var")}
 
 
 class StateSpec(Model):
@@ -150,9 +162,8 @@ class StateSpec(Model):
     @field_validator("path")
     @classmethod
     def _a_folder_of_its_own(cls, value: str | None) -> str | None:
-        parts = (value or "/srv/x").split("/")[1:]
-        if parts[0] in _PASSING or (len(parts) == 1 and parts[0] in _SYSTEM) or parts == [""]:
-            raise ValueError("must be a folder of its own that lasts, like /srv/hermes")
+        if value is not None and (wrong := folders.wrong_for_a_state(value)):
+            raise ValueError(wrong)
         return value
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from paddock.spec import settings
+from paddock.spec import mounted, settings
 from paddock.spec.agent import MASTER_KEY, AgentSpec, HermesSpec, Kind, LitellmSpec, RuntimeName, UserSpec
+from paddock.spec.folders import overlap
 from paddock.spec.place import PlaceSpec, Scope
 from paddock.spec.talk import DASHBOARD_LOGIN, TOKENS
 from paddock.spec.tree import Location, dotted
@@ -34,6 +35,7 @@ def mistakes(places: _Places, agents: _Agents) -> Iterator[Mistake]:
     placed = {name: (agent, places[agent.place]) for name, agent in agents.items() if agent.place in places}
     yield from _numbers(placed)
     yield from _volumes(placed)
+    yield from _mounts(placed)
     yield from _neighbours(placed)
 
 
@@ -77,9 +79,6 @@ def _own(agent: AgentSpec) -> Iterator[Mistake]:
             yield ("expose", name, "port"), f"{name} listens on {ports[name]}; leave the port out here"
     if len(set(ports.values())) < len(ports):
         yield ("dashboard",), "has the same port as connectors.api_server"
-    for number, mount in enumerate(agent.mounts):
-        if mount.path in [other.path for other in agent.mounts[:number]]:
-            yield ("mounts", str(number), "path"), f"{mount.path} is mounted twice"
     if isinstance(agent, LitellmSpec) and MASTER_KEY not in agent.secrets and not agent.environment_files:
         yield ("secrets",), f"needs {MASTER_KEY}: without it everyone who reaches the proxy may use its models"
     if isinstance(agent, HermesSpec):
@@ -177,12 +176,36 @@ def _volumes(placed: _Placed) -> Iterator[Mistake]:
             if owner != name:
                 yield ("agents", name, "state", "volume"), _already(volume, owner)
             continue
-        machine = _machine(agent.place, place)
-        path = agent.state.path or f"/var/lib/paddock/{name}"
+        machine, path = _machine(agent.place, place), _state(name, agent, place)
+        if path is None:
+            continue
         for (other_machine, other), owner in folders.items():
-            if machine == other_machine and (f"{path}/".startswith(f"{other}/") or other.startswith(f"{path}/")):
+            if machine == other_machine and overlap(path, other):
                 yield ("agents", name, "state", "path"), _already(other, owner)
         folders[machine, path] = name
+
+
+def _state(name: str, agent: AgentSpec, place: PlaceSpec) -> str | None:
+    """Where an agent's state is on its machine; None where only the machine knows, in the home of an account."""
+    of_an_account = place.host is not None and place.host.scope is Scope.USER
+    usual = None if of_an_account or agent.runtime is RuntimeName.PROCESS else f"/var/lib/paddock/{name}"
+    return agent.state.path or usual
+
+
+def _mounts(placed: _Placed) -> Iterator[Mistake]:
+    """Mounts that hide what the agent needs, or show it what is not its own."""
+    for name, (agent, place) in placed.items():
+        machine = _machine(agent.place, place)
+        states = {
+            path: other
+            for other, (each, where) in placed.items()
+            if place.host
+            and where.host
+            and _machine(each.place, where) == machine
+            and (path := _state(other, each, where))
+        }
+        for location, sentence in mounted.mistakes(agent, _state(name, agent, place), states):
+            yield ("agents", name, *location), sentence
 
 
 def _already(state: str | None, owner: str) -> str:
@@ -218,11 +241,13 @@ def _neighbours(placed: _Placed) -> Iterator[Mistake]:
 
 
 def _accounts(user: UserSpec) -> Iterator[str | int]:
-    """What gives access to what the account has; a number only where Paddock makes the account with it."""
+    """What gives access to what the account has; numbers only where the file decides them."""
     yield user.name
-    if user.create:
+    if user.create or "uid" in user.model_fields_set:
         yield user.uid
     yield f"group {user.group_name}"
+    if user.create or user.gid is not None:
+        yield f"gid {user.uid if user.gid is None else user.gid}"
 
 
 def _machine(name: str, place: PlaceSpec) -> str:

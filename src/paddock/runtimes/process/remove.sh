@@ -5,5 +5,6 @@ if [ -e "$state/.paddock/lease" ] && ! flock --shared --nonblock "$state/.paddoc
     echo "the agent is running ($(cat "$state/.paddock/holder")); end it first" >&2
     exit 75
 fi
-rm -rf "$root"
+spare_states "$root"
+rm -rf --one-file-system "$root"
 drop_versions

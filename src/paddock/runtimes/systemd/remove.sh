@@ -2,6 +2,7 @@
 set -eu
 root=$1 STORE=$2 AGENT=$3
 : "${units:=/etc/systemd/system}" "${target:=multi-user.target}" "${programs:=/usr/local/bin}"
+spare_states "$root" "${STORE%/*}/$AGENT" # before anything is stopped; and again right before it is deleted
 for unit in $(own_units); do
     systemctl stop "$unit"
 done
@@ -10,5 +11,6 @@ for unit in $(own_units); do
 done
 systemctl daemon-reload
 drop_programs
-rm -rf "$root"
+spare_states "$root"
+rm -rf --one-file-system "$root"
 drop_versions

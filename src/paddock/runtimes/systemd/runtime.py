@@ -28,7 +28,7 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 UNITS: Final = (_HERE, "units.sh")
 # Received, and its account and state in place.
 BEFORE_APPLY: Final = (
-    *((_SHARED, name) for name in ("receive.sh", "top.sh", "ownership.sh", "state.sh")),
+    *((_SHARED, name) for name in ("receive.sh", "top.sh", "folders.sh", "ownership.sh", "state.sh")),
     *((_HERE, name) for name in ("account.sh", "prepare.sh")),
 )
 APPLY: Final = (

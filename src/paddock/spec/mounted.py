@@ -1,0 +1,68 @@
+"""What an agent's mounts and volumes would hide from it, or give away to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from paddock.spec.agent import AgentSpec
+from paddock.spec.fields import one_form
+from paddock.spec.folders import given_away, hidden_by, overlap, within
+from paddock.spec.tree import Location
+
+_Mistake = tuple[Location, str]
+
+# Where a container has the agent's part of the state: one without the agent's code in its image, and one with it.
+_STATE_WITH_A_BASE: Final = ("/data",)
+_STATE_WITH_AN_IMAGE: Final = ("/srv/agent", "/opt/data")
+
+
+def mistakes(agent: AgentSpec, state: str | None, states: Mapping[str, str]) -> Iterator[_Mistake]:
+    """The mistakes of one agent; ``state`` is its own on its machine, ``states`` are those on its host, and whose."""
+    inside = dict(_in_its_container(agent))
+    own = {state: "the agent's own state"} if state else {}
+    for number, mount in enumerate(agent.mounts):
+        at = ("mounts", str(number))
+        if wrong := hidden_by(mount.path, own | inside) or _hides_the_home(agent, mount.path):
+            yield (*at, "path"), wrong
+        if wrong := given_away(mount.host, states, read_only=mount.read_only):
+            yield (*at, "host"), wrong
+        for other in agent.mounts[:number]:
+            if other.path == mount.path:
+                yield (*at, "path"), f"{mount.path} is mounted twice"
+            elif overlap(other.path, mount.path):
+                yield (*at, "path"), f"{other.path} is mounted too, and one would hide the other"
+    for number, volume in enumerate(agent.container.volumes):
+        for sentence in _volume(agent, volume, inside, states):
+            yield ("container", "volumes", str(number)), sentence
+
+
+def _volume(agent: AgentSpec, volume: str, inside: Mapping[str, str], states: Mapping[str, str]) -> Iterator[str]:
+    """The same for a volume in the engine's own words. Single files and sockets of the system may be among them."""
+    host, path = (volume.split(":"))[:2]
+    try:
+        path = one_form(path)
+        host = one_form(host) if host.startswith("/") else ""  # else it is the name of a volume
+    except ValueError as error:
+        yield f"both sides {error}"
+        return
+    if wrong := hidden_by(path, inside, itself=True) or _hides_the_home(agent, path):
+        yield wrong
+    if host and (wrong := given_away(host, states, read_only=True)):
+        yield wrong
+    if path in [mount.path for mount in agent.mounts]:
+        yield f"{path} is mounted twice"
+
+
+def _in_its_container(agent: AgentSpec) -> Iterator[tuple[str, str]]:
+    if agent.runtime.is_engine:
+        for folder in _STATE_WITH_AN_IMAGE if agent.container.image else _STATE_WITH_A_BASE:
+            yield folder, "where the container has the agent's state"
+
+
+def _hides_the_home(agent: AgentSpec, path: str) -> str | None:
+    """In a container all of the account's home becomes the account's; what is below may be mounted."""
+    home = f"/home/{agent.user.name}"
+    if agent.runtime.is_engine and agent.container.image is None and within(home, path):
+        return f"{home} is the account's home in the container, where everything becomes its own; mount it below"
+    return None
