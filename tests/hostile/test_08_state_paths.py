@@ -18,6 +18,7 @@ from paddock.process import CommandFailed
 from paddock.recipes import recipe_for
 from paddock.run.deployment import Deployment
 from paddock.runtimes.process.runtime import ForegroundProcess
+from paddock.runtimes.systemd.runtime import Systemd
 from paddock.spec.load import parse
 
 
@@ -114,7 +115,8 @@ def test_down_spares_a_state_that_an_earlier_version_put_there(machine: PrivateM
     sentence = refused(lambda: machine.remove("toy", state=path))
     assert fact.exists(), f"`down` deleted the state in {path}"
     assert "holds the state of an agent" in sentence
-    assert machine.at("/etc/systemd/system/paddock-toy-lease.service").is_symlink(), "nothing was begun"
+    lease = Systemd("toy", spec_of("toy")).unit("lease")
+    assert machine.at(f"/etc/systemd/system/{lease}").is_symlink(), "nothing was begun"
 
 
 @needs_root

@@ -55,16 +55,3 @@ keep_apart_from_trail() { # AGENT TRAIL: the same for another agent that may hav
     [ -L "$2" ] || [ "$(realpath -- "$2")" != "$real" ] || return 0
     keep_apart "$2" "the state of the agent ${1##*/}"
 }
-
-# Whoever may change a directory above the state can put another one in its place, and root would work on that. After
-# check_state_path; uses as_agent too.
-check_above_state() {
-    [ -n "$OWNER" ] || return 0
-    above=${real%/*}
-    while [ -n "$above" ]; do
-        if [ -d "$above" ] && as_agent test -w "$above" && { [ ! -k "$above" ] || as_agent test -O "$above"; }; then
-            fail 78 "the agent may write to $above, which its state $STATE is in: make that root's, or write another state.path"
-        fi
-        above=${above%/*}
-    done
-}

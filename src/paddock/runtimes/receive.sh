@@ -21,7 +21,6 @@ receive() {
 # not mounted would look empty too.
 claim_state() {
     check_state_path
-    check_above_state
     [ -z "$MOUNTED" ] || mountpoint -q "$STATE" || fail 78 "the state volume is not mounted at $STATE"
     expect_way_of_root "$STATE"
     (umask 022 && mkdir -p "${STATE%/*}" "${TRAIL%/*}")
