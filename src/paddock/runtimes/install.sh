@@ -32,11 +32,19 @@ for entry in found.entry_points.select(group="console_scripts"):
         print(f"#!{python}\nimport sys\nfrom {entry.module} import {entry.attr}\nsys.exit({entry.attr}())", file=program)
     os.chmod(program.name, 0o755)' "$name" "$packages" "$new/bin" "$store/$id/bin/python"
 
+# as_nobody PROGRAM...: without a program, whether nobody could run the tree's Python.
+as_nobody='import os, sys
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+if len(sys.argv) == 2:
+    sys.exit(not os.access(sys.argv[1], os.X_OK))
+os.execv(sys.argv[1], sys.argv[1:])'
+
 # Becomes a program that has no privileges, no network but in a container that has none anyway, and no process that
-# outlives it. Without root it is the account's own already.
-unprivileged() {
+# outlives it. A tree that only its owner can reach is run by its owner alone: an account's own, or root's in a foreground.
+prove() {
     [ "$(id -u)" = 0 ] || exec "$@"
-    chown 65534:65534 "$home"
     alone="unshare --net --pid --fork --kill-child"
     if [ -n "${THROWAWAY-}" ]; then
         alone=
@@ -45,15 +53,14 @@ unprivileged() {
         alone=
     fi
     # shellcheck disable=SC2086 # several words
-    exec $alone "$python" -I -S -c 'import os, sys
-os.setgroups([])
-os.setgid(65534)
-os.setuid(65534)
-os.execv(sys.argv[1], sys.argv[1:])' "$@"
+    "$python" -I -S -c "$as_nobody" "$1" || exec $alone "$@"
+    chown 65534:65534 "$home"
+    # shellcheck disable=SC2086 # several words
+    exec $alone "$python" -I -S -c "$as_nobody" "$@"
 }
 
 home=$(mktemp -d) # whatever an import writes is not for the person's home
-(cd "$home" && HOME="$home" && export HOME && unprivileged "$new/bin/python" -B "$@" 9<&-)
+(cd "$home" && HOME="$home" && export HOME && prove "$new/bin/python" -B "$@" 9<&-)
 echo "$id" >"$new/manifest"
 rm -rf "${store:?}/$id"
 mv "$new" "$store/$id"
