@@ -198,8 +198,11 @@ class Place(Protocol, Generic[Seen]):
         """The machine as it was seen."""
         ...
 
-    def perform(self, action: Action, got: Got) -> Got:
-        """Carry out a step's action; returns what later steps may refer to."""
+    def perform(self, action: Action, seen: Seen, got: Got) -> Got:
+        """Carry out a step's action on what was seen when it was planned; returns what later steps may refer to.
+
+        Raises ``WorldChanged`` where a machine is no longer the one that was seen.
+        """
         ...
 
     def guest(self, want: MachineWant, seen: Seen, got: Got) -> Guest | None:

@@ -227,7 +227,7 @@ class Deployment(Wanted):
                 argv = self.runtime.remove()
                 expect(self.guest(seen, got), f"removing {self.name}", argv, deadline=180)
             case _:
-                return self.place.perform(action, got)
+                return self.place.perform(action, seen.place, got)
         return {}
 
     def _install_code(self, guest: Guest) -> None:

@@ -106,7 +106,7 @@ class HostPlace:
             return spec.user if spec.address else getpass.getuser()
         return f"{user.uid}:{user.gid or user.uid}"
 
-    def perform(self, action: Action, got: Got) -> Got:
+    def perform(self, action: Action, seen: None, got: Got) -> Got:
         raise AssertionError(f"a host has no steps of its own, and not {action}")
 
     def guest(self, want: MachineWant, seen: None, got: Got) -> Guest:

@@ -9,22 +9,29 @@ from typing import Any
 from paddock import __version__
 from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.known import Known
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.seen import Container
 
 
 class Containers:
-    """The containers of one node, each as it is at the moment it is asked for."""
+    """The containers of one node that a run knows, each as it is at the moment it is asked for."""
 
-    def __init__(self, client: Client, story: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, story: Callable[[str], None], known: Known) -> None:
         self._client = client
         self._story = story
+        self._known = known
         self._path = f"/nodes/{client.node}/lxc"
 
     def read(self, vmid: int) -> Container:
-        """A container's configuration as it is now."""
+        """A container's configuration as it is now; raises unless it is the container that was planned for.
+
+        Every step reads before it acts: Proxmox takes numbers, and one may be somebody else's by now.
+        """
         config: dict[str, Any] = self._client.get(f"{self._path}/{vmid}/config")
-        return Container(vmid, "unknown", config)
+        container = Container(vmid, "unknown", config)
+        self._known.check(container)
+        return container
 
     def _marked(self, vmid: int) -> tuple[Container, Mark]:
         container = self.read(vmid)

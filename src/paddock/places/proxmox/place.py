@@ -28,7 +28,8 @@ from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.attend import Attendant
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.console import for_root, owner_on_node
-from paddock.places.proxmox.mark import Role
+from paddock.places.proxmox.known import Known
+from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import find_pet, state_in
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.reach import Reacher
@@ -58,8 +59,7 @@ class ProxmoxPlace:
         self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
         self._reacher = Reacher(self._client, key, spec.ssh.jump, story)
         self._root = _root_guest(spec.ssh.root) if spec.ssh.root else None
-        attendant = Attendant(self._client, self._root, story, patient=patient)
-        self._worker = Worker(self._client, self._reacher, attendant, story)
+        self._attendant = Attendant(self._client, self._root, story, patient=patient)
         self._story = story
 
     @cached_property
@@ -97,7 +97,9 @@ class ProxmoxPlace:
         return templates.listed(seen)
 
     def remove_template(self, info: TemplateInfo) -> None:
-        self._worker.destroy(info.vmid)
+        known = Known(ProxmoxSeen({}, frozenset()), {})
+        known.made(info.vmid, Mark(Role.TEMPLATE, template=info.template, epoch=info.epoch))
+        self._worker(known).destroy(info.vmid)
 
     def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
         version = self._client.get("/version")["version"]
@@ -179,8 +181,11 @@ class ProxmoxPlace:
         keys = (got[HOST_KEY.name],) if HOST_KEY.name in got else on_record
         return self._reacher.guest(want.agent, address, keys) if address and keys else None
 
-    def perform(self, action: Action, got: Got) -> Got:
-        return self._worker.perform(action, got)
+    def perform(self, action: Action, seen: ProxmoxSeen, got: Got) -> Got:
+        return self._worker(Known(seen, got)).perform(action, got)
+
+    def _worker(self, known: Known) -> Worker:
+        return Worker(self._client, self._reacher, self._attendant, self._story, known)
 
 
 def _root_guest(destination: str) -> SshGuest:

@@ -50,6 +50,7 @@ from paddock.places.proxmox.claim import Claim, without_claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.containers import Containers, signed
 from paddock.places.proxmox.errors import NotRunning, Running
+from paddock.places.proxmox.known import Known, check_free
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.reach import Reacher
 from paddock.places.proxmox.seen import Container
@@ -63,11 +64,13 @@ _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
 class Worker(Containers):
     """Performs the actions of this place through its API."""
 
-    def __init__(self, client: Client, reacher: Reacher, attendant: Attendant, story: Callable[[str], None]) -> None:
-        super().__init__(client, story)
+    def __init__(
+        self, client: Client, reacher: Reacher, attendant: Attendant, story: Callable[[str], None], known: Known
+    ) -> None:
+        super().__init__(client, story, known)
         self._reacher = reacher
         self._attendant = attendant
-        self._adopter = Adopter(client, story)
+        self._adopter = Adopter(client, story, known)
 
     def perform(self, action: Action, got: Got) -> Got:
         """Carry out one action and return what later steps may refer to."""
@@ -75,31 +78,30 @@ class Worker(Containers):
             case DownloadBase(storage, params):
                 self._task("POST", f"/nodes/{self._client.node}/storage/{storage}/download-url", params)
             case CreatePet(vmid, params):
-                self._create(vmid, params)
-                return {STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)} if MOUNT_KEY in params else {}
+                made = self._create(vmid, params)
+                return {**made, STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)} if MOUNT_KEY in params else made
             case AddVolume(vmid, key, value):
                 return {STATE_VOLUME.name: self._add_volume(vmid, key, value)}
             case AddCache(vmid, key, value):
                 return {CACHE_VOLUME.name: self._add_volume(vmid, key, value)}
-            case AttachCache(vmid, key, volume, mount):
-                self._put(self.read(vmid), {key: f"{_resolve(volume, got)},mp={mount}"})
+            case AttachCache(vmid, key, volume, mount) | Attach(vmid, key, volume, mount):
+                self._attach(vmid, key, _resolve(volume, got), mount)
             case AdoptPet() | Reassign() | AdoptMachine():
                 return self._adopter.perform(action)
             case GrowVolume(vmid, key, size):
                 self._resize(vmid, key, size)
             case CreateCattle(vmid, params, volume, mount):
-                known = _resolve(volume, got)
-                self._create(vmid, {**params, MOUNT_KEY: f"{known},mp={mount}"})
-                self._expect_mount(vmid, known, mount)
+                name = _resolve(volume, got)
+                made = self._create(vmid, {**params, MOUNT_KEY: f"{name},mp={mount}"})
+                self._expect_mount(vmid, name, mount)
+                return made
             case CloneCattle():
-                self._clone(action, got)
+                return self._clone(action, got)
             case CreateBuilder(vmid, params):
                 claimed = _claim(_BUILDING).written_into(str(params["description"]))
-                self._create(vmid, {**params, "description": claimed})
+                return self._create(vmid, {**params, "description": claimed})
             case Configure(vmid, params):
-                self._put(self.read(vmid), params)
-            case Attach(vmid, key, volume, mount):
-                self._put(self.read(vmid), {key: f"{_resolve(volume, got)},mp={mount}"})
+                self._configure(vmid, params)
             case Describe(vmid, text):
                 container, mark = self._marked(vmid)
                 self._put(container, {"description": mark.written_below(text, container.notes)})
@@ -108,9 +110,10 @@ class Worker(Containers):
             case Start(vmid):
                 self._start(vmid)
             case Reboot(vmid, seconds):
+                self.read(vmid)
                 self._task("POST", f"{self._path}/{vmid}/status/reboot", {"timeout": seconds})
             case RootWork():
-                self._attendant.attend(action)
+                self._attendant.attend(action, self.read)
             case Reach(vmid, clone):
                 return self._reach(vmid, clone=clone)
             case Shutdown(vmid, seconds):
@@ -129,11 +132,32 @@ class Worker(Containers):
                 raise AssertionError(f"not an action of this place: {action}")
         return {}
 
-    def _create(self, vmid: int, params: Mapping[str, str | int]) -> None:
-        self._task("POST", self._path, {"vmid": vmid, **params, "description": signed(str(params["description"]))})
+    def _create(self, vmid: int, params: Mapping[str, str | int]) -> Got:
+        notes = signed(str(params["description"]))
+        self._task("POST", self._path, {"vmid": vmid, **params, "description": notes})
+        return self._made(vmid, notes)
+
+    def _made(self, vmid: int, notes: str) -> Got:
+        mark = Mark.from_notes(notes)
+        if mark is None:
+            raise PaddockError(f"container {vmid} was made with notes that have no readable mark")
+        return self._known.made(vmid, mark)
+
+    def _configure(self, vmid: int, params: Mapping[str, str | int]) -> None:
+        container = self.read(vmid)
+        if MOUNT_KEY in params:
+            check_free(container, MOUNT_KEY, str(params[MOUNT_KEY]).partition(",")[0])
+        self._put(container, params)
+
+    def _attach(self, vmid: int, key: str, volume: str, mount: str) -> None:
+        container = self.read(vmid)
+        check_free(container, key, volume)
+        self._put(container, {key: f"{volume},mp={mount}"})
 
     def _resize(self, vmid: int, key: str, size: str) -> None:
-        digest = str(self.read(vmid).config["digest"])
+        container = self.read(vmid)
+        self._known.check_volume(container, key)
+        digest = str(container.config["digest"])
         self._task("PUT", f"{self._path}/{vmid}/resize", {"disk": key, "size": size, "digest": digest})
 
     def _add_volume(self, vmid: int, key: str, value: str) -> str:
@@ -144,7 +168,7 @@ class Worker(Containers):
             self._put(self.read(vmid), {"protection": 1})
         return self._volume(vmid, key)
 
-    def _clone(self, action: CloneCattle, got: Got) -> None:
+    def _clone(self, action: CloneCattle, got: Got) -> Got:
         template = self.read(int(_resolve(action.template, got)))
         notes = signed(str(action.clone["description"]))
         mark = Mark.from_notes(notes)
@@ -152,9 +176,11 @@ class Worker(Containers):
             raise Refused(f"{template.name} is not a template of Paddock")
         marked = {"description": replace(mark, host_key=template.mark.host_key).written_into(notes)}
         self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
+        made = self._made(action.vmid, notes)
         volume = _resolve(action.volume, got)
         self._put(self.read(action.vmid), {**action.params, MOUNT_KEY: f"{volume},mp={action.mount}"})
         self._expect_mount(action.vmid, volume, action.mount)
+        return made
 
     def _expect_mount(self, vmid: int, volume: str, path: str) -> None:
         mount = self.read(vmid).mount(MOUNT_KEY)
@@ -162,12 +188,14 @@ class Worker(Containers):
             raise PaddockError(f"machine {vmid} does not have the state volume {volume} at {path}")
 
     def _start(self, vmid: int) -> None:
+        self.read(vmid)
         try:
             self._task("POST", f"{self._path}/{vmid}/status/start")
         except Running:
             self._story(f"machine {vmid} runs already")
 
     def _shutdown(self, vmid: int, seconds: int) -> None:
+        self.read(vmid)
         try:
             self._task("POST", f"{self._path}/{vmid}/status/shutdown", {"timeout": seconds, "forceStop": 1})
         except NotRunning:
@@ -252,9 +280,10 @@ class Worker(Containers):
         made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         marked = replace(container.mark, role=Role.TEMPLATE, host_key=got[HOST_KEY.name], made=made)
         self._put(container, {"description": without_claim(marked.written_into(container.notes))})
+        known = self._known.made(vmid, marked)
         self._client.send("POST", f"{self._path}/{vmid}/template")
         self._await_template(vmid)
-        return {TEMPLATE.name: str(vmid)}
+        return {**known, TEMPLATE.name: str(vmid)}
 
     def _await_template(self, vmid: int) -> None:
         """Proxmox converts in a task whose number it does not tell."""
