@@ -17,6 +17,12 @@ def path_in_pet(agent: str) -> str:
     return f"/var/lib/paddock-cache/{agent}"
 
 
+def whose(mount: Mount) -> str | None:
+    """The agent whose cache it is, by the path a pet would mount it at."""
+    top, _, agent = (mount.path or "").rpartition("/")
+    return agent if top == path_in_pet("x").rpartition("/")[0] else None
+
+
 def cache_in(agent: str, pet: Container | None) -> Mount | None:
     """The agent's cache among a pet's volumes."""
     return pet.mount_at(path_in_pet(agent)) if pet else None

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from paddock import __version__
 from paddock.errors import PaddockError, Refused
+from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.known import Known
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.seen import Container
+
+_DELETING: Final = timedelta(minutes=5)
 
 
 class Containers:
@@ -48,11 +53,30 @@ class Containers:
         digest = str(read.config["digest"])
         self._client.send("PUT", f"{self._path}/{read.vmid}/config", {**params, "digest": digest})
 
+    def _delete(self, container: Container, **changes: int) -> None:
+        """Delete a container under a claim, unless someone else has one."""
+        check_claim(container)
+        # Whoever else read the same configuration now has a stale digest, or reads who is at it.
+        self._put(container, {**changes, "description": claim(_DELETING).written_into(container.notes)})
+        self._task("DELETE", f"{self._path}/{container.vmid}")
+
     def _volume(self, vmid: int, key: str) -> str:
         mount = self.read(vmid).mount(key)
         if mount is None or mount.owner != vmid:
             raise PaddockError(f"container {vmid} has no volume of its own at {key} after it was given one")
         return mount.volume
+
+
+def claim(lasts: timedelta) -> Claim:
+    """A claim of this machine, from now on."""
+    return Claim.new(socket.gethostname(), datetime.now(UTC), lasts)
+
+
+def check_claim(container: Container) -> None:
+    """Raise while another machine is at work on a container."""
+    other = Claim.from_notes(container.notes)
+    if other and other.bars(socket.gethostname(), datetime.now(UTC)):
+        raise Refused(f"{other.host} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
 
 
 def signed(notes: str) -> str:

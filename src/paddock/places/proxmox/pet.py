@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -251,32 +251,54 @@ def drift(want: MachineWant, pet: Pet) -> Iterator[str]:
 
 
 def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:
-    """The steps to no state; refused while any other container names the volume."""
+    """The steps to no state; refused while any other container names one of the volumes."""
     left = half_forgotten(want, seen)
-    if left is not None and left.mark and left.mark.forgets:
-        volume = left.mark.forgets[1]
-        title = f"delete what is left of {volume} of pet {left.vmid}"
-        yield _delete(want, left.vmid, volume, title, "a run was cut off in the middle of it")
-    if pet is None or pet.state is None or (left and left.mark and left.mark.forgets == (want.agent, pet.state.volume)):
-        return
-    _check_named(want, pet.container, pet.state)
-    users = [c.name for c in seen.users_of(pet.state.volume) if c.vmid != pet.vmid]
-    if users:
-        raise Refuse(f"{', '.join(users)} still names the state volume {pet.state.volume}", "run `paddock down` first")
-    if pet.container.running:
-        raise Refuse(f"{pet.container.name} runs", "stop it first")
-    reason = "it is to be forgotten"
-    cache = cache_in(want.agent, pet.container)
-    volumes = (pet.state.volume, *([cache.volume] if cache else []))
-    if all(mount.key == "rootfs" or mount.volume in volumes for mount in pet.container.mounts):
-        # In one call, so that a run that is cut off leaves all of it or nothing.
+    if left is not None and (pet is None or pet.vmid != left.vmid):
+        yield from _forget_in(want, left, None, seen)
+    if pet is not None and pet.state is not None:
+        _check_named(want, pet.container, pet.state)
+        yield from _forget_in(want, pet.container, pet.state, seen)
+
+
+def _forget_in(want: MachineWant, pet: Container, state: Mount | None, seen: ProxmoxSeen) -> Iterator[Step]:
+    """The steps to a pet without anything of the agent, or to no pet, if nothing else is on it."""
+    forgets = pet.mark.forgets if pet.mark else None
+    cut_off = forgets[1] if forgets and forgets[0] == want.agent else None
+    cache = cache_in(want.agent, pet)
+    named = (state.volume if state else None, cache.volume if cache else None, cut_off)
+    volumes = tuple(dict.fromkeys(volume for volume in named if volume))
+    _check_may_forget(want, pet, volumes, seen)
+    reason = "a run was cut off in the middle of it" if cut_off else "it is to be forgotten"
+    if all(mount.key == "rootfs" or mount.volume in volumes for mount in pet.mounts):
         title = f"destroy pet {pet.vmid} with {' and '.join(volumes)} and all that {want.agent} has learned"
-        yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, volumes), Risk.RECREATES)
-    else:
-        if cache:
-            yield _delete(want, pet.vmid, cache.volume, f"delete {cache.volume} of pet {pet.vmid}, a cache", reason)
-        title = f"delete {pet.state.volume} of pet {pet.vmid} and all that {want.agent} has learned"
-        yield _delete(want, pet.vmid, pet.state.volume, title, reason)
+        yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, want.agent, volumes), Risk.RECREATES)
+        return
+    if cut_off:
+        title = f"delete what is left of {cut_off} of pet {pet.vmid}"
+        yield _delete(want, pet.vmid, cut_off, title, reason)
+    if cache and cache.volume != cut_off:
+        yield _delete(want, pet.vmid, cache.volume, f"delete {cache.volume} of pet {pet.vmid}, a cache", reason)
+    if state and state.volume != cut_off:
+        title = f"delete {state.volume} of pet {pet.vmid} and all that {want.agent} has learned"
+        yield _delete(want, pet.vmid, state.volume, title, reason)
+
+
+def _check_may_forget(want: MachineWant, pet: Container, volumes: Sequence[str], seen: ProxmoxSeen) -> None:
+    """Refuse while a volume is in use, or the pet is at something else."""
+    for volume in volumes:
+        users = [c for c in seen.users_of(volume) if c.vmid != pet.vmid]
+        if users:
+            names = ", ".join(user.name for user in users)
+            raise Refuse(f"{names} still names {volume}", "run `paddock down` first")
+    if pet.running:
+        raise Refuse(f"{pet.name} runs", "stop it first")
+    if "parent" in pet.config:
+        # A volume that a snapshot names stays when it is taken out of the configuration, and is nowhere to be seen.
+        raise Refuse(f"{pet.name} has snapshots, which hold the state too", "delete its snapshots first")
+    forgets = pet.mark.forgets if pet.mark else None
+    if forgets and forgets[0] != want.agent:
+        # The mark has room for one volume that is being deleted: a second one would make the first one nobody's.
+        raise Refuse(f"{pet.name} is about to forget the state of {forgets[0]}", f"run `paddock forget {forgets[0]}`")
 
 
 def _delete(want: MachineWant, vmid: int, volume: str, title: str, reason: str) -> Step:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -46,17 +45,16 @@ from paddock.places.proxmox.actions import (
 )
 from paddock.places.proxmox.adopter import Adopter
 from paddock.places.proxmox.attend import Attendant
-from paddock.places.proxmox.claim import Claim, without_claim
+from paddock.places.proxmox.claim import without_claim
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.containers import Containers, signed
+from paddock.places.proxmox.containers import Containers, claim, signed
 from paddock.places.proxmox.errors import NotRunning, Running
+from paddock.places.proxmox.forgetter import Forgetter
 from paddock.places.proxmox.known import Known, check_free
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.reach import Reacher
-from paddock.places.proxmox.seen import Container
 from paddock.plan.step import Action, Ref
 
-_DELETING: Final = timedelta(minutes=5)
 _BUILDING: Final = timedelta(minutes=30)
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
 
@@ -71,6 +69,7 @@ class Worker(Containers):
         self._reacher = reacher
         self._attendant = attendant
         self._adopter = Adopter(client, story, known)
+        self._forgetter = Forgetter(client, story, known)
 
     def perform(self, action: Action, got: Got) -> Got:
         """Carry out one action and return what later steps may refer to."""
@@ -98,7 +97,7 @@ class Worker(Containers):
             case CloneCattle():
                 return self._clone(action, got)
             case CreateBuilder(vmid, params):
-                claimed = _claim(_BUILDING).written_into(str(params["description"]))
+                claimed = claim(_BUILDING).written_into(str(params["description"]))
                 return self._create(vmid, {**params, "description": claimed})
             case Configure(vmid, params):
                 self._configure(vmid, params)
@@ -122,10 +121,8 @@ class Worker(Containers):
                 self._detach(vmid)
             case Destroy(vmid):
                 self.destroy(vmid)
-            case DeleteVolume(vmid, agent, volume):
-                self._delete_volume(vmid, agent, volume)
-            case DestroyPet(vmid, volumes):
-                self._destroy_pet(vmid, volumes)
+            case DeleteVolume() | DestroyPet():
+                self._forgetter.perform(action)
             case Seal(vmid):
                 return self._seal(vmid, got)
             case _:
@@ -233,45 +230,6 @@ class Worker(Containers):
             raise Refused(f"{container.name} still names volumes: {', '.join(more)}")
         self._delete(container)
 
-    def _delete(self, container: Container, **changes: int) -> None:
-        """Delete a container under a claim, unless someone else has one."""
-        other = Claim.from_notes(container.notes)
-        if other and other.bars(socket.gethostname(), datetime.now(UTC)):
-            raise Refused(f"{other.host} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
-        # Whoever else read the same configuration now has a stale digest, or reads who is at it.
-        self._put(container, {**changes, "description": _claim(_DELETING).written_into(container.notes)})
-        self._task("DELETE", f"{self._path}/{container.vmid}")
-
-    def _delete_volume(self, vmid: int, agent: str, volume: str) -> None:
-        """Free a volume: out of the configuration first, then from the unused entry that this leaves.
-
-        That entry does not tell whose it was, so the mark does, for a run that has to go on with it.
-        """
-        pet = self.read(vmid)
-        mark = pet.mark
-        if mark is None or mark.role is not Role.PET:
-            raise Refused(f"{pet.name} is not a pet of Paddock")
-        marked = replace(mark, forgetting=f"{agent}/{volume}").written_into(pet.notes)
-        self._put(pet, {"protection": 0, "description": marked})
-        done: dict[str, str] = {}
-        try:
-            for prefix in ("mp", "unused"):
-                pet = self.read(vmid)
-                own = [m for m in pet.mounts if (m.volume, m.owner) == (volume, vmid)]
-                named = [m.key for m in own if m.key.startswith(prefix)]
-                if named:
-                    self._put(pet, {"delete": ",".join(named)})
-            adopted = ",".join(sorted(mark.adopts - {agent})) or None
-            done = {"description": replace(mark, adopted=adopted, forgetting=None).written_into(pet.notes)}
-        finally:
-            self._put(self.read(vmid), {"protection": 1, **done})
-
-    def _destroy_pet(self, vmid: int, volumes: Sequence[str]) -> None:
-        pet = self.read(vmid)
-        if not pet.has(Role.PET) or any(m.volume not in volumes for m in pet.mounts if m.key != "rootfs"):
-            raise Refused(f"{pet.name} is not a pet with {' and '.join(volumes)} alone")
-        self._delete(pet, protection=0)
-
     def _seal(self, vmid: int, got: Got) -> Got:
         self._shutdown(vmid, 60)
         container = self.read(vmid)
@@ -296,7 +254,3 @@ class Worker(Containers):
 
 def _resolve(value: str | int | Ref, got: Got) -> str:
     return got[value.name] if isinstance(value, Ref) else str(value)
-
-
-def _claim(lasts: timedelta) -> Claim:
-    return Claim.new(socket.gethostname(), datetime.now(UTC), lasts)
