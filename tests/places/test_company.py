@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from paddock.errors import Refused
-from paddock.places.proxmox import worker
+from paddock.places.proxmox import containers
 from paddock.places.proxmox.claim import Claim
 from paddock.run import verbs
 from paddock.run.lock import Busy
@@ -93,7 +93,7 @@ def test_a_delete_under_way_keeps_others_away(node: Node, monkeypatch: pytest.Mo
 
     def other_laptop() -> None:
         with monkeypatch.context() as there:
-            there.setattr(worker, "socket", SimpleNamespace(gethostname=lambda: "other"))
+            there.setattr(containers, "socket", SimpleNamespace(gethostname=lambda: "other"))
             there.setattr(verbs, "working_on", nullcontext)
             try:
                 down(node.agent())

@@ -162,6 +162,18 @@ class Place(Protocol, Generic[Seen]):
         """The steps to no state; refused while a machine could use it. Pure."""
         ...
 
+    def doubts(self, want: MachineWant, seen: Seen) -> Sequence[Refusal]:
+        """Reasons why an agent that has no machine as far as was seen may have one all the same."""
+        ...
+
+    def without_machine(self, want: MachineWant, seen: Seen) -> Seen:
+        """What would be seen if the agent's machine were gone. Pure."""
+        ...
+
+    def lacking(self, actions: Sequence[Action], seen: Seen) -> Sequence[str]:
+        """The privileges that these actions need and that are missing, each in words."""
+        ...
+
     def portray(self, agent: str, wish: AdoptWish, seen: Seen) -> Portrait:
         """What the wish is about, as the file would say it. Pure."""
         ...

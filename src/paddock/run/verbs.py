@@ -60,7 +60,8 @@ def forget(agent: Deployment, agreed: Plan, shown: Observation) -> str:
 
 def cycle(agent: Deployment) -> str:
     """Make an agent's machine anew; returns what to tell about it."""
-    down(agent)
+    with working_on(agent.name):
+        converge(agent, agent.plan_cycle)
     return up(agent)
 
 

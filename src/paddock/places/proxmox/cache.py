@@ -81,7 +81,8 @@ def attach_steps(want: MachineWant, cattle: Container | None, vmid: int, volume:
     if there:
         raise Refuse(
             f"the machine of {want.agent} has {there.volume} at {want.cache.path} ({there.key})",
-            "detach it by hand",
+            f"look at what is on it: it may hold a memory; `pct set {cattle.vmid if cattle else vmid} -{there.key}"
+            f" {there.volume},mp=/ANOTHER/PATH` makes room for the volume of {want.agent}",
         )
     taken = {MOUNT_KEY} | ({mount.key for mount in cattle.mounts} if cattle else set())
     key = next(key for key in (f"mp{number}" for number in range(256)) if key not in taken)

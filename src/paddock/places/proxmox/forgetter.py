@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox import cache
 from paddock.places.proxmox.actions import DeleteVolume, DestroyPet
 from paddock.places.proxmox.claim import without_claim
 from paddock.places.proxmox.containers import Containers, check_claim
-from paddock.places.proxmox.errors import NoContainer
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import whose
 from paddock.places.proxmox.seen import Container, Mount
+from paddock.places.proxmox.sight import users_of
 
 
 class Forgetter(Containers):
@@ -105,33 +102,12 @@ class Forgetter(Containers):
 
     def _check_unused(self, pet: int, volume: str) -> None:
         """Refuse while any container of the cluster but the pet names the volume, or has it mounted."""
-        users = [name for name in self._users(volume, pet) if name]
+        users = users_of(self._client, volume, pet)
         if users:
             raise Refused(
                 f"{', '.join(users)} uses {volume}, which stays",
                 hint="run `paddock down` for the agent whose machine it is, and `paddock forget` again",
             )
-
-    def _users(self, volume: str, pet: int) -> Iterator[str | None]:
-        listed = self._client.get(f"/nodes/{self._client.node}/lxc")
-        everywhere = self._client.get("/cluster/resources", {"type": "vm"})
-        numbers = {(self._client.node, int(row["vmid"])) for row in listed}
-        numbers |= {(str(row["node"]), int(row["vmid"])) for row in everywhere if row["type"] == "lxc"}
-        with ThreadPoolExecutor(max_workers=8) as pool:
-            others = sorted(each for each in numbers if each[1] != pet)
-            yield from pool.map(lambda each: self._user(each[0], each[1], volume), others)
-
-    def _user(self, node: str, vmid: int, volume: str) -> str | None:
-        """The name of a container that uses the volume, now or after its next start; None if it does not."""
-        path = f"/nodes/{node}/lxc/{vmid}/config"
-        try:
-            # What a running container is to let go with its next stop is not in the first answer, but in the second.
-            configs: list[dict[str, Any]] = [self._client.get(path), self._client.get(path, {"current": 1})]
-        except NoContainer:
-            return None
-        containers = [Container(vmid, "unknown", config) for config in configs]
-        uses = any(mount.volume == volume for container in containers for mount in container.mounts)
-        return containers[0].name if uses else None
 
 
 def _check_whose(pet: Container, own: list[Mount], agent: str) -> None:

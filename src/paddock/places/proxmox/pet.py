@@ -62,6 +62,9 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     """Return the agent's pet; refuses when it is not clear which that is."""
     asked, volume = want.spec.state.pet.vmid, want.spec.state.volume
     owners = [c for c in seen.with_role(Role.PET) if state_in(want, c)]
+    lost = lost_pet(want, seen)
+    if lost is not None and not owners:
+        raise refuse_lost(want, lost)
     if volume is not None and not owners:
         raise Refuse(
             f"no pet has {volume}, which the file names as the state of {want.agent}",
@@ -81,8 +84,53 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     if named is not None and named.has(Role.PET):
         return Pet(named, state_in(want, named))
     if asked in seen.taken:
-        raise Refuse(f"state.pet: {asked} is taken, and not by a pet", seen.how_to_free(asked))
+        raise Refuse(f"state.pet: {asked} is taken, and not by a pet", how_to_free(asked, seen))
     return None
+
+
+def machine_line(want: MachineWant, container: Container) -> str:
+    """How to make a container the agent's machine again whose mark was removed or changed."""
+    mark = Mark(Role.CATTLE, want.agent)
+    return f"if it is the machine of {want.agent}, write this line into its notes{_instead(container)}: {mark}"
+
+
+def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
+    """A container that looks like the agent's pet, but whose mark someone removed or changed."""
+    path = path_in_pet(want.agent)
+    for container in seen.containers.values():
+        named = not container.has(Role.PET) and container.config.get("hostname") == _name(want)
+        owns = container.mark is None and not container.running and container.mount_at(path) is not None
+        owns = owns and container.vmid != want.spec.machine.vmid  # which an adoption gave the path, and was cut off
+        if named or owns:
+            return container
+    return None
+
+
+def refuse_lost(want: MachineWant, container: Container) -> Refuse:
+    """The refusal of everything that would go on without a pet that is there."""
+    return Refuse(f"{container.name} looks like the pet of {want.agent} but has no readable mark", mark_line(container))
+
+
+def mark_line(container: Container) -> str:
+    """How to make a container a pet again whose mark was removed or changed; the line is at the end, to be copied."""
+    return f"if it is one, write this line into its notes{_instead(container)}: {Mark(Role.PET)}"
+
+
+def _instead(container: Container) -> str:
+    """Two lines would be as bad as none."""
+    if "paddock: " not in container.notes:
+        return ""
+    return ", instead of what begins with `paddock:` there (unless a newer Paddock wrote that)"
+
+
+def how_to_free(vmid: int, seen: ProxmoxSeen) -> str:
+    """What a person can do about a number for a pet that is taken; one that may have been a pet gets its mark back."""
+    there = seen.containers.get(vmid)
+    if there is not None and there.mark is None and not there.running and not there.lock:
+        volumes = [mount.volume for mount in there.mounts if mount.key != "rootfs" and not mount.is_bind]
+        if volumes or not Mark.readable(there.notes):
+            return f"`paddock adopt` takes it into the file's care if it never was a pet; {mark_line(there)}"
+    return seen.how_to_free(vmid)
 
 
 def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
@@ -101,7 +149,8 @@ def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
         if loose:
             raise Refuse(
                 f"{container.name} has no volume for {want.agent}, but unused ones: {', '.join(loose)}",
-                f"attach the right one at {path_in_pet(want.agent)}, or remove them",
+                f"`paddock adopt {want.agent} --state {loose[0]}` takes one into use as the state of {want.agent};"
+                " if none of them is, give them to another container, because each may hold a memory",
             )
     elif pet.state.size is not None and want.spec.state.size < pet.state.size:
         raise Refuse(
@@ -161,11 +210,8 @@ def check_no_lost_pet(want: MachineWant, cattle: Container | None, seen: Proxmox
     for container in seen.containers.values():
         if container.has(Role.PET) and adopts(want, container):
             raise Refuse(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
-        if not container.has(Role.PET) and container.config.get("hostname") == _name(want):
-            raise Refuse(
-                f"{container.name} looks like the pet of {want.agent} but has no readable mark",
-                f"write this line into its notes if it is: {Mark(Role.PET)}",
-            )
+    if (lost := lost_pet(want, seen)) is not None:
+        raise refuse_lost(want, lost)
     if (name := _name(want)) in seen.elsewhere:
         raise Refuse(
             f"{name} on node {seen.elsewhere[name]} looks like the pet of {want.agent}",
@@ -289,7 +335,10 @@ def _check_may_forget(want: MachineWant, pet: Container, volumes: Sequence[str],
         users = [c for c in seen.users_of(volume) if c.vmid != pet.vmid]
         if users:
             names = ", ".join(user.name for user in users)
-            raise Refuse(f"{names} still names {volume}", "run `paddock down` first")
+            marked = all(user.has(Role.CATTLE) for user in users)
+            hint = f"nothing is deleted while it has the volume; {machine_line(want, users[0])}"
+            hint = "run `paddock down` first" if marked else hint
+            raise Refuse(f"{names} still names {volume}", hint)
     if pet.running:
         raise Refuse(f"{pet.name} runs", "stop it first")
     if "parent" in pet.config:

@@ -22,7 +22,7 @@ from paddock.places import (
     TemplateInfo,
     TemplateWant,
 )
-from paddock.places.proxmox import access, observe, tls, verify
+from paddock.places.proxmox import access, observe, privileges, sight, tls, verify
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.attend import Attendant
@@ -35,7 +35,7 @@ from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.reach import Reacher
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.worker import Worker
-from paddock.plan.step import Action
+from paddock.plan.step import Action, Refusal
 from paddock.spec.models import MachineSpec, ProxmoxSpec
 
 _BOOT_SECONDS: Final = 30
@@ -83,6 +83,17 @@ class ProxmoxPlace:
 
     def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         return self._planner.forget(want, seen)
+
+    def doubts(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Refusal]:
+        return list(sight.doubts(self._client, want, seen))
+
+    def without_machine(self, want: MachineWant, seen: ProxmoxSeen) -> ProxmoxSeen:
+        return seen.without(seen.cattle_of(want.agent))
+
+    def lacking(self, actions: Sequence[Action], seen: ProxmoxSeen) -> Sequence[str]:
+        wanted = list(privileges.needed(actions, self._spec.node, self._spec.storage, seen))
+        held = self._client.get("/access/permissions") if wanted else {}
+        return privileges.told(privileges.missing(wanted, held))
 
     def portray(self, agent: str, wish: AdoptWish, seen: ProxmoxSeen) -> Portrait:
         return self._planner.portray(agent, wish, seen)
