@@ -208,7 +208,7 @@ class Outside(Deployment):
 
     def _perform(self, action: Action, seen: Observation, got: Any) -> Any:
         inside = isinstance(action, Furnish | CheckStateSize | AwaitAnswer)
-        return {} if inside else self.place.perform(action, got)
+        return {} if inside else self.place.perform(action, seen.place, got)
 
     @property
     def client(self) -> Client:

@@ -10,11 +10,18 @@ from paddock.errors import Refused
 from paddock.places.proxmox.actions import Destroy, Detach
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.errors import ApiError, BadParameters, Protected, RootOnly
+from paddock.plan.step import Action
 from paddock.run.verbs import cycle, down, up
 from places.node import CATTLE, DEPLOYER, PET, ROOT, Node
 
 STATE = "local-lvm:vm-100-disk-1"
 LXC = "/nodes/pve/lxc"
+
+
+def perform(node: Node, action: Action) -> None:
+    """Carry out an action on what is there now."""
+    agent = node.agent()
+    agent.place.perform(action, agent.observe().place, {})
 
 
 @pytest.mark.parametrize("token", [DEPLOYER, ROOT])
@@ -94,10 +101,10 @@ def test_a_pet_is_never_destroyed_whatever_a_plan_says(node: Node) -> None:
     node.sent.clear()
     for action in (Destroy(PET), Detach(PET)):
         with pytest.raises(Refused):
-            node.agent().place.perform(action, {})
+            perform(node, action)
     node.put(PET, mp0=None)
     with pytest.raises(Refused, match="not marked as something Paddock may destroy"):
-        node.agent().place.perform(Destroy(PET), {})
+        perform(node, Destroy(PET))
     assert not node.writes
     assert {"vm-100-disk-0", "vm-100-disk-1"} <= node.volumes
 
@@ -110,11 +117,11 @@ def test_a_machine_that_owns_more_is_never_destroyed_whatever_a_plan_says(node: 
     node.sent.clear()
     for action in (Detach(CATTLE), Destroy(CATTLE)):
         with pytest.raises(Refused):
-            node.agent().place.perform(action, {})
+            perform(node, action)
     assert not node.writes
     node.root("pct", "set", CATTLE, "-delete", "mp0,mp1")
     with pytest.raises(Refused):
-        node.agent().place.perform(Detach(CATTLE), {})
+        perform(node, Detach(CATTLE))
     assert "vm-101-disk-1" in node.volumes
 
 

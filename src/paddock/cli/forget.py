@@ -28,6 +28,6 @@ def forget(
         seen, plan = verbs.plan_forget(agents[0])
         for step in plan.steps:
             print(one_line(f"  - {step.title}"), file=sys.stderr)
-        if not plan.empty and (name or typer.prompt("This cannot be undone. Type the agent's name", err=True)) != agent:
+        if plan.steps and (name or typer.prompt("This cannot be undone. Type the agent's name", err=True)) != agent:
             raise BadInput("that is not the agent's name; nothing was deleted")
         print(verbs.forget(agents[0], plan, seen))

@@ -168,6 +168,18 @@ class Place(Protocol, Generic[Seen]):
         """The steps to no state; refused while a machine could use it. Pure."""
         ...
 
+    def doubts(self, want: MachineWant, seen: Seen) -> Sequence[Refusal]:
+        """Reasons why an agent that has no machine as far as was seen may have one all the same."""
+        ...
+
+    def without_machine(self, want: MachineWant, seen: Seen) -> Seen:
+        """What would be seen if the agent's machine were gone. Pure."""
+        ...
+
+    def lacking(self, actions: Sequence[Action], seen: Seen) -> Sequence[str]:
+        """The privileges that these actions need and that are missing, each in words."""
+        ...
+
     def portray(self, agent: str, wish: AdoptWish, seen: Seen) -> Portrait:
         """What the wish is about, as the file would say it. Pure."""
         ...
@@ -208,8 +220,11 @@ class Place(Protocol, Generic[Seen]):
         """The machine as it was seen."""
         ...
 
-    def perform(self, action: Action, got: Got) -> Got:
-        """Carry out a step's action; returns what later steps may refer to."""
+    def perform(self, action: Action, seen: Seen, got: Got) -> Got:
+        """Carry out a step's action on what was seen when it was planned; returns what later steps may refer to.
+
+        Raises ``WorldChanged`` where a machine is no longer the one that was seen.
+        """
         ...
 
     def guest(self, want: MachineWant, seen: Seen, got: Got) -> Guest | None:

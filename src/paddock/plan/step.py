@@ -81,6 +81,7 @@ class Plan:
     steps: Sequence[Step] = ()
     refusals: Sequence[Refusal] = ()
     notes: Sequence[str] = field(default_factory=tuple)
+    then: Sequence[Step] = ()  # what a later plan will do, so that nothing begins that could not be ended
 
     @property
     def empty(self) -> bool:

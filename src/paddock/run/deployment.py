@@ -12,7 +12,7 @@ from paddock.checks.line import as_text
 from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
 from paddock.guests.report import records
-from paddock.places import AdoptWish, Got, Machine, Place, place_for
+from paddock.places import AdoptWish, Got, Machine, MachinePlan, Place, place_for
 from paddock.plan import agent as inside
 from paddock.plan import container
 from paddock.plan.agent import (
@@ -145,12 +145,24 @@ class Deployment(Wanted):
             unreachable = [Refusal(seen.unreachable.message, seen.unreachable.hint)] if seen.unreachable else []
             return Plan(self.name, list(inside.down(self.name, seen.agent or AgentSeen())), unreachable)
         machine = self.place.down(self.machine_want, seen.place)
-        refusals = list(machine.refusals)
+        refusals = list(machine.refusals or self._doubts(machine, seen))
         if machine.steps and seen.machine.adopted:
             remedy = f"stop the agent and move them into {self.paths.home}"
             name = f"machine {seen.machine.name}"
             refusals += strays.refusals(self, name, lambda: self.guest(seen, {}), remedy)
         return Plan(self.name, machine.steps, refusals, machine.notes)
+
+    def _doubts(self, machine: MachinePlan, seen: Observation) -> Sequence[Refusal]:
+        """Where there is nothing to do: why that is perhaps only because something could not be seen."""
+        return () if machine.steps else self.place.doubts(self.machine_want, seen.place)
+
+    def plan_cycle(self, seen: Observation) -> Plan:
+        """What it takes to have no machine; refused where none could be made anew afterwards."""
+        plan = self.plan_down(seen)
+        if self.place.keeps_machine or plan.refusals:
+            return plan
+        again = self.place.up(self.machine_want, self.place.without_machine(self.machine_want, seen.place))
+        return replace(plan, refusals=again.refusals, then=[*again.steps, *again.late])
 
     def plan_forget(self, seen: Observation) -> Plan:
         """What it takes to delete the agent's state; refused while anything of it is there."""
@@ -163,7 +175,7 @@ class Deployment(Wanted):
         if self.place.keeps_machine and not (seen.agent and (seen.agent.state_of or seen.agent.forgotten)):
             return Plan(self.name)
         machine = self.place.forget(self.machine_want, seen.place)
-        return Plan(self.name, machine.steps, machine.refusals, machine.notes)
+        return Plan(self.name, machine.steps, machine.refusals or self._doubts(machine, seen), machine.notes)
 
     def plan_adopt(self, wish: AdoptWish, seen: Observation) -> Plan:
         """What it takes to have something that is there in the file's care."""
@@ -193,6 +205,7 @@ class Deployment(Wanted):
             hints = [refusal.hint for refusal in plan.refusals if refusal.hint]
             reasons = "\n".join(refusal.reason for refusal in plan.refusals)
             raise Refused(f"{self.name}: {reasons}", hint="\n".join(hints) or None)
+        self._check_privileges(plan, seen)
         got: dict[str, str] = {}
         last_alone = max((at for at, step in enumerate(plan.steps) if step.alone), default=-1)
         for at, step in enumerate(plan.steps):
@@ -204,6 +217,16 @@ class Deployment(Wanted):
             self.unverified = not isinstance(step.action, AwaitAnswer)
             if isinstance(step.action, StartEngine):
                 raise WorldChanged(f"{step.action.service} runs now")
+
+    def _check_privileges(self, plan: Plan, seen: Observation) -> None:
+        """Refuse a plan that would be cut off in the middle because a privilege is missing."""
+        lacks = self.place.lacking([step.action for step in (*plan.steps, *plan.then)], seen.place)
+        if lacks:
+            raise Refused(
+                f"{self.name}: nothing was changed, because this needs privileges that the token lacks:"
+                f" {'; '.join(lacks)}",
+                hint="`paddock doctor` prints the commands that grant them",
+            )
 
     def _perform(self, action: Action, seen: Observation, got: Got) -> Got:
         match action:
@@ -240,7 +263,7 @@ class Deployment(Wanted):
                 argv = self.runtime.remove()
                 expect(self.guest(seen, got), f"removing {self.name}", argv, deadline=180)
             case _:
-                return self.place.perform(action, got)
+                return self.place.perform(action, seen.place, got)
         return {}
 
     def _install_code(self, guest: Guest) -> None:

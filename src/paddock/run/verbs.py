@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Final
 
-from paddock.errors import WorldChanged
+from paddock.errors import Refused, WorldChanged
 from paddock.plan.step import Plan
 from paddock.run.deployment import Deployment, Observation
 from paddock.run.lock import alone_in, working_on
@@ -46,16 +46,26 @@ def plan_forget(agent: Deployment) -> tuple[Observation, Plan]:
     return seen, agent.plan_forget(seen)
 
 
-def forget(agent: Deployment, plan: Plan, seen: Observation) -> str:
-    """Delete an agent's state as agreed; returns what to tell about it."""
-    with working_on(agent):
+def forget(agent: Deployment, agreed: Plan, shown: Observation) -> str:
+    """Delete an agent's state as agreed; returns what to tell about it.
+
+    A person may take their time to answer, so it is observed and planned again: only what was shown is deleted.
+    """
+    with working_on(agent), alone_in(agent.place):
+        seen, plan = plan_forget(agent)
+        if not plan.refusals and (plan, seen.machine.state) != (agreed, shown.machine.state):
+            raise Refused(
+                f"{agent.name}: what would be deleted by now is not what was shown; nothing was deleted",
+                hint="run `paddock forget` again, and read what it would delete",
+            )
         agent.carry_out(plan, seen)
     return f"{agent.name}: {'there was nothing to forget' if plan.empty else 'forgotten'}"
 
 
 def cycle(agent: Deployment) -> str:
     """Make an agent's machine anew; returns what to tell about it."""
-    down(agent)
+    with working_on(agent):
+        converge(agent, agent.plan_cycle)
     return up(agent)
 
 

@@ -115,7 +115,16 @@ class HostPlace:
             return spec.user if spec.address else getpass.getuser()
         return f"{user.uid}:{user.gid or user.uid}"
 
-    def perform(self, action: Action, got: Got) -> Got:
+    def doubts(self, want: MachineWant, seen: None) -> Sequence[Refusal]:
+        return ()
+
+    def without_machine(self, want: MachineWant, seen: None) -> None:
+        return None
+
+    def lacking(self, actions: Sequence[Action], seen: None) -> Sequence[str]:
+        return ()
+
+    def perform(self, action: Action, seen: None, got: Got) -> Got:
         raise AssertionError(f"a host has no steps of its own, and not {action}")
 
     def guest(self, want: MachineWant, seen: None, got: Got) -> Guest:

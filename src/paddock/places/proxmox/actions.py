@@ -114,9 +114,13 @@ class DeleteVolume(Action):
 
 @dataclass(frozen=True)
 class DestroyPet(Action):
-    """Delete a pet together with the volumes of its only agent."""
+    """Free the volumes of a pet's only agent, one by one, and then delete the pet with its root disk.
+
+    Proxmox itself deletes the root disk first: a volume that it then cannot delete would be left in a broken pet.
+    """
 
     vmid: int
+    agent: str
     volumes: tuple[str, ...]
 
 

@@ -152,7 +152,9 @@ def _settled(agent: str, seen: ProxmoxSeen) -> _Volume | None:
     pets_of = [(c, m) for c in seen.with_role(Role.PET) if (m := c.mount_at(pets.path_in_pet(agent)))]
     if len(pets_of) > 1:
         numbers = ", ".join(str(c.vmid) for c, _ in pets_of)
-        raise Refuse(f"several pets have a volume of {agent}: {numbers}", "remove all but one")
+        raise Refuse(
+            f"several pets have a volume of {agent}: {numbers}", "take the mark out of the notes of the others"
+        )
     return _Volume(pets_of[0][1], pets_of[0][0]) if pets_of else None
 
 
@@ -163,13 +165,14 @@ def _check_volumes(want: MachineWant, machine: Container, state: _Volume | None)
             continue
         if mount.owner != machine.vmid:
             raise Refuse(
-                f"{machine.name} also has {mount.volume} ({mount.key}) of container {mount.owner}", "detach it"
+                f"{machine.name} also has {mount.volume} ({mount.key}) of container {mount.owner}",
+                f"if it is the state, say so with `--state {mount.key}`; a machine of Paddock has no other volumes",
             )
         at = f" at {mount.path}" if mount.path else ""
         raise Refuse(
             f"{machine.name} owns {mount.volume} ({mount.key}{at}), which would go with it: machines come and go",
             f"if it is the state: `paddock adopt {want.agent} {machine.vmid} --state {mount.key}` gives it to a pet;"
-            " if not, move it to another container, or remove it",
+            " if not, move it to another container",
         )
 
 
@@ -245,10 +248,10 @@ def _reassign_steps(
     begun = [c for c in seen.with_role(Role.PET) if pets.adopts(want, c)]
     pet = begun[0] if begun and named is None else seen.containers.get(named or 0)
     if pet is None and named in seen.taken:
-        raise Refuse(f"state.pet: {named} is taken, and not by a pet", "choose another number, or leave it out")
+        raise Refuse(f"state.pet: {named} is taken, and not by a pet", pets.how_to_free(named or 0, seen))
     if pet is not None:
         if not pet.has(Role.PET):
-            raise Refuse(f"state.pet: {pet.vmid} is taken, and not by a pet", "choose another number, or leave it out")
+            raise Refuse(f"state.pet: {pet.vmid} is taken, and not by a pet", pets.how_to_free(pet.vmid, seen))
         pets.check_sleeps(pet)
     number = pet.vmid if pet else named or next(ids)
     create = [] if pet else [pets.empty_pet_step(want, number, base=node.base.volid, storage=node.storage)]
@@ -263,7 +266,8 @@ def _check_writers(volume: str, known: Sequence[Container | None], seen: Proxmox
     for other in seen.users_of(volume):
         if other not in known and (other.running or other.flag("onboot")):
             raise Refuse(
-                f"{other.name} also mounts {volume}", "two machines must not write to one state: detach it there"
+                f"{other.name} also mounts {volume}",
+                "two machines must not write to one state: stop it, and set its onboot to 0",
             )
 
 
@@ -271,6 +275,7 @@ def _machine_steps(want: MachineWant, machine: Container, volume: str | Ref, mov
     """The state in the machine, the mark in its notes, and its host key on record; ``moved`` is the key it was at."""
     mounted = next((m for m in machine.mounts if m.path and m.volume == volume), None)
     if mounted is None:
+        machines.check_unprotected(machine, "it is to get the state")
         key = moved or (machine.free_key if machine.mount(MOUNT_KEY) else MOUNT_KEY)
         title = f"attach the state to container {machine.vmid}"
         action = Attach(machine.vmid, key, volume, want.state_path)

@@ -8,6 +8,7 @@ from paddock.errors import PaddockError, Refused
 from paddock.places import Got
 from paddock.places.proxmox.actions import STATE_VOLUME, AdoptMachine, AdoptPet, Reassign
 from paddock.places.proxmox.containers import Containers, signed
+from paddock.places.proxmox.known import check_free
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import path_in_pet
 from paddock.places.proxmox.seen import Container
@@ -30,13 +31,13 @@ class Adopter(Containers):
     def _adopt_pet(self, vmid: int, agent: str, key: str, value: str) -> Got:
         self._open(vmid, agent)
         try:
-            self._put(self.read(vmid), {key: value})
+            self._place(vmid, key, value)
         finally:
             self._put(self.read(vmid), {"protection": 1})
         return self._arrived(vmid, agent)
 
     def _reassign(self, action: Reassign) -> Got:
-        self._put(self.read(action.source), {action.key: action.value})
+        self._place(action.source, action.key, action.value)
         self._open(action.pet, action.agent)
         source, pet = self.read(action.source), self.read(action.pet)
         if pet.flag("protection"):
@@ -53,6 +54,12 @@ class Adopter(Containers):
         # Not when it failed: a task whose answer was lost may still be about to put the volume in.
         self._put(self.read(pet.vmid), {"protection": 1})
         return self._arrived(pet.vmid, action.agent)
+
+    def _place(self, vmid: int, key: str, value: str) -> None:
+        """Write a volume at a key, unless another one has it by now."""
+        container = self.read(vmid)
+        check_free(container, key, value.partition(",")[0])
+        self._put(container, {key: value})
 
     def _open(self, vmid: int, agent: str) -> None:
         """Lift a pet's protection; its mark tells from now on that the agent's volume has a past."""

@@ -31,19 +31,24 @@ class Attendant:
         self._story = story
         self._patient = patient
 
-    def attend(self, work: RootWork) -> None:
-        """Return once the work is seen to be done, and the machine was restarted if it ran."""
+    def attend(self, work: RootWork, read: Callable[[int], Container]) -> None:
+        """Return once the work is seen to be done, and the machine was restarted if it ran.
+
+        ``read`` raises unless a number is still that of the container that was planned for.
+        """
         path = f"/nodes/{self._client.node}/lxc/{work.vmid}"
-        first = self._read(work.vmid)
+        first = read(work.vmid)
         process = self._process(path)
         if work.features:
             self._try_features(path, first, work)
-        seen = self._read(work.vmid)
+        seen = read(work.vmid)
+        if work.template:
+            read(work.template)
         missing = console.differences(work, seen)
         lines = console.commands(console.left(work, seen))
         if missing and self._root:
-            self._run_as(self._root, work, lines)
-            missing = console.differences(work, self._read(work.vmid))
+            self._run_as(self._root, work, lines, read)
+            missing = console.differences(work, read(work.vmid))
             if missing:
                 raise PaddockError(f"{self._root.name} ran the commands, but {'; '.join(missing)}")
         elif missing and not self._patient:
@@ -51,10 +56,11 @@ class Attendant:
             raise NeedsPerson("\n".join(_asking(self._client.node, lines)), hint=hint)
         elif missing:
             self._tell(_asking(self._client.node, lines))
-            self._wait(work, first, missing)
+            self._wait(work, first, missing, read)
             if process is not None:
                 self._await_restart(path, process)
         if process is not None and process == self._process(path):
+            read(work.vmid)
             self._client.task("POST", f"{path}/status/reboot", {"timeout": _REBOOT_SECONDS})
 
     def _try_features(self, path: str, found: Container, work: RootWork) -> None:
@@ -65,10 +71,12 @@ class Attendant:
         except RootOnly as error:
             self._story(f"the token may not: {error.reason}")
 
-    def _run_as(self, root: Guest, work: RootWork, lines: Sequence[str]) -> None:
+    def _run_as(self, root: Guest, work: RootWork, lines: Sequence[str], read: Callable[[int], Container]) -> None:
         try:
             self._refuse_disks(root, work)
-            self._run(root, lines)
+            for line in lines:
+                read(work.vmid)
+                self._run(root, line)
         except Unreachable as error:
             hint = "your own ssh must get there without a question; `paddock console` shows what to run there by hand"
             raise Unreachable(error.message, hint=hint) from None
@@ -81,25 +89,24 @@ class Attendant:
                     hint="write a directory below it",
                 )
 
-    def _run(self, root: Guest, lines: Sequence[str]) -> None:
-        for line in lines:
-            # A pct that fails ends with 255, which ssh ends with where there is no way to the node.
-            result = root.run(["sh", "-c", f"{line} || exit 1"], deadline=300)
-            if not result.ok:
-                said = result.err.strip() or result.out.strip()
-                raise PaddockError(
-                    f"`{line}` failed on {root.name}: {said}",
-                    hint="what ran before it stays; `paddock up` goes on from there",
-                )
+    def _run(self, root: Guest, line: str) -> None:
+        # A pct that fails ends with 255, which ssh ends with where there is no way to the node.
+        result = root.run(["sh", "-c", f"{line} || exit 1"], deadline=300)
+        if not result.ok:
+            said = result.err.strip() or result.out.strip()
+            raise PaddockError(
+                f"`{line}` failed on {root.name}: {said}",
+                hint="what ran before it stays; `paddock up` goes on from there",
+            )
 
-    def _wait(self, work: RootWork, first: Container, missing: Sequence[str]) -> None:
+    def _wait(self, work: RootWork, first: Container, missing: Sequence[str], read: Callable[[int], Container]) -> None:
         """Wait for a person; whatever they do that is not the work is told."""
         self._tell(["waiting until that is done; Ctrl-C ends the waiting, and `paddock up` goes on later"])
         told, pause = list(missing), _FIRST_PAUSE
         while missing:
             time.sleep(pause)
             pause = min(pause * 1.3, _LONGEST_PAUSE)
-            seen = self._read(work.vmid)
+            seen = read(work.vmid)
             displaced = console.displaced(first, seen)
             seen = replace(seen, config={**seen.config, **displaced})
             missing = [*(_put_back(work.vmid, *entry) for entry in displaced.items()), *console.differences(work, seen)]
@@ -125,9 +132,6 @@ class Attendant:
         """The number of the machine's first process on the node: another one after every start."""
         pid = self._client.get(f"{path}/status/current").get("pid")
         return int(pid) if pid else None
-
-    def _read(self, vmid: int) -> Container:
-        return Container(vmid, "unknown", self._client.get(f"/nodes/{self._client.node}/lxc/{vmid}/config"))
 
 
 def _put_back(vmid: int, key: str, value: str) -> str:

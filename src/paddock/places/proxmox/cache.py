@@ -17,6 +17,12 @@ def path_in_pet(agent: str) -> str:
     return f"/var/lib/paddock-cache/{agent}"
 
 
+def whose(mount: Mount) -> str | None:
+    """The agent whose cache it is, by the path a pet would mount it at."""
+    top, _, agent = (mount.path or "").rpartition("/")
+    return agent if top == path_in_pet("x").rpartition("/")[0] else None
+
+
 def cache_in(agent: str, pet: Container | None) -> Mount | None:
     """The agent's cache among a pet's volumes."""
     return pet.mount_at(path_in_pet(agent)) if pet else None
@@ -75,7 +81,8 @@ def attach_steps(want: MachineWant, cattle: Container | None, vmid: int, volume:
     if there:
         raise Refuse(
             f"the machine of {want.agent} has {there.volume} at {want.cache.path} ({there.key})",
-            "detach it by hand",
+            f"look at what is on it: it may hold a memory; `pct set {cattle.vmid if cattle else vmid} -{there.key}"
+            f" {there.volume},mp=/ANOTHER/PATH` makes room for the volume of {want.agent}",
         )
     taken = {MOUNT_KEY} | ({mount.key for mount in cattle.mounts} if cattle else set())
     key = next(key for key in (f"mp{number}" for number in range(256)) if key not in taken)

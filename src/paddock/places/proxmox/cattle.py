@@ -8,6 +8,7 @@ from typing import Final
 
 from paddock.places import MachineWant
 from paddock.places.proxmox import console
+from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
     TEMPLATE,
@@ -15,8 +16,6 @@ from paddock.places.proxmox.actions import (
     Configure,
     CreateCattle,
     Describe,
-    Destroy,
-    Detach,
     GrowDisk,
     Reach,
     ReachAdopted,
@@ -72,19 +71,42 @@ def check_number(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen)
             f"write {cattle.vmid}, or run `paddock down` before you change it",
         )
     if asked in seen.taken:
-        raise Refuse(f"machine.vmid: {asked} is taken, and not by {want.agent}", seen.how_to_free(asked))
+        there = seen.containers.get(asked)
+        lost = there if there in _unmarked_users(want, seen) else None
+        hint = pets.machine_line(want, lost) if lost else seen.how_to_free(asked)
+        raise Refuse(f"machine.vmid: {asked} is taken, and not by {want.agent}", hint)
 
 
-def check_single_writer(volume: str | Ref, pet: Pet | None, cattle: Container | None, seen: ProxmoxSeen) -> None:
+def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[Container]:
+    """Containers that mount the agent's state and have no readable mark; an adoption that was cut off goes on."""
+    owners = [c for c in seen.with_role(Role.PET) if not pets.adopts(want, c)]
+    volumes = {state.volume for pet in owners if (state := pets.state_in(want, pet))}
+    found = [c for c in seen.containers.values() if any(m.path and m.volume in volumes for m in c.mounts)]
+    return [c for c in found if c.mark is None]
+
+
+def check_unprotected(container: Container, why: str) -> None:
+    """Refuse what Proxmox would refuse later, once the container is stopped."""
+    if container.flag("protection"):
+        raise Refuse(
+            f"{container.name} is protected, and {why}",
+            f"take its protection off if that may be: pct set {container.vmid} --protection 0",
+        )
+
+
+def check_single_writer(
+    want: MachineWant, volume: str | Ref, pet: Pet | None, cattle: Container | None, seen: ProxmoxSeen
+) -> None:
     """Refuse while another container could write to the state, now or after the next boot."""
     if isinstance(volume, Ref):
         return
     mine = {pet.vmid if pet else None, cattle.vmid if cattle else None}
     for other in seen.users_of(volume):
         if other.vmid not in mine and (other.running or other.flag("onboot")):
+            stop = "two machines must not write to one volume: stop it, and set its onboot to 0"
+            lost = cattle is None and other.mark is None
             raise Refuse(
-                f"{other.name} also mounts {volume}",
-                "two machines must not write to one volume: detach it there first",
+                f"{other.name} also mounts {volume}", f"{stop}; {pets.machine_line(want, other)}" if lost else stop
             )
 
 
@@ -251,6 +273,7 @@ def _attach_steps(want: MachineWant, cattle: Container, volume: str | Ref) -> It
     if mounted is None and not cattle.running:
         params = {MOUNT_KEY: f"{volume},mp={want.state_path}"}
         title = f"attach the state to machine {cattle.vmid}"
+        check_unprotected(cattle, "it is to get its state back")
         yield Step("cattle.attach", title, "it is detached", Configure(cattle.vmid, params))
     elif mounted is None or (mounted.volume, mounted.path) != (volume, want.state_path):
         raise Refuse(
@@ -318,37 +341,6 @@ def stop_step(cattle: Container, reason: str) -> Step:
     """Stop the machine, with time for an answer in flight."""
     action = Shutdown(cattle.vmid, SHUTDOWN_SECONDS)
     return Step("cattle.stop", f"shut machine {cattle.vmid} down", reason, action, Risk.RESTARTS)
-
-
-def down_steps(cattle: Container, seen: ProxmoxSeen) -> Iterator[Step]:
-    """The steps to no machine; refused unless everything but its root disk is a pet's."""
-    pets = {pet.vmid for pet in seen.with_role(Role.PET)}
-    if "parent" in cattle.config:
-        raise Refuse(
-            f"{cattle.name} has snapshots, which hold the state too; destroying it would leave those behind unseen",
-            "delete its snapshots first",
-        )
-    for mount in cattle.mounts:
-        if mount.key == "rootfs" or mount.is_bind:
-            continue
-        if mount.owner == cattle.vmid:
-            raise Refuse(
-                f"{cattle.name} owns {mount.volume} ({mount.key}), which destroying it would destroy",
-                "move that volume to another container first",
-            )
-        if mount.owner not in pets:
-            raise Refuse(
-                f"{cattle.name} has {mount.volume} ({mount.key}), which no pet owns",
-                "detach it by hand if it may go",
-            )
-    if cattle.running:
-        yield stop_step(cattle, "it runs")
-    # What is to be detached with the next stop is out of the configuration already, and unused after it.
-    if any(mount.key != "rootfs" for mount in cattle.mounts) or MOUNT_KEY in cattle.pending:
-        title = f"detach the state from machine {cattle.vmid}"
-        yield Step("cattle.detach", title, "the state stays", Detach(cattle.vmid))
-    title = f"destroy machine {cattle.vmid}"
-    yield Step("cattle.destroy", title, "it owns only its root disk", Destroy(cattle.vmid), Risk.RECREATES)
 
 
 def start_step(vmid: int, reason: str) -> Step:

@@ -92,7 +92,7 @@ def _binds(want: MachineWant, mounts: Sequence[Mount], used: Collection[str]) ->
             if not mount.is_bind:
                 raise Refuse(
                     f"the machine of {want.agent} has {mount.volume} at {entry.path} ({mount.key}) already",
-                    "write another path for the directory, or detach the volume by hand",
+                    "write another path for the directory",
                 )
         free = (key for key in (f"mp{number}" for number in range(256)) if key not in taken)
         key = next((mount.key for mount in (*exact, *there, *elsewhere)), None) or next(free)

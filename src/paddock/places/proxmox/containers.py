@@ -4,27 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from paddock import __version__
 from paddock.errors import PaddockError, Refused
+from paddock.places.proxmox.claim import Claim, Holder
 from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.known import Known
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.seen import Container
 
+_DELETING: Final = timedelta(minutes=5)
+
 
 class Containers:
-    """The containers of one node, each as it is at the moment it is asked for."""
+    """The containers of one node that a run knows, each as it is at the moment it is asked for."""
 
-    def __init__(self, client: Client, story: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, story: Callable[[str], None], known: Known, holder: Holder) -> None:
         self._client = client
         self._story = story
+        self._known = known
+        self._holder = holder
         self._path = f"/nodes/{client.node}/lxc"
 
     def read(self, vmid: int) -> Container:
-        """A container's configuration as it is now."""
+        """A container's configuration as it is now; raises unless it is the container that was planned for.
+
+        Every step reads before it acts: Proxmox takes numbers, and one may be somebody else's by now.
+        """
         config: dict[str, Any] = self._client.get(f"{self._path}/{vmid}/config")
-        return Container(vmid, "unknown", config)
+        container = Container(vmid, "unknown", config)
+        self._known.check(container)
+        return container
 
     def _marked(self, vmid: int) -> tuple[Container, Mark]:
         container = self.read(vmid)
@@ -40,6 +52,23 @@ class Containers:
         """Change a configuration, unless someone else did since it was read."""
         digest = str(read.config["digest"])
         self._client.send("PUT", f"{self._path}/{read.vmid}/config", {**params, "digest": digest})
+
+    def _delete(self, container: Container, **changes: int) -> None:
+        """Delete a container under a claim, unless someone else has one."""
+        self._check_claim(container)
+        # Whoever else read the same configuration now has a stale digest, or reads who is at it.
+        self._put(container, {**changes, "description": self._claim(_DELETING).written_into(container.notes)})
+        self._task("DELETE", f"{self._path}/{container.vmid}")
+
+    def _claim(self, lasts: timedelta) -> Claim:
+        """A claim of this run, from now on."""
+        return Claim.new(self._holder, datetime.now(UTC), lasts)
+
+    def _check_claim(self, container: Container) -> None:
+        """Raise while another run is at work on a container."""
+        other = Claim.from_notes(container.notes)
+        if other and other.bars(str(self._holder), datetime.now(UTC)):
+            raise Refused(f"{other.holder} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
 
     def _volume(self, vmid: int, key: str) -> str:
         mount = self.read(vmid).mount(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,6 +62,9 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     """Return the agent's pet; refuses when it is not clear which that is."""
     asked, volume = want.spec.state.pet.vmid, want.spec.state.volume
     owners = [c for c in seen.with_role(Role.PET) if state_in(want, c)]
+    lost = lost_pet(want, seen)
+    if lost is not None and not owners:
+        raise refuse_lost(want, lost)
     if volume is not None and not owners:
         raise Refuse(
             f"no pet has {volume}, which the file names as the state of {want.agent}",
@@ -81,8 +84,53 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     if named is not None and named.has(Role.PET):
         return Pet(named, state_in(want, named))
     if asked in seen.taken:
-        raise Refuse(f"state.pet: {asked} is taken, and not by a pet", seen.how_to_free(asked))
+        raise Refuse(f"state.pet: {asked} is taken, and not by a pet", how_to_free(asked, seen))
     return None
+
+
+def machine_line(want: MachineWant, container: Container) -> str:
+    """How to make a container the agent's machine again whose mark was removed or changed."""
+    mark = Mark(Role.CATTLE, want.agent)
+    return f"if it is the machine of {want.agent}, write this line into its notes{_instead(container)}: {mark}"
+
+
+def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
+    """A container that looks like the agent's pet, but whose mark someone removed or changed."""
+    path = path_in_pet(want.agent)
+    for container in seen.containers.values():
+        named = not container.has(Role.PET) and container.config.get("hostname") == _name(want)
+        owns = container.mark is None and not container.running and container.mount_at(path) is not None
+        owns = owns and container.vmid != want.spec.machine.vmid  # which an adoption gave the path, and was cut off
+        if named or owns:
+            return container
+    return None
+
+
+def refuse_lost(want: MachineWant, container: Container) -> Refuse:
+    """The refusal of everything that would go on without a pet that is there."""
+    return Refuse(f"{container.name} looks like the pet of {want.agent} but has no readable mark", mark_line(container))
+
+
+def mark_line(container: Container) -> str:
+    """How to make a container a pet again whose mark was removed or changed; the line is at the end, to be copied."""
+    return f"if it is one, write this line into its notes{_instead(container)}: {Mark(Role.PET)}"
+
+
+def _instead(container: Container) -> str:
+    """Two lines would be as bad as none."""
+    if "paddock: " not in container.notes:
+        return ""
+    return ", instead of what begins with `paddock:` there (unless a newer Paddock wrote that)"
+
+
+def how_to_free(vmid: int, seen: ProxmoxSeen) -> str:
+    """What a person can do about a number for a pet that is taken; one that may have been a pet gets its mark back."""
+    there = seen.containers.get(vmid)
+    if there is not None and there.mark is None and not there.running and not there.lock:
+        volumes = [mount.volume for mount in there.mounts if mount.key != "rootfs" and not mount.is_bind]
+        if volumes or not Mark.readable(there.notes):
+            return f"`paddock adopt` takes it into the file's care if it never was a pet; {mark_line(there)}"
+    return seen.how_to_free(vmid)
 
 
 def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
@@ -101,7 +149,8 @@ def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
         if loose:
             raise Refuse(
                 f"{container.name} has no volume for {want.agent}, but unused ones: {', '.join(loose)}",
-                f"attach the right one at {path_in_pet(want.agent)}, or remove them",
+                f"`paddock adopt {want.agent} --state {loose[0]}` takes one into use as the state of {want.agent};"
+                " if none of them is, give them to another container, because each may hold a memory",
             )
     elif pet.state.size is not None and want.spec.state.size < pet.state.size:
         raise Refuse(
@@ -161,11 +210,8 @@ def check_no_lost_pet(want: MachineWant, cattle: Container | None, seen: Proxmox
     for container in seen.containers.values():
         if container.has(Role.PET) and adopts(want, container):
             raise Refuse(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
-        if not container.has(Role.PET) and container.config.get("hostname") == _name(want):
-            raise Refuse(
-                f"{container.name} looks like the pet of {want.agent} but has no readable mark",
-                f"write this line into its notes if it is: {Mark(Role.PET)}",
-            )
+    if (lost := lost_pet(want, seen)) is not None:
+        raise refuse_lost(want, lost)
     if (name := _name(want)) in seen.elsewhere:
         raise Refuse(
             f"{name} on node {seen.elsewhere[name]} looks like the pet of {want.agent}",
@@ -251,32 +297,57 @@ def drift(want: MachineWant, pet: Pet) -> Iterator[str]:
 
 
 def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:
-    """The steps to no state; refused while any other container names the volume."""
+    """The steps to no state; refused while any other container names one of the volumes."""
     left = half_forgotten(want, seen)
-    if left is not None and left.mark and left.mark.forgets:
-        volume = left.mark.forgets[1]
-        title = f"delete what is left of {volume} of pet {left.vmid}"
-        yield _delete(want, left.vmid, volume, title, "a run was cut off in the middle of it")
-    if pet is None or pet.state is None or (left and left.mark and left.mark.forgets == (want.agent, pet.state.volume)):
-        return
-    _check_named(want, pet.container, pet.state)
-    users = [c.name for c in seen.users_of(pet.state.volume) if c.vmid != pet.vmid]
-    if users:
-        raise Refuse(f"{', '.join(users)} still names the state volume {pet.state.volume}", "run `paddock down` first")
-    if pet.container.running:
-        raise Refuse(f"{pet.container.name} runs", "stop it first")
-    reason = "it is to be forgotten"
-    cache = cache_in(want.agent, pet.container)
-    volumes = (pet.state.volume, *([cache.volume] if cache else []))
-    if all(mount.key == "rootfs" or mount.volume in volumes for mount in pet.container.mounts):
-        # In one call, so that a run that is cut off leaves all of it or nothing.
+    if left is not None and (pet is None or pet.vmid != left.vmid):
+        yield from _forget_in(want, left, None, seen)
+    if pet is not None and pet.state is not None:
+        _check_named(want, pet.container, pet.state)
+        yield from _forget_in(want, pet.container, pet.state, seen)
+
+
+def _forget_in(want: MachineWant, pet: Container, state: Mount | None, seen: ProxmoxSeen) -> Iterator[Step]:
+    """The steps to a pet without anything of the agent, or to no pet, if nothing else is on it."""
+    forgets = pet.mark.forgets if pet.mark else None
+    cut_off = forgets[1] if forgets and forgets[0] == want.agent else None
+    cache = cache_in(want.agent, pet)
+    named = (state.volume if state else None, cache.volume if cache else None, cut_off)
+    volumes = tuple(dict.fromkeys(volume for volume in named if volume))
+    _check_may_forget(want, pet, volumes, seen)
+    reason = "a run was cut off in the middle of it" if cut_off else "it is to be forgotten"
+    if all(mount.key == "rootfs" or mount.volume in volumes for mount in pet.mounts):
         title = f"destroy pet {pet.vmid} with {' and '.join(volumes)} and all that {want.agent} has learned"
-        yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, volumes), Risk.RECREATES)
-    else:
-        if cache:
-            yield _delete(want, pet.vmid, cache.volume, f"delete {cache.volume} of pet {pet.vmid}, a cache", reason)
-        title = f"delete {pet.state.volume} of pet {pet.vmid} and all that {want.agent} has learned"
-        yield _delete(want, pet.vmid, pet.state.volume, title, reason)
+        yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, want.agent, volumes), Risk.RECREATES)
+        return
+    if cut_off:
+        title = f"delete what is left of {cut_off} of pet {pet.vmid}"
+        yield _delete(want, pet.vmid, cut_off, title, reason)
+    if cache and cache.volume != cut_off:
+        yield _delete(want, pet.vmid, cache.volume, f"delete {cache.volume} of pet {pet.vmid}, a cache", reason)
+    if state and state.volume != cut_off:
+        title = f"delete {state.volume} of pet {pet.vmid} and all that {want.agent} has learned"
+        yield _delete(want, pet.vmid, state.volume, title, reason)
+
+
+def _check_may_forget(want: MachineWant, pet: Container, volumes: Sequence[str], seen: ProxmoxSeen) -> None:
+    """Refuse while a volume is in use, or the pet is at something else."""
+    for volume in volumes:
+        users = [c for c in seen.users_of(volume) if c.vmid != pet.vmid]
+        if users:
+            names = ", ".join(user.name for user in users)
+            marked = all(user.has(Role.CATTLE) for user in users)
+            hint = f"nothing is deleted while it has the volume; {machine_line(want, users[0])}"
+            hint = "run `paddock down` first" if marked else hint
+            raise Refuse(f"{names} still names {volume}", hint)
+    if pet.running:
+        raise Refuse(f"{pet.name} runs", "stop it first")
+    if "parent" in pet.config:
+        # A volume that a snapshot names stays when it is taken out of the configuration, and is nowhere to be seen.
+        raise Refuse(f"{pet.name} has snapshots, which hold the state too", "delete its snapshots first")
+    forgets = pet.mark.forgets if pet.mark else None
+    if forgets and forgets[0] != want.agent:
+        # The mark has room for one volume that is being deleted: a second one would make the first one nobody's.
+        raise Refuse(f"{pet.name} is about to forget the state of {forgets[0]}", f"run `paddock forget {forgets[0]}`")
 
 
 def _delete(want: MachineWant, vmid: int, volume: str, title: str, reason: str) -> Step:

@@ -22,7 +22,7 @@ from paddock.places import (
     TemplateInfo,
     TemplateWant,
 )
-from paddock.places.proxmox import access, observe, tls, verify
+from paddock.places.proxmox import access, observe, privileges, sight, tls, verify
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.attend import Attendant
@@ -30,13 +30,14 @@ from paddock.places.proxmox.cattle import is_adopted
 from paddock.places.proxmox.claim import Holder
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.console import for_root, owner_on_node
-from paddock.places.proxmox.mark import Role
+from paddock.places.proxmox.known import Known
+from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import adopts, find_pet, state_in
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.reach import KnownBy, Reacher
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.worker import Worker
-from paddock.plan.step import Action
+from paddock.plan.step import Action, Refusal
 from paddock.spec.models import MachineSpec, ProxmoxSpec
 
 _BOOT_SECONDS: Final = 30
@@ -60,9 +61,8 @@ class ProxmoxPlace:
         self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
         self._reacher = Reacher(self._client, key, spec.ssh.jump, story)
         self._root = _root_guest(spec.ssh.root) if spec.ssh.root else None
-        attendant = Attendant(self._client, self._root, story, patient=patient)
+        self._attendant = Attendant(self._client, self._root, story, patient=patient)
         self._holder = Holder()
-        self._worker = Worker(self._client, self._reacher, attendant, story, self._holder)
         self._story = story
 
     @cached_property
@@ -92,6 +92,17 @@ class ProxmoxPlace:
     def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         return self._planner.forget(want, seen)
 
+    def doubts(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Refusal]:
+        return list(sight.doubts(self._client, want, seen))
+
+    def without_machine(self, want: MachineWant, seen: ProxmoxSeen) -> ProxmoxSeen:
+        return seen.without(seen.cattle_of(want.agent))
+
+    def lacking(self, actions: Sequence[Action], seen: ProxmoxSeen) -> Sequence[str]:
+        wanted = list(privileges.needed(actions, self._spec.node, self._spec.storage, seen))
+        held = self._client.get("/access/permissions") if wanted else {}
+        return privileges.told(privileges.missing(wanted, held))
+
     def portray(self, agent: str, wish: AdoptWish, seen: ProxmoxSeen) -> Portrait:
         return self._planner.portray(agent, wish, seen)
 
@@ -117,7 +128,9 @@ class ProxmoxPlace:
         return templates.listed(seen)
 
     def remove_template(self, info: TemplateInfo) -> None:
-        self._worker.destroy(info.vmid)
+        known = Known(ProxmoxSeen({}, frozenset()), {})
+        known.made(info.vmid, Mark(Role.TEMPLATE, template=info.template, epoch=info.epoch))
+        self._worker(known).destroy(info.vmid)
 
     def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
         version = self._client.get("/version")["version"]
@@ -200,8 +213,11 @@ class ProxmoxPlace:
         keys = (got[HOST_KEY.name],) if HOST_KEY.name in got else on_record
         return self._reacher.guest(want.agent, address, keys) if address and keys else None
 
-    def perform(self, action: Action, got: Got) -> Got:
-        return self._worker.perform(action, got)
+    def perform(self, action: Action, seen: ProxmoxSeen, got: Got) -> Got:
+        return self._worker(Known(seen, got)).perform(action, got)
+
+    def _worker(self, known: Known) -> Worker:
+        return Worker(self._client, self._reacher, self._attendant, self._story, known, self._holder)
 
 
 def _root_guest(destination: str) -> SshGuest:

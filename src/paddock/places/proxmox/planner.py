@@ -12,6 +12,7 @@ from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import console
+from paddock.places.proxmox import down as downs
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import AttachCache, DownloadBase
@@ -70,9 +71,9 @@ class NodePlanner:
         new_state = pet is None or pet.state is None
         more, cache = caches.pet_steps(want, owner, number, self.node.storage, state_is_new=new_state)
         steps = [*download, *steps, *more]
-        machines.check_single_writer(volume, pet, cattle, seen)
+        machines.check_single_writer(want, volume, pet, cattle, seen)
         if cache is not None:
-            machines.check_single_writer(cache, pet, cattle, seen)
+            machines.check_single_writer(want, cache, pet, cattle, seen)
         grow = pets.grow_step(want, pet)
         grows = [step for step in (grow, caches.grow_step(want, owner)) if step]
         made_from = self.made_from(want, seen)
@@ -86,6 +87,8 @@ class NodePlanner:
         else:
             vmid, builder = cattle.vmid, None
             attach = list(caches.attach_steps(want, cattle, vmid, cache))
+            if attach:
+                machines.check_unprotected(cattle, "a volume is to be mounted in it")
             stopped = bool(grows or attach) and cattle.running
             if stopped:
                 reason = "a volume grows only while nothing has it mounted" if grows else "a volume is to be mounted"
@@ -191,8 +194,9 @@ class NodePlanner:
         try:
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
+                downs.check_down(want, seen)
                 return MachinePlan()
-            steps = list(machines.down_steps(cattle, seen))
+            steps = list(downs.down_steps(cattle, seen))
             return MachinePlan(steps, notes=list(self._left_behind(want, cattle, seen)))
         except Refuse as refuse:
             return MachinePlan(refusals=[refuse.refusal])
@@ -213,7 +217,11 @@ class NodePlanner:
         """The steps to no state."""
         try:
             machines.check_gone(want, seen)
-            return MachinePlan(list(pets.forget_steps(want, _owner(want, seen), seen)))
+            owner = _owner(want, seen)
+            lost = pets.lost_pet(want, seen)
+            if owner is None and lost is not None:
+                raise pets.refuse_lost(want, lost)
+            return MachinePlan(list(pets.forget_steps(want, owner, seen)))
         except Refuse as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
@@ -171,6 +171,17 @@ class ProxmoxSeen:
     def users_of(self, volume: str) -> list[Container]:
         """Every container whose configuration names the volume."""
         return [c for c in self.containers.values() if any(mount.volume == volume for mount in c.mounts)]
+
+    def without(self, gone: Iterable[Container]) -> ProxmoxSeen:
+        """The same node with these containers deleted, and the room that their root disks took."""
+        numbers = {container.vmid for container in gone}
+        free = dict(self.room.storages)
+        for root in (self.containers[vmid].mount("rootfs") for vmid in numbers):
+            storage = root.volume.partition(":")[0] if root else ""
+            if root and root.size and storage in free:
+                free[storage] += root.size
+        left = {vmid: container for vmid, container in self.containers.items() if vmid not in numbers}
+        return replace(self, containers=left, taken=self.taken - numbers, room=replace(self.room, storages=free))
 
     def how_to_free(self, vmid: int) -> str:
         """What a person can do about a number that is taken."""

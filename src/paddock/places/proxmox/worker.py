@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -46,16 +46,16 @@ from paddock.places.proxmox.actions import (
 )
 from paddock.places.proxmox.adopter import Adopter
 from paddock.places.proxmox.attend import Attendant
-from paddock.places.proxmox.claim import Claim, Holder, without_claim
+from paddock.places.proxmox.claim import Holder, without_claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.containers import Containers, signed
 from paddock.places.proxmox.errors import NotRunning, Running
+from paddock.places.proxmox.forgetter import Forgetter
+from paddock.places.proxmox.known import Known, check_free
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.reach import KnownBy, Reacher
-from paddock.places.proxmox.seen import Container
 from paddock.plan.step import Action, Ref
 
-_DELETING: Final = timedelta(minutes=5)
 _BUILDING: Final = timedelta(minutes=30)
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
 
@@ -64,13 +64,19 @@ class Worker(Containers):
     """Performs the actions of this place through its API."""
 
     def __init__(
-        self, client: Client, reacher: Reacher, attendant: Attendant, story: Callable[[str], None], holder: Holder
+        self,
+        client: Client,
+        reacher: Reacher,
+        attendant: Attendant,
+        story: Callable[[str], None],
+        known: Known,
+        holder: Holder,
     ) -> None:
-        super().__init__(client, story)
-        self._holder = holder
+        super().__init__(client, story, known, holder)
         self._reacher = reacher
         self._attendant = attendant
-        self._adopter = Adopter(client, story)
+        self._adopter = Adopter(client, story, known, holder)
+        self._forgetter = Forgetter(client, story, known, holder)
 
     def perform(self, action: Action, got: Got) -> Got:
         """Carry out one action and return what later steps may refer to."""
@@ -78,31 +84,30 @@ class Worker(Containers):
             case DownloadBase(storage, params):
                 self._task("POST", f"/nodes/{self._client.node}/storage/{storage}/download-url", params)
             case CreatePet(vmid, params):
-                self._create(vmid, params)
-                return {STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)} if MOUNT_KEY in params else {}
+                made = self._create(vmid, params)
+                return {**made, STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)} if MOUNT_KEY in params else made
             case AddVolume(vmid, key, value):
                 return {STATE_VOLUME.name: self._add_volume(vmid, key, value)}
             case AddCache(vmid, key, value):
                 return {CACHE_VOLUME.name: self._add_volume(vmid, key, value)}
-            case AttachCache(vmid, key, volume, mount):
-                self._put(self.read(vmid), {key: f"{_resolve(volume, got)},mp={mount}"})
+            case AttachCache(vmid, key, volume, mount) | Attach(vmid, key, volume, mount):
+                self._attach(vmid, key, _resolve(volume, got), mount)
             case AdoptPet() | Reassign() | AdoptMachine():
                 return self._adopter.perform(action)
             case GrowVolume(vmid, key, size):
                 self._resize(vmid, key, size)
             case CreateCattle(vmid, params, volume, mount):
-                known = _resolve(volume, got)
-                self._create(vmid, {**params, MOUNT_KEY: f"{known},mp={mount}"})
-                self._expect_mount(vmid, known, mount)
+                name = _resolve(volume, got)
+                made = self._create(vmid, {**params, MOUNT_KEY: f"{name},mp={mount}"})
+                self._expect_mount(vmid, name, mount)
+                return made
             case CloneCattle():
-                self._clone(action, got)
+                return self._clone(action, got)
             case CreateBuilder(vmid, params):
                 claimed = self._claim(_BUILDING).written_into(str(params["description"]))
-                self._create(vmid, {**params, "description": claimed})
+                return self._create(vmid, {**params, "description": claimed})
             case Configure(vmid, params):
-                self._put(self.read(vmid), params)
-            case Attach(vmid, key, volume, mount):
-                self._put(self.read(vmid), {key: f"{_resolve(volume, got)},mp={mount}"})
+                self._configure(vmid, params)
             case Describe(vmid, text):
                 container, mark = self._marked(vmid)
                 self._put(container, {"description": mark.written_below(text, container.notes)})
@@ -111,9 +116,10 @@ class Worker(Containers):
             case Start(vmid):
                 self._start(vmid)
             case Reboot(vmid, seconds):
+                self.read(vmid)
                 self._task("POST", f"{self._path}/{vmid}/status/reboot", {"timeout": seconds})
             case RootWork():
-                self._attendant.attend(action)
+                self._attendant.attend(action, self.read)
             case Reach(vmid, clone):
                 return self._reach(vmid, clone=clone)
             case ReachAdopted(vmid, host_key):
@@ -124,21 +130,40 @@ class Worker(Containers):
                 self._detach(vmid)
             case Destroy(vmid):
                 self.destroy(vmid)
-            case DeleteVolume(vmid, agent, volume):
-                self._delete_volume(vmid, agent, volume)
-            case DestroyPet(vmid, volumes):
-                self._destroy_pet(vmid, volumes)
+            case DeleteVolume() | DestroyPet():
+                self._forgetter.perform(action)
             case Seal(vmid):
                 return self._seal(vmid, got)
             case _:
                 raise AssertionError(f"not an action of this place: {action}")
         return {}
 
-    def _create(self, vmid: int, params: Mapping[str, str | int]) -> None:
-        self._task("POST", self._path, {"vmid": vmid, **params, "description": signed(str(params["description"]))})
+    def _create(self, vmid: int, params: Mapping[str, str | int]) -> Got:
+        notes = signed(str(params["description"]))
+        self._task("POST", self._path, {"vmid": vmid, **params, "description": notes})
+        return self._made(vmid, notes)
+
+    def _made(self, vmid: int, notes: str) -> Got:
+        mark = Mark.from_notes(notes)
+        if mark is None:
+            raise PaddockError(f"container {vmid} was made with notes that have no readable mark")
+        return self._known.made(vmid, mark)
+
+    def _configure(self, vmid: int, params: Mapping[str, str | int]) -> None:
+        container = self.read(vmid)
+        if MOUNT_KEY in params:
+            check_free(container, MOUNT_KEY, str(params[MOUNT_KEY]).partition(",")[0])
+        self._put(container, params)
+
+    def _attach(self, vmid: int, key: str, volume: str, mount: str) -> None:
+        container = self.read(vmid)
+        check_free(container, key, volume)
+        self._put(container, {key: f"{volume},mp={mount}"})
 
     def _resize(self, vmid: int, key: str, size: str) -> None:
-        digest = str(self.read(vmid).config["digest"])
+        container = self.read(vmid)
+        self._known.check_volume(container, key)
+        digest = str(container.config["digest"])
         self._task("PUT", f"{self._path}/{vmid}/resize", {"disk": key, "size": size, "digest": digest})
 
     def _add_volume(self, vmid: int, key: str, value: str) -> str:
@@ -149,7 +174,7 @@ class Worker(Containers):
             self._put(self.read(vmid), {"protection": 1})
         return self._volume(vmid, key)
 
-    def _clone(self, action: CloneCattle, got: Got) -> None:
+    def _clone(self, action: CloneCattle, got: Got) -> Got:
         template = self.read(int(_resolve(action.template, got)))
         notes = signed(str(action.clone["description"]))
         mark = Mark.from_notes(notes)
@@ -157,9 +182,11 @@ class Worker(Containers):
             raise Refused(f"{template.name} is not a template of Paddock")
         marked = {"description": replace(mark, host_key=template.mark.host_key).written_into(notes)}
         self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
+        made = self._made(action.vmid, notes)
         volume = _resolve(action.volume, got)
         self._put(self.read(action.vmid), {**action.params, MOUNT_KEY: f"{volume},mp={action.mount}"})
         self._expect_mount(action.vmid, volume, action.mount)
+        return made
 
     def _expect_mount(self, vmid: int, volume: str, path: str) -> None:
         mount = self.read(vmid).mount(MOUNT_KEY)
@@ -167,12 +194,14 @@ class Worker(Containers):
             raise PaddockError(f"machine {vmid} does not have the state volume {volume} at {path}")
 
     def _start(self, vmid: int) -> None:
+        self.read(vmid)
         try:
             self._task("POST", f"{self._path}/{vmid}/status/start")
         except Running:
             self._story(f"machine {vmid} runs already")
 
     def _shutdown(self, vmid: int, seconds: int) -> None:
+        self.read(vmid)
         try:
             self._task("POST", f"{self._path}/{vmid}/status/shutdown", {"timeout": seconds, "forceStop": 1})
         except NotRunning:
@@ -212,48 +241,6 @@ class Worker(Containers):
             raise Refused(f"{container.name} still names volumes: {', '.join(more)}")
         self._delete(container)
 
-    def _claim(self, lasts: timedelta) -> Claim:
-        return Claim.new(self._holder, datetime.now(UTC), lasts)
-
-    def _delete(self, container: Container, **changes: int) -> None:
-        """Delete a container under a claim, unless someone else has one."""
-        other = Claim.from_notes(container.notes)
-        if other and other.bars(str(self._holder), datetime.now(UTC)):
-            raise Refused(f"{other.holder} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
-        # Whoever else read the same configuration now has a stale digest, or reads who is at it.
-        self._put(container, {**changes, "description": self._claim(_DELETING).written_into(container.notes)})
-        self._task("DELETE", f"{self._path}/{container.vmid}")
-
-    def _delete_volume(self, vmid: int, agent: str, volume: str) -> None:
-        """Free a volume: out of the configuration first, then from the unused entry that this leaves.
-
-        That entry does not tell whose it was, so the mark does, for a run that has to go on with it.
-        """
-        pet = self.read(vmid)
-        mark = pet.mark
-        if mark is None or mark.role is not Role.PET:
-            raise Refused(f"{pet.name} is not a pet of Paddock")
-        marked = replace(mark, forgetting=f"{agent}/{volume}").written_into(pet.notes)
-        self._put(pet, {"protection": 0, "description": marked})
-        done: dict[str, str] = {}
-        try:
-            for prefix in ("mp", "unused"):
-                pet = self.read(vmid)
-                own = [m for m in pet.mounts if (m.volume, m.owner) == (volume, vmid)]
-                named = [m.key for m in own if m.key.startswith(prefix)]
-                if named:
-                    self._put(pet, {"delete": ",".join(named)})
-            adopted = ",".join(sorted(mark.adopts - {agent})) or None
-            done = {"description": replace(mark, adopted=adopted, forgetting=None).written_into(pet.notes)}
-        finally:
-            self._put(self.read(vmid), {"protection": 1, **done})
-
-    def _destroy_pet(self, vmid: int, volumes: Sequence[str]) -> None:
-        pet = self.read(vmid)
-        if not pet.has(Role.PET) or any(m.volume not in volumes for m in pet.mounts if m.key != "rootfs"):
-            raise Refused(f"{pet.name} is not a pet with {' and '.join(volumes)} alone")
-        self._delete(pet, protection=0)
-
     def _seal(self, vmid: int, got: Got) -> Got:
         self._shutdown(vmid, 60)
         container = self.read(vmid)
@@ -262,9 +249,10 @@ class Worker(Containers):
         made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         marked = replace(container.mark, role=Role.TEMPLATE, host_key=got[HOST_KEY.name], made=made)
         self._put(container, {"description": without_claim(marked.written_into(container.notes))})
+        known = self._known.made(vmid, marked)
         self._client.send("POST", f"{self._path}/{vmid}/template")
         self._await_template(vmid)
-        return {TEMPLATE.name: str(vmid)}
+        return {**known, TEMPLATE.name: str(vmid)}
 
     def _await_template(self, vmid: int) -> None:
         """Proxmox converts in a task whose number it does not tell."""

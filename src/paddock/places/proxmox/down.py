@@ -1,0 +1,71 @@
+"""The way down: a machine goes only where the state is seen to be a pet's, and is called gone only if it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paddock.places import MachineWant
+from paddock.places.proxmox import pet as pets
+from paddock.places.proxmox.actions import MOUNT_KEY, Destroy, Detach
+from paddock.places.proxmox.cattle import check_unprotected, stop_step
+from paddock.places.proxmox.mark import Role
+from paddock.places.proxmox.refuse import Refuse
+from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
+from paddock.plan.step import Risk, Step
+
+
+def check_down(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """Refuse to call an agent down while something may have its state: a mark is only a line that people can edit."""
+    states = {pet.vmid: state for pet in seen.with_role(Role.PET) if (state := pets.state_in(want, pet))}
+    if not states and (lost := pets.lost_pet(want, seen)) is not None:
+        raise pets.refuse_lost(want, lost)
+    for owner, state in states.items():
+        for user in seen.users_of(state.volume):
+            if user.vmid == owner or not any(mount.path and mount.volume == state.volume for mount in user.mounts):
+                continue
+            whose = (
+                f"marked as the machine of {user.mark.agent}" if user.has(Role.CATTLE) and user.mark else "not marked"
+            )
+            raise Refuse(
+                f"{user.name} mounts {state.volume}, the state of {want.agent}, but {whose}",
+                pets.machine_line(want, user),
+            )
+
+
+def down_steps(cattle: Container, seen: ProxmoxSeen) -> Iterator[Step]:
+    """The steps to no machine; refused unless everything but its root disk is a pet's."""
+    owners = {pet.vmid for pet in seen.with_role(Role.PET)}
+    check_unprotected(cattle, "it is to be destroyed")
+    if "parent" in cattle.config:
+        raise Refuse(
+            f"{cattle.name} has snapshots, which hold the state too; destroying it would leave those behind unseen",
+            "delete its snapshots first",
+        )
+    for mount in cattle.mounts:
+        if mount.key == "rootfs" or mount.is_bind:
+            continue
+        if mount.owner == cattle.vmid:
+            raise Refuse(
+                f"{cattle.name} owns {mount.volume} ({mount.key}), which destroying it would destroy",
+                "move that volume to another container first",
+            )
+        if mount.owner not in owners:
+            raise Refuse(f"{cattle.name} has {mount.volume} ({mount.key}), which no pet owns", _how_to_own(mount, seen))
+    if cattle.running:
+        yield stop_step(cattle, "it runs")
+    # What is to be detached with the next stop is out of the configuration already, and unused after it.
+    if any(mount.key != "rootfs" for mount in cattle.mounts) or MOUNT_KEY in cattle.pending:
+        title = f"detach the state from machine {cattle.vmid}"
+        yield Step("cattle.detach", title, "the state stays", Detach(cattle.vmid))
+    title = f"destroy machine {cattle.vmid}"
+    yield Step("cattle.destroy", title, "it owns only its root disk", Destroy(cattle.vmid), Risk.RECREATES)
+
+
+def _how_to_own(mount: Mount, seen: ProxmoxSeen) -> str:
+    """What a person can do about a volume whose owner is not a pet: it may hold a memory, so it stays in its place."""
+    owner = seen.containers.get(mount.owner or 0)
+    if owner is None:
+        return f"it may hold a memory: look for container {mount.owner}, which owns it, and let the token see it"
+    if owner.mark is None:
+        return f"{owner.name} owns it and may be a pet whose mark is gone; {pets.mark_line(owner)}"
+    return f"it is {owner.name}'s own: move it to a pet first, because it may hold a memory"

@@ -1,0 +1,117 @@
+"""Carrying out `forget`: each delete reads first who uses the volume, and a run that is cut off is gone on with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from paddock.errors import PaddockError, Refused
+from paddock.places.proxmox import cache
+from paddock.places.proxmox.actions import DeleteVolume, DestroyPet
+from paddock.places.proxmox.claim import without_claim
+from paddock.places.proxmox.containers import Containers
+from paddock.places.proxmox.mark import Mark, Role
+from paddock.places.proxmox.pet import whose
+from paddock.places.proxmox.seen import Container, Mount
+from paddock.places.proxmox.sight import users_of
+
+
+class Forgetter(Containers):
+    """Performs the actions of `forget`."""
+
+    def perform(self, action: DeleteVolume | DestroyPet) -> None:
+        """Carry out one action."""
+        match action:
+            case DeleteVolume(vmid, agent, volume):
+                self._delete_volume(vmid, agent, volume, last=False)
+            case DestroyPet():
+                self._destroy_pet(action)
+
+    def _destroy_pet(self, action: DestroyPet) -> None:
+        pet, _ = self._pet(action.vmid, action.agent)
+        if any(mount.volume not in action.volumes for mount in pet.mounts if mount.key != "rootfs"):
+            raise Refused(f"{pet.name} is not a pet with {' and '.join(action.volumes)} alone")
+        # The state is the last of them: while it is there, the pet tells whose it is.
+        for volume in reversed(action.volumes):
+            if any(mount.volume == volume for mount in self.read(action.vmid).mounts):
+                self._delete_volume(action.vmid, action.agent, volume, last=True)
+        pet, _ = self._pet(action.vmid, action.agent)
+        more = [mount.volume for mount in pet.mounts if mount.key != "rootfs"]
+        if more:
+            raise Refused(f"{pet.name} has {', '.join(more)} by now, and stays")
+        try:
+            self._delete(pet, protection=0)
+        except PaddockError:
+            self._protect_again(action.vmid)
+            raise
+
+    def _protect_again(self, vmid: int) -> None:
+        """A pet that could not be deleted is not left without protection."""
+        try:
+            pet = self.read(vmid)
+            self._put(pet, {"protection": 1, "description": without_claim(pet.notes)})
+        except PaddockError as error:
+            self._story(f"container {vmid} may be without protection: {error.message}")
+
+    def _delete_volume(self, vmid: int, agent: str, volume: str, *, last: bool) -> None:
+        """Free a volume: out of the configuration first, then from the unused entry that this leaves.
+
+        That entry does not tell whose it was, so the mark does, for a run that has to go on with it. With ``last`` the
+        mark stays, because the pet itself is to go next.
+        """
+        pet, mark = self._pet(vmid, agent)
+        marked = replace(mark, forgetting=f"{agent}/{volume}").written_into(pet.notes)
+        self._put(pet, {"protection": 0, "description": marked})
+        done: dict[str, str] = {}
+        try:
+            for prefix in ("mp", "unused"):
+                pet, _ = self._pet(vmid, agent)
+                own = [mount for mount in pet.mounts if (mount.volume, mount.owner) == (volume, vmid)]
+                _check_whose(pet, own, agent)
+                named = [mount.key for mount in own if mount.key.startswith(prefix)]
+                if named:
+                    self._check_unused(vmid, volume)
+                    self._put(pet, {"delete": ",".join(named)})
+            pet = self.read(vmid)
+            if any(mount.volume == volume for mount in pet.mounts):
+                raise PaddockError(f"{pet.name} still has {volume} after it was deleted", hint="run it again")
+            if not last:
+                adopted = ",".join(sorted(mark.adopts - {agent})) or None
+                done = {"description": replace(mark, adopted=adopted, forgetting=None).written_into(pet.notes)}
+        except Refused:
+            pet = self.read(vmid)
+            untouched = any(mount.volume == volume and mount.path for mount in pet.mounts)
+            if untouched and mark.forgets is None:
+                done = {"description": mark.written_into(pet.notes)}
+            raise
+        finally:
+            self._put(self.read(vmid), {"protection": 1, **done})
+
+    def _pet(self, vmid: int, agent: str) -> tuple[Container, Mark]:
+        """The pet as it is now; refused unless it may forget a volume of the agent."""
+        pet = self.read(vmid)
+        self._check_claim(pet)
+        mark = pet.mark
+        if mark is None or mark.role is not Role.PET:
+            raise Refused(f"{pet.name} is not a pet of Paddock")
+        if "parent" in pet.config:
+            raise Refused(f"{pet.name} has snapshots, which hold the state too", hint="delete its snapshots first")
+        if mark.forgets and mark.forgets[0] != agent:
+            other = mark.forgets[0]
+            raise Refused(f"{pet.name} is about to forget the state of {other}", hint=f"run `paddock forget {other}`")
+        return pet, mark
+
+    def _check_unused(self, pet: int, volume: str) -> None:
+        """Refuse while any container of the cluster but the pet names the volume, or has it mounted."""
+        users = users_of(self._client, volume, pet)
+        if users:
+            raise Refused(
+                f"{', '.join(users)} uses {volume}, which stays",
+                hint="run `paddock down` for the agent whose machine it is, and `paddock forget` again",
+            )
+
+
+def _check_whose(pet: Container, own: list[Mount], agent: str) -> None:
+    for mount in own:
+        others = {whose(mount), cache.whose(mount)} - {None, agent}
+        if others:
+            raise Refused(f"{mount.volume} of {pet.name} is a volume of {', '.join(map(str, others))} by now")

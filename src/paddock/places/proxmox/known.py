@@ -1,0 +1,83 @@
+"""Telling whether a container is still the one that was planned for: its number may be somebody else's by now."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from paddock.errors import WorldChanged
+from paddock.places import Got
+from paddock.places.proxmox.actions import HOST_KEY
+from paddock.places.proxmox.mark import Mark
+from paddock.places.proxmox.seen import Container, ProxmoxSeen
+
+_CARD: Final = re.compile(r"net\d+")
+_AGAIN: Final = "run the same command again"
+
+
+class Known:
+    """The containers of one run: those it saw when it planned, and those it has made since."""
+
+    def __init__(self, seen: ProxmoxSeen, got: Got) -> None:
+        self._seen = seen.containers
+        self._got = got
+        self._made = {vmid: mark for name in got if (vmid := _number(name)) and (mark := Mark.from_notes(got[name]))}
+
+    def made(self, vmid: int, mark: Mark) -> Got:
+        """Remember a container that this run has made; returns what later steps know it by."""
+        self._made[vmid] = mark
+        return {f"mark of {vmid}": str(mark)}
+
+    def check(self, now: Container) -> None:
+        """Raise unless the container that was just read is the one that was planned for."""
+        if now.vmid in self._made:
+            same = _what_for(now.mark) == _what_for(self._made[now.vmid])
+        elif (planned := self._seen.get(now.vmid)) is None:
+            same = False
+        elif planned.mark is None:
+            # It is to be adopted. Nothing but its own configuration tells it from another one.
+            same = _looks(now.config) == _looks(planned.config) and _root(now) == _root(planned)
+        else:
+            same = _what_for(now.mark) == _what_for(planned.mark) and _root(now) == _root(planned)
+            same = same and self._may_have_keys(planned.mark, now.mark)
+        if not same:
+            raise WorldChanged(f"{now.name} is not the one that was planned for, or its mark has changed", hint=_AGAIN)
+
+    def check_volume(self, now: Container, key: str) -> None:
+        """Raise unless the key names the volume that it named when this was planned."""
+        planned = self._seen.get(now.vmid)
+        before, there = planned.mount(key) if planned else None, now.mount(key)
+        if before and (there is None or there.volume != before.volume):
+            raise WorldChanged(f"{now.name} has another volume at {key} than when this was planned", hint=_AGAIN)
+
+    def _may_have_keys(self, planned: Mark, now: Mark | None) -> bool:
+        """A machine that was made anew meanwhile has the same mark, but other host keys."""
+        expected = {*planned.host_keys, self._got.get(HOST_KEY.name)}
+        return not planned.host_keys or now is None or not expected.isdisjoint(now.host_keys)
+
+
+def check_free(now: Container, key: str, volume: str) -> None:
+    """Raise when another volume would be pushed out of its place."""
+    there = now.mount(key)
+    if there is not None and there.volume != volume:
+        raise WorldChanged(f"{now.name} has {there.volume} at {key} by now", hint=_AGAIN)
+
+
+def _number(name: str) -> int | None:
+    match = re.fullmatch(r"mark of (\d+)", name)
+    return int(match[1]) if match else None
+
+
+def _what_for(mark: Mark | None) -> tuple[Any, ...] | None:
+    return (mark.role, mark.agent, mark.template, mark.epoch) if mark else None
+
+
+def _root(container: Container) -> str | None:
+    root = container.mount("rootfs")
+    return root.volume if root else None
+
+
+def _looks(config: Any) -> tuple[Any, ...]:
+    """Its name, and the addresses of its network cards, which Proxmox draws at random."""
+    cards = [str(config[key]) for key in sorted(config) if _CARD.fullmatch(key)]
+    return config.get("hostname"), tuple(re.findall(r"hwaddr=([0-9A-Fa-f:]+)", ",".join(cards)))

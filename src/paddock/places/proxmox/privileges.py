@@ -1,0 +1,240 @@
+"""Which privileges the steps of a plan need, so that none is found missing in the middle of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from paddock.places.proxmox.actions import (
+    CACHE_VOLUME,
+    STATE_VOLUME,
+    TEMPLATE,
+    AddCache,
+    AddVolume,
+    AdoptMachine,
+    AdoptPet,
+    Attach,
+    AttachCache,
+    CloneCattle,
+    Configure,
+    CreateBuilder,
+    CreateCattle,
+    CreatePet,
+    DeleteVolume,
+    Describe,
+    Destroy,
+    DestroyPet,
+    Detach,
+    DownloadBase,
+    GrowDisk,
+    GrowVolume,
+    Params,
+    Reach,
+    Reassign,
+    Reboot,
+    Seal,
+    Shutdown,
+    Start,
+)
+from paddock.places.proxmox.seen import Mount, ProxmoxSeen
+from paddock.plan.step import Action, Ref
+
+AUDIT: Final = "VM.Audit"
+_CPU: Final = frozenset({"cores", "cpulimit", "cpuunits"})
+_MEMORY: Final = frozenset({"memory", "swap"})
+_NETWORK: Final = re.compile(r"net\d+|hostname|nameserver|searchdomain")
+_DISK: Final = re.compile(r"rootfs|mp\d+")
+# Parameters of a call that are no keys of a configuration, or that nothing is needed for.
+_FREE: Final = frozenset({"vmid", "newid", "full", "storage", "ostemplate", "ssh-public-keys", "unprivileged"})
+_NEW_VOLUME: Final = re.compile(r"([^:\s]+):\d+(\.\d+)?(,|$)")
+_LOCAL_ZONE: Final = "/sdn/zones/localnetwork"
+
+Held = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Need:
+    """A privilege on a path, or one of those that Proxmox takes instead."""
+
+    path: str
+    privilege: str
+    instead: tuple[tuple[str, str], ...] = ()
+
+
+def holds(held: Held, path: str, privilege: str) -> bool:
+    """Whether a token has a privilege on a path: its own there, or one that comes down from the nearest path listed."""
+    if path in held:
+        return privilege in held[path]  # with 0 it is held here, and not below
+    above = path
+    while above != "/":
+        above = above.rpartition("/")[0] or "/"
+        if above in held:
+            return int(held[above].get(privilege, 0)) == 1
+    return False
+
+
+def missing(needs: Iterable[Need], held: Held) -> list[Need]:
+    """Those that the token does not have."""
+    return [need for need in dict.fromkeys(needs) if not _met(need, held)]
+
+
+def told(needs: Iterable[Need]) -> list[str]:
+    """The privileges in words, path by path."""
+    by_path: dict[str, list[str]] = {}
+    for need in needs:
+        by_path.setdefault(need.path, []).append(need.privilege)
+    return [f"{', '.join(found)} on {path}" for path, found in by_path.items()]
+
+
+def _met(need: Need, held: Held) -> bool:
+    if any(holds(held, path, privilege) for path, privilege in ((need.path, need.privilege), *need.instead)):
+        return True
+    if need.privilege != "SDN.Use":
+        return False
+    # A bridge may be a virtual network of another zone; only Proxmox knows which.
+    zones = [path for path in held if path.startswith("/sdn/zones/") and not path.startswith(_LOCAL_ZONE)]
+    return any("SDN.Use" in held[zone] for zone in zones)
+
+
+def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen) -> Iterator[Need]:
+    """What a token needs for these actions on a node; ``storage`` is where root disks are by default."""
+    owners: dict[Ref, int] = {}
+    builder = None
+    for action in actions:
+        match action:
+            case CreatePet(vmid, params):
+                owners[STATE_VOLUME] = vmid
+                yield from _create(vmid, params)
+            case AddVolume(vmid, key, value) | AddCache(vmid, key, value):
+                owners[CACHE_VOLUME if isinstance(action, AddCache) else STATE_VOLUME] = vmid
+                yield from _vm(vmid, AUDIT, "VM.Config.Options")
+                yield from _keys(vmid, {key: value})
+            case CreateCattle(vmid, params, volume, _):
+                yield from _create(vmid, params)
+                yield from _mount(vmid, volume, owners)
+            case CreateBuilder(vmid, params):
+                builder = vmid
+                yield from _create(vmid, params)
+            case CloneCattle():
+                template = builder if action.template == TEMPLATE else action.template
+                source = seen.containers.get(template) if isinstance(template, int) else None
+                root = source.mount("rootfs") if source else None
+                where = action.clone.get("storage") or (root.volume.partition(":")[0] if root else storage)
+                if isinstance(template, int):
+                    yield from _vm(template, AUDIT, "VM.Clone")
+                yield from _vm(action.vmid, AUDIT, "VM.Allocate")
+                yield Need(f"/storage/{where}", "Datastore.AllocateSpace")
+                yield from _keys(action.vmid, action.params)
+                yield from _mount(action.vmid, action.volume, owners)
+            case Configure(vmid, params):
+                yield from _vm(vmid, AUDIT)
+                yield from _keys(vmid, params)
+            case Attach(vmid, _, volume, _) | AttachCache(vmid, _, volume, _):
+                yield from _vm(vmid, AUDIT)
+                yield from _mount(vmid, volume, owners)
+            case Start(vmid) | Reboot(vmid) | Shutdown(vmid):
+                yield from _vm(vmid, AUDIT, "VM.PowerMgmt")
+            case GrowDisk(vmid) | GrowVolume(vmid):
+                key = action.key if isinstance(action, GrowVolume) else "rootfs"
+                yield from _vm(vmid, AUDIT, "VM.Config.Disk", "VM.Config.Options")
+                yield from _space(seen, vmid, key)
+            case Reach(vmid, clone):
+                there = seen.containers.get(vmid)
+                recorded = there and there.mark and there.mark.host_key and not clone
+                yield from _vm(vmid, AUDIT, *(() if recorded else ("VM.Config.Options",)))
+            case Describe(vmid) | AdoptMachine(vmid):
+                yield from _vm(vmid, AUDIT, "VM.Config.Options")
+            case Detach(vmid):
+                yield from _vm(vmid, AUDIT, "VM.Config.Disk", "VM.Config.Options")
+            case Destroy(vmid) | Seal(vmid):
+                yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Allocate")
+            case DeleteVolume(vmid):
+                yield Need("/vms", AUDIT)  # whoever cannot be seen might use the volume
+                yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
+            case DestroyPet(vmid):
+                yield Need("/vms", AUDIT)
+                yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk", "VM.Allocate")
+            case AdoptPet(vmid):
+                yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
+            case Reassign():
+                owners[STATE_VOLUME] = action.pet
+                yield from _vm(action.source, AUDIT, "VM.Config.Disk")
+                yield from _vm(action.pet, AUDIT, "VM.Config.Options", "VM.Config.Disk")
+                yield Need(f"/storage/{action.value.partition(':')[0]}", "Datastore.AllocateSpace")
+            case DownloadBase(where, _):
+                yield Need(f"/storage/{where}", "Datastore.AllocateTemplate")
+                yield Need(f"/nodes/{node}", "Sys.AccessNetwork", (("/", "Sys.Modify"),))
+
+
+def _vm(vmid: int, *privileges: str) -> Iterator[Need]:
+    yield from (Need(f"/vms/{vmid}", privilege) for privilege in privileges)
+
+
+def _create(vmid: int, params: Params) -> Iterator[Need]:
+    yield from _vm(vmid, "VM.Allocate", AUDIT)
+    archive = f"/storage/{str(params['ostemplate']).partition(':')[0]}"
+    instead = ((archive, "Datastore.AllocateSpace"), (archive, "Datastore.Allocate"))
+    yield Need(archive, "Datastore.Audit", instead)
+    yield from _keys(vmid, params)
+
+
+def _keys(vmid: int, params: Params) -> Iterator[Need]:
+    """What changing these keys needs; ``delete`` names more of them."""
+    gone = [key for key in str(params.get("delete", "")).split(",") if key]
+    for key in (*(key for key in params if key != "delete"), *gone):
+        value = str(params.get(key, ""))
+        if key in _FREE:
+            continue
+        if key in _CPU:
+            yield from _vm(vmid, "VM.Config.CPU")
+        elif key in _MEMORY:
+            yield from _vm(vmid, "VM.Config.Memory")
+        elif _DISK.fullmatch(key):
+            yield from _vm(vmid, "VM.Config.Disk")
+            if new := _NEW_VOLUME.match(value):
+                yield Need(f"/storage/{new[1]}", "Datastore.AllocateSpace")
+            elif value:
+                yield from _volume(vmid, value.partition(",")[0], None)
+        elif _NETWORK.fullmatch(key):
+            yield from _vm(vmid, "VM.Config.Network")
+            yield from _bridge(value)
+        elif key == "features":
+            yield from _vm(vmid, "VM.Allocate")
+        else:
+            yield from _vm(vmid, "VM.Config.Options")
+
+
+def _bridge(card: str) -> Iterator[Need]:
+    words = dict(word.partition("=")[::2] for word in card.split(","))
+    if "bridge" in words:
+        tag = f"/{words['tag']}" if "tag" in words else ""
+        yield Need(f"{_LOCAL_ZONE}/{words['bridge']}{tag}", "SDN.Use")
+
+
+def _mount(vmid: int, volume: str | Ref, owners: Mapping[Ref, int]) -> Iterator[Need]:
+    """What it needs to give a container a volume, which may be one that an earlier step makes."""
+    yield from _vm(vmid, "VM.Config.Disk")
+    if isinstance(volume, Ref):
+        owner = owners.get(volume)
+        yield from _vm(owner, "VM.Config.Disk") if owner else ()
+    else:
+        yield from _volume(vmid, volume, Mount.from_config("", volume).owner)
+
+
+def _volume(vmid: int, volume: str, owner: int | None) -> Iterator[Need]:
+    owner = owner or Mount.from_config("", volume).owner
+    if owner in (None, vmid):
+        return
+    where = f"/storage/{volume.partition(':')[0]}"
+    everything = ((where, "Datastore.Allocate"),)
+    yield Need(where, "Datastore.Audit", everything)
+    yield Need(f"/vms/{owner}", "VM.Config.Disk", everything)
+
+
+def _space(seen: ProxmoxSeen, vmid: int, key: str) -> Iterator[Need]:
+    container = seen.containers.get(vmid)
+    mount = container.mount(key) if container else None
+    if mount:
+        yield Need(f"/storage/{mount.volume.partition(':')[0]}", "Datastore.AllocateSpace")

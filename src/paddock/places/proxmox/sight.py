@@ -1,0 +1,83 @@
+"""What a token may not see: no machine in the list does not mean that there is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from paddock.places import MachineWant
+from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.errors import BadParameters, NoContainer
+from paddock.places.proxmox.mark import Role
+from paddock.places.proxmox.pet import state_in
+from paddock.places.proxmox.privileges import AUDIT, Held
+from paddock.places.proxmox.seen import Container, ProxmoxSeen
+from paddock.plan.step import Refusal
+
+_GUEST: Final = re.compile(r"/vms/(\d+)")
+
+
+def doubts(client: Client, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Refusal]:
+    """Reasons why it is not certain that the agent has no machine, where none was seen."""
+    held: Held = client.get("/access/permissions")
+    unknown = f"so it is not known whether {want.agent} is down"
+    if int(held.get("/vms", {}).get(AUDIT, 0)) != 1:
+        hint = "`paddock doctor` prints the commands that grant it"
+        yield Refusal(f"the token may not see all containers: it lacks {AUDIT} on /vms, {unknown}", hint)
+        return
+    for vmid in sorted(_suspects(want, seen, held) - seen.taken):
+        if _taken(client, vmid):
+            reason = f"number {vmid} is taken by something that the token may not see, {unknown}"
+            yield Refusal(reason, f"grant the token {AUDIT} on /vms/{vmid}")
+    for pet in seen.with_role(Role.PET):
+        state = state_in(want, pet)
+        users = users_of(client, state.volume, pet.vmid) if state else []
+        if state and users:
+            yield Refusal(f"{', '.join(users)} uses {state.volume}, the state of {want.agent}, {unknown}", "stop it")
+
+
+def _suspects(want: MachineWant, seen: ProxmoxSeen, held: Held) -> set[int]:
+    """The numbers the file names, those the token has too few privileges on, and the first that seems to be free.
+
+    Paddock takes the first free number for a new machine, and so do people.
+    """
+    named = {want.spec.machine.vmid, want.spec.state.pet.vmid} - {None}
+    dim = {int(match[1]) for path in held if (match := _GUEST.fullmatch(path)) and AUDIT not in held[path]}
+    first = next(vmid for vmid in range(100, 1_000_000_000) if vmid not in seen.taken)
+    return {int(vmid) for vmid in named if vmid is not None} | dim | {first}
+
+
+def _taken(client: Client, vmid: int) -> bool:
+    """Proxmox counts all numbers here, also those of what the token may not see."""
+    try:
+        client.get("/cluster/nextid", {"vmid": vmid})
+    except BadParameters:
+        return True
+    return False
+
+
+def users_of(client: Client, volume: str, but: int) -> list[str]:
+    """The names of all containers of the cluster, but one, that name a volume or have it mounted."""
+    listed = client.get(f"/nodes/{client.node}/lxc")
+    everywhere = client.get("/cluster/resources", {"type": "vm"})
+    numbers = {(client.node, int(row["vmid"])) for row in listed}
+    numbers |= {(str(row["node"]), int(row["vmid"])) for row in everywhere if row["type"] == "lxc"}
+    others = sorted(each for each in numbers if each[1] != but)
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        found = list(pool.map(lambda each: _user(client, each[0], each[1], volume), others))
+    return [name for name in found if name]
+
+
+def _user(client: Client, node: str, vmid: int, volume: str) -> str | None:
+    """The name of a container that uses the volume, now or after its next start; None if it does not."""
+    path = f"/nodes/{node}/lxc/{vmid}/config"
+    try:
+        # What a running container is to let go with its next stop is not in the first answer, but in the second.
+        configs: list[Mapping[str, Any]] = [client.get(path), client.get(path, {"current": 1})]
+    except NoContainer:
+        return None
+    containers = [Container(vmid, "unknown", config) for config in configs]
+    uses = any(mount.volume == volume for container in containers for mount in container.mounts)
+    return containers[0].name if uses else None

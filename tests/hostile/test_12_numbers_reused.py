@@ -1,0 +1,203 @@
+"""A step acts on the container that was planned for, not on whatever has its number by the time it is performed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock.errors import PaddockError
+from paddock.places import AdoptWish
+from paddock.process import Result
+from paddock.run.adopt import adopt, portray
+from paddock.run.verbs import cycle, down, up
+from places.node import CATTLE, PET, Node, Outside, play_ssh
+
+
+class Stranger:
+    """Somebody who destroys a container meanwhile, and makes one of their own with its number."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.vmid = 0
+        self.starts = 0
+
+    def takes(self, vmid: int = CATTLE, *, running: bool = True) -> Callable[[], None]:
+        """Return what happens meanwhile."""
+
+        def happen() -> None:
+            node = self.node
+            if vmid in node.running:
+                node.root("pct", "stop", vmid)
+            if vmid in node.vmids:
+                node.put(vmid, mp0=None, protection=None)
+                node.root("pct", "destroy", vmid)
+            node.somebody(vmid, hostname="theirs", cores=7, net0="name=eth0,bridge=vmbr0,ip=dhcp")
+            self.vmid = vmid
+            if running:
+                node.root("pct", "start", vmid)
+            begin = node.machines.start
+
+            def start(spec: Any) -> None:
+                self.starts += spec.vmid == vmid
+                begin(spec)
+
+            node.machines.start = start  # type: ignore[method-assign]
+
+        return happen
+
+    def is_unharmed(self, *, running: bool = True) -> None:
+        assert self.vmid, "the test did not meet what it is about"
+        theirs, config = f"somebody's container {self.vmid}", self.node.config(self.vmid)
+        assert (self.vmid in self.node.running) == running, f"{theirs} was {'stopped' if running else 'started'}"
+        assert self.starts == 0, f"{theirs} was restarted"
+        volumes = [key for key in config if key.startswith(("mp", "unused"))]
+        assert not volumes, f"{theirs} was given a volume of the agent: {volumes}"
+        assert "paddock" not in config.get("description", ""), f"{theirs} was marked as Paddock's"
+        assert (config["hostname"], config["cores"]) == ("theirs", 7), f"{theirs} was changed"
+        assert "nameserver" not in config, f"{theirs} was changed"
+        assert "protection" not in config, f"{theirs} was changed"
+        assert "template" not in config, f"{theirs} was turned into a template"
+        assert "size=1G" in config["rootfs"], f"the disk of {theirs} was grown"
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    node = Node(tmp_path)
+    play_ssh(monkeypatch, node)
+    return node
+
+
+@pytest.fixture
+def stranger(node: Node) -> Stranger:
+    return Stranger(node)
+
+
+def run(verb: Callable[[Outside], str], agent: Outside) -> None:
+    """A run may look again and be done, or end in a sentence."""
+    with suppress(PaddockError):
+        verb(agent)
+
+
+@pytest.mark.parametrize("words", ["shut machine 101 down", "detach the state", "destroy machine 101"])
+def test_down_leaves_a_stranger_as_it_is(node: Node, stranger: Stranger, words: str) -> None:
+    up(node.agent())
+    agent = node.agent()
+    agent.told.when(words, stranger.takes())
+    run(down, agent)
+    stranger.is_unharmed()
+
+
+def test_cycle_leaves_a_stranger_as_it_is_and_the_agent_comes_up_elsewhere(node: Node, stranger: Stranger) -> None:
+    up(node.agent())
+    agent = node.agent()
+    agent.told.when("shut machine 101 down", stranger.takes())
+    cycle(agent)
+    stranger.is_unharmed()
+    assert node.running == [CATTLE, 102]
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        ("change machine 101", {"machine": {"cores": 3}}),
+        ("restart machine 101", {"machine": {"dns": ["9.9.9.9"]}}),
+        ("grow the root disk", {"machine": {"disk": "9G"}}),
+    ],
+)
+def test_a_change_leaves_a_stranger_as_it_is(node: Node, stranger: Stranger, words: str, keys: dict[str, Any]) -> None:
+    up(node.agent())
+    agent = node.agent(**keys)
+    agent.told.when(words, stranger.takes())
+    run(up, agent)
+    stranger.is_unharmed()
+
+
+def test_a_stranger_is_not_started(node: Node, stranger: Stranger) -> None:
+    agent = node.agent()
+    agent.told.when("start machine 101", stranger.takes(running=False))
+    run(up, agent)
+    stranger.is_unharmed(running=False)
+
+
+def test_a_stranger_is_not_given_the_state_of_a_machine_that_lost_it(node: Node, stranger: Stranger) -> None:
+    up(node.agent())
+    node.root("pct", "stop", CATTLE)
+    node.put(CATTLE, mp0=None)
+    agent = node.agent()
+    agent.told.when("attach the state", stranger.takes(running=False))
+    run(up, agent)
+    stranger.is_unharmed(running=False)
+
+
+def test_a_stranger_is_not_given_the_state_of_a_new_clone(node: Node, stranger: Stranger) -> None:
+    """The number is taken over after the clone was made, and before it gets the state."""
+    up(node.agent(template="auto"))
+    down(node.agent(template="auto"))
+    node.before("GET", f"/nodes/pve/lxc/{CATTLE}/config", stranger.takes(running=False))
+    run(up, node.agent(template="auto"))
+    stranger.is_unharmed(running=False)
+
+
+def test_a_pet_whose_number_was_reused_gets_no_volume(node: Node, stranger: Stranger) -> None:
+    up(node.agent())
+    down(node.agent())
+    agent = node.agent("ant", state={"pet": PET})
+    agent.told.when("give pet 100", stranger.takes(PET, running=False))
+    run(up, agent)
+    stranger.is_unharmed(running=False)
+
+
+def test_a_builder_whose_number_was_reused_does_not_become_a_template(node: Node, stranger: Stranger) -> None:
+    agent = node.agent(template="auto")
+    agent.told.when("turn builder 102 into template", stranger.takes(102))
+    run(up, agent)
+    stranger.is_unharmed()
+
+
+def test_adopt_leaves_a_stranger_running(node: Node, stranger: Stranger) -> None:
+    """A container that is to be adopted has no mark yet that could tell it from another one."""
+    node.somebody(200, hostname="bee", mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp")
+    node.root("pct", "start", 200)
+    wish = AdoptWish(200, "mp0")
+    said: Mapping[str, Any] = portray(node.agent(), wish).said
+    agent = node.agent(**said)
+    agent.told.when("shut machine 200 down", stranger.takes(200))
+    run(lambda each: adopt(each, wish), agent)
+    stranger.is_unharmed()
+
+
+def test_root_is_not_asked_to_change_a_stranger(node: Node, stranger: Stranger) -> None:
+    """The commands for the node's own shell name a number, too."""
+    up(node.agent())
+    agent = node.agent(machine={"features": ["nesting", "keyctl"]}, patient=False)
+    agent.told.when("wait until root has given machine 101", stranger.takes())
+    ends = []
+    try:
+        up(agent)
+    except PaddockError as end:
+        ends.append(end.message)
+    assert "pct set 101" not in "".join(ends), "root is asked to change somebody's container"
+    stranger.is_unharmed()
+
+
+def test_root_changes_no_stranger_over_ssh(node: Node, stranger: Stranger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    class Shell:
+        name = "root@node"
+
+        def run(self, argv: list[str], **_: Any) -> Result:
+            ran.append(argv[-1])
+            return Result(argv=tuple(argv), code=0, out="", err="", seconds=0)
+
+    monkeypatch.setattr("paddock.places.proxmox.place._root_guest", lambda destination: Shell())
+    up(node.agent())
+    agent = node.agent(machine={"features": ["nesting", "keyctl"]}, root="root@node")
+    agent.told.when("give machine 101", stranger.takes())
+    run(up, agent)
+    assert not [line for line in ran if "101" in line], f"root ran this on somebody's container: {ran}"
+    stranger.is_unharmed()
