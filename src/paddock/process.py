@@ -251,7 +251,7 @@ def started(argv: Sequence[str], *, apart: bool, **options: Any) -> Iterator[Chi
 
 def _end(child: Child, *, apart: bool) -> None:
     if child.poll() is None:
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, signal.SIGKILL) if apart else child.kill()
         child.wait()
 

@@ -174,7 +174,8 @@ def test_the_story_on_a_terminal_keeps_its_colours_and_shows_those_of_others(tmp
         "sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)\n"
         "story = Story().of('web')\n"
         "story.say('said \\x1b]0;mine\\x07 [bold]loud[/bold] :warning:')\n"
-        "with story.step('x', 'does [link=http://evil]this[/link] \\x1b[2J'):\n    pass\n"
+        "with story.step('x', 'does [link=http://evil]this[/link] \\x1b[2J'):\n"
+        "    print('beside \\x1b]0;mine\\x07', file=sys.stderr)\n"
         "story.say('one\\n✓ all checks passed')\n"
         "print('that is a' + 'll')\n"
     )

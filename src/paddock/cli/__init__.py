@@ -86,10 +86,11 @@ def main() -> None:
     from paddock.secret import MaskedStream
 
     # As an exception, so that whatever was started is ended on the way out.
-    signal.signal(signal.SIGINT, _interrupted)
-    signal.signal(signal.SIGTERM, _ended)
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
-        signal.signal(signal.SIGHUP, _ended)
+    for number, handler in ((signal.SIGINT, _interrupted), (signal.SIGTERM, _ended), (signal.SIGHUP, _ended)):
+        if (
+            signal.getsignal(number) is not signal.SIG_IGN
+        ):  # as nohup wants it, and a shell for what is in the background
+            signal.signal(number, handler)
     # Whatever any verb, library or traceback prints passes the mask.
     sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)
     try:

@@ -47,7 +47,7 @@ class Story:
     def spinner(self, title: str) -> AbstractContextManager[object]:
         """An animation while a step runs, or its first line where there is no terminal for one alone."""
         if self._console and not self._parallel:
-            return self._console.status(_plain(title))
+            return _spinning(self._console, title)
         self.print(f"… {title}")
         return nullcontext()
 
@@ -106,6 +106,17 @@ def _plain(text: str) -> Text:
     from rich.text import Text
 
     return Text(visible(mask(text)))
+
+
+def _spinning(console: Console, title: str) -> AbstractContextManager[object]:
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+    spinner = Spinner("dots", _plain(title), style="green")
+    # stdout and stderr stay as they are: through rich they would come past the mask.
+    return Live(
+        spinner, console=console, refresh_per_second=12.5, transient=True, redirect_stdout=False, redirect_stderr=False
+    )
 
 
 def _console() -> Console:
