@@ -84,7 +84,7 @@ def _pattern(known: frozenset[str]) -> re.Pattern[str]:
 
 def _forms(value: str) -> Iterator[str]:
     """The value as it may appear inside other text."""
-    for part in {value, *map(str.strip, value.splitlines())}:
+    for part in {value, *map(str.strip, value.split("\n"))}:
         if len(part) < _SHORTEST:
             continue
         yield from {

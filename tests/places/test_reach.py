@@ -117,7 +117,7 @@ def test_a_machine_that_has_just_started_is_given_a_moment(node: Node, monkeypat
     def answer(self: PlayedSsh, argv: Sequence[str], **_: Any) -> Result:
         if refused:
             raise refused.pop()
-        return Result(tuple(argv), 0, "generation=g1\n", "", 0.0)
+        return Result(tuple(argv), 0, "\0report=1\0generation=g1\0end=ok\0", "", 0.0)
 
     monkeypatch.setattr(PlayedSsh, "run", answer)
     inside = Deployment.observe(node.agent()).agent

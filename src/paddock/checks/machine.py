@@ -137,7 +137,7 @@ def is_root(pid: int, uid: int) -> bool:
     """Whether a process with this number here is root where it runs."""
     if uid == 0 or content(f"/proc/{pid}/uid_map") == content("/proc/self/uid_map"):
         return uid == 0
-    ranges = (map(int, line.split()) for line in text(f"/proc/{pid}/uid_map").splitlines())
+    ranges = (map(int, line.split()) for line in rows(f"/proc/{pid}/uid_map"))
     return any(inside == 0 and uid == outside for inside, outside, _ in ranges)
 
 
@@ -231,7 +231,7 @@ def code(tree: str | None) -> Json | None:
     top = folders[0]
     recorded = {}
     for record in glob.glob(top + "/*.dist-info/RECORD"):
-        for line in text(record).splitlines():
+        for line in rows(record):
             name, sha256, _ = line.rsplit(",", 2)
             path = os.path.normpath(os.path.join(top, name.strip('"')))
             # Launchers name an interpreter of where they were built, and are not shipped.
@@ -269,9 +269,9 @@ def recorded_form(path: str) -> tuple[str, tuple[str, bool]]:
 def isolation(pid: int) -> Json:
     """What the kernel says of a process."""
     folder = f"/proc/{pid}/"
-    status = dict(line.split(":\t", 1) for line in text(folder + "status").splitlines() if ":\t" in line)
+    status = dict(line.split(":\t", 1) for line in rows(folder + "status") if ":\t" in line)
     mounts: dict[str, str] = {}
-    for line in text(folder + "mountinfo").splitlines():
+    for line in rows(folder + "mountinfo"):
         words, _, ends = line.partition(" - ")
         where, options = words.split()[4:6]
         if where in ("/proc", "/proc/sys", "/sys"):
@@ -325,7 +325,7 @@ def listeners(seen_by: list[int]) -> Iterator[tuple[str, int, int, str]]:
     """Address, port, user and inode of each socket that a process would find listening on its machine."""
     for pid in seen_by:
         for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
-            for row in text(f"/proc/{pid}/net/{table}").splitlines()[1:]:
+            for row in rows(f"/proc/{pid}/net/{table}")[1:]:
                 words = row.split()
                 if words[3] == "0A":
                     host, port = words[1].split(":")
@@ -389,7 +389,7 @@ def leaks(env_files: list[str], search: list[str], logs: list[str]) -> Json:
 def secret_values(env_files: list[str]) -> dict[str, list[bytes]]:
     values = {}
     for path in env_files:
-        for line in text(path).splitlines():
+        for line in rows(path):
             name, _, value = line.partition("=")
             if value[:1] == '"':
                 value = re.sub(r"\\(.)", r"\1", value[1:-1])
@@ -434,6 +434,11 @@ def content(path: str) -> bytes:
 
 def text(path: str) -> str:
     return content(path).decode(errors="replace")
+
+
+def rows(path: str) -> list[str]:
+    """The lines of a file. Only a line feed ends one: an agent names its processes and mounts as it likes."""
+    return [line for line in text(path).split("\n") if line]
 
 
 def all_pids() -> list[int]:

@@ -196,7 +196,7 @@ def scan_host_key(address: str, port: int = 22, jump: str | None = None) -> str 
     scan = ["ssh-keyscan", "-T", "2", "-t", "ed25519", "-p", str(port), address]
     # ssh-keyscan knows no jump hosts, so the one in between runs it.
     argv = [*_ssh(), jump, "--", *scan] if jump else scan
-    for line in process.run(argv, deadline=20).out.splitlines():
+    for line in process.run(argv, deadline=20).out.split("\n"):
         parts = line.split()
         if len(parts) == 3 and parts[1] == "ssh-ed25519":
             return " ".join(parts[1:])

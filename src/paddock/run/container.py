@@ -10,6 +10,7 @@ from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Paths, Workload
 from paddock.runtimes import Container, script
+from paddock.visible import lines
 
 _REFUSED: Final = 78  # how scripts in a container end that have said what is wrong
 _SCRIPTS: Final = "paddock.runtimes.engine"
@@ -57,10 +58,10 @@ def try_image(guest: Guest, container: Container, workload: Workload) -> None:
     try:
         expect(container.sample(guest), "trying", container.trial(workload), deadline=300)
     except CommandFailed as failure:
-        lines = [line for line in failure.result.err.splitlines() if line and not line.startswith(_HELP)]
+        told = [line for line in lines(failure.result.err) if not line.startswith(_HELP)]
         if container.image.archive:  # what cannot be used takes no room; one that is in use stays
             guest.run([container.engine, "image", "rm", container.image.name])
-        said = lines[-1] if lines else f"code {failure.result.code}"
+        said = told[-1] if told else f"code {failure.result.code}"
         if failure.result.code == _REFUSED:
             raise PaddockError(said.removeprefix("paddock: ")) from None
         raise PaddockError(

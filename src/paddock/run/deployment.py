@@ -232,7 +232,7 @@ class Deployment(Wanted):
         match action:
             case Furnish():
                 manifest = self.furniture.put_into(self.guest(seen, got), self.paths.code, self.programs)
-                self.story.journal("manifest", lines=manifest.splitlines())
+                self.story.journal("manifest", lines=lines(manifest))
             case InstallPackages(packages):
                 install_packages(self.guest(seen, got), packages)
             case InstallCode():

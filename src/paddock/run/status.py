@@ -66,7 +66,7 @@ def _drift(deployment: Deployment, seen: Observation) -> str:
     try:
         plan = deployment.plan_up(seen)
     except BadInput as error:  # to look, nobody needs the agent's secrets
-        return error.message.splitlines()[0].rstrip(":")
+        return error.message.split("\n")[0].rstrip(":")
     if plan.refusals:
         return plan.refusals[0].reason
     steps = f"{len(plan.steps)} step(s)" if plan.steps else ""

@@ -82,7 +82,7 @@ def converge(agent: Deployment, plan_for: Callable[[Observation], Plan]) -> tupl
         except WorldChanged as change:
             if attempt == _ATTEMPTS:
                 raise
-            agent.story.say(f"{change.message.splitlines()[0]}; looking again")
+            agent.story.say(change.message.partition("\n")[0] + "; looking again")
         else:
             return plan, seen
     raise AssertionError("the last attempt returns or raises")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from paddock.secret import Secret
+from paddock.visible import lines
 
 _SPECIAL: Final = re.compile(r'([\\"`$])')
 _ESCAPED: Final = re.compile(r"\\(.)")
@@ -25,7 +26,7 @@ def dump(values: Mapping[str, Secret]) -> str:
 def parse(text: str) -> dict[str, Secret]:
     """Return the values of a text that ``dump`` made, or of plain ``NAME=value`` lines."""
     values: dict[str, Secret] = {}
-    for line in text.splitlines():
+    for line in lines(text):
         name, _, value = line.partition("=")
         if value[:1] == '"':
             value = _ESCAPED.sub(r"\1", value[1:-1])

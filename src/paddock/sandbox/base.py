@@ -68,7 +68,7 @@ def _build(archive: Path) -> None:
             timeout=900,
         )
         if not ended.ok:
-            last = next((line for line in reversed(ended.err.splitlines()) if line.startswith("E:")), "")
+            last = next((line for line in reversed(ended.err.split("\n")) if line.startswith("E:")), "")
             raise SandboxError(
                 f"The base template could not be built. {last}".strip(),
                 hint="mmdebstrap needs a Debian mirror that this machine can reach.",

@@ -215,7 +215,7 @@ def _logs(arguments: argparse.Namespace) -> int:
         log = arguments.state / "server.log"
         sys.stdout.write(log.read_text(encoding="utf-8", errors="replace") if log.exists() else "")
         return 0
-    for line in (arguments.state / "tasks.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (arguments.state / "tasks.jsonl").read_text(encoding="utf-8").rstrip("\n").split("\n"):
         entry = json.loads(line)
         if entry["upid"] == arguments.upid and "log" in entry:
             sys.stdout.write("".join(f"{said}\n" for said in entry["log"]))

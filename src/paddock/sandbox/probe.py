@@ -61,8 +61,8 @@ def unable_to_run() -> str | None:
 
 
 def _said(ended: Ended) -> str:
-    lines = (ended.err or ended.out).strip().splitlines()
-    return lines[0].strip().rstrip(".") if lines else f"exit code {ended.code}"
+    said = (ended.err or ended.out).strip().split("\n")[0]
+    return said.strip().rstrip(".") if said else f"exit code {ended.code}"
 
 
 def _mount_image(directory: Path) -> str | None:
@@ -141,6 +141,6 @@ def _run_container(directory: Path) -> str | None:
         (directory / "lxc" / name / "config").unlink()
     if ended.ok:
         return None
-    said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines() if log.exists() else []
-    why = said[0].rpartition(" - ")[2] if said else _said(ended)
+    said = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
+    why = said.split("\n")[0].rpartition(" - ")[2] if said else _said(ended)
     return f"An unprivileged LXC container does not start here: {why}."

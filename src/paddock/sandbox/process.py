@@ -33,7 +33,7 @@ class CommandError(SandboxError):
     """A program that had to succeed and did not."""
 
     def __init__(self, ended: Ended) -> None:
-        said = (ended.err or ended.out).strip().splitlines()
+        said = (ended.err or ended.out).strip().split("\n")
         super().__init__(f"{ended.argv[0]} failed: {said[-1] if said else f'exit code {ended.code}'}")
         self.ended = ended
 

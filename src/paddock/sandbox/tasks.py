@@ -209,7 +209,7 @@ class Tasks:
     def _load(self) -> None:
         if self._archive is None or not self._archive.exists():
             return
-        for line in self._archive.read_text(encoding="utf-8").splitlines():
+        for line in self._archive.read_text(encoding="utf-8").rstrip("\n").split("\n"):
             entry = json.loads(line)
             upid = Upid.parse(entry["upid"])
             # A task that an earlier server did not live to end has no end of its own.

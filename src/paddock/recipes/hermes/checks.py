@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from paddock.recipes.checks import Attempt, Check, Databases, ReadFile
 from paddock.recipes.workload import Answer, Request, Verdict
+from paddock.visible import lines
 
 
 class Endpoint(NamedTuple):
@@ -45,7 +46,7 @@ done"""
 
 
 def _refused(done: Mapping[str, Any], commands: Sequence[str]) -> Verdict:
-    allowed = str(done["out"]).splitlines()
+    allowed = lines(str(done["out"]))
     if allowed or done["code"] != 0:
         return Verdict(False, f"not refused: {', '.join(allowed)}" if allowed else f"not tried: {done['err']}")
     return Verdict(True, f"refused: {', '.join(commands)}")

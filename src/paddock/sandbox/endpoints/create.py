@@ -124,7 +124,7 @@ def create_container(call: Call) -> str:
 
 
 def _require_valid_keys(text: str) -> None:
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in text.split("\n")]
     keys = [line for line in lines if line and not line.startswith("#")]
     if not all(_KEY_TYPES.search(line) for line in keys):
         raise OperationError("SSH public key validation error")

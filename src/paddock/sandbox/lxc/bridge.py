@@ -132,7 +132,7 @@ def down(names: Names) -> None:
         end(_pid(pid_file), str(names.state))
         pid_file.unlink(missing_ok=True)
     for table in ("nat", "filter"):
-        for line in attempt("iptables", "-w", "-t", table, "-S").out.splitlines():
+        for line in attempt("iptables", "-w", "-t", table, "-S").out.split("\n"):
             if names.rule_comment in line and line.startswith("-A "):
                 rule = [part.strip('"') for part in line.split(" ")[1:]]
                 attempt("iptables", "-w", "-t", table, "-D", *rule)

@@ -133,7 +133,7 @@ def write_accounts(root: GuestRoot, password: str | None, ssh_keys: str | None) 
     if shadow is not None:
         root.write("/etc/shadow", re.sub(r"^root:[^:]*:", lambda _: f"root:{hashed}:", shadow), 0o640)
     if ssh_keys:
-        lines = [line.strip() for line in ssh_keys.splitlines() if line.strip()]
+        lines = [line.strip() for line in ssh_keys.split("\n") if line.strip()]
         root.write("/root/.ssh/authorized_keys", f"{_BEGIN}\n" + "\n".join(lines) + f"\n{_END}\n", 0o600)
         root.chmod("/root/.ssh", 0o700)
 

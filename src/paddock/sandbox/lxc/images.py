@@ -271,7 +271,7 @@ def _base_of(image: Path) -> Path:
 
 
 def _say_all(say: Say, text: str) -> None:
-    say(*text.splitlines())
+    say(*text.rstrip("\n").split("\n"))
 
 
 def _copy_sparse(source: Path, target: Path) -> None:

@@ -16,7 +16,7 @@ HELPER: Final = Path(__file__).with_name("inside.py")
 def mounted_below(directory: Path) -> list[Path]:
     """The mount points at or below a directory, innermost first."""
     found = []
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").rstrip("\n").split("\n"):
         point = line.split(" ")[4].encode().decode("unicode_escape")
         if point == str(directory) or point.startswith(f"{directory}/"):
             found.append(Path(point))

@@ -95,7 +95,7 @@ def config_in(archive: Path) -> str | None:
 
 def _lines(file: IO[bytes]) -> list[str]:
     file.seek(0)
-    return file.read().decode(errors="replace").splitlines()
+    return file.read().decode(errors="replace").rstrip("\n").split("\n")
 
 
 def _compression(archive: Path) -> tuple[str, ...]:
