@@ -63,7 +63,7 @@ class CommandFailed(PaddockError):
 
     def __init__(self, what: str, result: Result) -> None:
         said = (result.err.strip() or result.out.strip()).split("\n")[-12:]
-        last = "\n".join(one_line(line, 500) for line in said)
+        last = "\n".join(one_line(line.rstrip("\r"), 500) for line in said)
         super().__init__(f"{what} failed with code {result.code}" + (f":\n{last}" if last else ""))
         self.result = result
 
@@ -186,7 +186,7 @@ class _Lines:
 
     def _hand_on(self) -> None:
         cut = f"… ({self._dropped} more bytes of this line were cut)" if self._dropped else ""
-        self._show(self._begun.decode(errors="replace") + cut)
+        self._show(self._begun.removesuffix(b"\r").decode(errors="replace") + cut)
         self._begun.clear()
         self._dropped = 0
 

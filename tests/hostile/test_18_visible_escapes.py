@@ -170,12 +170,13 @@ def test_a_comment_for_root_is_not_a_command() -> None:
 def test_the_story_on_a_terminal_keeps_its_colours_and_shows_those_of_others(tmp_path: Path) -> None:
     program = tmp_path / "story.py"
     program.write_text(
-        "import sys\nfrom paddock.run.story import Story\nfrom paddock.secret import MaskedStream\n"
+        "import sys\nfrom paddock.run.story import Story\nfrom paddock.secret import MaskedStream, Secret\n"
+        "Secret('canary-value-18')\n"
         "sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)\n"
         "story = Story().of('web')\n"
         "story.say('said \\x1b]0;mine\\x07 [bold]loud[/bold] :warning:')\n"
         "with story.step('x', 'does [link=http://evil]this[/link] \\x1b[2J'):\n"
-        "    print('beside \\x1b]0;mine\\x07', file=sys.stderr)\n"
+        "    print('beside \\x1b]0;mine\\x07 canary-value-18', file=sys.stderr)\n"
         "story.say('one\\n✓ all checks passed')\n"
         "print('that is a' + 'll')\n"
     )
@@ -184,6 +185,7 @@ def test_the_story_on_a_terminal_keeps_its_colours_and_shows_those_of_others(tmp
         root.expect("that is all")
     assert "\x1b]0;mine" not in root.screen, "an agent's escape sequence reached the terminal through the story"
     assert "said \\x1b]0;mine\\x07 [bold]loud[/bold] :warning:" in root.screen
+    assert "canary-value-18" not in root.screen, "what is printed beside a spinner comes past the mask"
     assert "\x1b]8;" not in root.screen, "an agent's markup became a link"
     assert "\x1b[2J" not in root.screen
     assert "\x1b[32m" in root.screen, "the story's own colours are gone"

@@ -78,7 +78,7 @@ class Person:
 
 
 @pytest.fixture
-def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
     found = Person(tmp_path, free_port(), free_port())
     key = tmp_path / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
@@ -90,7 +90,11 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
     for name in ("MY_TOKEN", "EVERYWHERE", "LC_PAPER", "LANG"):
         monkeypatch.setenv(name, "mine")
     monkeypatch.setenv("DISPLAY", ":77")
-    return found
+    yield found
+    # A connection that was shared after all would stay.
+    subprocess.run(
+        ["/usr/bin/ssh", "-F", "none", "-S", str(tmp_path / "shared"), "-O", "exit", "x"], capture_output=True
+    )
 
 
 def free_port() -> int:

@@ -47,6 +47,7 @@ def answers(*responses: httpx.Response | Exception) -> Callable[[httpx.Request],
 
     def handle(request: httpx.Request) -> httpx.Response:
         assert request.headers["Authorization"] == "PVEAPIToken=ops@pve!auto=canary-9"
+        assert request.headers["Accept-Encoding"] == "identity"
         answer = left.pop(0)
         if isinstance(answer, Exception):
             raise answer
