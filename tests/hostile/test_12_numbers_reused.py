@@ -165,6 +165,7 @@ def test_adopt_leaves_a_stranger_running(node: Node, stranger: Stranger) -> None
     wish = AdoptWish(200, "mp0")
     said: Mapping[str, Any] = portray(node.agent(), wish).said
     agent = node.agent(**said)
+    agent.looked = True
     agent.told.when("shut machine 200 down", stranger.takes(200))
     run(lambda each: adopt(each, wish), agent)
     stranger.is_unharmed()

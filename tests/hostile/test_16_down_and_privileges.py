@@ -64,7 +64,9 @@ def test_an_agent_whose_machine_lost_its_mark_is_not_down(node: Node) -> None:
     assert "was down" not in said, "an agent that runs was called down"
     assert hint.endswith(MACHINE_LINE)
     node.put(CATTLE, description=f"my notes\n\n{hint[-len(MACHINE_LINE) :]}")
-    assert "down" in down(node.agent())
+    again = node.agent()
+    again.looked = True  # by a person, because the line tells nothing about the root disk
+    assert "down" in down(again)
     assert node.vmids == [PET]
 
 
@@ -247,6 +249,7 @@ def test_adopt_is_not_begun_without_a_privilege(node: Node, privilege: str) -> N
     wish = AdoptWish(200, "mp0")
     file: Any = portray(node.agent(), wish).said
     agent = node.agent(**file)
+    agent.looked = True
     narrow(node, "/vms/200", privilege)
     said, _ = end_of(lambda each: adopt(each, wish), agent)
     assert not node.writes, f"an adoption was begun without {privilege}"

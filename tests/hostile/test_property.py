@@ -168,6 +168,7 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield docker.inspect(), b""
     yield docker.remove(), b""
     yield systemd.observe([]), b""
+    yield reporting(("paddock.run", "strays.sh"), arguments=["mallory", "54399", "/opt/data", "--", ".hermes"]), b""
     yield script(*claiming("forget.sh"), arguments=["/srv/states/before", "/srv/states/trail", "wasp"]), b""
     yield script(*claiming("forget.sh"), arguments=[systemd.paths.state, systemd.paths.trail, "bee"]), b""
 

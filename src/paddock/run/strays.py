@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from paddock.errors import NeedsPerson, PaddockError
 from paddock.guests import Guest, expect
+from paddock.guests.report import records
 from paddock.plan.step import Refusal
-from paddock.runtimes import script
+from paddock.runtimes import reporting
+from paddock.visible import one_line
 
 if TYPE_CHECKING:
     from paddock.run.deployment import Deployment
@@ -37,7 +39,7 @@ def refusals(agent: Deployment, machine: str, reach: Callable[[], Guest | None],
     return [
         Refusal(
             f"{machine} has files on its root disk that may be the memory of {agent.name}:"
-            f" {', '.join(map(_shown, found[:_SHOWN]))}{more}",
+            f" {', '.join(one_line(path, _LONGEST) for path in found[:_SHOWN])}{more}",
             f"the root disk is destroyed with its machine, and Paddock cannot import files yet: {remedy}\n{_LOOKED}",
         )
     ]
@@ -47,15 +49,7 @@ def look(agent: Deployment, guest: Guest) -> list[str]:
     """Return the paths on the machine's root disk where files of such an agent are."""
     traces, user = agent.recipe.traces(agent.spec), agent.spec.user
     arguments = [user.name, str(user.uid), *traces.directories, "--", *traces.names]
-    argv = script((__package__, "strays.sh"), arguments=arguments)
-    *records, rest = expect(guest, "looking for files of the agent", argv, deadline=_SECONDS).split("\0")
-    paths = dict.fromkeys(record for record in records if record.startswith("/"))
-    if not paths and (records, rest) != (["end"], ""):
-        raise PaddockError(f"the look at the root disk of {guest.name} was cut off")
+    argv = reporting((__package__, "strays.sh"), arguments=arguments)
+    told = records(expect(guest, "looking for files of the agent", argv, deadline=_SECONDS))
+    paths = dict.fromkeys(path for name, path in told if name == "stray")
     return [path for path in paths if not any(path.startswith(f"{other}/") for other in paths)]
-
-
-def _shown(path: str) -> str:
-    """A name that anybody may have chosen, for a person's terminal."""
-    plain = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in path)
-    return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}…"

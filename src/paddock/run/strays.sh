@@ -1,5 +1,5 @@
-# strays.sh ACCOUNT UID DIRECTORY… -- NAME…: prints where files of an agent are on the root disk, each path with a NUL
-# behind it, and at last "end". They are the home of the account, the directories, and whatever has one of the names.
+# strays.sh ACCOUNT UID DIRECTORY… -- NAME…, after report.sh: reports where files of an agent are on the root disk. They are
+# the home of the account, the directories, and whatever has one of the names.
 # It reads names alone: it opens no file, follows no link and enters no volume.
 set -eu
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
@@ -16,7 +16,7 @@ for at; do
     if [ ! -d "$at" ] || [ -L "$at" ] || [ "$(stat -c %d "$at")" != "$disk" ]; then continue; fi
     found=$(find "$at" -xdev \( -name .ssh -o -name .cache \) -prune -o ! -type d ! -name .bashrc ! -name .profile \
         ! -name .bash_logout ! -name .bash_history -print -quit | head -c 1)
-    [ -z "$found" ] || printf "%s\0" "$at"
+    [ -z "$found" ] || printf "stray=%s\0" "$at"
 done'
 
 look() {
@@ -31,8 +31,7 @@ look() {
     shift
     for name; do
         find / -ignore_readdir_race -xdev -name "$name" \
-            \( -type d -exec sh -c "$kept" sh "$disk" {} + -prune -o -type f -exec printf '%s\0' {} + \)
+            \( -type d -exec sh -c "$kept" sh "$disk" {} + -prune -o -type f -exec printf 'stray=%s\0' {} + \)
     done
-    printf 'end\0'
 }
-look "$@" | head -c 65536
+look "$@" | head -z -n 500 >&3
