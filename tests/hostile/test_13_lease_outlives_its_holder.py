@@ -192,9 +192,11 @@ def test_no_second_machine_gets_the_lease_while_a_container_of_docker_ends(
         watched.goes()
 
 
+# Asked to stop, it would end its containers itself.
 _ENGINE_DIES = """
-systemctl stop docker.socket; systemctl mask --quiet --runtime docker.service docker.socket
-kill -9 $(pidof dockerd); sleep 1; systemctl stop --no-block paddock-web-lease
+systemctl mask --quiet --runtime docker.service docker.socket
+kill -9 $(pidof dockerd); systemctl stop docker.socket docker.service
+sleep 1; systemctl stop --no-block paddock-web-lease
 """
 
 
