@@ -21,11 +21,21 @@ from live.stage import Node, faults, wait_for
 from live.test_engine import Host
 from live.test_native import ACCOUNT
 from paddock.guests.ssh import scan_host_key
+from paddock.runtimes.systemd.runtime import Systemd
+from paddock.spec.models import ServiceSpec
 
 __all__ = ["node"]
 pytestmark = pytest.mark.live
 
 VMID = 241
+
+
+def _unit(part: str) -> str:
+    spec = ServiceSpec.model_validate({"kind": "service", "place": "here", "command": ["true"]})
+    return Systemd("web", spec).unit(part).removesuffix(".service")
+
+
+LEASE = _unit("lease")
 SHORT, LONG = 8, 60  # seconds that the agent takes to end
 
 _AGENT = """
@@ -80,7 +90,7 @@ class Watched:
 
     @property
     def unit(self) -> str:
-        return "paddock-web-main" if self.host.engine == "systemd" else "paddock-web-container"
+        return _unit("main" if self.host.engine == "systemd" else "container")
 
     def brings_up(self) -> None:
         self.host.agent["command"] = ["python3", "-c", _AGENT, str(self.drain)]
@@ -91,7 +101,7 @@ class Watched:
             f"set -e; mkdir -p {self.units}/{self.unit}.service.d\n"
             f"printf '[Service]\\nTimeoutStopSec=105\\n' >{self.units}/{self.unit}.service.d/test.conf\n"
             f"sed -i 's/^STOP_SECONDS=.*/STOP_SECONDS=\"90\"/' {etc}/current/bundle.env\n"
-            f"sed -e '/^Wants=/d' -e 's/^RestartSec=.*/RestartSec=0.2/' {etc}/current/units/paddock-web-lease.service"
+            f"sed -e '/^Wants=/d' -e 's/^RestartSec=.*/RestartSec=0.2/' {etc}/current/units/{LEASE}.service"
             f" >{self.units}/second-machine.service\n"
             f"{self.systemctl} daemon-reload && {self.systemctl} start --no-block second-machine"
         )
@@ -116,7 +126,7 @@ class Watched:
         return seen
 
     def holder_dies(self, signal: str) -> dict[str, float | None]:
-        holder = f"$({self.systemctl} show --property MainPID --value paddock-web-lease)"
+        holder = f"$({self.systemctl} show --property MainPID --value {LEASE})"
         # Nor is the lease lost while systemd reads its units again or executes itself anew.
         return self.watch(f"kill -{signal} {holder}; {self.systemctl} daemon-reload; {self.systemctl} daemon-reexec")
 
@@ -136,11 +146,11 @@ class Watched:
         )
         assert seen["gone"] is not None
         assert seen["gone"] >= self.drain - 1
-        wait_for(lambda: self.state_of(self.unit) == self.state_of("paddock-web-lease") == "active")
+        wait_for(lambda: self.state_of(self.unit) == self.state_of(LEASE) == "active")
         assert self.state_of("second-machine") != "active"
         wait_for(lambda: ":8123" in self.host.root("ss -Hltn"))  # it handles signals by then
 
-        seen = self.watch(f"{self.systemctl} stop --no-block paddock-web-lease")
+        seen = self.watch(f"{self.systemctl} stop --no-block {LEASE}")
         assert seen["gone"] is not None
         assert seen["stolen"] is not None, "nobody else gets a lease that was given up"
         assert self.drain - 1 <= seen["gone"] <= seen["stolen"] <= seen["gone"] + 5
@@ -193,10 +203,10 @@ def test_no_second_machine_gets_the_lease_while_a_container_of_docker_ends(
 
 
 # Asked to stop, it would end its containers itself.
-_ENGINE_DIES = """
+_ENGINE_DIES = f"""
 systemctl mask --quiet --runtime docker.service docker.socket
 kill -9 $(pidof dockerd); systemctl stop docker.socket docker.service
-sleep 1; systemctl stop --no-block paddock-web-lease
+sleep 1; systemctl stop --no-block {LEASE}
 """
 
 
@@ -246,13 +256,12 @@ exec sleep infinity
 
 @faults
 def test_a_lease_of_an_earlier_paddock_is_restarted_once_and_never_again(machine: Host) -> None:
-    kept = "systemctl show --property NFileDescriptorStore --value paddock-web-lease"
-    holder = "systemctl show --property MainPID --value paddock-web-lease"
+    kept = f"systemctl show --property NFileDescriptorStore --value {LEASE}"
+    holder = f"systemctl show --property MainPID --value {LEASE}"
     machine.becomes("web", runtime="systemd")
     machine.up()
     machine.root(
-        f"cat >/etc/paddock/web/current/lease <<'END'\n{_EARLIER}END\n"
-        "systemctl stop paddock-web-lease; systemctl start paddock-web-lease"
+        f"cat >/etc/paddock/web/current/lease <<'END'\n{_EARLIER}END\nsystemctl stop {LEASE}; systemctl start {LEASE}"
     )
     assert machine.root(kept) == "0"
     before = machine.root(holder)

@@ -10,6 +10,7 @@ fail() {
 
 receive() {
     (umask 022 && mkdir -p "$root")
+    be_alone
     rm -rf "$root/incoming"
     mkdir "$root/incoming"
     tar -xf - -C "$root/incoming"

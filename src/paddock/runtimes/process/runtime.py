@@ -78,7 +78,7 @@ class ForegroundProcess:
         return reporting((_SHARED, "top.sh"), (_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
     def apply(self, generation: str) -> Sequence[str]:
-        shared = ("receive.sh", "top.sh", "folders.sh", "ownership.sh", "state.sh", "versions.sh")
+        shared = ("alone.sh", "receive.sh", "top.sh", "folders.sh", "ownership.sh", "state.sh", "versions.sh")
         return script(*((_SHARED, name) for name in shared), (_HERE, "apply.sh"), arguments=[self._root, generation])
 
     def remove(self) -> Sequence[str]:

@@ -2,6 +2,7 @@
 set -eu
 root=$1 STORE=$2 AGENT=$3
 : "${units:=/etc/systemd/system}" "${target:=multi-user.target}" "${programs:=/usr/local/bin}"
+[ ! -d "$root" ] || be_alone
 spare_states "$root" "${STORE%/*}/$AGENT" # before anything is stopped; and again right before it is deleted
 for unit in $(own_units); do
     systemctl stop "$unit"

@@ -28,7 +28,7 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 UNITS: Final = (_HERE, "units.sh")
 # Received, and its account and state in place.
 BEFORE_APPLY: Final = (
-    *((_SHARED, name) for name in ("receive.sh", "top.sh", "folders.sh", "ownership.sh", "state.sh")),
+    *((_SHARED, name) for name in ("alone.sh", "receive.sh", "top.sh", "folders.sh", "ownership.sh", "state.sh")),
     *((_HERE, name) for name in ("account.sh", "prepare.sh")),
 )
 APPLY: Final = (
@@ -38,7 +38,10 @@ APPLY: Final = (
 )
 ENTER: Final = ((_SHARED, "environment.sh"), (_SHARED, "enter.sh"))
 INSPECT: Final = ((_HERE, "units.sh"), (_HERE, "inspect.sh"))
-REMOVE: Final = ((_SHARED, "versions.sh"), *((_HERE, name) for name in ("programs.sh", "units.sh", "remove.sh")))
+REMOVE: Final = (
+    *((_SHARED, name) for name in ("alone.sh", "versions.sh")),
+    *((_HERE, name) for name in ("programs.sh", "units.sh", "remove.sh")),
+)
 
 
 @dataclass(frozen=True)
