@@ -53,7 +53,7 @@ AGENT: Final[dict[str, Any]] = {
     "user": {"name": "bee", "uid": UID},
     "state": {"path": STATE},
     "environment": {"PATH": f"{STATE}/home/.local/bin:/usr/local/bin:/usr/bin:/bin"},
-    "service": {"restart": "always", "restart_delay": 1},
+    "service": {"restart": "always", "restart_delay": "1s"},
 }
 
 
@@ -72,7 +72,7 @@ class Target:
         tree["agents"] = {"bee": {**AGENT, **more}}
         self.path = str(self.node.write("bee.yaml", tree))
 
-    def paddock(self, *words: str) -> str:
+    def paddock(self, *words: str, may_fail: bool = False) -> str:
         """Run a verb, and see that the agent has gained nothing by it."""
         verb, *rest = words
         command = [sys.executable, "-m", "paddock", verb, *rest[:1], "-f", self.path, *rest[1:]]
@@ -89,7 +89,7 @@ class Target:
         if verb != "exec":
             assert "\033" not in shown, f"{words[0]} sends an escape sequence of the agent's to the terminal"
             assert "\x9b" not in shown
-        assert done.returncode == 0, shown
+        assert may_fail or done.returncode == 0, shown
         return shown
 
     def expect_nothing_gained(self, verb: str) -> None:
@@ -118,16 +118,15 @@ def target(node: Node, api: Client) -> Iterator[Target]:
 def test_an_agent_that_attacks_gains_nothing(target: Target) -> None:
     node = target.node
     target.paddock("adopt", "bee", "--yes")
-    target.paddock("up")
+    target.paddock("up", may_fail=True)  # its process ends once
     wait_for(lambda: "sleep" in node.shell(target.where, f"ps -o args= -u {UID} || true"))
     target.lay_again()
-
-    told = target.paddock("verify")
-    assert "failed" not in told.lower() or "0 failed" in told.lower(), told
+    target.paddock("up")
+    target.paddock("verify")
     assert target.paddock("exec", "bee", "--", "/usr/bin/id", "-u").split()[0] == str(UID)
     assert "/srv/evil" not in target.paddock("plan")
     shown = target.paddock("logs", "bee")
-    assert "\\x1b" in shown, "what the agent printed is shown, as an escape"
+    assert "\\u2028" in shown, "what the agent printed is shown, as an escape"
     target.paddock("status")
 
     # A person's shell, on a terminal.
