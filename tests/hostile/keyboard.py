@@ -8,6 +8,7 @@ import pty
 import select
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -63,6 +64,7 @@ def keyboard() -> Iterator[Keyboard]:
         person.expect("ready")
         yield person
     finally:
+        subprocess.run(["pkill", "-KILL", "--session", str(pid)], check=False)  # whatever was left running there
         os.close(terminal)
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
