@@ -7,7 +7,7 @@ from typing import Any
 
 from paddock.checks.line import Line, Outcome
 from paddock.recipes.checks import Attempt, Check, WriteInto
-from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probe, Probes, Request, Verdict
+from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probe, Probes, Request, Verdict, judged
 from paddock.visible import one_line
 
 
@@ -46,15 +46,22 @@ def _ended_well(argv: Sequence[str]) -> Any:
 def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:
     """What came of the questions; ``found`` is what was printed inside, the answers in the order of the questions."""
     if "refused" in found:
-        full = "no space left on device" in found["refused"]
+        full = "no space left on device" in str(found["refused"])
         hint = "make room on its machine" if full else "run `paddock up` again"
-        yield Line("inside", Outcome.FAILED, f"nothing can be run as the agent: {one_line(found['refused'])}", hint)
+        yield Line(
+            "inside", Outcome.FAILED, f"nothing can be run as the agent: {one_line(str(found['refused']))}", hint
+        )
         return
     if "missing" in found:
         yield Line("inside", Outcome.UNAVAILABLE, "there is no Python beside the agent to ask with")
         return
+    answers = found.get("answers")
+    if not isinstance(answers, list) or len(answers) != len(checks) or not all(map(_is_answer, answers)):
+        # What asks runs as the agent, who can make it say anything.
+        yield Line("inside", Outcome.FAILED, "what was asked beside the agent was not answered in the right form")
+        return
     held: set[str] = set()
-    for check, answer in zip(checks, found["answers"], strict=True):
+    for check, answer in zip(checks, answers, strict=True):
         if check.needs and check.needs not in held:
             yield Line(check.name, Outcome.UNAVAILABLE, f"cannot be told while {check.needs} fails")
             continue
@@ -66,9 +73,13 @@ def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:
         yield Line.of(check.name, verdict.ok, one_line(verdict.evidence), hint, answer["seconds"])
 
 
+def _is_answer(answer: Any) -> bool:
+    return isinstance(answer, dict) and isinstance(answer.get("found"), dict) and type(answer.get("seconds")) is float
+
+
 def _verdict(check: Check, found: dict[str, Any]) -> Verdict:
     if "refused" in found:
         return Verdict(False, str(found["refused"]))
     if isinstance(check.question, Request):
-        return check.judge(Answer(found["status"], found["body"]))
-    return check.judge(found["content"])
+        return judged(check.judge, Answer(found.get("status", 0), found.get("body")))
+    return judged(check.judge, found.get("content"))

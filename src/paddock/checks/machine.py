@@ -147,7 +147,7 @@ def inside(question: Json) -> Json:
         return {"refused": f"it said more than {MOST >> 20} MiB and was cut off"}
     try:
         return dict(json.loads(done.out))
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):  # it runs as the agent, who can make it say anything
         said = (done.err or done.out).decode(errors="replace").strip()
         return {"missing" if done.code == NO_SUCH_PROGRAM else "refused": f"code {done.code}: {said[-500:]}"}
 
@@ -426,8 +426,9 @@ def others(path: str, right: int) -> bool:
 
 def content(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            return file.read(LARGEST)
+        # Never through a link, and never waiting for a pipe, which an agent may have put in the place of a file.
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            return file.read(LARGEST) or b""
     except OSError:
         return b""
 

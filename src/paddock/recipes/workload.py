@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -214,6 +214,14 @@ class Verdict:
     ok: bool
     evidence: str
     hint: str | None = None  # what to do, where that is not what the check's own hint says
+
+
+def judged(judge: Callable[[Any], Verdict], answer: Any) -> Verdict:
+    """Return the verdict on something that an agent said, which may have any form."""
+    try:
+        return judge(answer)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        return Verdict(False, "the answer does not have the form that it should have")
 
 
 class Probe(Protocol):

@@ -8,7 +8,7 @@ from importlib import resources
 
 from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
-from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probe, Verdict
+from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probe, Verdict, judged
 from paddock.runtimes import Runtime
 
 
@@ -30,7 +30,7 @@ def ask(guest: Guest, paths: Paths, probe: Probe) -> Verdict:
         raise PaddockError(f"the request on {guest.name} printed no answer: {printed[:200]!r}") from None
     if "refused" in reply:
         return Verdict(False, str(reply["refused"]))
-    return probe.judge(Answer(reply["status"], reply["body"]))
+    return judged(probe.judge, Answer(reply["status"], reply["body"]))
 
 
 def healthy(guest: Guest, paths: Paths, runtime: Runtime, health: Probe | Command | OpenPort | None) -> Verdict:

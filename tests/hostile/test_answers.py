@@ -1,0 +1,64 @@
+"""An agent that answers questions about itself can answer anything: each answer is a verdict and never a traceback."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.checks import asked
+from paddock.checks.line import Line
+from paddock.recipes import recipe_for
+from paddock.recipes.checks import Check
+from paddock.recipes.workload import Paths
+from paddock.spec.models import AgentSpec, agent_from
+
+PATHS: Final = Paths.of(code="/opt/c", etc="/etc/c", trail="/var/lib/c", state=None)
+AGENTS: Final[dict[str, dict[str, Any]]] = {
+    "hermes": {"version": "0.19.0", "settings": {"model": {"default": "m"}}, "dashboard": True},
+    "litellm": {"version": "1.106.2", "secrets": {"LITELLM_MASTER_KEY": {"env": "KEY"}}},
+    "service": {"command": ["x"], "health": {"http": "http://127.0.0.1:1/"}},
+}
+json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+KEYS: Final = (
+    "status",
+    "body",
+    "content",
+    "refused",
+    "found",
+    "seconds",
+    "choices",
+    "code",
+    "out",
+    "err",
+    "data",
+    "ok",
+)
+shaped = st.dictionaries(st.sampled_from(KEYS), json, max_size=4)
+
+
+def checks(kind: str) -> list[Check]:
+    spec: AgentSpec = agent_from({"kind": kind, "place": "here", **AGENTS[kind]})
+    recipe = recipe_for(spec.kind)
+    probes = recipe.probes(spec, "Say ok.", conversation="c")
+    return [*asked.of_every_agent("bee", PATHS, probes), *recipe.checks(spec, "bee", PATHS)]
+
+
+@pytest.mark.parametrize("kind", AGENTS)
+@given(data=st.data())
+def test_whatever_an_agent_answers_is_judged(kind: str, data: st.DataObject) -> None:
+    questions = checks(kind)
+    answers = [{"found": data.draw(shaped), "seconds": 0.1} for _ in questions]
+    assert all(isinstance(line, Line) for line in asked.lines(questions, {"uid": 1, "answers": answers}))
+
+
+@given(found=shaped | st.dictionaries(st.sampled_from(["answers", "refused", "missing", "uid"]), json, max_size=3))
+def test_answers_of_another_form_are_a_line(found: dict[str, Any]) -> None:
+    lines = list(asked.lines(checks("hermes"), found))
+    assert [line.check for line in lines] == ["inside"]
