@@ -159,7 +159,7 @@ class Host:
 
     def runs(self) -> bool:
         running = f"{self.engine} inspect --format '{{{{.State.Running}}}}' paddock-{self.name}"
-        return self.root(f"systemctl is-active paddock-{self.name}-container && {running} || true") == "active\ntrue"
+        return self.root(f"systemctl is-active paddock-{self.name}.container && {running} || true") == "active\ntrue"
 
 
 @pytest.fixture(scope="module")
