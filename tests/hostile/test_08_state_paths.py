@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from hostile.private_machine import PrivateMachine, needs_root, spec_of
+from hostile.ground import Machine, as_root
+from hostile.private_machine import PrivateMachine, spec_of
 from paddock.errors import BadInput
 from paddock.guests import expect
 from paddock.guests.local import LocalGuest
@@ -23,8 +24,8 @@ from paddock.spec.load import parse
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> PrivateMachine:
-    return PrivateMachine.made_in(tmp_path)
+def machine(ground: Machine) -> PrivateMachine:
+    return PrivateMachine(ground)
 
 
 def refused(what: Callable[[], object]) -> str:
@@ -90,7 +91,7 @@ def test_ordinary_states_are_fine(path: str) -> None:
 # On the machine
 
 
-@needs_root
+@as_root
 @pytest.mark.parametrize("path", ["/opt/paddock/toy/memory", "/etc/paddock/toy/memory"])
 def test_down_does_not_delete_a_state_below_paddocks_own_folders(machine: PrivateMachine, path: str) -> None:
     sentence = refused(lambda: machine.apply("toy", state=path))
@@ -102,7 +103,7 @@ def test_down_does_not_delete_a_state_below_paddocks_own_folders(machine: Privat
     assert "Paddock's own" in sentence or "the system's own" in sentence
 
 
-@needs_root
+@as_root
 @pytest.mark.parametrize("path", ["/opt/paddock/toy/memory", "/etc/paddock/toy/memory", "/etc/paddock", "/opt/paddock"])
 def test_down_spares_a_state_that_an_earlier_version_put_there(machine: PrivateMachine, path: str) -> None:
     machine.apply("toy", state="/srv/toy")
@@ -119,17 +120,17 @@ def test_down_spares_a_state_that_an_earlier_version_put_there(machine: PrivateM
     assert machine.at(f"/etc/systemd/system/{lease}").is_symlink(), "nothing was begun"
 
 
-@needs_root
+@as_root
 @pytest.mark.parametrize("memory", ["/etc/paddock/toy/memory", "/opt/paddock/toy/memory"])
 def test_down_looks_for_a_state_right_before_it_deletes(machine: PrivateMachine, memory: str) -> None:
     machine.apply("toy", state="/srv/toy")
     arrives = f"mkdir -p {memory}/.paddock {memory}/home; touch {memory}/home/fact"
-    (machine.folder / "bin/systemctl").write_text(f"#!/bin/sh\ncase $1 in stop) {arrives} ;; esac\n")
+    machine.ground.stub("systemctl", f"case $1 in stop) {arrives} ;; esac")
     refused(lambda: machine.remove("toy", state="/srv/toy"))
     assert machine.at(f"{memory}/home/fact").exists(), "`down` deleted a state that came while the agent was stopped"
 
 
-@needs_root
+@as_root
 def test_pruning_code_spares_a_state_in_the_store(machine: PrivateMachine) -> None:
     fact = machine.at("/opt/paddock/.store/memory/home/fact")
     fact.parent.mkdir(parents=True)
@@ -140,7 +141,7 @@ def test_pruning_code_spares_a_state_in_the_store(machine: PrivateMachine) -> No
     assert fact.exists(), "`down` of another agent deleted the state"
 
 
-@needs_root
+@as_root
 @pytest.mark.parametrize("below", ["", "/memory"])
 @pytest.mark.parametrize(
     "target",
@@ -165,7 +166,7 @@ def test_a_link_is_refused_for_what_it_leads_to(machine: PrivateMachine, target:
     assert f"/srv/link{below} leads to {target}{below}, and " in sentence
 
 
-@needs_root
+@as_root
 def test_adopting_takes_nothing_of_the_systems_into_a_home(machine: PrivateMachine) -> None:
     machine.at("/srv/toy").symlink_to("/etc")
     agent = adopting(machine, "toy", "/srv/toy")
@@ -192,7 +193,7 @@ def adopting(machine: PrivateMachine, name: str, state: str) -> Callable[[], obj
     return lambda: deployment._claim_state(machine.guest)
 
 
-@needs_root
+@as_root
 @pytest.mark.parametrize(("first", "second"), [("/srv/a", "/srv/a/b"), ("/srv/a/b", "/srv/a"), ("/srv/a", "/srv/a")])
 @pytest.mark.parametrize("known_by", ["its configuration", "its trail"])
 def test_another_agents_state_is_kept_apart(machine: PrivateMachine, first: str, second: str, known_by: str) -> None:
@@ -207,7 +208,7 @@ def test_another_agents_state_is_kept_apart(machine: PrivateMachine, first: str,
     )
 
 
-@needs_root
+@as_root
 def test_another_agents_state_behind_a_link_is_kept_apart(machine: PrivateMachine) -> None:
     machine.apply("wasp", state="/srv/disk/wasp")
     machine.at("/srv/toy").symlink_to("/srv/disk/wasp/home")
@@ -215,7 +216,7 @@ def test_another_agents_state_behind_a_link_is_kept_apart(machine: PrivateMachin
     assert "the state of the agent wasp" in sentence, "the state of toy is in the home of wasp"
 
 
-@needs_root
+@as_root
 def test_a_state_in_a_directory_of_the_agents_own_is_refused(machine: PrivateMachine) -> None:
     """The agent could put a link in its place, and root would write the lease's holder through that."""
     machine.apply("toy", state="/srv/toy")
@@ -229,7 +230,7 @@ def test_a_state_in_a_directory_of_the_agents_own_is_refused(machine: PrivateMac
     assert "/srv/mine is not root's alone" in sentence, "the agent can replace its state by a link"
 
 
-@needs_root
+@as_root
 def test_an_ordinary_agent_goes_up_and_down_and_up(machine: PrivateMachine) -> None:
     machine.apply("wasp")
     machine.apply("toy", state="/srv/toy")
@@ -243,7 +244,7 @@ def test_an_ordinary_agent_goes_up_and_down_and_up(machine: PrivateMachine) -> N
     machine.apply("wasp")
 
 
-@needs_root
+@as_root
 @pytest.mark.parametrize(
     "below", [".config/paddock/toy/memory", ".config/paddock", ".config", ".local/share/paddock/.code/x", "", ".local"]
 )

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hostile.private_machine import PrivateMachine, needs_root, spec_of
+from hostile.ground import Machine, as_root
+from hostile.private_machine import PrivateMachine, spec_of
 from paddock.errors import BadInput
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.recipes import recipe_for
@@ -112,12 +113,12 @@ def test_what_hides_nothing_can_still_be_mounted() -> None:
     assert accepted(bee={"place": "box", "runtime": "docker", "container": container, "mounts": [mount("/big")]})
 
 
-@needs_root
+@as_root
 @pytest.mark.parametrize(
     "target", ["/etc/paddock", "/etc", "/", "/var/lib/paddock/wasp/home", "/srv/wasp/home", "/srv"]
 )
-def test_a_link_to_secrets_or_a_memory_is_not_shown_to_an_agent(tmp_path: Path, target: str) -> None:
-    machine = PrivateMachine.made_in(tmp_path)
+def test_a_link_to_secrets_or_a_memory_is_not_shown_to_an_agent(ground: Machine, target: str) -> None:
+    machine = PrivateMachine(ground)
     machine.apply("wasp", state=None if "paddock/wasp" in target else "/srv/wasp")
     machine.at("/opt/link").symlink_to(target)
     agent = spec_of("bee", mounts=[mount("/mnt/x", "/opt/link", read_only=True)])
@@ -126,9 +127,9 @@ def test_a_link_to_secrets_or_a_memory_is_not_shown_to_an_agent(tmp_path: Path, 
     assert "leads to files of Paddock's own or to a state" in found[0]
 
 
-@needs_root
-def test_a_link_to_anything_else_is_fine(tmp_path: Path) -> None:
-    machine = PrivateMachine.made_in(tmp_path)
+@as_root
+def test_a_link_to_anything_else_is_fine(ground: Machine) -> None:
+    machine = PrivateMachine(ground)
     machine.apply("wasp")
     machine.at("/opt/library").mkdir()
     machine.at("/opt/link").symlink_to("/opt/library")

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hostile.private_machine import PrivateMachine, needs_root
+from hostile.ground import Machine, as_root
+from hostile.private_machine import PrivateMachine
 from paddock.process import CommandFailed
 
-pytestmark = needs_root
+pytestmark = as_root
 
 BEE = {"name": "bee", "uid": 10777}
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> PrivateMachine:
-    machine = PrivateMachine.made_in(tmp_path)
+def machine(ground: Machine) -> PrivateMachine:
+    machine = PrivateMachine(ground)
     machine.apply("bee", user=BEE)
     return machine
 
