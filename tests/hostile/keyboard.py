@@ -56,6 +56,8 @@ def keyboard() -> Iterator[Keyboard]:
     """A shell on a terminal of its own, as root's would be."""
     pid, terminal = pty.fork()
     if pid == 0:
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)  # a shell's background jobs ignore them, tests among them
         os.environ.update(PS1="", PYTHONPATH=str(Path(paddock.__file__).parent.parent))
         os.execvp("sh", ["sh"])
     person = Keyboard(pid, terminal)

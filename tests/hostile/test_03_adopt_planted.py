@@ -76,6 +76,18 @@ def test_a_locked_path_outside_the_home_is_refused(ground: Machine, entry: str) 
     assert not result.ok, "the path was accepted"
 
 
+def test_the_agent_cannot_change_the_top_while_files_move(state: Machine) -> None:
+    """It watches, and puts a link in the place of whatever root is about to make."""
+    state.root(
+        """printf '#!/bin/sh\n%s\nexec /usr/bin/mv "$@"\n' "$1" >/usr/local/sbin/mv && chmod 755 /usr/local/sbin/mv""",
+        f"setpriv --reuid {ATTACKER} --regid {ATTACKER} --clear-groups ln -sfn /etc {STATE}/raced",
+    )
+    claim(state)
+    assert not state.exists(f"{STATE}/raced"), "the agent made a link in the top while root was at work"
+    assert not state.exists(f"{STATE}/home/raced")
+    expect_claimed(state)
+
+
 def test_a_file_with_a_second_name_outside_is_not_given_away(state: Machine) -> None:
     """A link to a file of root's, made where the kernel lets anyone make it."""
     state.root('echo secret >"/srv/shadow" && chmod 600 /srv/shadow && ln /srv/shadow "$1/mine"', STATE)

@@ -66,6 +66,21 @@ def test_a_forget_killed_after_the_rename_is_seen_and_finished(down: Machine) ->
     assert not down.exists("/var/lib/paddock/.paddock-forgotten-bee")
 
 
+def test_a_forget_killed_while_it_deletes_is_known_of_and_finished(down: Machine) -> None:
+    """The identity may be the first thing that goes."""
+    down.root(
+        """printf '#!/bin/sh\nfor last; do :; done\n/usr/bin/rm -rf "$last/.paddock"\nexit 137\n' >/usr/local/sbin/rm
+        chmod 755 /usr/local/sbin/rm"""
+    )
+    assert not forget(down).ok
+    down.root("/usr/bin/rm /usr/local/sbin/rm")
+    seen = agents.seen(down, RUNTIME)
+    left = down.run(["find", "/var/lib/paddock", "-name", "notes"]).out
+    assert seen.state_of or getattr(seen, "forgotten", None), f"nobody knows any more of {left}"
+    assert forget(down).ok
+    assert not down.run(["find", "/var/lib/paddock", "-name", "notes"]).out
+
+
 @pytest.mark.parametrize("kind", ["bind", "tmpfs"])
 def test_nothing_is_deleted_through_a_mount(down: Machine, kind: str) -> None:
     down.root("mkdir -p /srv/photos && echo dear >/srv/photos/one")

@@ -141,9 +141,9 @@ class PlayedSsh:
         self._vmid = int(address.rpartition(".")[2])
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
-        if len(argv) > 2 and argv[2].startswith("# strays.sh"):
-            found = "".join(f"{path}\0" for path in (*self._machines.strays.get(self._vmid, ()), "end"))
-            return Result(argv=tuple(argv), code=0, out=found, err="", seconds=0)
+        if len(argv) > 2 and "# strays.sh" in argv[2]:
+            found = "".join(f"stray={path}\0" for path in self._machines.strays.get(self._vmid, ()))
+            return Result(argv=tuple(argv), code=0, out=f"\0report=1\0{found}end=ok\0", err="", seconds=0)
         own = host_key(f"own{self._vmid}")
         if argv[-1] == "switch":
             self._machines.host_keys[self._vmid] = own
