@@ -87,9 +87,8 @@ def main() -> None:
 
     # As an exception, so that whatever was started is ended on the way out.
     for number, handler in ((signal.SIGINT, _interrupted), (signal.SIGTERM, _ended), (signal.SIGHUP, _ended)):
-        if (
-            signal.getsignal(number) is not signal.SIG_IGN
-        ):  # as nohup wants it, and a shell for what is in the background
+        # Those that nohup, or a shell for its background jobs, has set to be ignored stay so.
+        if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
     # Whatever any verb, library or traceback prints passes the mask.
     sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)
