@@ -43,7 +43,7 @@ spare_states() { # FOLDER...
 
 drop_versions() {
     spare_states "${STORE%/*}/$AGENT"
-    rm -rf --one-file-system "${STORE%/*}/$AGENT"
+    rm -rf --one-file-system "${STORE%/*}/${AGENT:?}"
     prune_store
 }
 
