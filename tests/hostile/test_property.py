@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, as_root, machine
+from paddock import runtimes
 from paddock.errors import PaddockError
 from paddock.recipes.workload import Keep, StateFile, Workload
-from paddock.runtimes import Runtime, reporting, script
+from paddock.runtimes import Runtime, script
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.systemd.runtime import Systemd
 
@@ -174,7 +175,15 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
 
 
 def claiming(last: str) -> list[tuple[str, str]]:
-    return [("paddock.runtimes", name) for name in ("receive.sh", "top.sh", last)]
+    names = ("receive.sh", "top.sh", "folders.sh", last)
+    return [("paddock.runtimes", name) for name in names if (resources.files("paddock.runtimes") / name).is_file()]
+
+
+def reporting(*parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
+    """The argv of a script that reports; before there were reports, of the script alone."""
+    make = getattr(runtimes, "reporting", script)
+    there = [(package, name) for package, name in parts if (resources.files(package) / name).is_file()]
+    return list(make(*there, arguments=arguments))
 
 
 LOOK: Final = """

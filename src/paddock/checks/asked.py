@@ -74,7 +74,9 @@ def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:
 
 
 def _is_answer(answer: Any) -> bool:
-    return isinstance(answer, dict) and isinstance(answer.get("found"), dict) and type(answer.get("seconds")) is float
+    if not isinstance(answer, dict) or not isinstance(answer.get("found"), dict):
+        return False
+    return isinstance(answer.get("seconds"), int | float)
 
 
 def _verdict(check: Check, found: dict[str, Any]) -> Verdict:
