@@ -9,9 +9,10 @@ load() {
         case "$name" in sha256:*) continue ;; esac
         echo "$known" | grep -qxF -- "$name" || report brought "$name"
     done
-    report id "$("$engine" image inspect --format '{{.Id}}' "$(echo "$loaded" | tail -n 1)")"
+    id=$("$engine" image inspect --format '{{.Id}}' "$(echo "$loaded" | tail -n 1)")
 }
 case "$verb" in
-    import) report id "$("$engine" import -)" ;;
+    import) id=$("$engine" import -) ;;
     load) load ;;
 esac
+report id "$id"
