@@ -41,7 +41,7 @@ def subject(agent: dict[str, Any], **other: Any) -> Subject:
         "agent": "hermes",
         "paths": PATHS,
         "processes": ["gateway"],
-        "generation": "0123456789ab",
+        "bundle_id": "0123456789ab",
         "files": {"hermes/config.yaml": "aa", "lease": "bb"},
         "tree": "/opt/paddock/.store/895a09f82a81",
         "asked": [*of_all, *recipe.checks(spec, "hermes", PATHS)],

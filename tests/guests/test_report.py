@@ -25,10 +25,10 @@ def test_whatever_a_value_is_it_comes_back_as_that_value(pairs: list[tuple[str, 
     "printed",
     [
         "",
-        "generation=g1\n",
+        "bundle=g1\n",
         "\0report=1\0",
-        "\0report=1\0generation=g1\0",  # cut off
-        "\0report=1\0generation=g1\0end=ok",
+        "\0report=1\0bundle=g1\0",  # cut off
+        "\0report=1\0bundle=g1\0end=ok",
         "\0report=1\0no value\0end=ok\0",
         "\0report=1\0end=ok\0and more",
     ],

@@ -25,7 +25,7 @@ SEPARATORS: Final = ("\u2028", "\u2029", "\v", "\f", "\x85", "\x1c", "\x1d", "\x
 def test_a_line_of_the_log_is_no_step_of_a_plan(ground: Machine, separator: str) -> None:
     runtime = agents.systemd()
     agents.installed(ground, runtime)
-    (ground.folder / "log").write_text(f"paddock: error{separator}left={ENGINE} x{separator}generation=forged\n")
+    (ground.folder / "log").write_text(f"paddock: error{separator}left={ENGINE} x{separator}bundle=forged\n")
     ground.stub("journalctl", "cat /mnt/log")
     ground.stub("systemctl", '[ "$1" != show ] || echo SubState=failed\n[ "$1" != is-active ] || echo failed')
     seen = agents.seen(ground, runtime)
@@ -33,7 +33,7 @@ def test_a_line_of_the_log_is_no_step_of_a_plan(ground: Machine, separator: str)
     steps = up("bee", AgentWant(None, "g", "s", foreground=False), seen)
     engines = [step.action.engine for step in steps if isinstance(step.action, RemoveContainer)]
     assert not engines, f"root would run {engines}"
-    assert seen.generation != "forged"
+    assert seen.bundle_id != "forged"
 
 
 @as_root

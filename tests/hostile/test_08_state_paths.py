@@ -185,11 +185,11 @@ def adopting(machine: PrivateMachine, name: str, state: str) -> Callable[[], obj
     class Here:
         mounts_state, keeps_machine, account_home, people = False, True, None, ()
 
-    class Story:
+    class Reporter:
         def say(self, text: str) -> None:
             pass
 
-    deployment.place, deployment.story = Here(), Story()  # type: ignore[assignment]
+    deployment.place, deployment.reporter = Here(), Reporter()  # type: ignore[assignment]
     return lambda: deployment._claim_state(machine.guest)
 
 

@@ -23,7 +23,7 @@ def forget(ground: Machine, runtime: Systemd = RUNTIME) -> Result:
     here = resources.files("paddock.runtimes")
     names = [name for name in ("receive.sh", "top.sh", "forget.sh") if (here / name).is_file()]
     names = names if "top.sh" in names else ["forget.sh"]
-    arguments = [runtime.paths.state, runtime.paths.trail, runtime.agent]
+    arguments = [runtime.paths.state, runtime.paths.state_link, runtime.agent]
     return ground.run(script(*(("paddock.runtimes", name) for name in names), arguments=arguments))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from paddock.run.deployment import Deployment, deployments
-from paddock.run.story import Story
+from paddock.run.reporter import Reporter
 from paddock.spec.load import load
 
 _STRIDE = 1 if "PADDOCK_FAULTS" in os.environ else 9  # all of them take minutes
@@ -86,7 +86,7 @@ class Account:
 
     @contextmanager
     def deployment(self) -> Iterator[Deployment]:
-        with deployments(load(self.file), [], Story()) as found:
+        with deployments(load(self.file), [], Reporter()) as found:
             if container := found[0].runtime.container:
                 (self.home / "identity").write_text(container.identity(found[0].workload))
             yield found[0]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from paddock.errors import PaddockError
-from paddock.places import AdoptWish
+from paddock.places import AdoptTarget
 from paddock.process import Result
-from paddock.run.adopt import adopt, portray
+from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, up
 from places.node import CATTLE, PET, Node, Outside, play_ssh
 
@@ -162,12 +162,12 @@ def test_adopt_leaves_a_stranger_running(node: Node, stranger: Stranger) -> None
     """A container that is to be adopted has no mark yet that could tell it from another one."""
     node.somebody(200, hostname="bee", mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp")
     node.root("pct", "start", 200)
-    wish = AdoptWish(200, "mp0")
-    said: Mapping[str, Any] = portray(node.agent(), wish).said
+    target = AdoptTarget(200, "mp0")
+    said: Mapping[str, Any] = describe(node.agent(), target).said
     agent = node.agent(**said)
     agent.looked = True
     agent.told.when("shut machine 200 down", stranger.takes(200))
-    run(lambda each: adopt(each, wish), agent)
+    run(lambda each: adopt(each, target), agent)
     stranger.is_unharmed()
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from paddock.errors import Exit, PaddockError, Refused
 from paddock.guests import Guest, Unreachable
-from paddock.places import AdoptWish
+from paddock.places import AdoptTarget
 from paddock.places.proxmox import reach as reach_room
 from paddock.process import Result
-from paddock.run.adopt import adopt, portray
+from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, up
 from paddock.spec.load import load
 from paddock.spec.models import MachineSpec
@@ -105,9 +105,9 @@ class Somebodys:
         return again
 
     def adopt(self) -> None:
-        wish = AdoptWish(105)
-        self.keys = dict(portray(self.agent(), wish).said)
-        adopt(self.agent(), wish)
+        target = AdoptTarget(105)
+        self.keys = dict(describe(self.agent(), target).said)
+        adopt(self.agent(), target)
 
     def lives(self, *verbs: Callable[[], object]) -> PaddockError | None:
         """Go through the verbs, until one is refused."""
@@ -220,9 +220,9 @@ def test_an_adopted_machine_that_cannot_be_looked_into_is_not_destroyed(found: S
 def test_a_service_s_working_directory_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Somebodys(tmp_path, monkeypatch, kind="service")
     found.plant = kept("/srv/app")
-    wish = AdoptWish(105)
-    found.keys = {**portray(found.agent(), wish).said, "working_directory": "/srv/app"}
-    ended = found.lives(lambda: adopt(found.agent(), wish), lambda: down(found.agent()))
+    target = AdoptTarget(105)
+    found.keys = {**describe(found.agent(), target).said, "working_directory": "/srv/app"}
+    ended = found.lives(lambda: adopt(found.agent(), target), lambda: down(found.agent()))
     found.expect_disk("what the service keeps in its working directory")
     assert "/srv/app" in str(ended)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from paddock.errors import PaddockError
-from paddock.places import AdoptWish
-from paddock.run.adopt import adopt, portray
+from paddock.places import AdoptTarget
+from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.node import CATTLE, PET, Node, Outside, play_ssh
 
@@ -171,10 +171,10 @@ def test_a_protected_container_is_not_stopped_for_adoption(node: Node) -> None:
     node.somebody(999, hostname="storage", mp0="local-lvm:1,mp=/home/bee")
     node.somebody(200, hostname="bee", net0="name=eth0,bridge=vmbr0,ip=dhcp", protection=1)
     node.root("pct", "start", 200)
-    wish = AdoptWish(200, "local-lvm:vm-999-disk-1")
-    file: Any = portray(node.agent(), wish).said
+    target = AdoptTarget(200, "local-lvm:vm-999-disk-1")
+    file: Any = describe(node.agent(), target).said
     agent = node.agent(**file)
-    said, _ = end_of(lambda each: adopt(each, wish), agent)
+    said, _ = end_of(lambda each: adopt(each, target), agent)
     assert not node.writes, "an adoption was begun that cannot be ended"
     assert "is protected" in said
 
@@ -246,12 +246,12 @@ def test_forget_is_not_begun_without_a_privilege(node: Node, privilege: str) -> 
 def test_adopt_is_not_begun_without_a_privilege(node: Node, privilege: str) -> None:
     node.somebody(200, hostname="bee", mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp")
     node.root("pct", "start", 200)
-    wish = AdoptWish(200, "mp0")
-    file: Any = portray(node.agent(), wish).said
+    target = AdoptTarget(200, "mp0")
+    file: Any = describe(node.agent(), target).said
     agent = node.agent(**file)
     agent.looked = True
     narrow(node, "/vms/200", privilege)
-    said, _ = end_of(lambda each: adopt(each, wish), agent)
+    said, _ = end_of(lambda each: adopt(each, target), agent)
     assert not node.writes, f"an adoption was begun without {privilege}"
     assert node.running == [200]
     assert privilege in said

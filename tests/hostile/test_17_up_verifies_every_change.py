@@ -46,8 +46,8 @@ class Inhabited:
             packages = frozenset[str]() if house.lacks_packages else want.packages
             return AgentSeen(
                 packages=packages,
-                generation=want.generation,
-                answered=want.generation,
+                bundle_id=want.bundle_id,
+                answered=want.bundle_id,
                 secrets=want.secrets,
                 state_of=self.name,
                 units={"paddock-bee-main.service": "active"},

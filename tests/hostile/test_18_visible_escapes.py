@@ -156,7 +156,7 @@ def test_a_plan_a_table_and_outputs_keep_their_lines() -> None:
 
 
 def test_a_comment_for_root_is_not_a_command() -> None:
-    plan = SimpleNamespace(steps=[], late=[], refusals=[Refusal("no\nrm -rf /mnt", None)])
+    plan = SimpleNamespace(steps=[], manual_steps=[], refusals=[Refusal("no\nrm -rf /mnt", None)])
     agent: Any = SimpleNamespace(
         name="web",
         machine_want=None,
@@ -170,14 +170,14 @@ def test_a_comment_for_root_is_not_a_command() -> None:
 def test_the_story_on_a_terminal_keeps_its_colours_and_shows_those_of_others(tmp_path: Path) -> None:
     program = tmp_path / "story.py"
     program.write_text(
-        "import sys\nfrom paddock.run.story import Story\nfrom paddock.secret import MaskedStream, Secret\n"
+        "import sys\nfrom paddock.run.reporter import Reporter\nfrom paddock.secret import MaskedStream, Secret\n"
         "Secret('canary-value-18')\n"
         "sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)\n"
-        "story = Story().of('web')\n"
-        "story.say('said \\x1b]0;mine\\x07 [bold]loud[/bold] :warning:')\n"
-        "with story.step('x', 'does [link=http://evil]this[/link] \\x1b[2J'):\n"
+        "reporter = Reporter().of('web')\n"
+        "reporter.say('said \\x1b]0;mine\\x07 [bold]loud[/bold] :warning:')\n"
+        "with reporter.step('x', 'does [link=http://evil]this[/link] \\x1b[2J'):\n"
         "    print('beside \\x1b]0;mine\\x07 canary-value-18', file=sys.stderr)\n"
-        "story.say('one\\n✓ all checks passed')\n"
+        "reporter.say('one\\n✓ all checks passed')\n"
         "print('that is a' + 'll')\n"
     )
     with keyboard() as root:

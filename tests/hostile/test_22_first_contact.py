@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from paddock.errors import Exit, PaddockError
-from paddock.places import AdoptWish
+from paddock.places import AdoptTarget
 from paddock.places.proxmox.reach import fingerprint
-from paddock.run.adopt import adopt, portray
+from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import up
 from places.node import Node, play_ssh
 
 IMPOSTOR = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
-WISH = AdoptWish(105)
+WISH = AdoptTarget(105)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 def adopted(node: Node) -> tuple[str, PaddockError | None]:
     """What is in the container's notes after `adopt`, and how that ended."""
-    keys: dict[str, Any] = dict(portray(node.agent(), WISH).said)
+    keys: dict[str, Any] = dict(describe(node.agent(), WISH).said)
     try:
         adopt(node.agent(**keys), WISH)
     except PaddockError as error:
@@ -67,7 +67,7 @@ def test_nothing_is_changed_before_the_key_is_known(node: Node) -> None:
 
 def test_up_does_not_trust_a_key_that_adopt_did_not_put_on_record(node: Node) -> None:
     """An adoption that was cut off leaves a mark without a key."""
-    keys: dict[str, Any] = dict(portray(node.agent(), WISH).said)
+    keys: dict[str, Any] = dict(describe(node.agent(), WISH).said)
     node.put(999, description="paddock: v=1 role=pet adopted=bee", hostname="storage")
     node.put(999, mp0="local-lvm:vm-999-disk-1,mp=/var/lib/paddock/bee,size=10G")
     node.put(105, description="paddock: v=1 role=cattle agent=bee")

@@ -29,7 +29,7 @@ from paddock.recipes.hermes import checks
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
 from paddock.run import lock
 from paddock.run.journal import Journal
-from paddock.run.story import Story
+from paddock.run.reporter import Reporter
 from paddock.run.verbs import down, up
 from paddock.runtimes import codetree
 from places.node import CATTLE, PET, Node, play_ssh
@@ -84,10 +84,10 @@ def test_down_of_a_machine_works_on_a_full_disk(node: Node, disk: Fill) -> None:
     up(node.agent())
     assert CATTLE in node.vmids
     disk()
-    story = Story(Journal("down"))
-    with story.run():
+    reporter = Reporter(Journal("down"))
+    with reporter.run():
         agent = node.agent()
-        with story.of("bee").step("down", "take it down"):
+        with reporter.of("bee").step("down", "take it down"):
             down(agent)
     assert CATTLE not in node.vmids, "the machine is still there"
     assert PET in node.vmids
@@ -135,7 +135,7 @@ def test_locks_take_no_room(disk: Fill) -> None:
     disk()
     bee: Any = Named("bee")
     wasp: Any = Named("wasp")
-    with lock.working_on(bee), lock.working_on(wasp), lock.alone_in(bee):
+    with lock.agent_lock(bee), lock.agent_lock(wasp), lock.place_lock(bee):
         pass
 
 

@@ -36,7 +36,7 @@ TAKE: Final = '#!/bin/sh\ntouch /root/taken 2>/dev/null\nPATH=/usr/bin:/bin exec
 LINES: Final = tuple(
     f"error{separator}{record}"
     for separator in ("\u2028", "\v", "\x85", "\r", "\x1e", "\0", "\\0", "\\n", " ")
-    for record in ("left=/srv/evil", "unit=ssh.service failed", "generation=x", "$(touch /root/taken)", "end=ok")
+    for record in ("left=/srv/evil", "unit=ssh.service failed", "bundle=x", "$(touch /root/taken)", "end=ok")
 )
 NAMES: Final = (
     *("setpriv", "env", "sh", "cat", "grep", "mv", "chown", "python3", "systemctl", "docker", "find", "stat", "id"),
@@ -153,23 +153,23 @@ def bundle_of(runtime: Runtime) -> tuple[str, bytes]:
 
 def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], bytes]]:
     """Everything that root runs on a machine, with its input."""
-    generation, archive = bundle_of(systemd)
+    bundle_id, archive = bundle_of(systemd)
     yield systemd.observe(["sudo", "no-such-package"]), b""
     yield systemd.inspect(), b""
-    yield systemd.apply(generation), archive
+    yield systemd.apply(bundle_id), archive
     yield systemd.enter(["true"]), b""
     yield systemd.enter(["/usr/bin/python3", "-c", "pass"]), b""
-    yield systemd.witness(generation), b""
+    yield systemd.record_verified(bundle_id), b""
     yield systemd.logs(10, follow=False), b""
     shared = "paddock.runtimes"
     yield reporting((shared, "mounts.sh"), arguments=["54399", "54399", systemd.paths.home]), b""
     yield reporting((shared, "python.sh"), arguments=["3.11", "3.12", "3.13"]), b""
     yield script(*claiming("claim.sh"), arguments=["/srv/states/before", "wasp", "x", "54399", "54399", ""]), b""
     yield systemd.remove(), b""
-    generation, archive = bundle_of(docker)
+    bundle_id, archive = bundle_of(docker)
     yield docker.observe([]), b""
-    yield docker.create(generation, replaces=True), archive
-    yield docker.apply(generation), archive
+    yield docker.create(bundle_id, replaces=True), archive
+    yield docker.apply(bundle_id), archive
     yield docker.enter(["true"]), b""
     yield ["/bin/sh", f"{docker.paths.etc}/start"], b""
     yield docker.inspect(), b""
@@ -177,7 +177,7 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield systemd.observe([]), b""
     yield reporting(("paddock.run", "strays.sh"), arguments=["mallory", "54399", "/opt/data", "--", ".hermes"]), b""
     yield script(*claiming("forget.sh"), arguments=["/srv/states/before", "/srv/states/trail", "wasp"]), b""
-    yield script(*claiming("forget.sh"), arguments=[systemd.paths.state, systemd.paths.trail, "bee"]), b""
+    yield script(*claiming("forget.sh"), arguments=[systemd.paths.state, systemd.paths.state_link, "bee"]), b""
 
 
 def claiming(last: str) -> list[tuple[str, str]]:

@@ -41,7 +41,7 @@ touch -- '-rf' '--reference=canary' '$(touch /root/taken)' "$(printf 'a\nb\342\2
 mkfifo pipe 2>/dev/null
 ln /etc/passwd second-name 2>/dev/null
 unshare -Urm sh -c 'mount --bind /root /etc; touch /etc/taken' 2>/dev/null
-printf 'error\342\200\250left=/srv/evil x\342\200\250generation=forged\n'
+printf 'error\342\200\250left=/srv/evil x\342\200\250bundle=forged\n'
 printf 'paddock: error \033]0;taken\007 \033[2J \302\233 end\n'
 """
 # The first run fails, so that Paddock reads what it has said.

@@ -9,7 +9,7 @@ from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client
 from paddock.run import verbs
 from paddock.run.deployment import deployments
-from paddock.run.story import Story
+from paddock.run.reporter import Reporter
 from paddock.spec.load import load
 
 pytestmark = pytest.mark.live
@@ -42,7 +42,7 @@ def test_a_second_up_writes_nothing_and_restarts_nothing(agent: Node, monkeypatc
     monkeypatch.setattr(Client, "send", lambda self, method, path, params=None: writes.append(f"{method} {path}"))
     for name, value in agent.stage.environment.items():
         monkeypatch.setenv(name, value)
-    with deployments(load(agent.stage.folder / "paddock.yaml"), [], Story()) as found:
+    with deployments(load(agent.stage.folder / "paddock.yaml"), [], Reporter()) as found:
         assert verbs.up(found[0]) == "hermes: nothing to do, and healthy"
     assert writes == []
     assert agent.machine(RUNNING) == before

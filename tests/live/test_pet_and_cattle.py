@@ -184,7 +184,7 @@ def test_doctor_says_what_the_token_may(web: Web) -> None:
 
 def test_killed_while_a_template_is_built(web: Web) -> None:
     web.spec["packages"] = ["busybox", "tree"]  # inputs of no other test
-    cut_off(web.node, "template.furnish", "up", "-f", _written(web))
+    cut_off(web.node, "template.install", "up", "-f", _written(web))
     web.paddock("up")
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
 

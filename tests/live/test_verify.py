@@ -14,7 +14,7 @@ from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
 from paddock.run.deployment import deployments
-from paddock.run.story import Story
+from paddock.run.reporter import Reporter
 from paddock.run.verify import Report, verify
 from paddock.secret import Secret
 from paddock.spec.load import load
@@ -53,7 +53,7 @@ class Bench:
 
     def report(self, *sets: str) -> Report:
         loaded = load(self.node.stage.folder / "paddock.yaml", sets=[*IMPATIENT[1::2], *sets])
-        with deployments(loaded, [], Story()) as found:
+        with deployments(loaded, [], Reporter()) as found:
             return verify(found[0], found[0].observe())
 
     def failed(self, *sets: str) -> dict[str, str]:

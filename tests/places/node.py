@@ -33,10 +33,10 @@ from paddock.places.proxmox import worker as worker_room
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan.agent import AwaitAnswer
-from paddock.plan.step import Action, CheckStateSize, Furnish, Plan
+from paddock.plan.step import Action, CheckStateSize, InstallContents, Plan
 from paddock.process import Result
 from paddock.run.deployment import Deployment, Observation
-from paddock.run.story import Story
+from paddock.run.reporter import Reporter
 from paddock.sandbox.assembly import memory_world
 from paddock.sandbox.config import CtConfig
 from paddock.sandbox.console import Console
@@ -165,7 +165,7 @@ class FastClock:
         return time.monotonic() * SPEED
 
 
-class Told(Story):
+class Told(Reporter):
     """A story that is kept, and that someone may act upon."""
 
     def __init__(self) -> None:
@@ -204,10 +204,10 @@ class Outside(Deployment):
 
     def plan_up(self, seen: Observation) -> Plan:
         plan = self.place.up(self.machine_want, seen.place)
-        return Plan(self.name, [*plan.steps, *plan.late], plan.refusals, plan.notes)
+        return Plan(self.name, [*plan.steps, *plan.manual_steps], plan.refusals, plan.notes)
 
     def _perform(self, action: Action, seen: Observation, got: Any) -> Any:
-        inside = isinstance(action, Furnish | CheckStateSize | AwaitAnswer)
+        inside = isinstance(action, InstallContents | CheckStateSize | AwaitAnswer)
         return {} if inside else self.place.perform(action, seen.place, got)
 
     @property
@@ -469,5 +469,5 @@ def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
     monkeypatch.setattr(reach_room, "SshGuest", lambda name, address, **_: PlayedSsh(node.machines, address))
     monkeypatch.setattr(tls, "context", lambda *_: NO_TRUST)
     FastClock.end = time.monotonic() + 120
-    for room in (attend_room, client_room, observe_room, reach_room, worker_room):
-        monkeypatch.setattr(room, "time", FastClock)
+    for capacity in (attend_room, client_room, observe_room, reach_room, worker_room):
+        monkeypatch.setattr(capacity, "time", FastClock)

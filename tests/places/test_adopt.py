@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from paddock.errors import PaddockError, Refused
-from paddock.places import AdoptWish
+from paddock.places import AdoptTarget
 from paddock.places.proxmox import reach as reach_room
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.reach import fingerprint
-from paddock.run.adopt import adopt, portray
+from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.life import LXC, runs_until_done
 from places.node import Killed, Node, Outside, PlayedSsh
@@ -23,11 +23,11 @@ OWN = "local-lvm:vm-200-disk-1"
 
 
 class Adoption:
-    """A wish, and the file that becomes of it."""
+    """An adopt target, and the file that becomes of it."""
 
     def __init__(self, node: Node, vmid: int | None, volume: str | None = None, **keys: Any) -> None:
         self.node = node
-        self.wish = AdoptWish(vmid, volume)
+        self.target = AdoptTarget(vmid, volume)
         self.keys: dict[str, Any] = keys
         self.looked = False
         if vmid in node.machines.host_keys:  # a person has compared it
@@ -40,12 +40,12 @@ class Adoption:
 
     def run(self, agent: Outside | None = None) -> str:
         """What the verb does: the file first."""
-        for part, said in portray(agent or self.agent(), self.wish).said.items():
+        for part, said in describe(agent or self.agent(), self.target).said.items():
             self.keys[part] = {**self.keys.get(part, {}), **said} if isinstance(said, Mapping) else said
         agent = self.agent()
         agent.looked = self.looked
         try:
-            return adopt(agent, self.wish)
+            return adopt(agent, self.target)
         finally:
             self.told = str(agent.told)
 
@@ -397,58 +397,63 @@ def somebody_runs(node: Node, vmid: int, **options: Any) -> None:
     node.root("pct", "start", vmid)
 
 
-REFUSED: list[tuple[str, Callable[[Node], object], AdoptWish, str]] = [
-    ("nothing", lambda n: None, AdoptWish(), "say what to adopt"),
-    ("nowhere", lambda n: None, AdoptWish(404), "container 404 does not exist"),
-    ("no such volume", lambda n: None, AdoptWish(200, "mp5"), "there is no volume mp5"),
-    ("no such name", lambda n: None, AdoptWish(None, "local-lvm:vm-404-disk-1"), "there is no volume"),
-    ("template", lambda n: n.put(200, template=1), AdoptWish(200, "mp0"), "is a template"),
-    ("locked", lambda n: n.put(200, lock="backup"), AdoptWish(200, "mp0"), r"is locked \(backup\)"),
-    ("privileged", lambda n: n.put(200, unprivileged=None), AdoptWish(200, "mp0"), "is privileged"),
-    ("snapshots", lambda n: n.put(200, parent="before"), AdoptWish(200, "mp0"), "has snapshots"),
-    ("protected", lambda n: n.put(200, protection=1), AdoptWish(200, "mp0"), "is protected"),
-    ("running", lambda n: None, AdoptWish(None, OWN), "container 200 .* runs"),
+REFUSED: list[tuple[str, Callable[[Node], object], AdoptTarget, str]] = [
+    ("nothing", lambda n: None, AdoptTarget(), "say what to adopt"),
+    ("nowhere", lambda n: None, AdoptTarget(404), "container 404 does not exist"),
+    ("no such volume", lambda n: None, AdoptTarget(200, "mp5"), "there is no volume mp5"),
+    ("no such name", lambda n: None, AdoptTarget(None, "local-lvm:vm-404-disk-1"), "there is no volume"),
+    ("template", lambda n: n.put(200, template=1), AdoptTarget(200, "mp0"), "is a template"),
+    ("locked", lambda n: n.put(200, lock="backup"), AdoptTarget(200, "mp0"), r"is locked \(backup\)"),
+    ("privileged", lambda n: n.put(200, unprivileged=None), AdoptTarget(200, "mp0"), "is privileged"),
+    ("snapshots", lambda n: n.put(200, parent="before"), AdoptTarget(200, "mp0"), "has snapshots"),
+    ("protected", lambda n: n.put(200, protection=1), AdoptTarget(200, "mp0"), "is protected"),
+    ("running", lambda n: None, AdoptTarget(None, OWN), "container 200 .* runs"),
     (
         "another's machine",
         lambda n: n.put(200, description="paddock: v=1 role=cattle agent=ant"),
-        AdoptWish(200, "mp0"),
+        AdoptTarget(200, "mp0"),
         "is the machine of ant",
     ),
-    ("a pet", lambda n: n.put(200, description="paddock: v=1 role=pet"), AdoptWish(200, "mp0"), "is a pet of Paddock"),
-    ("a later mark", lambda n: n.put(200, description="paddock: v=2 role=pet"), AdoptWish(200), "cannot be read"),
+    (
+        "a pet",
+        lambda n: n.put(200, description="paddock: v=1 role=pet"),
+        AdoptTarget(200, "mp0"),
+        "is a pet of Paddock",
+    ),
+    ("a later mark", lambda n: n.put(200, description="paddock: v=2 role=pet"), AdoptTarget(200), "cannot be read"),
     (
         "one more volume",
         lambda n: n.root("pct", "set", 200, "-mp1", "local-lvm:1,mp=/data"),
-        AdoptWish(200, "mp0"),
+        AdoptTarget(200, "mp0"),
         r"owns local-lvm:vm-200-disk-2 \(mp1 at /data\)",
     ),
-    ("a taken pet", lambda n: n.somebody(300), AdoptWish(200, "mp0"), "state.pet: 300 is taken, and not by a pet"),
+    ("a taken pet", lambda n: n.somebody(300), AdoptTarget(200, "mp0"), "state.pet: 300 is taken, and not by a pet"),
     (
         "another's pet, which runs",
         lambda n: somebody_runs(n, 300, description="paddock: v=1 role=pet"),
-        AdoptWish(200, "mp0"),
+        AdoptTarget(200, "mp0"),
         "is a pet and runs",
     ),
     (
         "mounted elsewhere",
         lambda n: somebody_runs(n, 210, mp0=f"{OWN},mp=/x"),
-        AdoptWish(200, "mp0"),
+        AdoptTarget(200, "mp0"),
         "container 210 .* also mounts",
     ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("happens", "wish", "reason"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
+    ("happens", "target", "reason"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
 )
 def test_refused_with_a_reason_and_nothing_is_touched(
-    single: Node, happens: Callable[[Node], object], wish: AdoptWish, reason: str, monkeypatch: pytest.MonkeyPatch
+    single: Node, happens: Callable[[Node], object], target: AdoptTarget, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     happens(single)
     keys = {"state": {"pet": 300}} if 300 in single.vmids else {}
     before = {vmid: single.config(vmid) for vmid in single.vmids}
     with pytest.raises(Refused, match=reason) as caught:
-        Adoption(single, wish.vmid, wish.state, **keys).run()
+        Adoption(single, target.vmid, target.state, **keys).run()
     assert caught.value.hint
     assert not single.writes
     assert {vmid: single.config(vmid) for vmid in single.vmids} == before

@@ -76,7 +76,7 @@ def as_wanted(agent: Outside) -> AgentSeen:
     there = ContainerSeen("up", "vfs", frozenset({want.container.image}), want.container.identity, ["tiny-tool"])
     units = {"container": "active"}
     return AgentSeen(
-        want.packages, frozenset(), want.generation, want.generation, want.secrets, units=units, container=there
+        want.packages, frozenset(), want.bundle_id, want.bundle_id, want.secrets, units=units, container=there
     )
 
 

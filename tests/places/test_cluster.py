@@ -8,7 +8,7 @@ import pytest
 
 from paddock.errors import Refused
 from paddock.run.deployment import deployments
-from paddock.run.story import Story
+from paddock.run.reporter import Reporter
 from paddock.run.verbs import up
 from paddock.spec.load import load
 from places.node import Node, play_ssh
@@ -40,7 +40,7 @@ def test_agents_of_one_place_may_be_on_two_nodes(cluster: Node) -> None:
     cluster.agent()  # writes its file
     file = cluster._folder / "paddock.yaml"
     sets = ["agents.bee.machine.node=pve2", "agents.ant={kind: service, command: [/bin/true], place: home}"]
-    with deployments(load(file, sets=sets), [], Story()) as agents:
+    with deployments(load(file, sets=sets), [], Reporter()) as agents:
         assert {agent.name: agent.where for agent in agents} == {"bee": "home (pve2)", "ant": "home"}
         nodes = {agent.name: agent.place._client.node for agent in agents}  # type: ignore[attr-defined]
     assert nodes == {"bee": "pve2", "ant": "pve"}

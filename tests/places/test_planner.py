@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from cases import agrees, golden, read_case
-from paddock.places import AdoptWish, CacheWant, MachinePlan, MachineWant, TemplateWant
+from paddock.places import AdoptTarget, CacheWant, MachinePlan, MachineWant, TemplateWant
 from paddock.places.proxmox.actions import RootWork
 from paddock.places.proxmox.planner import NodePlanner
-from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
+from paddock.places.proxmox.seen import Capacity, LxcContainer, ProxmoxSeen
 from paddock.plan.step import Ref, Step
 from paddock.spec.models import ProxmoxSpec, agent_from
 from paddock.spec.sizes import Size
@@ -35,9 +35,9 @@ def test_plan(path: Path) -> None:
     planner = NodePlanner(node, public_key="ssh-ed25519 AAAApublic paddock")
     seen = _seen(case)
     agent = {"kind": "hermes", "version": "0.19.0", "place": "home", **case.get("agent", {})}
-    wish = AdoptWish(**case.get("wish", {}))
+    target = AdoptTarget(**case.get("wish", {}))
     if "wish" in case:  # the file is written first, so that every verb knows what it says then
-        said = json.loads(json.dumps(planner.portray("hermes", wish, seen).said))
+        said = json.loads(json.dumps(planner.describe("hermes", target, seen).said))
         assert agrees(path, case, "said", said), said
         agent |= {key: v if isinstance(v, list) else {**agent.get(key, {}), **v} for key, v in said.items()}
     template = TemplateWant(case["template"], "hermes") if "template" in case else None
@@ -45,7 +45,7 @@ def test_plan(path: Path) -> None:
     cache = CacheWant("/var/lib/docker", spec.container.data) if spec.container.data else None
     want = MachineWant("hermes", spec, spec.state.path or "/var/lib/paddock/hermes", template, cache)
     if "adopt" in case:
-        found = _as_data(planner.adopt(want, wish, seen))
+        found = _as_data(planner.adopt(want, target, seen))
         assert agrees(path, case, "adopt", found), found
     for verb in ("up", "down", "forget"):
         if verb in case:
@@ -55,7 +55,7 @@ def test_plan(path: Path) -> None:
 
 def _seen(case: dict[str, Any]) -> ProxmoxSeen:
     containers = {
-        vmid: Container(
+        vmid: LxcContainer(
             vmid,
             entry.get("status", "stopped"),
             entry["config"],
@@ -64,12 +64,14 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
         )
         for vmid, entry in (case.get("seen") or {}).items()
     }
-    room: dict[str, Any] = {name: Size.parse(size) for name, size in case.get("room", {}).items() if name == "memory"}
-    room["storages"] = {name: Size.parse(size) for name, size in case.get("room", {}).items() if name != "memory"}
+    capacity: dict[str, Any] = {
+        name: Size.parse(size) for name, size in case.get("room", {}).items() if name == "memory"
+    }
+    capacity["storages"] = {name: Size.parse(size) for name, size in case.get("room", {}).items() if name != "memory"}
     return ProxmoxSeen(
         containers,
         frozenset(containers) | frozenset(case.get("taken", ())),
-        Room(**room),
+        Capacity(**capacity),
         case.get("base_missing", False),
         case.get("storages", {}),
         elsewhere=case.get("elsewhere", {}),
@@ -79,10 +81,10 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
 def _as_data(plan: MachinePlan) -> dict[str, Any]:
     data: dict[str, Any] = {
         "steps": [_step(step) for step in plan.steps],
-        "late": [_step(step) for step in plan.late],
+        "manual_steps": [_step(step) for step in plan.manual_steps],
         "refusals": [asdict(refusal) for refusal in plan.refusals],
         "notes": list(plan.notes),
-        "furnished": plan.furnished,
+        "preinstalled": plan.preinstalled,
         "adopted": plan.adopted,
         "new_cache": plan.new_cache,
     }

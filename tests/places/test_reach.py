@@ -11,7 +11,7 @@ import pytest
 
 from paddock.guests import Unreachable
 from paddock.places.proxmox import observe
-from paddock.places.proxmox import reach as room
+from paddock.places.proxmox import reach as capacity
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.reach import KnownBy, Reacher, fingerprint, logged_fingerprint
 from paddock.process import Result
@@ -66,7 +66,7 @@ class _Node:
 def _reached(monkeypatch: pytest.MonkeyPatch, log: list[str], known: KnownBy = NOTHING) -> tuple[list[str], list[str]]:
     """What went on record, and what was told."""
     monkeypatch.setattr(observe, "address", lambda client, vmid: "192.0.2.5")
-    monkeypatch.setattr(room, "scan_host_key", lambda address, jump=None: f"ssh-ed25519 {KEY}")
+    monkeypatch.setattr(capacity, "scan_host_key", lambda address, jump=None: f"ssh-ed25519 {KEY}")
     recorded: list[str] = []
     told: list[str] = []
     reacher = Reacher(cast(Client, _Node(log)), Path("id"), None, told.append)
@@ -117,12 +117,12 @@ def test_a_machine_that_has_just_started_is_given_a_moment(node: Node, monkeypat
     def answer(self: PlayedSsh, argv: Sequence[str], **_: Any) -> Result:
         if refused:
             raise refused.pop()
-        return Result(tuple(argv), 0, "\0report=1\0generation=g1\0end=ok\0", "", 0.0)
+        return Result(tuple(argv), 0, "\0report=1\0bundle=g1\0end=ok\0", "", 0.0)
 
     monkeypatch.setattr(PlayedSsh, "run", answer)
     inside = Deployment.observe(node.agent()).agent
     assert inside is not None
-    assert inside.generation == "g1"
+    assert inside.bundle_id == "g1"
     refused += [Unreachable("Connection refused")] * 2
     usage = node.machines.usage(CATTLE)
     monkeypatch.setattr(node.machines, "usage", lambda vmid: replace(usage, uptime=3600))

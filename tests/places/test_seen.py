@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.places.proxmox.seen import Container, Mount
+from paddock.places.proxmox.seen import LxcContainer, Mount
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_only_keys_of_volumes_are_mounts() -> None:
         "mpx": "no",
         "net0": "no",
     }
-    assert [mount.key for mount in Container(105, "stopped", config).mounts] == ["mp0", "rootfs", "unused3"]
+    assert [mount.key for mount in LxcContainer(105, "stopped", config).mounts] == ["mp0", "rootfs", "unused3"]

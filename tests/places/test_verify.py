@@ -9,7 +9,7 @@ import pytest
 from cases import DATA, read_case
 from paddock.places import Finding, MachineWant
 from paddock.places.proxmox import verify
-from paddock.places.proxmox.seen import Container, ProxmoxSeen
+from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.spec.models import agent_from
 
 WANT = MachineWant(
@@ -28,7 +28,7 @@ def findings(**broken: dict[str, Any]) -> dict[str, Finding]:
         config = {**known["config"], **entry.get("config", {})}
         seen[vmid] = {**known, **entry, "config": {key: value for key, value in config.items() if value is not None}}
     containers = {
-        vmid: Container(vmid, entry.get("status", "stopped"), entry["config"]) for vmid, entry in seen.items()
+        vmid: LxcContainer(vmid, entry.get("status", "stopped"), entry["config"]) for vmid, entry in seen.items()
     }
     found = verify.findings(WANT, ProxmoxSeen(containers, frozenset(containers)))
     return {finding.subject: finding for finding in found}

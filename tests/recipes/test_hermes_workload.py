@@ -12,7 +12,7 @@ from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.workload import Keep, Paths, Process, Workload
 from paddock.spec.models import HermesSpec, Managed
 
-PATHS = Paths(code="/code", etc="/etc/x", state="/state", home="/state/home", trail="/state")
+PATHS = Paths(code="/code", etc="/etc/x", state="/state", home="/state/home", state_link="/state")
 
 
 def workload(**more: Any) -> Workload:

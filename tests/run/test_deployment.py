@@ -13,7 +13,7 @@ from paddock.guests.ssh import SshGuest
 from paddock.process import Result
 from paddock.run import verbs
 from paddock.run.deployment import Deployment, deployments
-from paddock.run.story import Story
+from paddock.run.reporter import Reporter
 from paddock.spec.load import load
 
 FILE = """\
@@ -29,7 +29,7 @@ def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]
 
     monkeypatch.setattr(SshGuest, "run", refuse)
     (tmp_path / "paddock.yaml").write_text(FILE)
-    with deployments(load(tmp_path / "paddock.yaml"), [], Story()) as found:
+    with deployments(load(tmp_path / "paddock.yaml"), [], Reporter()) as found:
         yield found[0]
 
 

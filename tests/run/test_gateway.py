@@ -15,7 +15,7 @@ from paddock.places import Machine
 from paddock.places.host import HostPlace
 from paddock.run.deployment import Deployment, deployments
 from paddock.run.parallel import each
-from paddock.run.story import Story
+from paddock.run.reporter import Reporter
 from paddock.spec.load import load
 
 FILE = """\
@@ -45,7 +45,7 @@ agents:
 def file(tmp_path: Path, *only: str, **values: str) -> Iterator[list[Deployment]]:
     given = {"there": "192.0.2.9", "place": "here", "runtime": "process", "expose": "{}"}
     (tmp_path / "paddock.yaml").write_text(FILE.format(**{**given, **values}))
-    with deployments(load(tmp_path / "paddock.yaml"), list(only), Story()) as found:
+    with deployments(load(tmp_path / "paddock.yaml"), list(only), Reporter()) as found:
         yield found
 
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from paddock.run.journal import Journal, PastRun, PastStep, folder, past_runs
-from paddock.run.story import Story
+from paddock.run.reporter import Reporter
 from paddock.run.timeline import svg
 from paddock.run.timings import table
 from paddock.run.usual import usual_seconds
@@ -16,8 +16,8 @@ from paddock.secret import MASK, Secret
 
 def test_a_run_is_told_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
     journal = Journal("up")
-    story = Story(journal)
-    with story.run(), story.of("hermes").step("cattle.create", "create machine 105"):
+    reporter = Reporter(journal)
+    with reporter.run(), reporter.of("hermes").step("cattle.create", "create machine 105"):
         pass
     events = [json.loads(line) for line in journal.path.read_text().splitlines()]
     assert [event["event"] for event in events] == ["run", "begin", "done", "end"]
@@ -32,8 +32,8 @@ def test_a_run_is_told_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_failed_step_is_named_and_masked(capsys: pytest.CaptureFixture[str]) -> None:
     Secret("canary-value-10")
     journal = Journal("up")
-    story = Story(journal)
-    with pytest.raises(ValueError, match="boom"), story.run(), story.of("hermes").step("x", "do it"):
+    reporter = Reporter(journal)
+    with pytest.raises(ValueError, match="boom"), reporter.run(), reporter.of("hermes").step("x", "do it"):
         raise ValueError("boom canary-value-10")
     text = journal.path.read_text()
     assert "canary-value-10" not in text
@@ -43,7 +43,7 @@ def test_a_failed_step_is_named_and_masked(capsys: pytest.CaptureFixture[str]) -
 
 def test_a_run_that_was_cut_off_in_the_middle_of_a_line() -> None:
     journal = Journal("up")
-    with Story(journal).of("hermes").step("x", "do it"):
+    with Reporter(journal).of("hermes").step("x", "do it"):
         pass
     journal.close()
     with journal.path.open("a") as file:
@@ -56,10 +56,10 @@ def test_a_run_that_was_cut_off_in_the_middle_of_a_line() -> None:
 def test_timings_put_runs_side_by_side() -> None:
     assert table([]) == "no run has changed anything yet"
     for verb, phases in (("up", ["pet.create", "cattle.create"]), ("down", []), ("cycle", ["cattle.create"])):
-        story = Story(Journal(verb))
-        with story.run():
+        reporter = Reporter(Journal(verb))
+        with reporter.run():
             for phase in phases:
-                with story.of("hermes").step(phase, phase):
+                with reporter.of("hermes").step(phase, phase):
                     pass
     lines = table(past_runs(5)).splitlines()
     assert lines[0].split()[:3] == ["agent", "phase", "up"]

@@ -8,8 +8,8 @@ import pytest
 
 from paddock.places.host import HostPlace
 from paddock.run.deployment import Deployment
-from paddock.run.lock import Busy, working_on
-from paddock.run.story import Story
+from paddock.run.lock import Busy, agent_lock
+from paddock.run.reporter import Reporter
 from paddock.spec.load import load
 from paddock.spec.models import HostSpec
 
@@ -21,7 +21,7 @@ def agent(folder: Path, host: str, nickname: str = "box") -> Deployment:
     loaded = load(folder / "paddock.yaml")
     spec = loaded.spec.places[nickname].host
     assert isinstance(spec, HostSpec)
-    return Deployment("bee", loaded, HostPlace(nickname, spec, folder), Story())
+    return Deployment("bee", loaded, HostPlace(nickname, spec, folder), Reporter())
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,12 @@ def agent(folder: Path, host: str, nickname: str = "box") -> Deployment:
     ],
 )
 def test_agents_of_one_name_in_two_places_are_two(tmp_path: Path, one: str, other: str) -> None:
-    with working_on(agent(tmp_path / "a", one)), working_on(agent(tmp_path / "b", other)):
+    with agent_lock(agent(tmp_path / "a", one)), agent_lock(agent(tmp_path / "b", other)):
         pass
 
 
 @pytest.mark.parametrize("host", ["{}", "{address: a.lan}", "{address: A.lan, key: ~/.ssh/other}"])
 def test_one_agent_in_two_files_is_one(tmp_path: Path, host: str) -> None:
     first = agent(tmp_path / "a", host.lower(), "box")
-    with working_on(first), pytest.raises(Busy, match="bee: another run is at work"):
-        working_on(agent(tmp_path / "b", host, "office")).__enter__()
+    with agent_lock(first), pytest.raises(Busy, match="bee: another run is at work"):
+        agent_lock(agent(tmp_path / "b", host, "office")).__enter__()

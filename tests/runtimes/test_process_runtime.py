@@ -98,7 +98,7 @@ def test_applied_twice_it_is_the_same() -> None:
     first = observe()
     apply(bundle, KEY="canary")
     assert observe() == first
-    assert (first.generation, first.state_of) == (bundle.id, "toy")
+    assert (first.bundle_id, first.state_of) == (bundle.id, "toy")
     etc = Path(RUNTIME.paths.etc)
     assert (etc / "note").read_text() == "hello\n"
     assert (etc.parent / "secrets.env").stat().st_mode & 0o777 == 0o400
@@ -202,8 +202,8 @@ def test_forgetting_takes_the_trail_along(tmp_path: Path) -> None:
     expect(GUEST, "removing", moved.remove())
     paths = moved.paths
     parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "forget.sh"))
-    expect(GUEST, "forgetting", script(*parts, arguments=[paths.state, paths.trail, "toy"]))
-    assert not Path(paths.trail).is_symlink()
+    expect(GUEST, "forgetting", script(*parts, arguments=[paths.state, paths.state_link, "toy"]))
+    assert not Path(paths.state_link).is_symlink()
     assert not (tmp_path / "srv").exists()
 
 

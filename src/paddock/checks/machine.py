@@ -210,7 +210,7 @@ def configuration(etc: str, files: list[str]) -> Json:
         path = os.path.join(etc, name)
         known = owner(path)
         found[name] = known and {**known, "sha256": digest(path).hex()}
-    return {"generation": os.path.basename(os.path.realpath(etc)), "files": found}
+    return {"bundle": os.path.basename(os.path.realpath(etc)), "files": found}
 
 
 def digest(path: str) -> bytes:

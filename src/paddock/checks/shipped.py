@@ -12,9 +12,9 @@ from paddock.visible import one_line
 
 def configuration(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
     """The files of the bundle: there, of the same content, and not for everyone to change."""
-    found, generation = fact["found"]["files"], fact["found"]["generation"]
-    if generation != subject.generation:
-        evidence = f"{generation} is in force, and what the file makes is {subject.generation}"
+    found, bundle_id = fact["found"]["files"], fact["found"]["bundle"]
+    if bundle_id != subject.bundle_id:
+        evidence = f"{bundle_id} is in force, and what the file makes is {subject.bundle_id}"
         yield Line.of("files.configuration", False, evidence, "run `paddock up`", fact["seconds"])
         return
     wrong = []

@@ -19,7 +19,7 @@ class Subject:
     agent: str
     paths: Paths
     processes: Sequence[str]
-    generation: str  # the name of its configuration
+    bundle_id: str  # the name of its configuration
     files: Mapping[str, str]  # sha256 of what was shipped, by the path below ``paths.etc``
     tree: str | None  # where its code is
     asked: Sequence[Check]  # what its own user is asked, beside it

@@ -36,13 +36,13 @@ def adopt(
     from paddock.run import adopt as work
     from paddock.spec import rewrite
 
-    wish = work.wish(vmid, state)
+    target = work.target(vmid, state)
     with looking(file, [agent], sets) as agents:
-        said = work.portray(agents[0], wish).said
+        said = work.describe(agents[0], target).said
     as_it_is = [*(sets or ()), *rewrite.as_assignments(agent, said)]
     with looking(file, [agent], as_it_is) as agents:
         agents[0].looked = looked
-        planned = work.plan(agents[0], wish)
+        planned = work.plan(agents[0], target)
     if said and not planned.refusals:
         print(rewrite.as_text(agent, said), end="")
     print(as_text(planned, {}), file=sys.stderr)
@@ -54,4 +54,4 @@ def adopt(
         if said and not planned.refusals:
             # Before anything is marked: a file that says less would make the machine another one with its next `up`.
             print(f"written: {rewrite.write_into(file, agent, said)}", file=sys.stderr)
-        print(work.adopt(agents[0], wish))
+        print(work.adopt(agents[0], target))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from paddock.run.deployment import Deployment, deployments
 from paddock.run.journal import Journal
-from paddock.run.story import Story
+from paddock.run.reporter import Reporter
 from paddock.spec.load import load
 from paddock.spec.support import supported
 
@@ -19,7 +19,7 @@ def looking(
 ) -> Iterator[list[Deployment]]:
     """The agents of the file, to look at."""
     loaded = supported(load(*files, sets=sets or ()), only or ())
-    with deployments(loaded, only or [], Story()) as found:
+    with deployments(loaded, only or [], Reporter()) as found:
         yield found
 
 
@@ -35,6 +35,6 @@ def changing(
 ) -> Iterator[list[Deployment]]:
     """The agents of the file, to change; the journal tells of it. What takes a person is waited for if patient."""
     loaded = supported(load(*files, sets=sets or ()), only or ())
-    story = Story(Journal(verb), parallel=jobs > 1 and len(only or loaded.spec.agents) > 1)
-    with story.run(), deployments(loaded, only or [], story, patient=patient) as found:
+    reporter = Reporter(Journal(verb), parallel=jobs > 1 and len(only or loaded.spec.agents) > 1)
+    with reporter.run(), deployments(loaded, only or [], reporter, patient=patient) as found:
         yield found

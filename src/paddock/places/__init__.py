@@ -89,19 +89,19 @@ class MachinePlan:
     steps: Sequence[Step] = ()
     refusals: Sequence[Refusal] = ()
     notes: Sequence[str] = ()
-    late: Sequence[Step] = ()  # those that may wait for a person: all that can be done without comes first
-    furnished: bool = False  # the machine will be new and come with what the wanted template holds
+    manual_steps: Sequence[Step] = ()  # those that may wait for a person: all that can be done without comes first
+    preinstalled: bool = False  # the machine will be new and come with what the wanted template holds
     adopted: bool = False  # the state was there before Paddock, and may hold files that are to be claimed
     new_cache: bool = False  # an engine that was there will find another volume where it keeps its things
 
     @property
     def restarts(self) -> bool:
         """Whether a machine that runs goes down on the way, and what is on it with it."""
-        return any(step.risk in (Risk.RESTARTS, Risk.PERSON) for step in (*self.steps, *self.late))
+        return any(step.risk in (Risk.RESTARTS, Risk.PERSON) for step in (*self.steps, *self.manual_steps))
 
 
 @dataclass(frozen=True)
-class AdoptWish:
+class AdoptTarget:
     """What a person wants taken into the file's care."""
 
     vmid: int | None = None  # a machine
@@ -109,7 +109,7 @@ class AdoptWish:
 
 
 @dataclass(frozen=True)
-class Portrait:
+class Description:
     """What is there, in the words of the file; what cannot be read, or said there, is left out."""
 
     said: Mapping[str, Mapping[str, Any] | Sequence[Any]] = field(default_factory=dict)  # machine, state, mounts
@@ -180,15 +180,15 @@ class Place(Protocol, Generic[Seen]):
         """The privileges that these actions need and that are missing, each in words."""
         ...
 
-    def portray(self, agent: str, wish: AdoptWish, seen: Seen) -> Portrait:
+    def describe(self, agent: str, target: AdoptTarget, seen: Seen) -> Description:
         """What the wish is about, as the file would say it. Pure."""
         ...
 
-    def adopt(self, want: MachineWant, wish: AdoptWish, seen: Seen) -> MachinePlan:
+    def adopt(self, want: MachineWant, target: AdoptTarget, seen: Seen) -> MachinePlan:
         """The steps to have it in the file's care; refused where something could be lost. Pure."""
         ...
 
-    def visit(self, want: MachineWant, wish: AdoptWish, seen: Seen) -> Guest | None:
+    def visit(self, want: MachineWant, target: AdoptTarget, seen: Seen) -> Guest | None:
         """The channel to a machine that is to be adopted, as long as nothing of it is changed; None without one."""
         ...
 
@@ -233,7 +233,7 @@ class Place(Protocol, Generic[Seen]):
 
 
 def place_for(
-    name: str, spec: PlaceSpec, folder: Path, story: Callable[[str], None], *, patient: bool = True
+    name: str, spec: PlaceSpec, folder: Path, reporter: Callable[[str], None], *, patient: bool = True
 ) -> Place[Any]:
     """Return the place a file describes; ``story`` hears what is worth telling on the way.
 
@@ -242,7 +242,7 @@ def place_for(
     if spec.proxmox is not None:
         from paddock.places.proxmox.place import ProxmoxPlace
 
-        return ProxmoxPlace(spec.proxmox, folder, story, patient=patient)
+        return ProxmoxPlace(spec.proxmox, folder, reporter, patient=patient)
     if spec.host is not None:
         from paddock.places.host import HostPlace
 

@@ -14,7 +14,7 @@ from paddock.plan.step import Action, Refusal, Risk, Step
 # What the scripts of the runtimes report.
 _RECORDS: Final = frozenset(
     {
-        *("package", "generation", "init", "answered", "pending", "tree", "secrets", "holder", "room", "note"),
+        *("package", "bundle", "init", "answered", "pending", "tree", "secrets", "holder", "room", "note"),
         *("state.at", "state.agent", "state.planted", "state.forgotten"),
         *("unit", "said", "engine", "info", "image", "container", "layer"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
@@ -27,7 +27,7 @@ class AgentWant:
     """The agent as the file has it, by the names of its parts."""
 
     tree: str | None
-    generation: str
+    bundle_id: str
     secrets: str  # digest
     foreground: bool  # nothing keeps it running but a person
     init: str | None = None  # what has to be process 1 of the machine
@@ -42,8 +42,8 @@ class AgentSeen:
 
     packages: frozenset[str] = frozenset()
     trees: frozenset[str] = frozenset()
-    generation: str = ""
-    answered: str = ""  # the generation that was last seen to work
+    bundle_id: str = ""
+    answered: str = ""  # the bundle that was last seen to work
     secrets: str = ""
     pending: bool = False  # what is in force may not be what runs: a run was cut off before the restart
     init: str = ""
@@ -72,7 +72,7 @@ class AgentSeen:
         return cls(
             packages=frozenset(value for name, value in pairs if name == "package"),
             trees=frozenset(value for name, value in pairs if name == "tree"),
-            generation=values.get("generation", ""),
+            bundle_id=values.get("bundle", ""),
             answered=values.get("answered", ""),
             init=values.get("init", ""),
             secrets=values.get("secrets", ""),
@@ -92,7 +92,7 @@ class AgentSeen:
 
     @property
     def installed(self) -> bool:
-        return bool(self.generation or self.units)
+        return bool(self.bundle_id or self.units)
 
     @property
     def active(self) -> bool:
@@ -116,7 +116,7 @@ class InstallCode(Action):
 
 @dataclass(frozen=True)
 class ApplyBundle(Action):
-    generation: str
+    bundle_id: str
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted: bool = False) -
         yield claim(agent)
     reason = _why_apply(want, seen)
     if want.container:
-        made = list(container.after_code(agent, want.container, seen.container, want.generation))
+        made = list(container.after_code(agent, want.container, seen.container, want.bundle_id))
         yield from made
         if made:
             reason = reason or "its container is another one"
@@ -160,9 +160,9 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted: bool = False) -
             reason += "; its container stays, with what is installed in it"
     if reason:
         risk = Risk.RESTARTS if seen.active else Risk.SAFE
-        yield Step("agent.configure", f"configure {agent}", reason, ApplyBundle(want.generation), risk)
+        yield Step("agent.configure", f"configure {agent}", reason, ApplyBundle(want.bundle_id), risk)
     changed = reason or codeless
-    if not want.foreground and (changed or seen.answered != want.generation):
+    if not want.foreground and (changed or seen.answered != want.bundle_id):
         yield answer(agent, "it was changed" if changed else "it was not seen to answer since it was changed")
     # Only now, when all works without it.
     yield from container.left_behind(agent, seen.left)
@@ -213,9 +213,9 @@ def answer(agent: str, reason: str) -> Step:
 def _why_apply(want: AgentWant, seen: AgentSeen) -> str | None:
     if seen.unread:
         return "its machine was stopped, and what is on it could not be read"
-    if not seen.generation:
+    if not seen.bundle_id:
         return "it has no configuration yet"
-    if seen.generation != want.generation:
+    if seen.bundle_id != want.bundle_id:
         return "its configuration changed"
     if seen.secrets != want.secrets:
         return "its secrets changed"

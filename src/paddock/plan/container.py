@@ -98,7 +98,7 @@ class GetImage(Action):
 
 @dataclass(frozen=True)
 class CreateContainer(Action):
-    generation: str
+    bundle_id: str
     replaces: bool  # one that was seen, with what is in it
 
 
@@ -165,15 +165,15 @@ def before_code(want: ContainerWant, seen: ContainerSeen) -> Iterator[Step]:
         yield Step(f"image.{'load' if want.archive else 'pull'}", title, "it is not there", GetImage(want.image))
 
 
-def after_code(agent: str, want: ContainerWant, seen: ContainerSeen, generation: str) -> Iterator[Step]:
+def after_code(agent: str, want: ContainerWant, seen: ContainerSeen, bundle_id: str) -> Iterator[Step]:
     """The container itself."""
     if seen.identity is None:
-        action = CreateContainer(generation, replaces=False)
+        action = CreateContainer(bundle_id, replaces=False)
         yield Step("container.create", f"create the container of {agent}", "there is none", action)
     elif why := _why_anew(want, seen):
         reason = f"{why}: another container, {agent}'s state stays{seen.lost}"
         title = f"make the container of {agent} anew"
-        yield Step("container.recreate", title, reason, CreateContainer(generation, replaces=True), Risk.RECREATES)
+        yield Step("container.recreate", title, reason, CreateContainer(bundle_id, replaces=True), Risk.RECREATES)
 
 
 def _why_anew(want: ContainerWant, seen: ContainerSeen) -> str | None:

@@ -31,7 +31,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Furnish(Action):
+class InstallContents(Action):
     """Put into a machine what a template should hold. Places ask for it; what it is they do not know."""
 
 
@@ -61,7 +61,7 @@ class Step:
     reason: str
     action: Action
     risk: Risk = Risk.SAFE
-    alone: bool = False  # makes something that another agent's run may be about to make too
+    needs_place_lock: bool = False  # makes something that another agent's run may be about to make too
     commands: Sequence[str] = ()  # what a person runs, where a step needs one
 
 

@@ -27,12 +27,12 @@ class Paths:
     etc: str  # the configuration in force
     state: str  # top of what must survive; its ``.paddock`` belongs to Paddock
     home: str  # the agent's own part of the state
-    trail: str  # leads to the state, wherever the file puts it; a change of mind is noticed there
+    state_link: str  # leads to the state, wherever the file puts it; a change of mind is noticed there
 
     @classmethod
-    def of(cls, *, code: str, etc: str, trail: str, state: str | None) -> Paths:
+    def of(cls, *, code: str, etc: str, state_link: str, state: str | None) -> Paths:
         """With the state where the file says, or where its trail is."""
-        return cls(code, etc, state or trail, f"{state or trail}/home", trail)
+        return cls(code, etc, state or state_link, f"{state or state_link}/home", state_link)
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class SecretFile:
 
 
 @dataclass(frozen=True)
-class ImageManners:
+class ImageContract:
     """How an image that brings the agent's code wants to be run: as root, from which it drops to an account itself."""
 
     argv: Sequence[str]  # what its entrypoint is given
@@ -182,7 +182,7 @@ class Workload:
     state_files: Sequence[StateFile] = ()
     secret_files: Sequence[SecretFile] = ()
     programs: Sequence[Program] = ()
-    image: ImageManners | None = None  # how its own image would run it, where there is one
+    image: ImageContract | None = None  # how its own image would run it, where there is one
     health: Page | Command | OpenPort | None = None  # the sign that it is well, for those who cannot judge more
 
 
@@ -285,7 +285,7 @@ class Recipe(Protocol[Own]):
         """The Debian packages it needs beside its code."""
         ...
 
-    def comforts(self, agent: Own) -> Sequence[str]:
+    def recommended_packages(self, agent: Own) -> Sequence[str]:
         """Those that it does without where nobody may install them."""
         ...
 

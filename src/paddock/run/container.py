@@ -9,7 +9,7 @@ from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Paths, Workload
-from paddock.runtimes import Container, script
+from paddock.runtimes import AgentContainer, script
 from paddock.visible import lines
 
 _REFUSED: Final = 78  # how scripts in a container end that have said what is wrong
@@ -29,7 +29,7 @@ def start_engine(guest: Guest, service: str) -> None:
         raise PaddockError(f"{service} does not start on {guest.name}:\n{told}", hint=hint)
 
 
-def get_image(guest: Guest, container: Container) -> None:
+def get_image(guest: Guest, container: AgentContainer) -> None:
     """Load the image from its archive, or pull it."""
     image = container.image
     # A machine that is new to us may have it all the same: what an engine keeps can outlive the machine.
@@ -53,7 +53,7 @@ def get_image(guest: Guest, container: Container) -> None:
         raise PaddockError(error.message, hint=f"docker save IMAGE > FILE {where}") from None
 
 
-def try_image(guest: Guest, container: Container, workload: Workload) -> None:
+def try_image(guest: Guest, container: AgentContainer, workload: Workload) -> None:
     """See that programs run in the image, and the agent's account can be had in it, before anything is given up."""
     try:
         expect(container.sample(guest), "trying", container.trial(workload), deadline=300)

@@ -12,7 +12,7 @@ from paddock.checks.line import as_text
 from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
 from paddock.guests.report import records
-from paddock.places import AdoptWish, Got, Machine, MachinePlan, Place, place_for
+from paddock.places import AdoptTarget, Got, Machine, MachinePlan, Place, place_for
 from paddock.plan import agent as inside
 from paddock.plan import container
 from paddock.plan.agent import (
@@ -25,15 +25,15 @@ from paddock.plan.agent import (
     RemoveAgent,
 )
 from paddock.plan.container import CreateContainer, GetImage, RemoveContainer, StartEngine
-from paddock.plan.step import Action, CheckMounts, CheckStateSize, DeleteState, Furnish, Plan, Refusal, Step
+from paddock.plan.step import Action, CheckMounts, CheckStateSize, DeleteState, InstallContents, Plan, Refusal, Step
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Verdict
 from paddock.run import gateway as gateways
 from paddock.run import mounts, strays
 from paddock.run.ask import ask, healthy
 from paddock.run.container import get_image, remove_container, start_engine, try_image
-from paddock.run.furnish import install_packages
-from paddock.run.story import Story
+from paddock.run.contents import install_packages
+from paddock.run.reporter import Reporter
 from paddock.run.verify import ports_of_others, verify_when_settled
 from paddock.run.wanted import Wanted
 from paddock.runtimes import codetree, script
@@ -73,7 +73,7 @@ class Deployment(Wanted):
             return Observation(seen, machine, None, error)
 
     def _look_inside(self, guest: Guest, patience: float = 0.0) -> AgentSeen:
-        argv = self.runtime.observe(self.furniture.packages)
+        argv = self.runtime.observe(self.contents.packages)
         end = time.monotonic() + patience
         while True:
             try:
@@ -95,16 +95,16 @@ class Deployment(Wanted):
         refusals = [*machine.refusals, *self._refusals(seen)]
         if refusals:
             return Plan(self.name, (), refusals, notes)
-        known = self._inside(seen, furnished=machine.furnished)
+        known = self._inside(seen, preinstalled=machine.preinstalled)
         agent = list(inside.up(self.name, self.want, known, adopted=machine.adopted))
-        changes = [*machine.steps, *machine.late, *agent]
+        changes = [*machine.steps, *machine.manual_steps, *agent]
         if changes and not self.want.foreground and not isinstance(changes[-1].action, AwaitAnswer | StartEngine):
             # Whatever was changed, `up` ends with proof that the agent works. A started engine is looked at first.
             agent.append(inside.answer(self.name, "its machine restarts" if machine.restarts else "something changed"))
         uses = CreateContainer | ApplyBundle | AwaitAnswer
         ready = next((at for at, step in enumerate(agent) if isinstance(step.action, uses)), len(agent))
-        check = [self._check_mounts()] if self.spec.mounts and (machine.late or agent) else []
-        steps = [*machine.steps, *agent[:ready], *machine.late, *check, *agent[ready:]]
+        check = [self._check_mounts()] if self.spec.mounts and (machine.manual_steps or agent) else []
+        steps = [*machine.steps, *agent[:ready], *machine.manual_steps, *check, *agent[ready:]]
         return Plan(self.name, steps, (), [*notes, *self._notes_of_machine(seen)])
 
     def _notes_of_machine(self, seen: Observation) -> Iterator[str]:
@@ -130,13 +130,13 @@ class Deployment(Wanted):
         elif seen.agent and (refusal := inside.refusal(self.name, self.want, seen.agent)):
             yield refusal
 
-    def _inside(self, seen: Observation, *, furnished: bool) -> AgentSeen:
+    def _inside(self, seen: Observation, *, preinstalled: bool) -> AgentSeen:
         if seen.agent is not None:
             return seen.agent
         unread = seen.machine.status == "stopped"
-        if not furnished:
+        if not preinstalled:
             return AgentSeen(unread=unread)
-        trees = frozenset({self.furniture.tree.id} if self.furniture.tree else ())
+        trees = frozenset({self.contents.tree.id} if self.contents.tree else ())
         return AgentSeen(packages=self.want.packages, trees=trees, unread=unread)
 
     def plan_down(self, seen: Observation) -> Plan:
@@ -162,7 +162,7 @@ class Deployment(Wanted):
         if self.place.keeps_machine or plan.refusals:
             return plan
         again = self.place.up(self.machine_want, self.place.without_machine(self.machine_want, seen.place))
-        return replace(plan, refusals=again.refusals, then=[*again.steps, *again.late])
+        return replace(plan, refusals=again.refusals, then=[*again.steps, *again.manual_steps])
 
     def plan_forget(self, seen: Observation) -> Plan:
         """What it takes to delete the agent's state; refused while anything of it is there."""
@@ -177,9 +177,9 @@ class Deployment(Wanted):
         machine = self.place.forget(self.machine_want, seen.place)
         return Plan(self.name, machine.steps, machine.refusals or self._doubts(machine, seen), machine.notes)
 
-    def plan_adopt(self, wish: AdoptWish, seen: Observation) -> Plan:
+    def plan_adopt(self, target: AdoptTarget, seen: Observation) -> Plan:
         """What it takes to have something that is there in the file's care."""
-        machine = self.place.adopt(self.machine_want, wish, seen.place)
+        machine = self.place.adopt(self.machine_want, target, seen.place)
         claims = [inside.claim(self.name)] if machine.adopted and self.place.keeps_machine else []
         return Plan(self.name, [*machine.steps, *claims], machine.refusals, machine.notes)
 
@@ -200,19 +200,19 @@ class Deployment(Wanted):
         ``shared_done`` is called as soon as no step is left that had better be done alone in the place.
         """
         for note in plan.notes:
-            self.story.say(note)
+            self.reporter.say(note)
         if plan.refusals:
             hints = [refusal.hint for refusal in plan.refusals if refusal.hint]
             reasons = "\n".join(refusal.reason for refusal in plan.refusals)
             raise Refused(f"{self.name}: {reasons}", hint="\n".join(hints) or None)
         self._check_privileges(plan, seen)
         got: dict[str, str] = {}
-        last_alone = max((at for at, step in enumerate(plan.steps) if step.alone), default=-1)
+        last_alone = max((at for at, step in enumerate(plan.steps) if step.needs_place_lock), default=-1)
         for at, step in enumerate(plan.steps):
             if at > last_alone:
                 shared_done()
             self.unverified = True  # also if the step fails: it may have changed something
-            with self.story.step(step.id, step.title):
+            with self.reporter.step(step.id, step.title):
                 got.update(self._perform(step.action, seen, got))
             self.unverified = not isinstance(step.action, AwaitAnswer)
             if isinstance(step.action, StartEngine):
@@ -230,9 +230,9 @@ class Deployment(Wanted):
 
     def _perform(self, action: Action, seen: Observation, got: Got) -> Got:
         match action:
-            case Furnish():
-                manifest = self.furniture.put_into(self.guest(seen, got), self.paths.code, self.programs)
-                self.story.journal("manifest", lines=lines(manifest))
+            case InstallContents():
+                manifest = self.contents.put_into(self.guest(seen, got), self.paths.code, self.programs)
+                self.reporter.journal("manifest", lines=lines(manifest))
             case InstallPackages(packages):
                 install_packages(self.guest(seen, got), packages)
             case InstallCode():
@@ -242,12 +242,12 @@ class Deployment(Wanted):
             case GetImage():
                 if self.runtime.container:
                     get_image(self.guest(seen, got), self.runtime.container)
-            case CreateContainer(generation, replaces):
-                self._create_container(self.guest(seen, got), generation, replaces=replaces)
+            case CreateContainer(bundle_id, replaces):
+                self._create_container(self.guest(seen, got), bundle_id, replaces=replaces)
             case RemoveContainer(engine):
                 remove_container(self.guest(seen, got), engine, self.name, self.paths)
-            case ApplyBundle(generation):
-                self._apply(self.guest(seen, got), self.runtime.apply(generation))
+            case ApplyBundle(bundle_id):
+                self._apply(self.guest(seen, got), self.runtime.apply(bundle_id))
             case ClaimState():
                 self._claim_state(self.guest(seen, got))
             case AwaitAnswer():
@@ -277,12 +277,12 @@ class Deployment(Wanted):
                     try_image(guest, self.runtime.container, self.workload)
                 raise
 
-    def _create_container(self, guest: Guest, generation: str, *, replaces: bool) -> None:
+    def _create_container(self, guest: Guest, bundle_id: str, *, replaces: bool) -> None:
         if self.runtime.container is None:
             return
         try_image(guest, self.runtime.container, self.workload)
         try:
-            self._apply(guest, self.runtime.container.create(generation, replaces=replaces))
+            self._apply(guest, self.runtime.container.create(bundle_id, replaces=replaces))
         except CommandFailed as failure:
             if failure.result.code != UNSEEN:
                 raise
@@ -292,7 +292,7 @@ class Deployment(Wanted):
     def _apply(self, guest: Guest, argv: Sequence[str]) -> None:
         archive = self.bundle.archive(self.secrets, self.secret_files)
         for line in lines(expect(guest, f"configuring {self.name}", argv, stdin=archive, deadline=180)):
-            self.story.say(line)
+            self.reporter.say(line)
 
     def guest(self, seen: Observation, got: Got) -> Guest:
         """The channel to the agent's machine; an error where there is none."""
@@ -322,12 +322,12 @@ class Deployment(Wanted):
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
         report = verify_when_settled(self, guest)
-        self.story.journal("verified", lines=[line.as_data() for line in report.lines])
+        self.reporter.journal("verified", lines=[line.as_data() for line in report.lines])
         if not report.ok:
             count = f"{len(report.failed)} of {len(report.lines)}"
             raise PaddockError(f"{self.name} runs, but is not as it should be in {count}:\n{as_text(report.failed)}")
-        self.story.say(f"{len(report.lines)} checks, and none failed")
-        expect(guest, "writing down that it works", self.runtime.witness(self.bundle.id))
+        self.reporter.say(f"{len(report.lines)} checks, and none failed")
+        expect(guest, "writing down that it works", self.runtime.record_verified(self.bundle.id))
 
     def _check_state_size(self, guest: Guest, size: int) -> None:
         found = int(expect(guest, "measuring the state", ["df", "-B1", "--output=size", self.paths.state]).split()[-1])
@@ -343,15 +343,15 @@ class Deployment(Wanted):
         mounted = "yes" if self.place.mounts_state else ""
         parts = [("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "folders.sh", "claim.sh")]
         ids = [user.name, str(user.uid), str(user.gid or user.uid)]
-        folders = [self.paths.etc.removesuffix("/current"), self.paths.code, self.paths.trail]
+        folders = [self.paths.etc.removesuffix("/current"), self.paths.code, self.paths.state_link]
         arguments = [self.paths.state, self.name, *ids, mounted, *folders]
         told = expect(guest, f"claiming the state of {self.name}", script(*parts, arguments=arguments), deadline=600)
         for line in lines(told):
-            self.story.say(line)
+            self.reporter.say(line)
 
     def _delete_state(self, guest: Guest) -> None:
         parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "forget.sh"))
-        argv = script(*parts, arguments=[self.paths.state, self.paths.trail, self.name])
+        argv = script(*parts, arguments=[self.paths.state, self.paths.state_link, self.name])
         expect(guest, f"deleting the state of {self.name}", argv, deadline=300)
 
     def ask(self, prompt: str, seen: Observation) -> Verdict:
@@ -373,7 +373,9 @@ class Deployment(Wanted):
 
 
 @contextmanager
-def deployments(loaded: Loaded, only: list[str], story: Story, *, patient: bool = True) -> Iterator[list[Deployment]]:
+def deployments(
+    loaded: Loaded, only: list[str], reporter: Reporter, *, patient: bool = True
+) -> Iterator[list[Deployment]]:
     """The agents of a file, or the named ones, each in its place; places are shared and closed at the end."""
     unknown = sorted(set(only) - loaded.spec.agents.keys())
     if unknown:
@@ -386,13 +388,13 @@ def deployments(loaded: Loaded, only: list[str], story: Story, *, patient: bool 
         for agent in (agents[name] for name in needed):
             if _where(agent) not in places:
                 spec = loaded.spec.places[agent.place].on_node(agent.machine.node)
-                places[_where(agent)] = place_for(agent.place, spec, loaded.folder, story.say, patient=patient)
+                places[_where(agent)] = place_for(agent.place, spec, loaded.folder, reporter.say, patient=patient)
         found: dict[str, Deployment] = {}
         gateways_first = sorted(needed, key=lambda name: gateway_of(agents[name]) is not None)
         for name in gateways_first:
             behind = gateway_of(agents[name])
             place = places[_where(agents[name])]
-            found[name] = Deployment(name, loaded, place, story, found[behind] if behind else None)
+            found[name] = Deployment(name, loaded, place, reporter, found[behind] if behind else None)
         yield [found[name] for name in chosen]
     finally:
         for place in places.values():

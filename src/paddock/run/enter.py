@@ -13,7 +13,7 @@ from paddock.run.deployment import Deployment
 def enter(agent: Deployment, argv: Sequence[str], *, terminal: bool) -> int:
     """Run a program as the agent's user with its environment; returns its exit code."""
     seen = agent.observe()
-    if seen.agent is None or not seen.agent.generation:
+    if seen.agent is None or not seen.agent.bundle_id:
         raise PaddockError(f"{agent.name} is not configured on its machine", hint="run `paddock up`")
     inner = agent.runtime.enter(argv)
     return agent.guest(seen, {}).attach(inner, terminal=terminal)

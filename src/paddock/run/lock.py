@@ -26,7 +26,7 @@ class Busy(PaddockError):
 
 
 @contextmanager
-def working_on(agent: Deployment) -> Iterator[None]:
+def agent_lock(agent: Deployment) -> Iterator[None]:
     """Be the only run at work on an agent in its place, or an error that says who is."""
     with _file("agent", f"{agent.place.identity} {agent.name}") as lock:
         try:
@@ -43,7 +43,7 @@ def working_on(agent: Deployment) -> Iterator[None]:
 
 
 @contextmanager
-def alone_in(place: Place[Any]) -> Iterator[None]:
+def place_lock(place: Place[Any]) -> Iterator[None]:
     """Wait for one's turn to make things in a place that another agent's run might make too."""
     with _file("place", place.identity) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

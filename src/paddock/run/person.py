@@ -12,7 +12,7 @@ def script(agent: Deployment) -> Iterator[str]:
     """The commands a person has to run before the agent can be up, with the reasons as comments of a shell."""
     seen = agent.observe()
     plan = agent.place.up(agent.machine_want, seen.place)
-    steps = [step for step in (*plan.steps, *plan.late) if step.commands]
+    steps = [step for step in (*plan.steps, *plan.manual_steps) if step.commands]
     for refusal in plan.refusals:
         # A comment of several lines would be commands.
         yield one_line(f"# {agent.name}: refused: {refusal.reason}")

@@ -9,7 +9,7 @@ from typing import Any, Final
 from paddock.errors import BadInput
 from paddock.recipes.packaged import LOCKS
 from paddock.run.deployment import Deployment
-from paddock.run.lock import alone_in
+from paddock.run.lock import place_lock
 from paddock.runtimes import codetree
 
 _OLDEST_PYTHON: Final = "3.11"
@@ -21,7 +21,7 @@ def build(agents: Sequence[Deployment], *, anew: bool) -> Iterator[str]:
         if agent.machine_want.template is None:
             yield f"{agent.name}: its machine is not made from a template"
             continue
-        with alone_in(agent.place):
+        with place_lock(agent.place):
             seen = agent.observe()
             plan = agent.plan_template(seen, anew=anew)
             agent.carry_out(plan, seen)
@@ -54,7 +54,7 @@ def write_lock(agent: Deployment) -> Path:
     if wanted is None:
         raise BadInput(f"{agent.name} is a {agent.spec.kind}: its code is Debian's packages, which have no lock")
     path = agent.folder / LOCKS / wanted.lock
-    with agent.story.step("lock", f"resolve {wanted.requirement} {wanted.version}"):
+    with agent.reporter.step("lock", f"resolve {wanted.requirement} {wanted.version}"):
         text = codetree.make_lock(wanted, _OLDEST_PYTHON)
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")

@@ -9,7 +9,7 @@ from typing import Final
 from paddock.errors import Refused, WorldChanged
 from paddock.plan.step import Plan
 from paddock.run.deployment import Deployment, Observation
-from paddock.run.lock import alone_in, working_on
+from paddock.run.lock import agent_lock, place_lock
 from paddock.run.verify import verify
 
 _ATTEMPTS: Final = 4
@@ -17,7 +17,7 @@ _ATTEMPTS: Final = 4
 
 def up(agent: Deployment) -> str:
     """Bring an agent up; returns what to tell about it."""
-    with working_on(agent):
+    with agent_lock(agent):
         plan, seen = converge(agent, agent.plan_up)
         if agent.runtime.foreground:
             return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
@@ -35,7 +35,7 @@ def up(agent: Deployment) -> str:
 
 def down(agent: Deployment) -> str:
     """Take an agent down; returns what to tell about it."""
-    with working_on(agent):
+    with agent_lock(agent):
         plan, seen = converge(agent, agent.plan_down)
     return f"{agent.name}: {'was down' if plan.empty else 'down'}; its state stays ({seen.machine.state})"
 
@@ -51,7 +51,7 @@ def forget(agent: Deployment, agreed: Plan, shown: Observation) -> str:
 
     A person may take their time to answer, so it is observed and planned again: only what was shown is deleted.
     """
-    with working_on(agent), alone_in(agent.place):
+    with agent_lock(agent), place_lock(agent.place):
         seen, plan = plan_forget(agent)
         if not plan.refusals and (plan, seen.machine.state) != (agreed, shown.machine.state):
             raise Refused(
@@ -64,7 +64,7 @@ def forget(agent: Deployment, agreed: Plan, shown: Observation) -> str:
 
 def cycle(agent: Deployment) -> str:
     """Make an agent's machine anew; returns what to tell about it."""
-    with working_on(agent):
+    with agent_lock(agent):
         converge(agent, agent.plan_cycle)
     return up(agent)
 
@@ -75,14 +75,14 @@ def converge(agent: Deployment, plan_for: Callable[[Observation], Plan]) -> tupl
         try:
             with ExitStack() as turn:
                 # From looking until the last thing is made that another agent's run may be about to make too.
-                turn.enter_context(alone_in(agent.place))
+                turn.enter_context(place_lock(agent.place))
                 seen = agent.observe()
                 plan = plan_for(seen)
                 agent.carry_out(plan, seen, shared_done=turn.close)
         except WorldChanged as change:
             if attempt == _ATTEMPTS:
                 raise
-            agent.story.say(change.message.partition("\n")[0] + "; looking again")
+            agent.reporter.say(change.message.partition("\n")[0] + "; looking again")
         else:
             return plan, seen
     raise AssertionError("the last attempt returns or raises")

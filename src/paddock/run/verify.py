@@ -143,7 +143,7 @@ def _subject(agent: Deployment) -> Subject:
         agent=agent.name,
         paths=agent.paths,
         processes=agent.runtime.supervised(agent.workload),
-        generation=agent.bundle.id,
+        bundle_id=agent.bundle.id,
         files=digests,
         tree=f"{agent.paths.code}/{agent.code[0]}" if agent.code else None,
         asked=[

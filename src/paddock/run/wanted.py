@@ -13,8 +13,8 @@ from paddock.recipes import recipe_for
 from paddock.recipes.gateway import ModelServer
 from paddock.recipes.workload import CodeTree, Distribution, Paths, Probes, Workload
 from paddock.run import gateway as gateways
-from paddock.run.furnish import Furniture
-from paddock.run.story import Story
+from paddock.run.contents import TemplateContents
+from paddock.run.reporter import Reporter
 from paddock.runtimes import Runtime, runtime_for
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.runtimes.statefiles import secret_name
@@ -29,7 +29,7 @@ class Wanted:
     """One agent in its place, as the file has it."""
 
     def __init__(
-        self, name: str, loaded: Loaded, place: Place[Any], story: Story, gateway: Wanted | None = None
+        self, name: str, loaded: Loaded, place: Place[Any], reporter: Reporter, gateway: Wanted | None = None
     ) -> None:
         self.name = name
         self.gateway = gateway  # the agent that gives it models
@@ -40,7 +40,7 @@ class Wanted:
         self.unverified = False  # whether this run changed something since the agent was last seen to work
         self.spec = inlined(loaded.spec.agents[name], loaded.folder)
         self.place = place
-        self.story = story.of(name)
+        self.reporter = reporter.of(name)
         self.recipe = recipe_for(self.spec.kind)
         self.folder = loaded.folder
 
@@ -63,15 +63,15 @@ class Wanted:
         return self.recipe.distribution(self.spec, self.folder)
 
     @cached_property
-    def furniture(self) -> Furniture:
+    def contents(self) -> TemplateContents:
         if container := self.runtime.container:
             # The agent's own packages and code are for its container, which no template has.
-            return Furniture(tuple(container.packages), None)
+            return TemplateContents(tuple(container.packages), None)
         # Without root nothing can be installed, and what the agent only likes to have is no reason to stop.
         without_root = self.runtime.foreground or self.place.account_home is not None
-        comforts = () if without_root else self.recipe.comforts(self.spec)
-        packages = dict.fromkeys([*self.recipe.packages(self.spec), *comforts])
-        return Furniture(tuple(packages), self.recipe.code(self.spec, self.folder))
+        recommended_packages = () if without_root else self.recipe.recommended_packages(self.spec)
+        packages = dict.fromkeys([*self.recipe.packages(self.spec), *recommended_packages])
+        return TemplateContents(tuple(packages), self.recipe.code(self.spec, self.folder))
 
     @cached_property
     def code(self) -> tuple[str, CodeTree] | None:
@@ -84,7 +84,7 @@ class Wanted:
 
     @cached_property
     def machine_want(self) -> MachineWant:
-        template = self.place.template(str(self.spec.kind), self.furniture.id, self.spec.machine)
+        template = self.place.template(str(self.spec.kind), self.contents.id, self.spec.machine)
         size, container = self.spec.container.data, self.runtime.container
         cache = CacheWant(container.data, size) if size and container else None
         return MachineWant(self.name, self.spec, self.paths.state, template, cache)
@@ -141,10 +141,10 @@ class Wanted:
     def want(self) -> AgentWant:
         return AgentWant(
             tree=self.code[0] if self.code else None,
-            generation=self.bundle.id,
+            bundle_id=self.bundle.id,
             secrets=secrets_digest(self.secrets, self._lasting_secret_files),
             foreground=self.runtime.foreground,
-            packages=frozenset(self.furniture.packages),
+            packages=frozenset(self.contents.packages),
             init=self.runtime.init,
             state=self.paths.state if self.place.keeps_machine else "",
             container=self.container_want,

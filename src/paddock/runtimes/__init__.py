@@ -24,7 +24,7 @@ class Image:
     archive: Path | None  # a file here; without it a registry
 
 
-class Container(Protocol):
+class AgentContainer(Protocol):
     """The part of a runtime that is about its container. Pure, but for reading an archive."""
 
     @property
@@ -81,7 +81,7 @@ class Container(Protocol):
         """The argv that takes the image's archive on stdin and prints the image's id."""
         ...
 
-    def create(self, generation: str, *, replaces: bool) -> Sequence[str]:
+    def create(self, bundle_id: str, *, replaces: bool) -> Sequence[str]:
         """The argv that makes it from a bundle's archive on stdin; one that is there goes, if it may."""
         ...
 
@@ -110,7 +110,7 @@ class Runtime(Protocol):
         ...
 
     @property
-    def container(self) -> Container | None:
+    def container(self) -> AgentContainer | None:
         """What is between the machine and the agent, if anything is."""
         ...
 
@@ -122,7 +122,7 @@ class Runtime(Protocol):
         """The argv that reports what of the agent and of these packages is on the machine."""
         ...
 
-    def apply(self, generation: str) -> Sequence[str]:
+    def apply(self, bundle_id: str) -> Sequence[str]:
         """The argv that puts a bundle's archive from stdin in force."""
         ...
 
@@ -147,8 +147,8 @@ class Runtime(Protocol):
         """
         ...
 
-    def witness(self, generation: str) -> Sequence[str]:
-        """The argv that writes down, on the machine, that this generation was seen to work."""
+    def record_verified(self, bundle_id: str) -> Sequence[str]:
+        """The argv that writes down, on the machine, that this bundle was seen to work."""
         ...
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:

@@ -24,7 +24,7 @@ class BundleFile:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Files by their path below the generation's folder."""
+    """Files by their path below the bundle's folder."""
 
     files: Mapping[str, BundleFile]
 
@@ -42,11 +42,11 @@ class Bundle:
         return Bundle({**self.files, "people": BundleFile(text)}) if keys else self
 
     def archive(self, secrets: Mapping[str, Secret], secret_files: Mapping[str, Secret]) -> bytes:
-        """As a tar: the bundle below ``generation/``, the secrets as ``secrets.env`` and below ``secret-files/``."""
+        """As a tar: the bundle below ``bundle/``, the secrets as ``secrets.env`` and below ``secret-files/``."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as tar:
             for path, file in sorted(self.files.items()):
-                _add(tar, f"generation/{path}", file.content, file.mode)
+                _add(tar, f"bundle/{path}", file.content, file.mode)
             _add(tar, "secrets.env", envfile.dump(secrets), 0o600)
             for name, content in sorted(secret_files.items()):
                 _add(tar, f"secret-files/{name}", content.reveal(), 0o400)

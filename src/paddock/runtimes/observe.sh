@@ -5,7 +5,7 @@ shift 4
 own=$state/.paddock
 [ $# = 0 ] ||
     dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$//p' | report_lines package
-report generation "$(readlink "$root/current")"
+report bundle "$(readlink "$root/current")"
 report init "$(cat /proc/1/comm)"
 [ ! -e "$root/pending" ] || report pending yes
 [ ! -e "$root/answered" ] || report answered "$(cat "$root/answered")"

@@ -1,4 +1,4 @@
-# Shared by the runtimes' apply scripts: takes a tar of generation/, secrets.env and secret-files/ from stdin, below
+# Shared by the runtimes' apply scripts: takes a tar of bundle/, secrets.env and secret-files/ from stdin, below
 # $root. Every step can be cut off at any point and done again.
 set -eu
 umask 077
@@ -14,8 +14,8 @@ receive() {
     rm -rf "$root/incoming"
     mkdir "$root/incoming"
     tar -xf - -C "$root/incoming"
-    find "$root/incoming/generation" -type d -exec chmod 755 {} +
-    . "$root/incoming/generation/bundle.env"
+    find "$root/incoming/bundle" -type d -exec chmod 755 {} +
+    . "$root/incoming/bundle/bundle.env"
 }
 
 # The state says whose it is. Only an empty one is claimed, and only where it really is the state: a volume that is
@@ -61,7 +61,7 @@ lay_trail() {
     [ "$STATE" = "$TRAIL" ] || ln -s "$STATE" "$TRAIL"
 }
 
-# Sets changed=yes when the secrets or the generation in force are not the ones that came. $root/pending says so from
+# Sets changed=yes when the secrets or the bundle in force are not the ones that came. $root/pending says so from
 # before the first change until the caller has restarted what runs and removes it: what a run that was cut off has put in
 # force, the next one restarts.
 put_in_force() {
@@ -89,7 +89,7 @@ put_in_force() {
     rm -rf "$root/secret-files"
     mv "$root/incoming/secret-files" "$root/secret-files"
     mv "$root/incoming/secrets.env" "$root/secrets.env"
-    [ -d "$root/$id" ] || mv "$root/incoming/generation" "$root/$id"
+    [ -d "$root/$id" ] || mv "$root/incoming/bundle" "$root/$id"
     rm -rf "$root/incoming"
     if [ "$before" != "$id" ]; then
         [ -z "$before" ] || ln -sfn "$before" "$root/previous"

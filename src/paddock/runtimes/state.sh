@@ -1,4 +1,4 @@
-# Shared by the runtimes' apply scripts, after receive.sh and ownership.sh: brings about what generation/state/list says of the state.
+# Shared by the runtimes' apply scripts, after receive.sh and ownership.sh: brings about what bundle/state/list says of the state.
 # $OWNER is USER:GROUP of the agent, or empty where Paddock itself is no other user than the agent.
 #
 # The agent is not trusted: while this runs it can put links, directories and pipes wherever it may write. So what is
@@ -95,9 +95,9 @@ unlock_others() {
     sed -n "s/^lock$tab[^$tab]*$tab//p" "$list" >"$locked"
 }
 
-furnish_state() {
-    list=$root/incoming/generation/state/list
-    sources=$root/incoming/generation/state
+write_state_files() {
+    list=$root/incoming/bundle/state/list
+    sources=$root/incoming/bundle/state
     secrets=$root/incoming/secret-files
     hold "$STATE" 750 # nothing in the top is the agent's to make
     if grep -q '^hold' "$list"; then

@@ -12,7 +12,7 @@ from typing import Final
 from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
-from paddock.places import AdoptWish, Finding, Got, Machine, MachinePlan, MachineWant, Portrait, TemplateInfo
+from paddock.places import AdoptTarget, Description, Finding, Got, Machine, MachinePlan, MachineWant, TemplateInfo
 from paddock.plan.step import Action, DeleteState, Refusal, Risk, Step
 from paddock.spec.models import HostSpec, MachineSpec, Scope
 
@@ -62,17 +62,17 @@ class HostPlace:
         title = f"delete {want.state_path} on {self._name}"
         return MachinePlan([Step("state.delete", title, "it is to be forgotten", DeleteState(), Risk.RECREATES)])
 
-    def portray(self, agent: str, wish: AdoptWish, seen: None) -> Portrait:
-        return Portrait()
+    def describe(self, agent: str, target: AdoptTarget, seen: None) -> Description:
+        return Description()
 
-    def adopt(self, want: MachineWant, wish: AdoptWish, seen: None) -> MachinePlan:
-        if wish != AdoptWish():
+    def adopt(self, want: MachineWant, target: AdoptTarget, seen: None) -> MachinePlan:
+        if target != AdoptTarget():
             reason = "a host has neither containers nor volumes to adopt"
             hint = f"`paddock adopt {want.agent}` alone claims the files in {want.state_path}"
             return MachinePlan(refusals=[Refusal(reason, hint)])
         return MachinePlan(adopted=True)
 
-    def visit(self, want: MachineWant, wish: AdoptWish, seen: None) -> None:
+    def visit(self, want: MachineWant, target: AdoptTarget, seen: None) -> None:
         return None  # the machine stays, and all that is on it
 
     def rebuild(self, want: MachineWant, seen: None, *, anew: bool) -> MachinePlan:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paddock.places import AdoptWish, MachinePlan, MachineWant, Portrait
+from paddock.places import AdoptTarget, Description, MachinePlan, MachineWant
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import console
 from paddock.places.proxmox import pet as pets
@@ -19,10 +19,10 @@ from paddock.places.proxmox.actions import (
     Attach,
     Reassign,
 )
+from paddock.places.proxmox.cannot import CannotPlan
+from paddock.places.proxmox.description import describe as portrait_of
 from paddock.places.proxmox.mark import Mark, Role
-from paddock.places.proxmox.portrait import portray as portrait_of
-from paddock.places.proxmox.refuse import Refuse
-from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
+from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.step import Ref, Step
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
@@ -35,15 +35,15 @@ class _Volume:
     """A volume that is to be a state, and whose configuration names it; None: nobody's."""
 
     mount: Mount
-    at: Container | None
+    at: LxcContainer | None
 
 
-def portray(node: ProxmoxSpec, agent: str, wish: AdoptWish, seen: ProxmoxSeen) -> Portrait:
+def describe(node: ProxmoxSpec, agent: str, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
     """Return what the wish is about, as the file would say it."""
-    machine = seen.containers.get(wish.vmid) if wish.vmid is not None else None
+    machine = seen.containers.get(target.vmid) if target.vmid is not None else None
     try:
-        volume = _settled(agent, seen) or _find(wish, machine, seen)
-    except Refuse:
+        volume = _settled(agent, seen) or _find(target, machine, seen)
+    except CannotPlan:
         volume = None  # the plan refuses as well, and says why
     owner = seen.containers.get(volume.mount.owner or 0) if volume else None
     is_pet = owner is not None and owner is not machine and (machine is not None or owner.has(Role.PET))
@@ -65,21 +65,23 @@ def _size(mount: Mount, seen: ProxmoxSeen) -> Size | None:
 def plan(
     node: ProxmoxSpec,
     want: MachineWant,
-    wish: AdoptWish,
+    target: AdoptTarget,
     seen: ProxmoxSeen,
     ids: Iterator[int],
     left_out: Sequence[str],
 ) -> MachinePlan:
     """The steps to have it in the file's care; afterwards `up` finds the machine as the file says."""
-    if wish == AdoptWish():
-        raise Refuse("say what to adopt: a container's number, or a volume", f"`paddock adopt {want.agent} 105`")
-    machine = _machine(want, wish, seen)
-    volume = _find(wish, machine, seen)
+    if target == AdoptTarget():
+        raise CannotPlan("say what to adopt: a container's number, or a volume", f"`paddock adopt {want.agent} 105`")
+    machine = _machine(want, target, seen)
+    volume = _find(target, machine, seen)
     settled = _settled(want.agent, seen)
     if settled and volume and volume.at and volume.mount.volume != settled.mount.volume:
-        raise Refuse(f"{want.agent} has {settled.mount.volume} as its state already; {volume.mount.volume} is another")
-    if settled is None and volume is None and wish.state is not None:
-        raise Refuse(f"there is no volume {wish.state}", "`pct config` on the node shows a container's volumes")
+        raise CannotPlan(
+            f"{want.agent} has {settled.mount.volume} as its state already; {volume.mount.volume} is another"
+        )
+    if settled is None and volume is None and target.state is not None:
+        raise CannotPlan(f"there is no volume {target.state}", "`pct config` on the node shows a container's volumes")
     if machine:
         console.check_host_paths(want, seen)
         _check_volumes(want, machine, settled or volume)
@@ -93,57 +95,59 @@ def plan(
     return MachinePlan(steps, notes=list(_notes(machine, left_out)))
 
 
-def _machine(want: MachineWant, wish: AdoptWish, seen: ProxmoxSeen) -> Container | None:
+def _machine(want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcContainer | None:
     """The container that is to be the agent's machine; refused unless it can be."""
-    if wish.vmid is None:
+    if target.vmid is None:
         return None
-    machine = seen.containers.get(wish.vmid)
+    machine = seen.containers.get(target.vmid)
     if machine is None:
-        where = "is on another node, or a virtual machine" if wish.vmid in seen.taken else "does not exist"
-        raise Refuse(f"container {wish.vmid} {where}", "machine.node names another node of the cluster")
+        where = "is on another node, or a virtual machine" if target.vmid in seen.taken else "does not exist"
+        raise CannotPlan(f"container {target.vmid} {where}", "machine.node names another node of the cluster")
     _check_free(machine, Mark(Role.CATTLE, want.agent))
     others = [c.name for c in seen.cattle_of(want.agent) if c is not machine]
     if others:
-        raise Refuse(f"{', '.join(others)} is the machine of {want.agent} already", "run `paddock down` first")
+        raise CannotPlan(f"{', '.join(others)} is the machine of {want.agent} already", "run `paddock down` first")
     return machine
 
 
-def _check_free(container: Container, wanted: Mark) -> None:
+def _check_free(container: LxcContainer, wanted: Mark) -> None:
     """Refuse a container that cannot be what is wanted of it."""
     mark = container.mark
     if not Mark.readable(container.notes):
-        raise Refuse(f"the notes of {container.name} have a mark that cannot be read", "is it another Paddock's?")
+        raise CannotPlan(f"the notes of {container.name} have a mark that cannot be read", "is it another Paddock's?")
     if mark and (mark.role, mark.agent) != (wanted.role, wanted.agent):
         whose = f"the machine of {mark.agent}" if mark.role is Role.CATTLE else f"a {mark.role} of Paddock"
-        raise Refuse(f"{container.name} is {whose}", "nothing has two masters")
+        raise CannotPlan(f"{container.name} is {whose}", "nothing has two masters")
     if container.is_template:
-        raise Refuse(f"{container.name} is a template", "make a machine from it first, or let Paddock build its own")
+        raise CannotPlan(
+            f"{container.name} is a template", "make a machine from it first, or let Paddock build its own"
+        )
     if container.lock:
-        raise Refuse(f"{container.name} is locked ({container.lock})", "wait for what is at work on it")
+        raise CannotPlan(f"{container.name} is locked ({container.lock})", "wait for what is at work on it")
     if not container.flag("unprivileged"):
-        raise Refuse(
+        raise CannotPlan(
             f"{container.name} is privileged, and Paddock's machines are not: the files would have other owners there",
             "restore a backup of it as an unprivileged container first",
         )
 
 
-def _find(wish: AdoptWish, machine: Container | None, seen: ProxmoxSeen) -> _Volume | None:
+def _find(target: AdoptTarget, machine: LxcContainer | None, seen: ProxmoxSeen) -> _Volume | None:
     """The volume that is to be the state: the named one, or the only one that the machine has from elsewhere."""
-    if wish.state is None:
+    if target.state is None:
         volumes = [m for m in machine.mounts if m.path and m.owner is not None] if machine else []
         foreign = [m for m in volumes if machine and m.owner != machine.vmid]
         if len(foreign) > 1 and machine:
             there = ", ".join(f"{m.key} ({m.volume} at {m.path})" for m in foreign)
-            raise Refuse(f"{machine.name} has several volumes: {there}", "say which is the state: --state mp0")
+            raise CannotPlan(f"{machine.name} has several volumes: {there}", "say which is the state: --state mp0")
         return _Volume(foreign[0], machine) if foreign else None
-    if _KEY.fullmatch(wish.state):
-        mount = machine.mount(wish.state) if machine else None
+    if _KEY.fullmatch(target.state):
+        mount = machine.mount(target.state) if machine else None
         return _Volume(mount, machine) if mount else None
-    named = sorted(seen.users_of(wish.state), key=lambda c: c is not machine)
+    named = sorted(seen.users_of(target.state), key=lambda c: c is not machine)
     if named:
-        mount = next(m for m in named[0].mounts if m.volume == wish.state)
+        mount = next(m for m in named[0].mounts if m.volume == target.state)
         return _Volume(mount, named[0])
-    lost = Mount.from_config("", wish.state)
+    lost = Mount.from_config("", target.state)
     return _Volume(lost, None) if lost.owner in seen.containers else None
 
 
@@ -152,24 +156,24 @@ def _settled(agent: str, seen: ProxmoxSeen) -> _Volume | None:
     pets_of = [(c, m) for c in seen.with_role(Role.PET) if (m := c.mount_at(pets.path_in_pet(agent)))]
     if len(pets_of) > 1:
         numbers = ", ".join(str(c.vmid) for c, _ in pets_of)
-        raise Refuse(
+        raise CannotPlan(
             f"several pets have a volume of {agent}: {numbers}", "take the mark out of the notes of the others"
         )
     return _Volume(pets_of[0][1], pets_of[0][0]) if pets_of else None
 
 
-def _check_volumes(want: MachineWant, machine: Container, state: _Volume | None) -> None:
+def _check_volumes(want: MachineWant, machine: LxcContainer, state: _Volume | None) -> None:
     """Refuse a machine with volumes that would go with it, or that nobody would look after."""
     for mount in machine.mounts:
         if mount.key == "rootfs" or mount.owner is None or (state and mount.volume == state.mount.volume):
             continue
         if mount.owner != machine.vmid:
-            raise Refuse(
+            raise CannotPlan(
                 f"{machine.name} also has {mount.volume} ({mount.key}) of container {mount.owner}",
                 f"if it is the state, say so with `--state {mount.key}`; a machine of Paddock has no other volumes",
             )
         at = f" at {mount.path}" if mount.path else ""
-        raise Refuse(
+        raise CannotPlan(
             f"{machine.name} owns {mount.volume} ({mount.key}{at}), which would go with it: machines come and go",
             f"if it is the state: `paddock adopt {want.agent} {machine.vmid} --state {mount.key}` gives it to a pet;"
             " if not, move it to another container",
@@ -179,7 +183,7 @@ def _check_volumes(want: MachineWant, machine: Container, state: _Volume | None)
 def _state_steps(
     node: ProxmoxSpec,
     want: MachineWant,
-    machine: Container | None,
+    machine: LxcContainer | None,
     settled: _Volume | None,
     volume: _Volume | None,
     seen: ProxmoxSeen,
@@ -200,58 +204,60 @@ def _state_steps(
     _check_writers(mount.volume, [machine, owner, volume.at], seen)
     theirs = pets.whose(mount) if volume.at is not machine else None
     if theirs not in (None, want.agent):
-        raise Refuse(f"{mount.volume} is the state of {theirs}", "nothing has two masters")
+        raise CannotPlan(f"{mount.volume} is the state of {theirs}", "nothing has two masters")
     keeps = owner is not None and owner is not machine
     if keeps and owner and (volume.at is machine or owner.has(Role.PET) or owner.vmid == named or volume.at is None):
         return [_pet_step(want, owner, mount.volume)], mount.volume
     if volume.at is None:
-        raise Refuse(f"no configuration names {mount.volume}, and no container owns it")
+        raise CannotPlan(f"no configuration names {mount.volume}, and no container owns it")
     return _reassign_steps(node, want, machine, volume.at, mount, seen, ids), STATE_VOLUME
 
 
-def _pet_step(want: MachineWant, owner: Container, volume: str) -> Step:
+def _pet_step(want: MachineWant, owner: LxcContainer, volume: str) -> Step:
     """The owner of the volume becomes its pet."""
     _check_free(owner, Mark(Role.PET))
     pets.check_sleeps(owner)
     mount = next((m for m in owner.mounts if m.volume == volume), None)
     if mount and pets.whose(mount) not in (None, want.agent):
-        raise Refuse(f"{volume} is the state of {pets.whose(mount)}", "nothing has two masters")
+        raise CannotPlan(f"{volume} is the state of {pets.whose(mount)}", "nothing has two masters")
     path = pets.path_in_pet(want.agent)
     key = mount.key if mount and mount.path else owner.free_key
     value = mount.mounted_at(path) if mount else f"{volume},mp={path}"
     title = f"make container {owner.vmid} the pet of {want.agent}, with {volume}"
-    return Step("pet.adopt", title, "it owns the state", AdoptPet(owner.vmid, want.agent, key, value), alone=True)
+    return Step(
+        "pet.adopt", title, "it owns the state", AdoptPet(owner.vmid, want.agent, key, value), needs_place_lock=True
+    )
 
 
 def _reassign_steps(
     node: ProxmoxSpec,
     want: MachineWant,
-    machine: Container | None,
-    source: Container,
+    machine: LxcContainer | None,
+    source: LxcContainer,
     mount: Mount,
     seen: ProxmoxSeen,
     ids: Iterator[int],
 ) -> list[Step]:
     """The volume goes from the container that owns it to a pet."""
     if mount.owner != source.vmid:
-        raise Refuse(
+        raise CannotPlan(
             f"{source.name} has {mount.volume}, which it does not own", "name it by its volume, without a machine"
         )
     _check_free(source, Mark(Role.CATTLE, want.agent))
     if source.running and source is not machine:
-        raise Refuse(f"{source.name} runs", "stop it: a volume is moved only while nothing has it mounted")
+        raise CannotPlan(f"{source.name} runs", "stop it: a volume is moved only while nothing has it mounted")
     if "parent" in source.config:
-        raise Refuse(f"{source.name} has snapshots, which keep its volumes", "delete its snapshots first")
+        raise CannotPlan(f"{source.name} has snapshots, which keep its volumes", "delete its snapshots first")
     if source.flag("protection"):
-        raise Refuse(f"{source.name} is protected, which keeps its volumes as they are", "set its protection to 0")
+        raise CannotPlan(f"{source.name} is protected, which keeps its volumes as they are", "set its protection to 0")
     named = want.spec.state.pet.vmid
     begun = [c for c in seen.with_role(Role.PET) if pets.adopts(want, c)]
     pet = begun[0] if begun and named is None else seen.containers.get(named or 0)
     if pet is None and named in seen.taken:
-        raise Refuse(f"state.pet: {named} is taken, and not by a pet", pets.how_to_free(named or 0, seen))
+        raise CannotPlan(f"state.pet: {named} is taken, and not by a pet", pets.how_to_free(named or 0, seen))
     if pet is not None:
         if not pet.has(Role.PET):
-            raise Refuse(f"state.pet: {pet.vmid} is taken, and not by a pet", pets.how_to_free(pet.vmid, seen))
+            raise CannotPlan(f"state.pet: {pet.vmid} is taken, and not by a pet", pets.how_to_free(pet.vmid, seen))
         pets.check_sleeps(pet)
     number = pet.vmid if pet else named or next(ids)
     create = [] if pet else [pets.empty_pet_step(want, number, base=node.base.volid, storage=node.storage)]
@@ -259,19 +265,19 @@ def _reassign_steps(
     value = mount.mounted_at(pets.path_in_pet(want.agent))
     action = Reassign(source.vmid, key, value, number, pet.free_key if pet else MOUNT_KEY, want.agent)
     title = f"give {mount.volume} of container {source.vmid} to pet {number}"
-    return [*create, Step("state.reassign", title, "it would go with its container", action, alone=True)]
+    return [*create, Step("state.reassign", title, "it would go with its container", action, needs_place_lock=True)]
 
 
-def _check_writers(volume: str, known: Sequence[Container | None], seen: ProxmoxSeen) -> None:
+def _check_writers(volume: str, known: Sequence[LxcContainer | None], seen: ProxmoxSeen) -> None:
     for other in seen.users_of(volume):
         if other not in known and (other.running or other.flag("onboot")):
-            raise Refuse(
+            raise CannotPlan(
                 f"{other.name} also mounts {volume}",
                 "two machines must not write to one state: stop it, and set its onboot to 0",
             )
 
 
-def _machine_steps(want: MachineWant, machine: Container, volume: str | Ref, moved: str | None) -> Iterator[Step]:
+def _machine_steps(want: MachineWant, machine: LxcContainer, volume: str | Ref, moved: str | None) -> Iterator[Step]:
     """The state in the machine, the mark in its notes, and its host key on record; ``moved`` is the key it was at."""
     mounted = next((m for m in machine.mounts if m.path and m.volume == volume), None)
     if mounted is None:
@@ -281,7 +287,7 @@ def _machine_steps(want: MachineWant, machine: Container, volume: str | Ref, mov
         action = Attach(machine.vmid, key, volume, want.state_path)
         yield Step("cattle.attach", title, "it is to be the state's machine", action)
     elif mounted.path != want.state_path:
-        raise Refuse(
+        raise CannotPlan(
             f"{machine.name} has the state at {mounted.path}, the file says {want.state_path}",
             f"write state.path: {mounted.path}",
         )
@@ -294,7 +300,7 @@ def _machine_steps(want: MachineWant, machine: Container, volume: str | Ref, mov
         yield machines.reach_again_step(want, machine, "its host key is not on record")
 
 
-def _notes(machine: Container | None, left_out: Sequence[str]) -> Iterator[str]:
+def _notes(machine: LxcContainer | None, left_out: Sequence[str]) -> Iterator[str]:
     if machine is None:
         return
     yield f"from now on `down` and `cycle` destroy container {machine.vmid} with its root disk; the state outlives it"

@@ -11,7 +11,7 @@ from paddock.places.proxmox.containers import Containers, signed
 from paddock.places.proxmox.known import check_free
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import path_in_pet
-from paddock.places.proxmox.seen import Container
+from paddock.places.proxmox.seen import LxcContainer
 
 
 class Adopter(Containers):
@@ -82,7 +82,7 @@ class Adopter(Containers):
         notes = signed(mark.written_into(container.notes))
         self._put(container, {"description": notes, "tags": container.tagged})
 
-    def _own_mark(self, container: Container, wanted: Mark) -> Mark:
+    def _own_mark(self, container: LxcContainer, wanted: Mark) -> Mark:
         """The mark it has, if it is of that kind, or the wanted one; refused where it is someone else's."""
         if not Mark.readable(container.notes):
             raise Refused(f"the notes of {container.name} have a mark that cannot be read")

@@ -14,7 +14,7 @@ from paddock.places.proxmox import console
 from paddock.places.proxmox.actions import RootWork
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import RootOnly
-from paddock.places.proxmox.seen import Container
+from paddock.places.proxmox.seen import LxcContainer
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 20.0
@@ -25,13 +25,13 @@ _REBOOT_SECONDS: Final = 120
 class Attendant:
     """Sees to it that root's work gets done."""
 
-    def __init__(self, client: Client, root: Guest | None, story: Callable[[str], None], *, patient: bool) -> None:
+    def __init__(self, client: Client, root: Guest | None, reporter: Callable[[str], None], *, patient: bool) -> None:
         self._client = client
         self._root = root
-        self._story = story
+        self._reporter = reporter
         self._patient = patient
 
-    def attend(self, work: RootWork, read: Callable[[int], Container]) -> None:
+    def attend(self, work: RootWork, read: Callable[[int], LxcContainer]) -> None:
         """Return once the work is seen to be done, and the machine was restarted if it ran.
 
         ``read`` raises unless a number is still that of the container that was planned for.
@@ -63,15 +63,15 @@ class Attendant:
             read(work.vmid)
             self._client.task("POST", f"{path}/status/reboot", {"timeout": _REBOOT_SECONDS})
 
-    def _try_features(self, path: str, found: Container, work: RootWork) -> None:
+    def _try_features(self, path: str, found: LxcContainer, work: RootWork) -> None:
         """Some say that a token can; Proxmox' code says that it cannot. It is asked once."""
         try:
             params = {"features": work.features, "digest": str(found.config["digest"])}
             self._client.send("PUT", f"{path}/config", params)
         except RootOnly as error:
-            self._story(f"the token may not: {error.reason}")
+            self._reporter(f"the token may not: {error.reason}")
 
-    def _run_as(self, root: Guest, work: RootWork, lines: Sequence[str], read: Callable[[int], Container]) -> None:
+    def _run_as(self, root: Guest, work: RootWork, lines: Sequence[str], read: Callable[[int], LxcContainer]) -> None:
         try:
             self._refuse_disks(root, work)
             for line in lines:
@@ -99,7 +99,9 @@ class Attendant:
                 hint="what ran before it stays; `paddock up` goes on from there",
             )
 
-    def _wait(self, work: RootWork, first: Container, missing: Sequence[str], read: Callable[[int], Container]) -> None:
+    def _wait(
+        self, work: RootWork, first: LxcContainer, missing: Sequence[str], read: Callable[[int], LxcContainer]
+    ) -> None:
         """Wait for a person; whatever they do that is not the work is told."""
         self._tell(["waiting until that is done; Ctrl-C ends the waiting, and `paddock up` goes on later"])
         told, pause = list(missing), _FIRST_PAUSE
@@ -117,7 +119,7 @@ class Attendant:
 
     def _tell(self, lines: Sequence[str]) -> None:
         for line in lines:
-            self._story(line)
+            self._reporter(line)
 
     def _await_restart(self, path: str, before: int) -> None:
         """Give the restart that belongs to the commands time to happen, so that it does not come later."""
@@ -126,7 +128,7 @@ class Attendant:
             if self._process(path) not in (before, None):
                 return
             time.sleep(0.3)
-        self._story("the machine was not restarted; doing it")
+        self._reporter("the machine was not restarted; doing it")
 
     def _process(self, path: str) -> int | None:
         """The number of the machine's first process on the node: another one after every start."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from paddock.places import MachineWant
 from paddock.places.proxmox.actions import CACHE_VOLUME, MOUNT_KEY, AddCache, AttachCache, GrowVolume
-from paddock.places.proxmox.refuse import Refuse
-from paddock.places.proxmox.seen import Container, Mount
+from paddock.places.proxmox.cannot import CannotPlan
+from paddock.places.proxmox.seen import LxcContainer, Mount
 from paddock.plan.step import Ref, Step
 from paddock.spec.sizes import Size
 
@@ -23,29 +23,29 @@ def whose(mount: Mount) -> str | None:
     return agent if top == path_in_pet("x").rpartition("/")[0] else None
 
 
-def cache_in(agent: str, pet: Container | None) -> Mount | None:
+def cache_in(agent: str, pet: LxcContainer | None) -> Mount | None:
     """The agent's cache among a pet's volumes."""
     return pet.mount_at(path_in_pet(agent)) if pet else None
 
 
-def check(want: MachineWant, pet: Container | None) -> None:
+def check(want: MachineWant, pet: LxcContainer | None) -> None:
     """Refuse a cache that would have to shrink."""
     there = cache_in(want.agent, pet)
     if want.cache and there and there.size is not None and want.cache.size < there.size:
-        raise Refuse(
+        raise CannotPlan(
             f"the volume for {want.cache.path} has {there.size}, the file says {want.cache.size}",
             f"nothing shrinks: write {there.size}",
         )
 
 
-def missing_size(want: MachineWant, pet: Container | None) -> int:
+def missing_size(want: MachineWant, pet: LxcContainer | None) -> int:
     """The bytes it will take on the storage."""
     there = cache_in(want.agent, pet)
     return max(want.cache.size - (there.size or want.cache.size if there else 0), 0) if want.cache else 0
 
 
 def pet_steps(
-    want: MachineWant, pet: Container | None, vmid: int, storage: str, *, state_is_new: bool
+    want: MachineWant, pet: LxcContainer | None, vmid: int, storage: str, *, state_is_new: bool
 ) -> tuple[list[Step], str | Ref | None]:
     """Return the steps to a pet with the cache, and the volume's name; no steps and no name when none is wanted."""
     if want.cache is None:
@@ -59,10 +59,10 @@ def pet_steps(
     key = [next(free), next(free)][1 if state_is_new else 0]
     value = f"{storage}:{want.cache.size.gib},mp={path_in_pet(want.agent)},backup=0"
     title = f"give pet {vmid} a volume of {want.cache.size} for {want.cache.path}"
-    return [Step("pet.cache", title, "it has none", AddCache(vmid, key, value), alone=True)], CACHE_VOLUME
+    return [Step("pet.cache", title, "it has none", AddCache(vmid, key, value), needs_place_lock=True)], CACHE_VOLUME
 
 
-def grow_step(want: MachineWant, pet: Container | None) -> Step | None:
+def grow_step(want: MachineWant, pet: LxcContainer | None) -> Step | None:
     """The step that makes it as large as the file says."""
     there = cache_in(want.agent, pet)
     if pet is None or want.cache is None or there is None or there.size is None or there.size >= want.cache.size:
@@ -71,7 +71,7 @@ def grow_step(want: MachineWant, pet: Container | None) -> Step | None:
     return Step("pet.grow", title, "the file says so", GrowVolume(pet.vmid, there.key, str(Size(want.cache.size))))
 
 
-def attach_steps(want: MachineWant, cattle: Container | None, vmid: int, volume: str | Ref | None) -> Iterator[Step]:
+def attach_steps(want: MachineWant, cattle: LxcContainer | None, vmid: int, volume: str | Ref | None) -> Iterator[Step]:
     """The step that gives it to a machine, which must not run: an engine would lose what it is at."""
     if want.cache is None or volume is None:
         return
@@ -79,7 +79,7 @@ def attach_steps(want: MachineWant, cattle: Container | None, vmid: int, volume:
     if there and there.volume == volume:
         return
     if there:
-        raise Refuse(
+        raise CannotPlan(
             f"the machine of {want.agent} has {there.volume} at {want.cache.path} ({there.key})",
             f"look at what is on it: it may hold a memory; `pct set {cattle.vmid if cattle else vmid} -{there.key}"
             f" {there.volume},mp=/ANOTHER/PATH` makes room for the volume of {want.agent}",
@@ -90,7 +90,7 @@ def attach_steps(want: MachineWant, cattle: Container | None, vmid: int, volume:
     yield Step("cattle.cache", title, "it has a volume of its own", AttachCache(vmid, key, volume, want.cache.path))
 
 
-def drift(want: MachineWant, pet: Container | None) -> Iterator[str]:
+def drift(want: MachineWant, pet: LxcContainer | None) -> Iterator[str]:
     """What is left of a cache that the file no longer asks for."""
     there = cache_in(want.agent, pet)
     if there and pet and want.cache is None:

@@ -24,10 +24,10 @@ from paddock.places.proxmox.actions import (
     Shutdown,
     Start,
 )
+from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import Pet
-from paddock.places.proxmox.refuse import Refuse
-from paddock.places.proxmox.seen import Container, ProxmoxSeen
+from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.places.proxmox.template import DISK, mac
 from paddock.plan.step import Ref, Risk, Step
 from paddock.spec.machine import Feature
@@ -44,12 +44,12 @@ _SAID_BY: Final = {"onboot": "start_on_boot", "net0": "net", "nameserver": "dns"
 _OUR_NET_WORDS: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag"})
 
 
-def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
+def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return the agent's machine; refuses when there are several."""
     herd = seen.cattle_of(want.agent)
     if len(herd) > 1:
         numbers = ", ".join(str(c.vmid) for c in herd)
-        raise Refuse(f"several machines are marked as {want.agent}'s: {numbers}", "remove the mark of all but one")
+        raise CannotPlan(f"several machines are marked as {want.agent}'s: {numbers}", "remove the mark of all but one")
     return herd[0] if herd else None
 
 
@@ -57,16 +57,16 @@ def check_gone(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse while the agent has a machine."""
     cattle = find_cattle(want, seen)
     if cattle is not None:
-        raise Refuse(f"{cattle.name} is still there", "run `paddock down` first")
+        raise CannotPlan(f"{cattle.name} is still there", "run `paddock down` first")
 
 
-def check_number(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen) -> None:
+def check_number(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSeen) -> None:
     """Refuse a number that is someone else's, or not this machine's."""
     asked = want.spec.machine.vmid
     if asked is None or (cattle and cattle.vmid == asked):
         return
     if cattle:
-        raise Refuse(
+        raise CannotPlan(
             f"{cattle.name} is {want.agent}'s, the file says machine.vmid: {asked}",
             f"write {cattle.vmid}, or run `paddock down` before you change it",
         )
@@ -74,10 +74,10 @@ def check_number(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen)
         there = seen.containers.get(asked)
         lost = there if there in _unmarked_users(want, seen) else None
         hint = pets.machine_line(want, lost) if lost else seen.how_to_free(asked)
-        raise Refuse(f"machine.vmid: {asked} is taken, and not by {want.agent}", hint)
+        raise CannotPlan(f"machine.vmid: {asked} is taken, and not by {want.agent}", hint)
 
 
-def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[Container]:
+def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[LxcContainer]:
     """Containers that mount the agent's state and have no readable mark; an adoption that was cut off goes on."""
     owners = [c for c in seen.with_role(Role.PET) if not pets.adopts(want, c)]
     volumes = {state.volume for pet in owners if (state := pets.state_in(want, pet))}
@@ -85,17 +85,17 @@ def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[Container]:
     return [c for c in found if c.mark is None]
 
 
-def check_unprotected(container: Container, why: str) -> None:
+def check_unprotected(container: LxcContainer, why: str) -> None:
     """Refuse what Proxmox would refuse later, once the container is stopped."""
     if container.flag("protection"):
-        raise Refuse(
+        raise CannotPlan(
             f"{container.name} is protected, and {why}",
             f"take its protection off if that may be: pct set {container.vmid} --protection 0",
         )
 
 
 def check_single_writer(
-    want: MachineWant, volume: str | Ref, pet: Pet | None, cattle: Container | None, seen: ProxmoxSeen
+    want: MachineWant, volume: str | Ref, pet: Pet | None, cattle: LxcContainer | None, seen: ProxmoxSeen
 ) -> None:
     """Refuse while another container could write to the state, now or after the next boot."""
     if isinstance(volume, Ref):
@@ -105,7 +105,7 @@ def check_single_writer(
         if other.vmid not in mine and (other.running or other.flag("onboot")):
             stop = "two machines must not write to one volume: stop it, and set its onboot to 0"
             lost = cattle is None and other.mark is None
-            raise Refuse(
+            raise CannotPlan(
                 f"{other.name} also mounts {volume}", f"{stop}; {pets.machine_line(want, other)}" if lost else stop
             )
 
@@ -170,7 +170,7 @@ def create_steps(
     }
     title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
     action = CreateCattle(vmid, params, volume, want.state_path)
-    yield Step("cattle.create", title, "there is no machine", action, alone=True)
+    yield Step("cattle.create", title, "there is no machine", action, needs_place_lock=True)
     yield from attach
     yield start_step(vmid, "it is new")
     yield reach_step(vmid, "it is new")
@@ -182,7 +182,7 @@ def clone_steps(
     vmid: int,
     volume: str | Ref,
     made_from: str,
-    template: Container | None,
+    template: LxcContainer | None,
     attach: Sequence[Step],
 ) -> Iterator[Step]:
     """The steps to a new machine from a template, or from the one that is built before; ``attach`` as above."""
@@ -201,7 +201,9 @@ def clone_steps(
     number = template.vmid if template else TEMPLATE
     action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
     source = f"template {template.vmid}" if template else "the new template"
-    yield Step("cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action, alone=True)
+    yield Step(
+        "cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action, needs_place_lock=True
+    )
     yield from attach
     yield start_step(vmid, "it is new")
     size = root.size if root and root.size else DISK
@@ -211,7 +213,7 @@ def clone_steps(
 
 
 def change_steps(
-    node: ProxmoxSpec, want: MachineWant, cattle: Container, volume: str | Ref, *, running: bool
+    node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer, volume: str | Ref, *, running: bool
 ) -> Iterator[Step]:
     """The steps from the machine there is to the one the file asks for, without making it anew."""
     asked = _asked(node, want, cattle)
@@ -237,13 +239,13 @@ def change_steps(
         yield reach_again_step(want, cattle, "it restarts")
 
 
-def _with_flags_of(container: Container, features: str) -> str:
+def _with_flags_of(container: LxcContainer, features: str) -> str:
     """What root added stays: a token may change nesting alone, and only flags that change count."""
     flags = {**_pairs(str(container.config.get("features", ""))), **_pairs(features)}
     return ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
 
 
-def _asked(node: ProxmoxSpec, want: MachineWant, cattle: Container) -> dict[str, str | int]:
+def _asked(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer) -> dict[str, str | int]:
     """What the file decides of a machine that is there; what others added to it stays."""
     asked = {k: value for k, value in settings(node, want, cattle.vmid).items() if _compared(want, cattle, k)}
     asked["tags"] = ";".join(sorted({"paddock", *want.spec.machine.tags, *cattle.tags}))
@@ -258,17 +260,17 @@ def _asked(node: ProxmoxSpec, want: MachineWant, cattle: Container) -> dict[str,
     return asked
 
 
-def is_adopted(cattle: Container) -> bool:
+def is_adopted(cattle: LxcContainer) -> bool:
     """Whether somebody else made the machine: Paddock writes into the mark what it makes machines from."""
     return cattle.mark is not None and cattle.mark.made_from is None
 
 
-def _compared(want: MachineWant, cattle: Container, key: str) -> bool:
+def _compared(want: MachineWant, cattle: LxcContainer, key: str) -> bool:
     """Defaults are for machines that Paddock makes; of one it adopted, what the file does not say is as it was."""
     return not is_adopted(cattle) or _SAID_BY.get(key, key) in want.spec.machine.model_fields_set
 
 
-def _attach_steps(want: MachineWant, cattle: Container, volume: str | Ref) -> Iterator[Step]:
+def _attach_steps(want: MachineWant, cattle: LxcContainer, volume: str | Ref) -> Iterator[Step]:
     mounted = next((m for m in cattle.mounts if m.volume == volume and m.path), None) or cattle.mount(MOUNT_KEY)
     if mounted is None and not cattle.running:
         params = {MOUNT_KEY: f"{volume},mp={want.state_path}"}
@@ -276,13 +278,15 @@ def _attach_steps(want: MachineWant, cattle: Container, volume: str | Ref) -> It
         check_unprotected(cattle, "it is to get its state back")
         yield Step("cattle.attach", title, "it is detached", Configure(cattle.vmid, params))
     elif mounted is None or (mounted.volume, mounted.path) != (volume, want.state_path):
-        raise Refuse(
+        raise CannotPlan(
             f"{cattle.name} does not have the state volume {volume} at {want.state_path}",
             "run `paddock cycle` to make it anew",
         )
 
 
-def power_steps(want: MachineWant, cattle: Container, template: Container | None, *, stopped: bool) -> Iterator[Step]:
+def power_steps(
+    want: MachineWant, cattle: LxcContainer, template: LxcContainer | None, *, stopped: bool
+) -> Iterator[Step]:
     """The steps to a machine that runs and can be reached; ``stopped`` when a step before has stopped it."""
     clone = _has_key_of(template, cattle)
     starts = stopped or not cattle.running
@@ -301,13 +305,13 @@ def power_steps(want: MachineWant, cattle: Container, template: Container | None
         yield reach_again_step(want, cattle, "it still has its template's host key", clone=True)
 
 
-def _has_key_of(template: Container | None, cattle: Container) -> bool:
+def _has_key_of(template: LxcContainer | None, cattle: LxcContainer) -> bool:
     """Whether the host key was not, or not wholly, exchanged since the machine was cloned."""
     keys = cattle.mark.host_keys if cattle.mark else ()
     return len(keys) > 1 or bool(keys and template and template.mark and template.mark.host_key == keys[0])
 
 
-def root_steps(node: ProxmoxSpec, work: RootWork, cattle: Container | None) -> Iterator[Step]:
+def root_steps(node: ProxmoxSpec, work: RootWork, cattle: LxcContainer | None) -> Iterator[Step]:
     """The steps that only root can take, and what follows once they are taken."""
     flags = [name for name in _pairs(work.features) if name != Feature.NESTING]
     given = ", ".join([*(bind.host for bind in work.binds), *flags])
@@ -322,7 +326,7 @@ def root_steps(node: ProxmoxSpec, work: RootWork, cattle: Container | None) -> I
     yield reach_step(work.vmid, "it restarts")
 
 
-def drift(want: MachineWant, cattle: Container, made_from: str) -> Iterator[str]:
+def drift(want: MachineWant, cattle: LxcContainer, made_from: str) -> Iterator[str]:
     """What differs from the file and is left as it is."""
     yield from console.also_mounted(want, cattle)
     root = cattle.mount("rootfs")
@@ -337,7 +341,7 @@ def drift(want: MachineWant, cattle: Container, made_from: str) -> Iterator[str]
         yield f"machine {cattle.vmid} would be made differently today; `paddock cycle` makes it anew"
 
 
-def stop_step(cattle: Container, reason: str) -> Step:
+def stop_step(cattle: LxcContainer, reason: str) -> Step:
     """Stop the machine, with time for an answer in flight."""
     action = Shutdown(cattle.vmid, SHUTDOWN_SECONDS)
     return Step("cattle.stop", f"shut machine {cattle.vmid} down", reason, action, Risk.RESTARTS)
@@ -359,7 +363,7 @@ def reach_step(vmid: int, reason: str, *, clone: bool = False) -> Step:
     return Step("cattle.reach", f"reach machine {vmid} over ssh", reason, Reach(vmid, clone))
 
 
-def reach_again_step(want: MachineWant, cattle: Container, reason: str, *, clone: bool = False) -> Step:
+def reach_again_step(want: MachineWant, cattle: LxcContainer, reason: str, *, clone: bool = False) -> Step:
     """The same for a machine that is there, perhaps one that was adopted, or is about to be."""
     if cattle.mark is not None and not is_adopted(cattle):
         return reach_step(cattle.vmid, reason, clone=clone)

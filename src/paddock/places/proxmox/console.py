@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from paddock.places import MachineWant
 from paddock.places.proxmox.actions import MOUNT_KEY, Bind, RootWork
-from paddock.places.proxmox.refuse import Refuse
-from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
+from paddock.places.proxmox.cannot import CannotPlan
+from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.spec.machine import Feature
 
 _OFFSET: Final = 100000  # where an unprivileged container's ids begin on the node, unless its configuration says more
@@ -49,14 +49,14 @@ def for_root(features: Iterable[Feature]) -> list[str]:
     return sorted(feature for feature in features if feature is not Feature.NESTING)
 
 
-def has_features(container: Container, features: Iterable[str]) -> bool:
+def has_features(container: LxcContainer, features: Iterable[str]) -> bool:
     """Whether a container has these."""
     found = _flags(str(container.config.get("features", "")))
     return all(found.get(name) == "1" for name in features)
 
 
 def root_work(
-    want: MachineWant, cattle: Container | None, vmid: int, template: Container | None, used: Collection[str]
+    want: MachineWant, cattle: LxcContainer | None, vmid: int, template: LxcContainer | None, used: Collection[str]
 ) -> RootWork | None:
     """What is left for root to do on the machine, or on the one that will come from the template; None: nothing.
 
@@ -75,7 +75,7 @@ def root_work(
         return None
     owner = owner_on_node(want, cattle)
     if binds and "-" in owner:
-        raise Refuse(f"the lxc.idmap of machine {vmid} has no place for uid {want.spec.user.uid} or its group")
+        raise CannotPlan(f"the lxc.idmap of machine {vmid} has no place for uid {want.spec.user.uid} or its group")
     return RootWork(vmid, owner, binds, features)
 
 
@@ -90,7 +90,7 @@ def _binds(want: MachineWant, mounts: Sequence[Mount], used: Collection[str]) ->
         elsewhere = [m for m in mounts if m.volume == entry.host and m.path not in [w.path for w in wanted]]
         for mount in there:
             if not mount.is_bind:
-                raise Refuse(
+                raise CannotPlan(
                     f"the machine of {want.agent} has {mount.volume} at {entry.path} ({mount.key}) already",
                     "write another path for the directory",
                 )
@@ -100,7 +100,7 @@ def _binds(want: MachineWant, mounts: Sequence[Mount], used: Collection[str]) ->
         yield replace(bind, key=key)
 
 
-def owner_on_node(want: MachineWant, cattle: Container | None) -> str:
+def owner_on_node(want: MachineWant, cattle: LxcContainer | None) -> str:
     """The agent's uid and gid as they are on the node, outside of its machine; ``-`` for ids that are not mapped."""
     user = want.spec.user
     config = cattle.config if cattle else _NEW
@@ -137,31 +137,31 @@ def commands(work: RootWork) -> list[str]:
     return lines
 
 
-def left(work: RootWork, container: Container) -> RootWork:
+def left(work: RootWork, container: LxcContainer) -> RootWork:
     """The part of the work that is not done."""
     binds = tuple(bind for bind in work.binds if not any(bind.is_(mount) for mount in container.mounts))
     return replace(work, binds=binds, features=work.features if list(_missing_features(work, container)) else "")
 
 
-def displaced(before: Container, now: Container) -> dict[str, str]:
+def displaced(before: LxcContainer, now: LxcContainer) -> dict[str, str]:
     """Volumes that are not where they were, as they were: a command with another key has taken their place."""
     volumes = {mount.key: str(before.config[mount.key]) for mount in before.mounts if not mount.is_bind}
     return {key: value for key, value in volumes.items() if now.config.get(key) != value}
 
 
-def differences(work: RootWork, container: Container) -> list[str]:
+def differences(work: RootWork, container: LxcContainer) -> list[str]:
     """What of the work is not, or not rightly, done; each a sentence."""
     return [*_missing_features(work, container), *(said for bind in work.binds for said in _unlike(bind, container))]
 
 
-def _missing_features(work: RootWork, container: Container) -> Iterator[str]:
+def _missing_features(work: RootWork, container: LxcContainer) -> Iterator[str]:
     found = _flags(str(container.config.get("features", "")))
     for name, value in _flags(work.features).items():
         if value == "1" and found.get(name) != "1":
             yield f"{name} is not among the features of machine {work.vmid}"
 
 
-def _unlike(bind: Bind, container: Container) -> Iterator[str]:
+def _unlike(bind: Bind, container: LxcContainer) -> Iterator[str]:
     mounts = list(container.mounts)
     if any(bind.is_(mount) for mount in mounts):
         return
@@ -178,7 +178,7 @@ def _unlike(bind: Bind, container: Container) -> Iterator[str]:
         yield f"{there.key} mounts {bind.host} {found}, and the file says {asked}"
 
 
-def also_mounted(want: MachineWant, cattle: Container) -> Iterator[str]:
+def also_mounted(want: MachineWant, cattle: LxcContainer) -> Iterator[str]:
     """Directories that someone mounted and the file does not name."""
     paths = {entry.path for entry in want.spec.mounts}
     hosts = {entry.host for entry in want.spec.mounts}
@@ -195,7 +195,7 @@ def check_host_paths(want: MachineWant, seen: ProxmoxSeen) -> None:
     for entry in want.spec.mounts:
         reason = _not_for_agents(entry.host, seen)
         if reason:
-            raise Refuse(f"mounts: {entry.host} {reason}", "write a directory that can be the agent's alone")
+            raise CannotPlan(f"mounts: {entry.host} {reason}", "write a directory that can be the agent's alone")
 
 
 def _not_for_agents(host: str, seen: ProxmoxSeen) -> str | None:

@@ -13,7 +13,7 @@ from paddock.places.proxmox.claim import Claim, Holder
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.known import Known
 from paddock.places.proxmox.mark import Mark
-from paddock.places.proxmox.seen import Container
+from paddock.places.proxmox.seen import LxcContainer
 
 _DELETING: Final = timedelta(minutes=5)
 
@@ -21,24 +21,24 @@ _DELETING: Final = timedelta(minutes=5)
 class Containers:
     """The containers of one node that a run knows, each as it is at the moment it is asked for."""
 
-    def __init__(self, client: Client, story: Callable[[str], None], known: Known, holder: Holder) -> None:
+    def __init__(self, client: Client, reporter: Callable[[str], None], known: Known, holder: Holder) -> None:
         self._client = client
-        self._story = story
+        self._reporter = reporter
         self._known = known
         self._holder = holder
         self._path = f"/nodes/{client.node}/lxc"
 
-    def read(self, vmid: int) -> Container:
+    def read(self, vmid: int) -> LxcContainer:
         """A container's configuration as it is now; raises unless it is the container that was planned for.
 
         Every step reads before it acts: Proxmox takes numbers, and one may be somebody else's by now.
         """
         config: dict[str, Any] = self._client.get(f"{self._path}/{vmid}/config")
-        container = Container(vmid, "unknown", config)
+        container = LxcContainer(vmid, "unknown", config)
         self._known.check(container)
         return container
 
-    def _marked(self, vmid: int) -> tuple[Container, Mark]:
+    def _marked(self, vmid: int) -> tuple[LxcContainer, Mark]:
         container = self.read(vmid)
         if container.mark is None:
             raise Refused(f"the mark of {container.name} is gone from its notes")
@@ -46,14 +46,14 @@ class Containers:
 
     def _task(self, method: str, path: str, params: Mapping[str, str | int] | None = None) -> None:
         for warning in self._client.task(method, path, params).warnings:
-            self._story(warning)
+            self._reporter(warning)
 
-    def _put(self, read: Container, params: Mapping[str, str | int]) -> None:
+    def _put(self, read: LxcContainer, params: Mapping[str, str | int]) -> None:
         """Change a configuration, unless someone else did since it was read."""
         digest = str(read.config["digest"])
         self._client.send("PUT", f"{self._path}/{read.vmid}/config", {**params, "digest": digest})
 
-    def _delete(self, container: Container, **changes: int) -> None:
+    def _delete(self, container: LxcContainer, **changes: int) -> None:
         """Delete a container under a claim, unless someone else has one."""
         self._check_claim(container)
         # Whoever else read the same configuration now has a stale digest, or reads who is at it.
@@ -64,7 +64,7 @@ class Containers:
         """A claim of this run, from now on."""
         return Claim.new(self._holder, datetime.now(UTC), lasts)
 
-    def _check_claim(self, container: Container) -> None:
+    def _check_claim(self, container: LxcContainer) -> None:
         """Raise while another run is at work on a container."""
         other = Claim.from_notes(container.notes)
         if other and other.bars(str(self._holder), datetime.now(UTC)):

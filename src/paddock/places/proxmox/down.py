@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from paddock.places import MachineWant
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox.actions import MOUNT_KEY, Destroy, Detach
+from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.cattle import check_unprotected, stop_step
 from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.refuse import Refuse
-from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
+from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.step import Risk, Step
 
 
@@ -26,18 +26,18 @@ def check_down(want: MachineWant, seen: ProxmoxSeen) -> None:
             whose = (
                 f"marked as the machine of {user.mark.agent}" if user.has(Role.CATTLE) and user.mark else "not marked"
             )
-            raise Refuse(
+            raise CannotPlan(
                 f"{user.name} mounts {state.volume}, the state of {want.agent}, but {whose}",
                 pets.machine_line(want, user),
             )
 
 
-def down_steps(cattle: Container, seen: ProxmoxSeen) -> Iterator[Step]:
+def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
     """The steps to no machine; refused unless everything but its root disk is a pet's."""
     owners = {pet.vmid for pet in seen.with_role(Role.PET)}
     check_unprotected(cattle, "it is to be destroyed")
     if "parent" in cattle.config:
-        raise Refuse(
+        raise CannotPlan(
             f"{cattle.name} has snapshots, which hold the state too; destroying it would leave those behind unseen",
             "delete its snapshots first",
         )
@@ -45,12 +45,14 @@ def down_steps(cattle: Container, seen: ProxmoxSeen) -> Iterator[Step]:
         if mount.key == "rootfs" or mount.is_bind:
             continue
         if mount.owner == cattle.vmid:
-            raise Refuse(
+            raise CannotPlan(
                 f"{cattle.name} owns {mount.volume} ({mount.key}), which destroying it would destroy",
                 "move that volume to another container first",
             )
         if mount.owner not in owners:
-            raise Refuse(f"{cattle.name} has {mount.volume} ({mount.key}), which no pet owns", _how_to_own(mount, seen))
+            raise CannotPlan(
+                f"{cattle.name} has {mount.volume} ({mount.key}), which no pet owns", _how_to_own(mount, seen)
+            )
     if cattle.running:
         yield stop_step(cattle, "it runs")
     # What is to be detached with the next stop is out of the configuration already, and unused after it.

@@ -11,7 +11,7 @@ from paddock.places.proxmox.claim import without_claim
 from paddock.places.proxmox.containers import Containers
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import whose
-from paddock.places.proxmox.seen import Container, Mount
+from paddock.places.proxmox.seen import LxcContainer, Mount
 from paddock.places.proxmox.sight import users_of
 
 
@@ -50,7 +50,7 @@ class Forgetter(Containers):
             pet = self.read(vmid)
             self._put(pet, {"protection": 1, "description": without_claim(pet.notes)})
         except PaddockError as error:
-            self._story(f"container {vmid} may be without protection: {error.message}")
+            self._reporter(f"container {vmid} may be without protection: {error.message}")
 
     def _delete_volume(self, vmid: int, agent: str, volume: str, *, last: bool) -> None:
         """Free a volume: out of the configuration first, then from the unused entry that this leaves.
@@ -86,7 +86,7 @@ class Forgetter(Containers):
         finally:
             self._put(self.read(vmid), {"protection": 1, **done})
 
-    def _pet(self, vmid: int, agent: str) -> tuple[Container, Mark]:
+    def _pet(self, vmid: int, agent: str) -> tuple[LxcContainer, Mark]:
         """The pet as it is now; refused unless it may forget a volume of the agent."""
         pet = self.read(vmid)
         self._check_claim(pet)
@@ -110,7 +110,7 @@ class Forgetter(Containers):
             )
 
 
-def _check_whose(pet: Container, own: list[Mount], agent: str) -> None:
+def _check_whose(pet: LxcContainer, own: list[Mount], agent: str) -> None:
     for mount in own:
         others = {whose(mount), cache.whose(mount)} - {None, agent}
         if others:

@@ -9,7 +9,7 @@ from paddock.errors import WorldChanged
 from paddock.places import Got
 from paddock.places.proxmox.actions import HOST_KEY
 from paddock.places.proxmox.mark import Mark
-from paddock.places.proxmox.seen import Container, ProxmoxSeen
+from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 
 _CARD: Final = re.compile(r"net\d+")
 _AGAIN: Final = "run the same command again"
@@ -28,7 +28,7 @@ class Known:
         self._made[vmid] = mark
         return {f"mark of {vmid}": str(mark)}
 
-    def check(self, now: Container) -> None:
+    def check(self, now: LxcContainer) -> None:
         """Raise unless the container that was just read is the one that was planned for."""
         if now.vmid in self._made:
             same = _what_for(now.mark) == _what_for(self._made[now.vmid])
@@ -43,7 +43,7 @@ class Known:
         if not same:
             raise WorldChanged(f"{now.name} is not the one that was planned for, or its mark has changed", hint=_AGAIN)
 
-    def check_volume(self, now: Container, key: str) -> None:
+    def check_volume(self, now: LxcContainer, key: str) -> None:
         """Raise unless the key names the volume that it named when this was planned."""
         planned = self._seen.get(now.vmid)
         before, there = planned.mount(key) if planned else None, now.mount(key)
@@ -56,7 +56,7 @@ class Known:
         return not planned.host_keys or now is None or not expected.isdisjoint(now.host_keys)
 
 
-def check_free(now: Container, key: str, volume: str) -> None:
+def check_free(now: LxcContainer, key: str, volume: str) -> None:
     """Raise when another volume would be pushed out of its place."""
     there = now.mount(key)
     if there is not None and there.volume != volume:
@@ -72,7 +72,7 @@ def _what_for(mark: Mark | None) -> tuple[Any, ...] | None:
     return (mark.role, mark.agent, mark.template, mark.epoch) if mark else None
 
 
-def _root(container: Container) -> str | None:
+def _root(container: LxcContainer) -> str | None:
     root = container.mount("rootfs")
     return root.volume if root else None
 

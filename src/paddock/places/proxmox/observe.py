@@ -14,7 +14,7 @@ from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import Forbidden, NoContainer, Stopped
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import path_in_pet
-from paddock.places.proxmox.seen import Container, ProxmoxSeen, Room
+from paddock.places.proxmox.seen import Capacity, LxcContainer, ProxmoxSeen
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import BaseSpec
 
@@ -40,7 +40,7 @@ _MACHINE_TASKS: Final = frozenset(
 
 
 def observe(
-    client: Client, node: ProxmoxSpec, agent: str | None, story: Callable[[str], None], holder: str
+    client: Client, node: ProxmoxSpec, agent: str | None, reporter: Callable[[str], None], holder: str
 ) -> ProxmoxSeen:
     """Return what is on the node, once nothing of the agent's is in the middle of a change.
 
@@ -77,7 +77,7 @@ def observe(
                     hint="see what it waits for on the node, and run the same command again once it has ended",
                 )
         if waiting != told:
-            story(f"{waiting}; waiting for it to end")
+            reporter(f"{waiting}; waiting for it to end")
             told = waiting
         time.sleep(0.3)
 
@@ -90,7 +90,7 @@ def _is_new(agent: str | None, seen: ProxmoxSeen) -> bool:
     return not pets or not seen.cattle_of(agent)
 
 
-def _concerns(agent: str | None, container: Container) -> bool:
+def _concerns(agent: str | None, container: LxcContainer) -> bool:
     """Whether a container is the agent's machine, its pet, or a template; others may be locked as long as they like."""
     if container.mark is None or agent is None:
         return False
@@ -113,7 +113,7 @@ def _read(client: Client, node: ProxmoxSpec, holder: str) -> tuple[ProxmoxSeen, 
     listed = client.get(f"/nodes/{client.node}/lxc")
     with ThreadPoolExecutor(max_workers=8) as pool:
         taken = pool.submit(client.get, "/cluster/resources", {"type": "vm"})
-        room = pool.submit(_room, client)
+        capacity = pool.submit(_capacity, client)
         base_missing = pool.submit(_base_missing, client, node.base)
         storages = pool.submit(_storages, client)
         found = list(pool.map(lambda row: _container(client, row), listed))
@@ -125,7 +125,7 @@ def _read(client: Client, node: ProxmoxSpec, holder: str) -> tuple[ProxmoxSeen, 
     seen = ProxmoxSeen(
         containers,
         numbers | containers.keys(),
-        room.result(),
+        capacity.result(),
         base_missing.result(),
         storages.result(),
         holder,
@@ -151,7 +151,7 @@ def _storages(client: Client) -> dict[str, str]:
     return {str(row["storage"]): str(row["path"]) for row in client.get("/storage") if "path" in row}
 
 
-def _room(client: Client) -> Room:
+def _capacity(client: Client) -> Capacity:
     try:
         memory = client.get(f"/nodes/{client.node}/status").get("memory", {}).get("total")
     except Forbidden:
@@ -159,25 +159,25 @@ def _room(client: Client) -> Room:
     # Proxmox lists those that the token may know of.
     storages = client.get(f"/nodes/{client.node}/storage")
     free = {str(row["storage"]): int(row["avail"]) for row in storages if "avail" in row}
-    return Room(int(memory) if memory else None, free)
+    return Capacity(int(memory) if memory else None, free)
 
 
-def _container(client: Client, row: dict[str, Any]) -> Container | None:
+def _container(client: Client, row: dict[str, Any]) -> LxcContainer | None:
     vmid = int(row["vmid"])
     path = f"/nodes/{client.node}/lxc/{vmid}"
     try:
         config = client.get(f"{path}/config")
         mark = Mark.from_notes(str(config.get("description", "")))
         if mark is None or mark.role is not Role.CATTLE or row["status"] != "running":
-            return Container(vmid, str(row["status"]), config)
+            return LxcContainer(vmid, str(row["status"]), config)
         waiting = client.get(f"{path}/pending")
         reached_at = address(client, vmid)
     except NoContainer:
         return None  # destroyed since the list was made
     except Stopped:
-        return Container(vmid, "stopped", config)
+        return LxcContainer(vmid, "stopped", config)
     pending = frozenset(str(entry["key"]) for entry in waiting if "pending" in entry or "delete" in entry)
-    return Container(vmid, "running", config, reached_at, pending, int(row.get("uptime", 0)))
+    return LxcContainer(vmid, "running", config, reached_at, pending, int(row.get("uptime", 0)))
 
 
 def address(client: Client, vmid: int) -> str | None:

@@ -17,10 +17,10 @@ from paddock.places.proxmox.actions import (
     GrowVolume,
 )
 from paddock.places.proxmox.cache import cache_in
+from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.mark import Mark, Role
-from paddock.places.proxmox.refuse import Refuse
-from paddock.places.proxmox.seen import Container, Mount, ProxmoxSeen
+from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.step import Ref, Risk, Step
 
 _FIRST_KEY: Final = "mp0"
@@ -38,7 +38,7 @@ def whose(mount: Mount) -> str | None:
     return agent if top == path_in_pet("x").rpartition("/")[0] else None
 
 
-def state_in(want: MachineWant, container: Container) -> Mount | None:
+def state_in(want: MachineWant, container: LxcContainer) -> Mount | None:
     """The agent's state among a container's own volumes: the one the file names, or the one at the agent's path."""
     named = want.spec.state.volume
     if named is None:
@@ -50,7 +50,7 @@ def state_in(want: MachineWant, container: Container) -> Mount | None:
 class Pet:
     """The container that owns an agent's state, as it was seen."""
 
-    container: Container
+    container: LxcContainer
     state: Mount | None  # None: it has no volume for this agent yet
 
     @property
@@ -66,17 +66,17 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     if lost is not None and not owners:
         raise refuse_lost(want, lost)
     if volume is not None and not owners:
-        raise Refuse(
+        raise CannotPlan(
             f"no pet has {volume}, which the file names as the state of {want.agent}",
             f"`paddock adopt {want.agent} --state {volume}` gives it to one",
         )
     if len(owners) > 1 and asked not in [c.vmid for c in owners]:
         numbers = ", ".join(str(c.vmid) for c in owners)
-        raise Refuse(f"several pets have a volume of {want.agent}: {numbers}", "write state.pet to say which one")
+        raise CannotPlan(f"several pets have a volume of {want.agent}: {numbers}", "write state.pet to say which one")
     if asked is None:
         return Pet(owners[0], state_in(want, owners[0])) if owners else None
     if owners and asked not in [c.vmid for c in owners]:
-        raise Refuse(
+        raise CannotPlan(
             f"{owners[0].name} has the state of {want.agent}, the file says state.pet: {asked}",
             f"write {owners[0].vmid}, or move the state first",
         )
@@ -84,17 +84,17 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     if named is not None and named.has(Role.PET):
         return Pet(named, state_in(want, named))
     if asked in seen.taken:
-        raise Refuse(f"state.pet: {asked} is taken, and not by a pet", how_to_free(asked, seen))
+        raise CannotPlan(f"state.pet: {asked} is taken, and not by a pet", how_to_free(asked, seen))
     return None
 
 
-def machine_line(want: MachineWant, container: Container) -> str:
+def machine_line(want: MachineWant, container: LxcContainer) -> str:
     """How to make a container the agent's machine again whose mark was removed or changed."""
     mark = Mark(Role.CATTLE, want.agent)
     return f"if it is the machine of {want.agent}, write this line into its notes{_instead(container)}: {mark}"
 
 
-def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
+def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     """A container that looks like the agent's pet, but whose mark someone removed or changed."""
     path = path_in_pet(want.agent)
     for container in seen.containers.values():
@@ -106,17 +106,19 @@ def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
     return None
 
 
-def refuse_lost(want: MachineWant, container: Container) -> Refuse:
+def refuse_lost(want: MachineWant, container: LxcContainer) -> CannotPlan:
     """The refusal of everything that would go on without a pet that is there."""
-    return Refuse(f"{container.name} looks like the pet of {want.agent} but has no readable mark", mark_line(container))
+    return CannotPlan(
+        f"{container.name} looks like the pet of {want.agent} but has no readable mark", mark_line(container)
+    )
 
 
-def mark_line(container: Container) -> str:
+def mark_line(container: LxcContainer) -> str:
     """How to make a container a pet again whose mark was removed or changed; the line is at the end, to be copied."""
     return f"if it is one, write this line into its notes{_instead(container)}: {Mark(Role.PET)}"
 
 
-def _instead(container: Container) -> str:
+def _instead(container: LxcContainer) -> str:
     """Two lines would be as bad as none."""
     if "paddock: " not in container.notes:
         return ""
@@ -139,51 +141,51 @@ def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
     if pet.state:
         _check_named(want, container, pet.state)
     elif adopts(want, container):
-        raise Refuse(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
+        raise CannotPlan(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
     claim = Claim.from_notes(container.notes)
     if claim and claim.bars(seen.holder, seen.now):
-        raise Refuse(f"{claim.holder} is deleting {container.name}", f"wait until {claim.until:%H:%M:%S} UTC")
+        raise CannotPlan(f"{claim.holder} is deleting {container.name}", f"wait until {claim.until:%H:%M:%S} UTC")
     check_sleeps(container)
     if pet.state is None:
         loose = [m.volume for m in container.mounts if m.key.startswith("unused")]
         if loose:
-            raise Refuse(
+            raise CannotPlan(
                 f"{container.name} has no volume for {want.agent}, but unused ones: {', '.join(loose)}",
                 f"`paddock adopt {want.agent} --state {loose[0]}` takes one into use as the state of {want.agent};"
                 " if none of them is, give them to another container, because each may hold a memory",
             )
     elif pet.state.size is not None and want.spec.state.size < pet.state.size:
-        raise Refuse(
+        raise CannotPlan(
             f"the state volume has {pet.state.size}, the file says {want.spec.state.size}",
             f"nothing shrinks: write state.size: {pet.state.size}",
         )
 
 
-def check_sleeps(container: Container) -> None:
+def check_sleeps(container: LxcContainer) -> None:
     """Refuse a pet that could write to the state itself."""
     if container.running:
-        raise Refuse(f"{container.name} is a pet and runs", "stop it: a pet only owns the volume")
+        raise CannotPlan(f"{container.name} is a pet and runs", "stop it: a pet only owns the volume")
     if container.flag("onboot"):
-        raise Refuse(f"{container.name} is a pet and would start with the node", "set its onboot to 0")
+        raise CannotPlan(f"{container.name} is a pet and would start with the node", "set its onboot to 0")
 
 
-def adopts(want: MachineWant, container: Container) -> bool:
+def adopts(want: MachineWant, container: LxcContainer) -> bool:
     """Whether an adoption gives, or gave, the agent's volume to this pet."""
     return container.mark is not None and want.agent in container.mark.adopts
 
 
-def _check_named(want: MachineWant, container: Container, state: Mount) -> None:
+def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> None:
     """Refuse a volume that the file names and that is another agent's, or not in use, or not the only one."""
     if whose(state) not in (None, want.agent):
-        raise Refuse(f"{state.volume} is the state of {whose(state)}", "name another state.volume, or none")
+        raise CannotPlan(f"{state.volume} is the state of {whose(state)}", "name another state.volume, or none")
     if state.path is None:
-        raise Refuse(
+        raise CannotPlan(
             f"{container.name} has {state.volume}, but not in use ({state.key})",
             f"`paddock adopt {want.agent} --state {state.volume}` takes it into use",
         )
     known = container.mount_at(path_in_pet(want.agent))
     if known is not None and known.volume != state.volume:
-        raise Refuse(
+        raise CannotPlan(
             f"{container.name} has {known.volume} as the state of {want.agent}, the file says {state.volume}",
             f"write {known.volume}, or leave state.volume out",
         )
@@ -193,32 +195,32 @@ def check_not_half_forgotten(want: MachineWant, seen: ProxmoxSeen) -> None:
     """What a person wanted gone does not come back because a run was cut off."""
     left = half_forgotten(want, seen)
     if left is not None:
-        raise Refuse(
+        raise CannotPlan(
             f"{left.name} was about to forget the state of {want.agent} when a run was cut off",
             "run `paddock forget` again first",
         )
 
 
-def half_forgotten(want: MachineWant, seen: ProxmoxSeen) -> Container | None:
+def half_forgotten(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     """The pet that a volume of the agent was being deleted of."""
     pets = seen.with_role(Role.PET)
     return next((c for c in pets if c.mark and c.mark.forgets and c.mark.forgets[0] == want.agent), None)
 
 
-def check_no_lost_pet(want: MachineWant, cattle: Container | None, seen: ProxmoxSeen) -> None:
+def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSeen) -> None:
     """A pet whose mark or volume someone removed would otherwise be replaced by one without memory."""
     for container in seen.containers.values():
         if container.has(Role.PET) and adopts(want, container):
-            raise Refuse(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
+            raise CannotPlan(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
     if (lost := lost_pet(want, seen)) is not None:
         raise refuse_lost(want, lost)
     if (name := _name(want)) in seen.elsewhere:
-        raise Refuse(
+        raise CannotPlan(
             f"{name} on node {seen.elsewhere[name]} looks like the pet of {want.agent}",
             "a new pet would have no memory: name that node in the file, or migrate the pet to this one",
         )
     if cattle is not None:
-        raise Refuse(
+        raise CannotPlan(
             f"{cattle.name} is the machine of {want.agent}, but no pet has its state",
             "a new pet would have no memory: look for the volume among the containers first",
         )
@@ -238,11 +240,13 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: st
     if pet is None:
         params = {**_params(want, base, storage, Mark(Role.PET)), _FIRST_KEY: value}
         title = f"create pet {vmid} with a state volume of {size}"
-        yield Step("pet.create", title, "the agent has no state yet", CreatePet(vmid, params), alone=True)
+        yield Step("pet.create", title, "the agent has no state yet", CreatePet(vmid, params), needs_place_lock=True)
     elif pet.state is None:
         key = pet.container.free_key
         title = f"give pet {pet.vmid} a state volume of {size}"
-        yield Step("pet.volume", title, f"it has none for {want.agent}", AddVolume(pet.vmid, key, value), alone=True)
+        yield Step(
+            "pet.volume", title, f"it has none for {want.agent}", AddVolume(pet.vmid, key, value), needs_place_lock=True
+        )
     elif not pet.container.flag("protection"):
         action = Configure(pet.vmid, {"protection": 1})
         yield Step("pet.protect", f"protect pet {pet.vmid}", "its protection is off", action)
@@ -251,7 +255,9 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: st
 def empty_pet_step(want: MachineWant, vmid: int, *, base: str, storage: str) -> Step:
     """The step to a pet that is to get a volume which is there already."""
     params = _params(want, base, storage, Mark(Role.PET, adopted=want.agent))
-    return Step("pet.create", f"create pet {vmid}", "it is to own the state", CreatePet(vmid, params), alone=True)
+    return Step(
+        "pet.create", f"create pet {vmid}", "it is to own the state", CreatePet(vmid, params), needs_place_lock=True
+    )
 
 
 def _params(want: MachineWant, base: str, storage: str, mark: Mark) -> dict[str, str | int]:
@@ -306,7 +312,7 @@ def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Itera
         yield from _forget_in(want, pet.container, pet.state, seen)
 
 
-def _forget_in(want: MachineWant, pet: Container, state: Mount | None, seen: ProxmoxSeen) -> Iterator[Step]:
+def _forget_in(want: MachineWant, pet: LxcContainer, state: Mount | None, seen: ProxmoxSeen) -> Iterator[Step]:
     """The steps to a pet without anything of the agent, or to no pet, if nothing else is on it."""
     forgets = pet.mark.forgets if pet.mark else None
     cut_off = forgets[1] if forgets and forgets[0] == want.agent else None
@@ -329,7 +335,7 @@ def _forget_in(want: MachineWant, pet: Container, state: Mount | None, seen: Pro
         yield _delete(want, pet.vmid, state.volume, title, reason)
 
 
-def _check_may_forget(want: MachineWant, pet: Container, volumes: Sequence[str], seen: ProxmoxSeen) -> None:
+def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[str], seen: ProxmoxSeen) -> None:
     """Refuse while a volume is in use, or the pet is at something else."""
     for volume in volumes:
         users = [c for c in seen.users_of(volume) if c.vmid != pet.vmid]
@@ -338,16 +344,18 @@ def _check_may_forget(want: MachineWant, pet: Container, volumes: Sequence[str],
             marked = all(user.has(Role.CATTLE) for user in users)
             hint = f"nothing is deleted while it has the volume; {machine_line(want, users[0])}"
             hint = "run `paddock down` first" if marked else hint
-            raise Refuse(f"{names} still names {volume}", hint)
+            raise CannotPlan(f"{names} still names {volume}", hint)
     if pet.running:
-        raise Refuse(f"{pet.name} runs", "stop it first")
+        raise CannotPlan(f"{pet.name} runs", "stop it first")
     if "parent" in pet.config:
         # A volume that a snapshot names stays when it is taken out of the configuration, and is nowhere to be seen.
-        raise Refuse(f"{pet.name} has snapshots, which hold the state too", "delete its snapshots first")
+        raise CannotPlan(f"{pet.name} has snapshots, which hold the state too", "delete its snapshots first")
     forgets = pet.mark.forgets if pet.mark else None
     if forgets and forgets[0] != want.agent:
         # The mark has room for one volume that is being deleted: a second one would make the first one nobody's.
-        raise Refuse(f"{pet.name} is about to forget the state of {forgets[0]}", f"run `paddock forget {forgets[0]}`")
+        raise CannotPlan(
+            f"{pet.name} is about to forget the state of {forgets[0]}", f"run `paddock forget {forgets[0]}`"
+        )
 
 
 def _delete(want: MachineWant, vmid: int, volume: str, title: str, reason: str) -> Step:

@@ -12,13 +12,13 @@ from paddock.errors import BadInput
 from paddock.guests import Guest, Unreachable
 from paddock.guests.ssh import SshGuest
 from paddock.places import (
-    AdoptWish,
+    AdoptTarget,
+    Description,
     Finding,
     Got,
     Machine,
     MachinePlan,
     MachineWant,
-    Portrait,
     TemplateInfo,
     TemplateWant,
 )
@@ -50,7 +50,9 @@ class ProxmoxPlace:
     account_home = None
     keeps_machine = False
 
-    def __init__(self, spec: ProxmoxSpec, folder: Path, story: Callable[[str], None], *, patient: bool = True) -> None:
+    def __init__(
+        self, spec: ProxmoxSpec, folder: Path, reporter: Callable[[str], None], *, patient: bool = True
+    ) -> None:
         key = folder / spec.ssh.key.expanduser()
         ca = folder / spec.ca.expanduser() if spec.ca else None
         self._planner = NodePlanner(spec, _public_key(key))
@@ -59,11 +61,11 @@ class ProxmoxPlace:
         self._spec = spec
         self._folder = folder
         self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
-        self._reacher = Reacher(self._client, key, spec.ssh.jump, story)
+        self._reacher = Reacher(self._client, key, spec.ssh.jump, reporter)
         self._root = _root_guest(spec.ssh.root) if spec.ssh.root else None
-        self._attendant = Attendant(self._client, self._root, story, patient=patient)
+        self._attendant = Attendant(self._client, self._root, reporter, patient=patient)
         self._holder = Holder()
-        self._story = story
+        self._reporter = reporter
 
     @cached_property
     def people(self) -> Sequence[str]:
@@ -81,7 +83,7 @@ class ProxmoxPlace:
         return self._planner.template(label, contents, machine)
 
     def observe(self, agent: str | None = None) -> ProxmoxSeen:
-        return observe.observe(self._client, self._spec, agent, self._story, str(self._holder))
+        return observe.observe(self._client, self._spec, agent, self._reporter, str(self._holder))
 
     def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         return self._planner.up(want, seen)
@@ -103,14 +105,14 @@ class ProxmoxPlace:
         held = self._client.get("/access/permissions") if wanted else {}
         return privileges.told(privileges.missing(wanted, held))
 
-    def portray(self, agent: str, wish: AdoptWish, seen: ProxmoxSeen) -> Portrait:
-        return self._planner.portray(agent, wish, seen)
+    def describe(self, agent: str, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
+        return self._planner.describe(agent, target, seen)
 
-    def adopt(self, want: MachineWant, wish: AdoptWish, seen: ProxmoxSeen) -> MachinePlan:
-        return self._planner.adopt(want, wish, seen)
+    def adopt(self, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> MachinePlan:
+        return self._planner.adopt(want, target, seen)
 
-    def visit(self, want: MachineWant, wish: AdoptWish, seen: ProxmoxSeen) -> Guest | None:
-        container = seen.containers.get(wish.vmid or 0)
+    def visit(self, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> Guest | None:
+        container = seen.containers.get(target.vmid or 0)
         if container is None:
             return None
         if not container.running and any(adopts(want, pet) for pet in seen.with_role(Role.PET)):
@@ -163,7 +165,7 @@ class ProxmoxPlace:
         plan = self._planner.up(want, seen)
         if plan.refusals:
             yield Finding(subject, False, plan.refusals[0].reason)
-        elif not plan.late:
+        elif not plan.manual_steps:
             yield Finding(subject, True, f"{shown}: all there")
         elif self._root is None:
             yield Finding(subject, True, f"{shown}: `up` will ask a person at the node's shell, without ssh.root")
@@ -217,7 +219,7 @@ class ProxmoxPlace:
         return self._worker(Known(seen, got)).perform(action, got)
 
     def _worker(self, known: Known) -> Worker:
-        return Worker(self._client, self._reacher, self._attendant, self._story, known, self._holder)
+        return Worker(self._client, self._reacher, self._attendant, self._reporter, known, self._holder)
 
 
 def _root_guest(destination: str) -> SshGuest:

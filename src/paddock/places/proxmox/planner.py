@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paddock.places import AdoptWish, MachinePlan, MachineWant, Portrait, TemplateWant
+from paddock.places import AdoptTarget, Description, MachinePlan, MachineWant, TemplateWant
 from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
@@ -16,9 +16,9 @@ from paddock.places.proxmox import down as downs
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import AttachCache, DownloadBase
+from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.refuse import Refuse
-from paddock.places.proxmox.seen import Container, ProxmoxSeen
+from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.plan.step import CheckStateSize, Ref, Step
 from paddock.spec.models import MachineSpec, ProxmoxSpec
 from paddock.spec.place import TemplateUse
@@ -48,7 +48,7 @@ class NodePlanner:
         """The steps to a running machine that has its state."""
         try:
             return self._up(want, seen)
-        except Refuse as refuse:
+        except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 
     def _up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
@@ -103,13 +103,13 @@ class NodePlanner:
         notes = [*(pets.drift(want, pet) if pet else ()), *(machines.drift(want, cattle, made_from) if cattle else ())]
         notes += caches.drift(want, owner)
         used = [step.action.key for step in attach if isinstance(step.action, AttachCache)]
-        late = self._root_steps(want, cattle, vmid, template, builder, used)
+        manual_steps = self._root_steps(want, cattle, vmid, template, builder, used)
         adopted = pet is not None and pets.adopts(want, pet.container)
         return MachinePlan(
             steps,
             notes=notes,
-            late=late,
-            furnished=_furnished(want, cattle),
+            manual_steps=manual_steps,
+            preinstalled=_preinstalled(want, cattle),
             adopted=adopted,
             new_cache=cattle is not None and bool(attach),
         )
@@ -117,9 +117,9 @@ class NodePlanner:
     def _root_steps(
         self,
         want: MachineWant,
-        cattle: Container | None,
+        cattle: LxcContainer | None,
         vmid: int,
-        template: Container | None,
+        template: LxcContainer | None,
         builder: int | None,
         used: Collection[str],
     ) -> list[Step]:
@@ -145,7 +145,7 @@ class NodePlanner:
         }
         title = f"download {params['filename']} to {base.storage}"
         action = DownloadBase(base.storage, params)
-        return [Step("base.download", title, "the node does not have it", action, alone=True)]
+        return [Step("base.download", title, "the node does not have it", action, needs_place_lock=True)]
 
     def made_from(self, want: MachineWant, seen: ProxmoxSeen) -> str:
         """What a machine made today would carry in its mark."""
@@ -198,10 +198,10 @@ class NodePlanner:
                 return MachinePlan()
             steps = list(downs.down_steps(cattle, seen))
             return MachinePlan(steps, notes=list(self._left_behind(want, cattle, seen)))
-        except Refuse as refuse:
+        except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 
-    def _left_behind(self, want: MachineWant, cattle: Container, seen: ProxmoxSeen) -> Iterator[str]:
+    def _left_behind(self, want: MachineWant, cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[str]:
         """What stays on the node, and what root has to do again for a new machine."""
         hosts = [mount.volume for mount in cattle.mounts if mount.is_bind]
         if hosts:
@@ -222,19 +222,19 @@ class NodePlanner:
             if owner is None and lost is not None:
                 raise pets.refuse_lost(want, lost)
             return MachinePlan(list(pets.forget_steps(want, owner, seen)))
-        except Refuse as refuse:
+        except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 
-    def portray(self, agent: str, wish: AdoptWish, seen: ProxmoxSeen) -> Portrait:
+    def describe(self, agent: str, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
         """What the wish is about, as the file would say it."""
-        return adoption.portray(self.node, agent, wish, seen)
+        return adoption.describe(self.node, agent, target, seen)
 
-    def adopt(self, want: MachineWant, wish: AdoptWish, seen: ProxmoxSeen) -> MachinePlan:
+    def adopt(self, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> MachinePlan:
         """The steps to have it in the file's care."""
-        left_out = self.portray(want.agent, wish, seen).left_out
+        left_out = self.describe(want.agent, target, seen).left_out
         try:
-            found = adoption.plan(self.node, want, wish, seen, _free_ids(want, seen), left_out)
-        except Refuse as refuse:
+            found = adoption.plan(self.node, want, target, seen, _free_ids(want, seen), left_out)
+        except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
         makes = any(step.id == "pet.create" for step in found.steps)
         return replace(found, steps=[*self._download(), *found.steps]) if makes and seen.base_missing else found
@@ -243,7 +243,7 @@ class NodePlanner:
         """The steps to the template, if it is missing or wanted anew."""
         try:
             return self._rebuild(want, seen, anew=anew)
-        except Refuse as refuse:
+        except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 
     def _rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
@@ -255,9 +255,9 @@ class NodePlanner:
 
     def _check_room(self, want: MachineWant, pet: pets.Pet | None, new: bool, seen: ProxmoxSeen) -> None:
         memory, disk, state = want.spec.machine.memory, want.spec.machine.disk, want.spec.state.size
-        if seen.room.memory is not None and memory > seen.room.memory:
-            has = f"the node has {seen.room.memory >> 20}M"
-            raise Refuse(f"the machine wants {memory} of memory, {has}", "write a smaller machine.memory")
+        if seen.capacity.memory is not None and memory > seen.capacity.memory:
+            has = f"the node has {seen.capacity.memory >> 20}M"
+            raise CannotPlan(f"the machine wants {memory} of memory, {has}", "write a smaller machine.memory")
         there = (pet.state.size or state) if pet and pet.state else 0
         needed = {name: 0 for name in (want.spec.machine.storage, want.spec.state.storage, self.node.storage) if name}
         needed[self.node.storage] += 0 if pet else want.spec.state.pet.disk
@@ -265,9 +265,9 @@ class NodePlanner:
         needed[want.spec.state.storage or self.node.storage] += max(state - there, 0)
         needed[self.node.storage] += caches.missing_size(want, pet.container if pet else None)
         for storage, size in needed.items():
-            free = seen.room.storages.get(storage, size)
+            free = seen.capacity.storages.get(storage, size)
             if size > free:
-                raise Refuse(
+                raise CannotPlan(
                     f"{size >> 30}G are needed on {storage}, {free >> 30}G are free",
                     "free some space, or write smaller sizes",
                 )
@@ -277,11 +277,11 @@ def _owner(want: MachineWant, seen: ProxmoxSeen) -> pets.Pet | None:
     """The pet, whatever the file says about it today."""
     owners = [c for c in seen.with_role(Role.PET) if pets.state_in(want, c)]
     if len(owners) > 1:
-        raise Refuse(f"several pets have a volume of {want.agent}: {', '.join(str(c.vmid) for c in owners)}")
+        raise CannotPlan(f"several pets have a volume of {want.agent}: {', '.join(str(c.vmid) for c in owners)}")
     return pets.Pet(owners[0], pets.state_in(want, owners[0])) if owners else None
 
 
-def _furnished(want: MachineWant, cattle: Container | None) -> bool:
+def _preinstalled(want: MachineWant, cattle: LxcContainer | None) -> bool:
     if want.template is None or cattle is None:
         return want.template is not None
     made_from = cattle.mark.made_from if cattle.mark else None

@@ -37,9 +37,9 @@ class KnownBy:
 class Reacher:
     """Finds a running container's address, waits for its ssh, and knows which host key to expect."""
 
-    def __init__(self, client: Client, key: Path, jump: str | None, story: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, key: Path, jump: str | None, reporter: Callable[[str], None]) -> None:
         self._client = client
-        self._story = story
+        self._reporter = reporter
         self._key = key
         self._jump = jump
 

@@ -63,7 +63,7 @@ class Mount:
 
 
 @dataclass(frozen=True)
-class Container:
+class LxcContainer:
     """One container of the node."""
 
     vmid: int
@@ -140,7 +140,7 @@ class Container:
 
 
 @dataclass(frozen=True)
-class Room:
+class Capacity:
     """How much there is; None where the token may not know."""
 
     memory: int | None = None  # bytes of the node
@@ -151,37 +151,39 @@ class Room:
 class ProxmoxSeen:
     """The node at one moment."""
 
-    containers: Mapping[int, Container]
+    containers: Mapping[int, LxcContainer]
     taken: frozenset[int]  # every vmid of the cluster, containers of other nodes and virtual machines too
-    room: Room = Room()
+    capacity: Capacity = Capacity()
     base_missing: bool = False  # the archive machines are made from is to be downloaded first
     storages: Mapping[str, str] = field(default_factory=dict)  # directories that storages keep their things in
     holder: str = ""  # who looked
     now: datetime = _LONG_AGO  # and when
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # names of containers on other nodes, and which node
 
-    def with_role(self, role: Role) -> list[Container]:
+    def with_role(self, role: Role) -> list[LxcContainer]:
         """The containers that carry a mark of that role."""
         return [c for c in self.containers.values() if c.has(role)]
 
-    def cattle_of(self, agent: str) -> list[Container]:
+    def cattle_of(self, agent: str) -> list[LxcContainer]:
         """The machines that carry this agent's mark."""
         return [c for c in self.with_role(Role.CATTLE) if c.mark and c.mark.agent == agent]
 
-    def users_of(self, volume: str) -> list[Container]:
+    def users_of(self, volume: str) -> list[LxcContainer]:
         """Every container whose configuration names the volume."""
         return [c for c in self.containers.values() if any(mount.volume == volume for mount in c.mounts)]
 
-    def without(self, gone: Iterable[Container]) -> ProxmoxSeen:
+    def without(self, gone: Iterable[LxcContainer]) -> ProxmoxSeen:
         """The same node with these containers deleted, and the room that their root disks took."""
         numbers = {container.vmid for container in gone}
-        free = dict(self.room.storages)
+        free = dict(self.capacity.storages)
         for root in (self.containers[vmid].mount("rootfs") for vmid in numbers):
             storage = root.volume.partition(":")[0] if root else ""
             if root and root.size and storage in free:
                 free[storage] += root.size
         left = {vmid: container for vmid, container in self.containers.items() if vmid not in numbers}
-        return replace(self, containers=left, taken=self.taken - numbers, room=replace(self.room, storages=free))
+        return replace(
+            self, containers=left, taken=self.taken - numbers, capacity=replace(self.capacity, storages=free)
+        )
 
     def how_to_free(self, vmid: int) -> str:
         """What a person can do about a number that is taken."""

@@ -13,7 +13,7 @@ from paddock.places.proxmox.errors import BadParameters, NoContainer
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.pet import state_in
 from paddock.places.proxmox.privileges import AUDIT, Held
-from paddock.places.proxmox.seen import Container, ProxmoxSeen
+from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.plan.step import Refusal
 
 _GUEST: Final = re.compile(r"/vms/(\d+)")
@@ -78,6 +78,6 @@ def _user(client: Client, node: str, vmid: int, volume: str) -> str | None:
         configs: list[Mapping[str, Any]] = [client.get(path), client.get(path, {"current": 1})]
     except NoContainer:
         return None
-    containers = [Container(vmid, "unknown", config) for config in configs]
+    containers = [LxcContainer(vmid, "unknown", config) for config in configs]
     uses = any(mount.volume == volume for container in containers for mount in container.mounts)
     return containers[0].name if uses else None

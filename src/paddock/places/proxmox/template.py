@@ -8,11 +8,11 @@ from typing import Final
 
 from paddock.places import TemplateInfo, TemplateWant
 from paddock.places.proxmox.actions import CreateBuilder, Destroy, Reach, Seal, Shutdown, Start
+from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.mark import Mark, Role
-from paddock.places.proxmox.refuse import Refuse
-from paddock.places.proxmox.seen import Container, ProxmoxSeen
-from paddock.plan.step import Furnish, Risk, Step
+from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
+from paddock.plan.step import InstallContents, Risk, Step
 from paddock.spec.sizes import Size
 
 DISK: Final = Size.parse("4G")
@@ -24,13 +24,13 @@ def name_of(template: TemplateWant, epoch: int) -> str:
     return f"{template.id}.{epoch}"
 
 
-def newest(template: TemplateWant, seen: ProxmoxSeen) -> Container | None:
+def newest(template: TemplateWant, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return the last made template of these inputs that is whole."""
     found = [c for c in _of(seen) if c.mark and c.mark.template == template.id]
     return max(found, key=_epoch, default=None)
 
 
-def origin(cattle: Container, seen: ProxmoxSeen) -> Container | None:
+def origin(cattle: LxcContainer, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return the template a machine was cloned from, if it is still there."""
     made_from = cattle.mark.made_from if cattle.mark else None
     return next((c for c in _of(seen) if c.mark and f"{c.mark.template}.{c.mark.epoch}" == made_from), None)
@@ -50,7 +50,7 @@ def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step
         if unfinished and left.mark and left.mark.template == template.id:
             claim = Claim.from_notes(left.notes)
             if claim and claim.bars(seen.holder, seen.now):
-                raise Refuse(
+                raise CannotPlan(
                     f"{claim.holder} is building template {template.id} in {left.name}",
                     f"wait for it; from {claim.until:%H:%M} UTC on it counts as cut off",
                 )
@@ -82,7 +82,9 @@ def _build(
     )
     yield Step("template.start", f"start builder {vmid}", "it is new", Start(vmid))
     yield Step("template.reach", f"reach builder {vmid} over ssh", "it is new", Reach(vmid))
-    yield Step("template.furnish", f"put packages and code into builder {vmid}", "that is what it is for", Furnish())
+    yield Step(
+        "template.install", f"put packages and code into builder {vmid}", "that is what it is for", InstallContents()
+    )
     yield Step(
         "template.seal", f"turn builder {vmid} into template {template.id}", "machines are cloned from it", Seal(vmid)
     )
@@ -106,10 +108,10 @@ def listed(seen: ProxmoxSeen) -> list[TemplateInfo]:
     ]
 
 
-def prunable(seen: ProxmoxSeen) -> list[Container]:
+def prunable(seen: ProxmoxSeen) -> list[LxcContainer]:
     """Return the templates that can go: not in use, and neither the newest nor the one before it of their label."""
     in_use = {c.mark.made_from for c in seen.with_role(Role.CATTLE) if c.mark}
-    by_label: dict[str | None, list[Container]] = {}
+    by_label: dict[str | None, list[LxcContainer]] = {}
     for template in _of(seen):
         by_label.setdefault(template.mark.label if template.mark else None, []).append(template)
     return [
@@ -120,15 +122,15 @@ def prunable(seen: ProxmoxSeen) -> list[Container]:
     ]
 
 
-def _made(container: Container) -> str:
+def _made(container: LxcContainer) -> str:
     return container.mark.made or "" if container.mark else ""
 
 
-def _of(seen: ProxmoxSeen) -> list[Container]:
+def _of(seen: ProxmoxSeen) -> list[LxcContainer]:
     return [c for c in seen.with_role(Role.TEMPLATE) if c.is_template]
 
 
-def _epoch(container: Container) -> int:
+def _epoch(container: LxcContainer) -> int:
     return container.mark.epoch or 0 if container.mark else 0
 
 

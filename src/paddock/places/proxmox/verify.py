@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from paddock.places import Finding, MachineWant
+from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.pet import Pet, find_pet
-from paddock.places.proxmox.refuse import Refuse
-from paddock.places.proxmox.seen import Container, ProxmoxSeen
+from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 
 
 def findings(want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:
@@ -23,7 +23,7 @@ def notes(want: MachineWant, seen: ProxmoxSeen) -> str:
     return "\n".join(container.notes for container in containers)
 
 
-def _machine(want: MachineWant, machines: Sequence[Container]) -> Finding:
+def _machine(want: MachineWant, machines: Sequence[LxcContainer]) -> Finding:
     if not machines:
         return Finding("machine", False, f"no container carries the mark of {want.agent}", "run `paddock up`")
     if len(machines) > 1:
@@ -34,9 +34,9 @@ def _machine(want: MachineWant, machines: Sequence[Container]) -> Finding:
     return Finding("machine", machine.running, evidence, None if machine.running else "run `paddock up`")
 
 
-def _owner(want: MachineWant, seen: ProxmoxSeen, machines: Sequence[Container]) -> Finding:
+def _owner(want: MachineWant, seen: ProxmoxSeen, machines: Sequence[LxcContainer]) -> Finding:
     pet = _pet(want, seen)
-    if isinstance(pet, Refuse):
+    if isinstance(pet, CannotPlan):
         return Finding("state.owner", False, pet.refusal.reason, pet.refusal.hint)
     if pet is None or pet.state is None:
         return Finding("state.owner", False, f"no pet has a volume of {want.agent}", "run `paddock up`")
@@ -47,7 +47,7 @@ def _owner(want: MachineWant, seen: ProxmoxSeen, machines: Sequence[Container]) 
 
 
 def _dangers(
-    want: MachineWant, seen: ProxmoxSeen, pet: Pet, volume: str, machines: Sequence[Container]
+    want: MachineWant, seen: ProxmoxSeen, pet: Pet, volume: str, machines: Sequence[LxcContainer]
 ) -> Iterator[str]:
     container = pet.container
     if container.running:
@@ -65,8 +65,8 @@ def _dangers(
             yield f"{other.name} mounts {volume} too"
 
 
-def _pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | Refuse | None:
+def _pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | CannotPlan | None:
     try:
         return find_pet(want, seen)
-    except Refuse as refusal:
+    except CannotPlan as refusal:
         return refusal

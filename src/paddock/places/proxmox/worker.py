@@ -68,15 +68,15 @@ class Worker(Containers):
         client: Client,
         reacher: Reacher,
         attendant: Attendant,
-        story: Callable[[str], None],
+        reporter: Callable[[str], None],
         known: Known,
         holder: Holder,
     ) -> None:
-        super().__init__(client, story, known, holder)
+        super().__init__(client, reporter, known, holder)
         self._reacher = reacher
         self._attendant = attendant
-        self._adopter = Adopter(client, story, known, holder)
-        self._forgetter = Forgetter(client, story, known, holder)
+        self._adopter = Adopter(client, reporter, known, holder)
+        self._forgetter = Forgetter(client, reporter, known, holder)
 
     def perform(self, action: Action, got: Got) -> Got:
         """Carry out one action and return what later steps may refer to."""
@@ -198,14 +198,14 @@ class Worker(Containers):
         try:
             self._task("POST", f"{self._path}/{vmid}/status/start")
         except Running:
-            self._story(f"machine {vmid} runs already")
+            self._reporter(f"machine {vmid} runs already")
 
     def _shutdown(self, vmid: int, seconds: int) -> None:
         self.read(vmid)
         try:
             self._task("POST", f"{self._path}/{vmid}/status/shutdown", {"timeout": seconds, "forceStop": 1})
         except NotRunning:
-            self._story(f"machine {vmid} has stopped already")
+            self._reporter(f"machine {vmid} has stopped already")
 
     def _reach(self, vmid: int, *, clone: bool = False, told: str | None = None) -> Got:
         def record(key: str) -> None:

@@ -20,7 +20,7 @@ from paddock.recipes.workload import (
     CodeTree,
     Distribution,
     File,
-    ImageManners,
+    ImageContract,
     Page,
     Paths,
     Probes,
@@ -89,7 +89,7 @@ class Hermes:
     def packages(self, agent: HermesSpec) -> Sequence[str]:
         return (*agent.packages, *(("chromium",) if agent.browser else ()))
 
-    def comforts(self, agent: HermesSpec) -> Sequence[str]:
+    def recommended_packages(self, agent: HermesSpec) -> Sequence[str]:
         # ffmpeg, for voice messages, is not among them: it takes as long as all the rest, and 580 MB.
         return ("git", "ripgrep")
 
@@ -218,9 +218,9 @@ def _tried(agent: HermesSpec) -> list[Sequence[str]]:
     return [sorts[word] for word in ("update", "uninstall", "gateway", "setup", "config") if word in sorts]
 
 
-def _official_image(agent: HermesSpec) -> ImageManners:
+def _official_image(agent: HermesSpec) -> ImageContract:
     """The image upstream publishes: it starts as root, drops to the account it is told, and refuses to be another's."""
-    return ImageManners(
+    return ImageContract(
         # Its own supervisor would restart the gateway behind the back of ours.
         argv=("gateway", "run", "--no-supervise", *agent.service.args),
         state={".hermes": "/opt/data"},

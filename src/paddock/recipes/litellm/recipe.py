@@ -47,7 +47,7 @@ class Litellm:
     def packages(self, agent: LitellmSpec) -> Sequence[str]:
         return tuple(agent.packages)
 
-    def comforts(self, agent: LitellmSpec) -> Sequence[str]:
+    def recommended_packages(self, agent: LitellmSpec) -> Sequence[str]:
         return ()
 
     def distribution(self, agent: LitellmSpec, folder: Path) -> Distribution:

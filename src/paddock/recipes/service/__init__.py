@@ -29,7 +29,7 @@ class Service:
     def packages(self, agent: ServiceSpec) -> Sequence[str]:
         return tuple(agent.packages)
 
-    def comforts(self, agent: ServiceSpec) -> Sequence[str]:
+    def recommended_packages(self, agent: ServiceSpec) -> Sequence[str]:
         return ()
 
     def distribution(self, agent: ServiceSpec, folder: Path) -> Distribution | None:

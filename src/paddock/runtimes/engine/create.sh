@@ -14,7 +14,7 @@ set --
 while IFS= read -r word; do
     [ -z "$word" ] || set -- "$@" "$word"
 done <"$root/incoming/entrypoint"
-sh "$root/incoming/generation/create" "$CONTAINER.new" "$@" >/dev/null
+sh "$root/incoming/bundle/create" "$CONTAINER.new" "$@" >/dev/null
 stop_container_unit
 drop_container "$ENGINE" "$CONTAINER"
 "$ENGINE" rename "$CONTAINER.new" "$CONTAINER"

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from paddock.errors import BadInput
 from paddock.guests import Guest
-from paddock.recipes.workload import CodeTree, ImageManners, Paths, Process, Program, Workload
+from paddock.recipes.workload import CodeTree, ImageContract, Paths, Process, Program, Workload
 from paddock.runtimes import Image, reporting, script
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.engine import health
@@ -57,7 +57,7 @@ class Engine:
     def inside(self) -> Paths:
         """Code and configuration are where they are on the machine; of the state, the agent sees its own part."""
         home = "/data" if not self.brings_code else "/srv/agent"
-        return replace(self.paths, state=home, home=home, trail=home)
+        return replace(self.paths, state=home, home=home, state_link=home)
 
     @property
     def _units(self) -> Systemd:
@@ -150,8 +150,8 @@ class Engine:
         verb = self._archive.verb if self._archive else "load"
         return reporting((_HERE, "load.sh"), arguments=[self.engine, verb])
 
-    def create(self, generation: str, *, replaces: bool) -> Sequence[str]:
-        arguments = [self._root, generation, "replace" if replaces else ""]
+    def create(self, bundle_id: str, *, replaces: bool) -> Sequence[str]:
+        arguments = [self._root, bundle_id, "replace" if replaces else ""]
         return self._units.script(*BEFORE_APPLY, UNITS, (_HERE, "own.sh"), (_HERE, "create.sh"), arguments=arguments)
 
     # Rendering
@@ -161,9 +161,9 @@ class Engine:
             rendered = replace(workload, processes=[self._at_home(process) for process in workload.processes])
             start, processes = "start.sh", {each.name: _program(each) for each in rendered.processes}
         else:
-            manners = self._manners(workload)
-            rendered = replace(workload, processes=[self._as_image(manners, workload.processes[0])])
-            start, processes = "start_image.sh", {"main": f'exec "$@" {shlex.join(manners.argv)}\n'}
+            contract = self._contract(workload)
+            rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
+            start, processes = "start_image.sh", {"main": f'exec "$@" {shlex.join(contract.argv)}\n'}
         lease, name = self._units.unit("lease"), self._units.unit("container")
         units = {name: unit(self.agent, self._name, self._dialect, lease, self.paths.etc, rendered.processes)}
         framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, more=self._variables(rendered))
@@ -185,7 +185,7 @@ class Engine:
         }
         return Bundle({**framed.files, **{path: BundleFile(text) for path, text in files.items()}, **commands})
 
-    def _manners(self, workload: Workload) -> ImageManners:
+    def _contract(self, workload: Workload) -> ImageContract:
         if workload.image is None:
             raise BadInput(
                 f"{self.agent} is a {self.spec.kind}, which has no image of its own",
@@ -194,18 +194,18 @@ class Engine:
         return workload.image
 
     def _home(self, workload: Workload) -> str:
-        return f"/home/{self.spec.user.name}" if not self.brings_code else self._manners(workload).home
+        return f"/home/{self.spec.user.name}" if not self.brings_code else self._contract(workload).home
 
     def _at_home(self, process: Process) -> Process:
         # In the container's own layer, so that what is installed there stays with the rest that is installed.
         return replace(process, environment={**process.environment, "HOME": f"/home/{self.spec.user.name}"})
 
-    def _as_image(self, manners: ImageManners, process: Process) -> Process:
-        kept = {name: value for name, value in process.environment.items() if name not in manners.own}
-        account = {manners.uid: str(self.spec.user.uid), manners.gid: str(self._gid)}
+    def _as_image(self, contract: ImageContract, process: Process) -> Process:
+        kept = {name: value for name, value in process.environment.items() if name not in contract.own}
+        account = {contract.uid: str(self.spec.user.uid), contract.gid: str(self._gid)}
         # The image's entrypoint runs as root: no directory that the agent can write is on its PATH.
         path = [each for each in process.path if each.startswith(f"{self.paths.etc}/")]
-        return replace(process, argv=manners.argv, environment={**kept, **manners.environment, **account}, path=path)
+        return replace(process, argv=contract.argv, environment={**kept, **contract.environment, **account}, path=path)
 
     @property
     def _gid(self) -> int:
@@ -248,7 +248,7 @@ class Engine:
             yield top, top, "ro"
         yield self.paths.home, self.inside.home, "rw"
         if self.brings_code:
-            for below, path in sorted(self._manners(workload).state.items()):
+            for below, path in sorted(self._contract(workload).state.items()):
                 yield f"{self.paths.home}/{below}", path, "rw"
         for mount in self.spec.mounts:
             yield mount.host, mount.path, "ro" if mount.read_only else "rw"
@@ -304,7 +304,7 @@ class Engine:
         if not self.brings_code:
             service["entrypoint"] = ["/bin/sh", f"{self.paths.etc}/start"]
         else:
-            service["command"] = list(self._manners(workload).argv)
+            service["command"] = list(self._contract(workload).argv)
             names = ("current/environment", "secrets.env", "generated.env")
             service["env_file"] = [f"{self._root}/{name}" for name in names]
         return compose(self.agent, service, container.options)
@@ -316,9 +316,9 @@ class Engine:
         argv = units.reporting(*units.observing, (_HERE, "observe.sh"), arguments=units.observed(packages))
         return self._with(argv, IMAGE=self._image, INFO=self._dialect.info)
 
-    def apply(self, generation: str) -> Sequence[str]:
+    def apply(self, bundle_id: str) -> Sequence[str]:
         parts = ((_HERE, "images.sh"), *APPLY, (_HERE, "prune.sh"))
-        return self._units.script(*parts, arguments=[self._root, generation])
+        return self._units.script(*parts, arguments=[self._root, bundle_id])
 
     def remove(self) -> Sequence[str]:
         parts = ((_HERE, "images.sh"), (_HERE, "own.sh"), *REMOVE, (_HERE, "remove.sh"))
@@ -339,8 +339,8 @@ class Engine:
         parts = (*INSPECT, (_HERE, "inspect.sh"))
         return self._with(self._units.reporting(*parts, arguments=[self.agent, self._root]))
 
-    def witness(self, generation: str) -> Sequence[str]:
-        return self._units.witness(generation)
+    def record_verified(self, bundle_id: str) -> Sequence[str]:
+        return self._units.record_verified(bundle_id)
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         arguments = [self.engine, self._name, self._root, *argv]

@@ -2,7 +2,7 @@
 root=$1 id=$2
 receive
 claim_state
-furnish_state
+write_state_files
 [ -z "$TREE" ] || keep_version "$TREE"
 put_in_force
 rm -f "$root/pending"

@@ -19,7 +19,7 @@ from paddock.spec.models import AgentSpec
 _HERE: Final = "paddock.runtimes.process"
 _SHARED: Final = "paddock.runtimes"
 PROCESSES: Final = "processes.json"
-RUNNING: Final = "running"  # beside the generations: what `paddock run` has started
+RUNNING: Final = "running"  # beside the bundles: what `paddock run` has started
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class ForegroundProcess:
         return Paths.of(
             code=f"{data}/.code/.store",
             etc=f"{data}/{self.agent}/etc/current",
-            trail=f"{data}/{self.agent}/state",
+            state_link=f"{data}/{self.agent}/state",
             state=self.spec.state.path,
         )
 
@@ -49,7 +49,7 @@ class ForegroundProcess:
 
     @property
     def _root(self) -> str:
-        """The folder of all generations and of the secrets beside them."""
+        """The folder of all bundles and of the secrets beside them."""
         return self.paths.etc.removesuffix("/current")
 
     def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
@@ -59,7 +59,7 @@ class ForegroundProcess:
             "STORE": paths.code,
             "TREE": tree or "",
             "STATE": paths.state,
-            "TRAIL": paths.trail,
+            "TRAIL": paths.state_link,
             "MOUNTED": "yes" if mounted else "",
             "GENERATED": " ".join(workload.generated),
             "HOME_DIR": paths.home,
@@ -74,12 +74,12 @@ class ForegroundProcess:
         return Bundle({**configuration(workload), **{path: BundleFile(text) for path, text in texts.items()}})
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        arguments = [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
+        arguments = [self._root, self.paths.code, self.paths.state_link, self.agent, *packages]
         return reporting((_SHARED, "top.sh"), (_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
 
-    def apply(self, generation: str) -> Sequence[str]:
+    def apply(self, bundle_id: str) -> Sequence[str]:
         shared = ("alone.sh", "receive.sh", "top.sh", "folders.sh", "ownership.sh", "state.sh", "versions.sh")
-        return script(*((_SHARED, name) for name in shared), (_HERE, "apply.sh"), arguments=[self._root, generation])
+        return script(*((_SHARED, name) for name in shared), (_HERE, "apply.sh"), arguments=[self._root, bundle_id])
 
     def remove(self) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.agent, self.paths.state]
@@ -91,8 +91,8 @@ class ForegroundProcess:
     def inspect(self) -> Sequence[str]:
         return reporting((_HERE, "inspect.sh"), arguments=[self._root])
 
-    def witness(self, generation: str) -> Sequence[str]:
-        return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
+    def record_verified(self, bundle_id: str) -> Sequence[str]:
+        return ["sh", "-c", 'echo "$1" >"$2"', "paddock", bundle_id, f"{self._root}/answered"]
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         parts = ((_SHARED, "environment.sh"), (_SHARED, "enter.sh"))

@@ -71,28 +71,28 @@ class _Child:
     since: float = 0.0
 
 
-def supervise(paths: Paths, log: Path, story: Callable[[str], None]) -> None:
+def supervise(paths: Paths, log: Path, reporter: Callable[[str], None]) -> None:
     """Run the agent until SIGINT or SIGTERM, restarting what ends; returns when all of it has ended."""
     etc = Path(paths.etc)
     stop = _StopSignal()
     with lease(Path(paths.state)) as descriptor, log.open("ab") as output, stop.listening():
-        story(f"Ctrl-C ends the agent; its log is {log}")
+        reporter(f"Ctrl-C ends the agent; its log is {log}")
         environment = _environment(etc)
         children = [_Child(process) for process in processes(etc)]
         account = _Account(etc.parent / RUNNING)
         try:
             while not stop.asked:
                 for child in children:
-                    _tend(child, environment, output.fileno(), descriptor, story)
+                    _tend(child, environment, output.fileno(), descriptor, reporter)
                 account.tell(children)
                 time.sleep(0.1)
         except _Done as done:
-            story(str(done))
+            reporter(str(done))
         except _Fatal as fatal:
             last = "\n".join(_end_of(log).split("\n")[-5:])
             raise PaddockError(f"{fatal}; the end of its log:\n{last}", hint=f"the whole log is {log}") from None
         finally:
-            _end(children, story)
+            _end(children, reporter)
             account.file.unlink(missing_ok=True)
 
 
@@ -149,14 +149,14 @@ def _tend(
     secrets: Mapping[str, Secret],
     output: int,
     lease_descriptor: int,
-    story: Callable[[str], None],
+    reporter: Callable[[str], None],
 ) -> None:
     process = child.process
     if child.running is None:
         if time.monotonic() >= child.start_at:
             child.running = _start(process, secrets, output, lease_descriptor)
             child.starts, child.since = child.starts + 1, time.time()
-            story(f"{process.name} runs as process {child.running.pid}")
+            reporter(f"{process.name} runs as process {child.running.pid}")
         return
     code = child.running.poll()
     if code is None:
@@ -167,7 +167,7 @@ def _tend(
     stays_down = process.restart == "no" or (process.restart == "on-failure" and code in process.clean_exits)
     if stays_down and code not in process.restart_exits:
         raise _Done(f"{process.name} ended with code {code}, and is not to be started again")
-    story(f"{process.name} ended with code {code}; it starts again in {process.restart_seconds:g} s")
+    reporter(f"{process.name} ended with code {code}; it starts again in {process.restart_seconds:g} s")
     child.start_at = time.monotonic() + process.restart_seconds
 
 
@@ -194,7 +194,7 @@ def _start(
     )
 
 
-def _end(children: list[_Child], story: Callable[[str], None]) -> None:
+def _end(children: list[_Child], reporter: Callable[[str], None]) -> None:
     running = [(child.process, child.running) for child in children if child.running is not None]
     for _, popen in running:
         popen.terminate()
@@ -202,7 +202,7 @@ def _end(children: list[_Child], story: Callable[[str], None]) -> None:
         try:
             popen.wait(process.stop_seconds)
         except subprocess.TimeoutExpired:
-            story(f"{process.name} did not end within {process.stop_seconds} s and is killed")
+            reporter(f"{process.name} did not end within {process.stop_seconds} s and is killed")
             popen.kill()
             popen.wait()
         with suppress(ProcessLookupError):

@@ -8,7 +8,7 @@ have_account() {
         [ -n "${4-}" ] && ! getent "$1" "$3" >/dev/null && found=$(getent "$1" "$4") || continue
         fail 78 "the $2 $4 is that of ${found%%:*} on this machine: give the agent another user:"
     done
-    systemd-sysusers "$root/incoming/generation/sysusers.conf"
+    systemd-sysusers "$root/incoming/bundle/sysusers.conf"
     for kind in "passwd account ${OWNER%:*} $USER_UID" "group group ${OWNER#*:} $GROUP_GID"; do
         set -- $kind
         found=$(getent "$1" "$3" | cut -d : -f 3)

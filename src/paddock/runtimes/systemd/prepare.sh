@@ -2,5 +2,5 @@
 prepare() {
     have_account
     claim_state
-    furnish_state
+    write_state_files
 }

@@ -71,7 +71,7 @@ class Systemd:
         return Paths.of(
             code=f"{data}/.code/.store",
             etc=f"{home}/.config/paddock/{self.agent}/current",
-            trail=f"{data}/{self.agent}/state",
+            state_link=f"{data}/{self.agent}/state",
             state=self.spec.state.path,
         )
 
@@ -79,7 +79,7 @@ class Systemd:
         return Paths.of(
             code="/opt/paddock/.store",
             etc=f"/etc/paddock/{self.agent}/current",
-            trail=f"/var/lib/paddock/{self.agent}",
+            state_link=f"/var/lib/paddock/{self.agent}",
             state=self.spec.state.path,
         )
 
@@ -89,7 +89,7 @@ class Systemd:
 
     @property
     def _root(self) -> str:
-        """The folder of all generations and of the secrets beside them."""
+        """The folder of all bundles and of the secrets beside them."""
         return self.paths.etc.removesuffix("/current")
 
     def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
@@ -121,7 +121,7 @@ class Systemd:
             "STATE": paths.state,
             "HOME_DIR": paths.home,
             **({"OWNER": ""} if self.home else account.variables(user)),
-            "TRAIL": paths.trail,
+            "TRAIL": paths.state_link,
             "MOUNTED": "yes" if mounted else "",
             "LEASE": self.unit("lease"),
             "UNITS": " ".join(units),
@@ -159,10 +159,10 @@ class Systemd:
 
     def observed(self, packages: Sequence[str]) -> Sequence[str]:
         """Its arguments."""
-        return [self._root, self.paths.code, self.paths.trail, self.agent, *packages]
+        return [self._root, self.paths.code, self.paths.state_link, self.agent, *packages]
 
-    def apply(self, generation: str) -> Sequence[str]:
-        return self.script(*APPLY, arguments=[self._root, generation])
+    def apply(self, bundle_id: str) -> Sequence[str]:
+        return self.script(*APPLY, arguments=[self._root, bundle_id])
 
     def remove(self) -> Sequence[str]:
         return self.script(*REMOVE, arguments=self.removed)
@@ -191,8 +191,8 @@ class Systemd:
     def inspect(self) -> Sequence[str]:
         return self.reporting(*INSPECT, arguments=[self.agent, self._root])
 
-    def witness(self, generation: str) -> Sequence[str]:
-        return ["sh", "-c", 'echo "$1" >"$2"', "paddock", generation, f"{self._root}/answered"]
+    def record_verified(self, bundle_id: str) -> Sequence[str]:
+        return ["sh", "-c", 'echo "$1" >"$2"', "paddock", bundle_id, f"{self._root}/answered"]
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         user = self.spec.user

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from paddock.places import Portrait
+from paddock.places import Description
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.pet import path_in_pet
-from paddock.places.proxmox.seen import Container, Mount
+from paddock.places.proxmox.seen import LxcContainer, Mount
 from paddock.spec.machine import Feature, MachineSpec
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
@@ -26,7 +26,9 @@ _CARD: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "m
 _BIND: Final = re.compile(r"/(?!dev/)")
 
 
-def portray(node: ProxmoxSpec, agent: str, machine: Container | None, state: Mount | None, pet: int | None) -> Portrait:
+def describe(
+    node: ProxmoxSpec, agent: str, machine: LxcContainer | None, state: Mount | None, pet: int | None
+) -> Description:
     """Return what the file would have to say for the machine and the state to be as they are."""
     said: dict[str, Any] = {}
     left_out: list[str] = []
@@ -37,10 +39,10 @@ def portray(node: ProxmoxSpec, agent: str, machine: Container | None, state: Mou
         left_out += _not_said(machine, said["machine"])
     if state is not None:
         said["state"] = {key: value for key, value in _state(node, agent, machine, state, pet) if value is not None}
-    return Portrait({part: values for part, values in said.items() if values}, left_out)
+    return Description({part: values for part, values in said.items() if values}, left_out)
 
 
-def _machine(node: ProxmoxSpec, machine: Container) -> Iterator[tuple[str, Any]]:
+def _machine(node: ProxmoxSpec, machine: LxcContainer) -> Iterator[tuple[str, Any]]:
     config, root = machine.config, machine.mount("rootfs")
     storage = root.volume.partition(":")[0] if root else None
     yield "vmid", machine.vmid
@@ -72,12 +74,12 @@ def _network(node: ProxmoxSpec, text: str) -> dict[str, Any] | None:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _features(machine: Container) -> set[str]:
+def _features(machine: LxcContainer) -> set[str]:
     words = [word.partition("=") for word in str(machine.config.get("features", "")).split(",")]
     return {name for name, _, value in words if value == "1" and name in set(Feature)}
 
 
-def _mounts(machine: Container) -> Iterator[dict[str, Any]]:
+def _mounts(machine: LxcContainer) -> Iterator[dict[str, Any]]:
     for mount in machine.mounts:
         if _BIND.match(mount.volume) and mount.path:
             read_only = {"read_only": True} if mount.options.get("ro") == "1" else {}
@@ -85,7 +87,7 @@ def _mounts(machine: Container) -> Iterator[dict[str, Any]]:
 
 
 def _state(
-    node: ProxmoxSpec, agent: str, machine: Container | None, state: Mount, pet: int | None
+    node: ProxmoxSpec, agent: str, machine: LxcContainer | None, state: Mount, pet: int | None
 ) -> Iterator[tuple[str, Any]]:
     storage = state.volume.partition(":")[0]
     mounted = next((m for m in machine.mounts if m.volume == state.volume), None) if machine else None
@@ -95,7 +97,7 @@ def _state(
     yield "pet", pet
 
 
-def _not_said(machine: Container, said: dict[str, Any]) -> Iterator[str]:
+def _not_said(machine: LxcContainer, said: dict[str, Any]) -> Iterator[str]:
     """What the file cannot say, and a machine made anew would not have."""
     for key, value in sorted(machine.config.items()):
         mount = machine.mount(key)

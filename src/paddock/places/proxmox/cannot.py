@@ -5,7 +5,7 @@ from __future__ import annotations
 from paddock.plan.step import Refusal
 
 
-class Refuse(Exception):
+class CannotPlan(Exception):
     """A refusal that makes everything after it moot."""
 
     def __init__(self, reason: str, hint: str | None = None) -> None:

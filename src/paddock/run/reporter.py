@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-class Story:
+class Reporter:
     """Narrates, times and journals; animated on a terminal, plain lines elsewhere."""
 
     def __init__(self, journal: Journal | None = None, *, parallel: bool = False) -> None:
@@ -26,9 +26,9 @@ class Story:
         self._console = _console() if sys.stderr.isatty() else None
         self._start = time.monotonic()
 
-    def of(self, agent: str) -> AgentStory:
+    def of(self, agent: str) -> AgentReporter:
         """The part of the story that is about one agent."""
-        return AgentStory(self, agent, f"{agent}: " if self._parallel else "")
+        return AgentReporter(self, agent, f"{agent}: " if self._parallel else "")
 
     def say(self, text: str) -> None:
         """Tell something that is about no agent."""
@@ -62,21 +62,21 @@ class Story:
             print(visible(mask(_indented(text))), file=sys.stderr, flush=True)
 
 
-class AgentStory:
+class AgentReporter:
     """What happens to one agent."""
 
-    def __init__(self, story: Story, agent: str, prefix: str) -> None:
-        self._story = story
+    def __init__(self, reporter: Reporter, agent: str, prefix: str) -> None:
+        self._reporter = reporter
         self._agent = agent
         self._prefix = prefix
 
     def say(self, text: str) -> None:
         """Tell something that is not a step."""
-        self._story.print(f"{self._prefix}{text}", "dim")
+        self._reporter.print(f"{self._prefix}{text}", "dim")
 
     def journal(self, event: str, **fields: object) -> None:
         """Write something down that is not told."""
-        self._story.write(event, agent=self._agent, **fields)
+        self._reporter.write(event, agent=self._agent, **fields)
 
     @contextmanager
     def step(self, step_id: str, title: str) -> Iterator[None]:
@@ -85,15 +85,15 @@ class AgentStory:
         self.journal("begin", id=step_id, title=title)
         told = f"{self._prefix}{title}"
         try:
-            with self._story.spinner(told):
+            with self._reporter.spinner(told):
                 yield
         except BaseException as error:
             self.journal("failed", id=step_id, error=str(error) or type(error).__name__)
-            self._story.print(f"✗ {told}", "red")
+            self._reporter.print(f"✗ {told}", "red")
             raise
         seconds = time.monotonic() - start
         self.journal("done", id=step_id, seconds=round(seconds, 3))
-        self._story.print(f"✓ {told}  {seconds:.1f} s", "green")
+        self._reporter.print(f"✓ {told}  {seconds:.1f} s", "green")
 
 
 def _indented(text: str) -> str:

@@ -18,7 +18,7 @@ done"""
 
 
 @dataclass(frozen=True)
-class Furniture:
+class TemplateContents:
     """Packages and a code tree; what a template holds beside the base."""
 
     packages: Sequence[str]
