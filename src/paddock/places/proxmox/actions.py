@@ -270,3 +270,34 @@ class Seal(Action):
     """Stop a builder and turn it into the template its mark announces; finds the template's number."""
 
     vmid: int
+
+
+ProxmoxAction = (
+    DownloadBase
+    | CreatePet
+    | AddVolume
+    | AddCache
+    | AttachCache
+    | GrowVolume
+    | AdoptPet
+    | Reassign
+    | AdoptMachine
+    | DeleteVolume
+    | DestroyPet
+    | CreateCattle
+    | CloneCattle
+    | Configure
+    | Attach
+    | Describe
+    | GrowDisk
+    | RootWork
+    | Start
+    | Reboot
+    | Reach
+    | ReachAdopted
+    | Shutdown
+    | Detach
+    | Destroy
+    | CreateBuilder
+    | Seal
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
@@ -27,6 +28,8 @@ class Adopter(Containers):
             case AdoptMachine(vmid, agent):
                 self._adopt_machine(vmid, agent)
                 return {}
+            case _:
+                assert_never(action)
 
     def _adopt_pet(self, vmid: int, agent: str, key: str, value: str) -> Got:
         self._open(vmid, agent)

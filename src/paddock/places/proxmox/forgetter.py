@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
 from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox import cache
@@ -25,6 +26,8 @@ class Forgetter(Containers):
                 self._delete_volume(vmid, agent, volume, last=False)
             case DestroyPet():
                 self._destroy_pet(action)
+            case _:
+                assert_never(action)
 
     def _destroy_pet(self, action: DestroyPet) -> None:
         pet, _ = self._pet(action.vmid, action.agent)

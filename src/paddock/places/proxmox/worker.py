@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, assert_never
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
@@ -35,6 +35,7 @@ from paddock.places.proxmox.actions import (
     DownloadBase,
     GrowDisk,
     GrowVolume,
+    ProxmoxAction,
     Reach,
     ReachAdopted,
     Reassign,
@@ -79,7 +80,9 @@ class Worker(Containers):
         self._forgetter = Forgetter(client, reporter, known, holder)
 
     def perform(self, action: Action, got: Got) -> Got:
-        """Carry out one action and return what later steps may refer to."""
+        """Perform one action and return the values that later steps refer to."""
+        if not isinstance(action, ProxmoxAction):
+            raise TypeError(f"not an action of a Proxmox node: {action}")
         match action:
             case DownloadBase(storage, params):
                 self._task("POST", f"/nodes/{self._client.node}/storage/{storage}/download-url", params)
@@ -135,7 +138,7 @@ class Worker(Containers):
             case Seal(vmid):
                 return self._seal(vmid, got)
             case _:
-                raise AssertionError(f"not an action of this place: {action}")
+                assert_never(action)
         return {}
 
     def _create(self, vmid: int, params: Mapping[str, str | int]) -> Got:
