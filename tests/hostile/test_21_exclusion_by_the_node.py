@@ -146,8 +146,8 @@ def test_a_pet_that_another_token_makes_is_not_made_a_second_time(
     tmp_path: Path, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From two machines. While Proxmox makes a container, it shows neither its mark nor another token's task."""
-    monkeypatch.setattr(verbs, "working_on", lambda *_: nullcontext())
-    monkeypatch.setattr(verbs, "alone_in", lambda *_: nullcontext())
+    monkeypatch.setattr(verbs, "agent_lock", lambda *_: nullcontext())
+    monkeypatch.setattr(verbs, "place_lock", lambda *_: nullcontext())
     first, second = project(tmp_path / "a", node, LOOPBACK, token=ROOT), project(tmp_path / "b", node, LOCALHOST)
     go = node.hold_creates()
     runs = [threading.Thread(target=ended, args=(up, each)) for each in (first, second)]
