@@ -71,6 +71,7 @@ class Refusal:
 
     reason: str
     hint: str | None = None
+    code: str = field(default="", kw_only=True)  # names the refusal in tests, whatever its words are
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ def check(want: MachineWant, pet: LxcContainer | None) -> None:
         raise CannotPlan(
             f"the volume for {want.cache.path} has {there.size}, the file says {want.cache.size}",
             f"nothing shrinks: write {there.size}",
+            code="cache.shrink",
         )
 
 
@@ -83,6 +84,7 @@ def attach_steps(want: MachineWant, cattle: LxcContainer | None, vmid: int, volu
             f"the machine of {want.agent} has {there.volume} at {want.cache.path} ({there.key})",
             f"look at what is on it: it may hold a memory; `pct set {cattle.vmid if cattle else vmid} -{there.key}"
             f" {there.volume},mp=/ANOTHER/PATH` makes room for the volume of {want.agent}",
+            code="cache.path-taken",
         )
     taken = {MOUNT_KEY} | ({mount.key for mount in cattle.mounts} if cattle else set())
     key = next(key for key in (f"mp{number}" for number in range(256)) if key not in taken)

@@ -49,7 +49,11 @@ def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     herd = seen.cattle_of(want.agent)
     if len(herd) > 1:
         numbers = ", ".join(str(c.vmid) for c in herd)
-        raise CannotPlan(f"several machines are marked as {want.agent}'s: {numbers}", "remove the mark of all but one")
+        raise CannotPlan(
+            f"several machines are marked as {want.agent}'s: {numbers}",
+            "remove the mark of all but one",
+            code="machine.several",
+        )
     return herd[0] if herd else None
 
 
@@ -57,7 +61,7 @@ def check_gone(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse while the agent has a machine."""
     cattle = find_cattle(want, seen)
     if cattle is not None:
-        raise CannotPlan(f"{cattle.name} is still there", "run `paddock down` first")
+        raise CannotPlan(f"{cattle.name} is still there", "run `paddock down` first", code="forget.machine-exists")
 
 
 def check_number(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSeen) -> None:
@@ -69,12 +73,13 @@ def check_number(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSe
         raise CannotPlan(
             f"{cattle.name} is {want.agent}'s, the file says machine.vmid: {asked}",
             f"write {cattle.vmid}, or run `paddock down` before you change it",
+            code="machine.other-number",
         )
     if asked in seen.taken:
         there = seen.containers.get(asked)
         lost = there if there in _unmarked_users(want, seen) else None
         hint = pets.machine_line(want, lost) if lost else seen.how_to_free(asked)
-        raise CannotPlan(f"machine.vmid: {asked} is taken, and not by {want.agent}", hint)
+        raise CannotPlan(f"machine.vmid: {asked} is taken, and not by {want.agent}", hint, code="machine.number-taken")
 
 
 def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[LxcContainer]:
@@ -91,6 +96,7 @@ def check_unprotected(container: LxcContainer, why: str) -> None:
         raise CannotPlan(
             f"{container.name} is protected, and {why}",
             f"take its protection off if that may be: pct set {container.vmid} --protection 0",
+            code="machine.protected",
         )
 
 
@@ -106,7 +112,9 @@ def check_single_writer(
             stop = "two machines must not write to one volume: stop it, and set its onboot to 0"
             lost = cattle is None and other.mark is None
             raise CannotPlan(
-                f"{other.name} also mounts {volume}", f"{stop}; {pets.machine_line(want, other)}" if lost else stop
+                f"{other.name} also mounts {volume}",
+                f"{stop}; {pets.machine_line(want, other)}" if lost else stop,
+                code="state.second-writer",
             )
 
 
@@ -281,6 +289,7 @@ def _attach_steps(want: MachineWant, cattle: LxcContainer, volume: str | Ref) ->
         raise CannotPlan(
             f"{cattle.name} does not have the state volume {volume} at {want.state_path}",
             "run `paddock cycle` to make it anew",
+            code="machine.state-elsewhere",
         )
 
 

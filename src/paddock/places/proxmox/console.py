@@ -75,7 +75,10 @@ def root_work(
         return None
     owner = owner_on_node(want, cattle)
     if binds and "-" in owner:
-        raise CannotPlan(f"the lxc.idmap of machine {vmid} has no place for uid {want.spec.user.uid} or its group")
+        raise CannotPlan(
+            f"the lxc.idmap of machine {vmid} has no place for uid {want.spec.user.uid} or its group",
+            code="mounts.unmapped-owner",
+        )
     return RootWork(vmid, owner, binds, features)
 
 
@@ -93,6 +96,7 @@ def _binds(want: MachineWant, mounts: Sequence[Mount], used: Collection[str]) ->
                 raise CannotPlan(
                     f"the machine of {want.agent} has {mount.volume} at {entry.path} ({mount.key}) already",
                     "write another path for the directory",
+                    code="mounts.path-taken",
                 )
         free = (key for key in (f"mp{number}" for number in range(256)) if key not in taken)
         key = next((mount.key for mount in (*exact, *there, *elsewhere)), None) or next(free)
@@ -195,7 +199,11 @@ def check_host_paths(want: MachineWant, seen: ProxmoxSeen) -> None:
     for entry in want.spec.mounts:
         reason = _not_for_agents(entry.host, seen)
         if reason:
-            raise CannotPlan(f"mounts: {entry.host} {reason}", "write a directory that can be the agent's alone")
+            raise CannotPlan(
+                f"mounts: {entry.host} {reason}",
+                "write a directory that can be the agent's alone",
+                code="mounts.forbidden-directory",
+            )
 
 
 def _not_for_agents(host: str, seen: ProxmoxSeen) -> str | None:

@@ -29,6 +29,7 @@ def check_down(want: MachineWant, seen: ProxmoxSeen) -> None:
             raise CannotPlan(
                 f"{user.name} mounts {state.volume}, the state of {want.agent}, but {whose}",
                 pets.machine_line(want, user),
+                code="down.unmarked-user",
             )
 
 
@@ -40,6 +41,7 @@ def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
         raise CannotPlan(
             f"{cattle.name} has snapshots, which hold the state too; destroying it would leave those behind unseen",
             "delete its snapshots first",
+            code="down.snapshots",
         )
     for mount in cattle.mounts:
         if mount.key == "rootfs" or mount.is_bind:
@@ -48,10 +50,13 @@ def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
             raise CannotPlan(
                 f"{cattle.name} owns {mount.volume} ({mount.key}), which destroying it would destroy",
                 "move that volume to another container first",
+                code="down.owns-volume",
             )
         if mount.owner not in owners:
             raise CannotPlan(
-                f"{cattle.name} has {mount.volume} ({mount.key}), which no pet owns", _how_to_own(mount, seen)
+                f"{cattle.name} has {mount.volume} ({mount.key}), which no pet owns",
+                _how_to_own(mount, seen),
+                code="down.volume-without-pet",
             )
     if cattle.running:
         yield stop_step(cattle, "it runs")

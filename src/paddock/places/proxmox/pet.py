@@ -24,7 +24,6 @@ from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.step import Ref, Risk, Step
 
 _FIRST_KEY: Final = "mp0"
-_AGAIN: Final = "an adoption was cut off: run the same `paddock adopt` again"
 
 
 def path_in_pet(agent: str) -> str:
@@ -69,22 +68,28 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
         raise CannotPlan(
             f"no pet has {volume}, which the file names as the state of {want.agent}",
             f"`paddock adopt {want.agent} --state {volume}` gives it to one",
+            code="pet.without-named-volume",
         )
     if len(owners) > 1 and asked not in [c.vmid for c in owners]:
         numbers = ", ".join(str(c.vmid) for c in owners)
-        raise CannotPlan(f"several pets have a volume of {want.agent}: {numbers}", "write state.pet to say which one")
+        raise CannotPlan(
+            f"several pets have a volume of {want.agent}: {numbers}",
+            "write state.pet to say which one",
+            code="pet.several",
+        )
     if asked is None:
         return Pet(owners[0], state_in(want, owners[0])) if owners else None
     if owners and asked not in [c.vmid for c in owners]:
         raise CannotPlan(
             f"{owners[0].name} has the state of {want.agent}, the file says state.pet: {asked}",
             f"write {owners[0].vmid}, or move the state first",
+            code="pet.other-number",
         )
     named = seen.containers.get(asked)
     if named is not None and named.has(Role.PET):
         return Pet(named, state_in(want, named))
     if asked in seen.taken:
-        raise CannotPlan(f"state.pet: {asked} is taken, and not by a pet", how_to_free(asked, seen))
+        raise number_taken(asked, seen)
     return None
 
 
@@ -109,7 +114,9 @@ def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
 def refuse_lost(want: MachineWant, container: LxcContainer) -> CannotPlan:
     """The refusal of everything that would go on without a pet that is there."""
     return CannotPlan(
-        f"{container.name} looks like the pet of {want.agent} but has no readable mark", mark_line(container)
+        f"{container.name} looks like the pet of {want.agent} but has no readable mark",
+        mark_line(container),
+        code="pet.lost-mark",
     )
 
 
@@ -135,16 +142,25 @@ def how_to_free(vmid: int, seen: ProxmoxSeen) -> str:
     return seen.how_to_free(vmid)
 
 
+def number_taken(vmid: int, seen: ProxmoxSeen) -> CannotPlan:
+    """The refusal of a number for a pet that another container has."""
+    return CannotPlan(f"state.pet: {vmid} is taken, and not by a pet", how_to_free(vmid, seen), code="pet.number-taken")
+
+
 def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
     """Refuse what would endanger the state."""
     container = pet.container
     if pet.state:
         _check_named(want, container, pet.state)
     elif adopts(want, container):
-        raise CannotPlan(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
+        raise _adoption_unfinished(want, container)
     claim = Claim.from_notes(container.notes)
     if claim and claim.bars(seen.holder, seen.now):
-        raise CannotPlan(f"{claim.holder} is deleting {container.name}", f"wait until {claim.until:%H:%M:%S} UTC")
+        raise CannotPlan(
+            f"{claim.holder} is deleting {container.name}",
+            f"wait until {claim.until:%H:%M:%S} UTC",
+            code="pet.being-deleted",
+        )
     check_sleeps(container)
     if pet.state is None:
         loose = [m.volume for m in container.mounts if m.key.startswith("unused")]
@@ -153,20 +169,34 @@ def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
                 f"{container.name} has no volume for {want.agent}, but unused ones: {', '.join(loose)}",
                 f"`paddock adopt {want.agent} --state {loose[0]}` takes one into use as the state of {want.agent};"
                 " if none of them is, give them to another container, because each may hold a memory",
+                code="pet.unused-volumes",
             )
     elif pet.state.size is not None and want.spec.state.size < pet.state.size:
         raise CannotPlan(
             f"the state volume has {pet.state.size}, the file says {want.spec.state.size}",
             f"nothing shrinks: write state.size: {pet.state.size}",
+            code="state.shrink",
         )
+
+
+def _adoption_unfinished(want: MachineWant, container: LxcContainer) -> CannotPlan:
+    return CannotPlan(
+        f"{container.name} was about to get the state of {want.agent}",
+        "an adoption was cut off: run the same `paddock adopt` again",
+        code="pet.unfinished-adoption",
+    )
 
 
 def check_sleeps(container: LxcContainer) -> None:
     """Refuse a pet that could write to the state itself."""
     if container.running:
-        raise CannotPlan(f"{container.name} is a pet and runs", "stop it: a pet only owns the volume")
+        raise CannotPlan(
+            f"{container.name} is a pet and runs", "stop it: a pet only owns the volume", code="pet.running"
+        )
     if container.flag("onboot"):
-        raise CannotPlan(f"{container.name} is a pet and would start with the node", "set its onboot to 0")
+        raise CannotPlan(
+            f"{container.name} is a pet and would start with the node", "set its onboot to 0", code="pet.starts-on-boot"
+        )
 
 
 def adopts(want: MachineWant, container: LxcContainer) -> bool:
@@ -177,17 +207,23 @@ def adopts(want: MachineWant, container: LxcContainer) -> bool:
 def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> None:
     """Refuse a volume that the file names and that is another agent's, or not in use, or not the only one."""
     if whose(state) not in (None, want.agent):
-        raise CannotPlan(f"{state.volume} is the state of {whose(state)}", "name another state.volume, or none")
+        raise CannotPlan(
+            f"{state.volume} is the state of {whose(state)}",
+            "name another state.volume, or none",
+            code="state.of-another-agent",
+        )
     if state.path is None:
         raise CannotPlan(
             f"{container.name} has {state.volume}, but not in use ({state.key})",
             f"`paddock adopt {want.agent} --state {state.volume}` takes it into use",
+            code="state.unused",
         )
     known = container.mount_at(path_in_pet(want.agent))
     if known is not None and known.volume != state.volume:
         raise CannotPlan(
             f"{container.name} has {known.volume} as the state of {want.agent}, the file says {state.volume}",
             f"write {known.volume}, or leave state.volume out",
+            code="state.other-volume",
         )
 
 
@@ -198,6 +234,7 @@ def check_not_half_forgotten(want: MachineWant, seen: ProxmoxSeen) -> None:
         raise CannotPlan(
             f"{left.name} was about to forget the state of {want.agent} when a run was cut off",
             "run `paddock forget` again first",
+            code="pet.unfinished-forget",
         )
 
 
@@ -211,18 +248,20 @@ def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: Prox
     """A pet whose mark or volume someone removed would otherwise be replaced by one without memory."""
     for container in seen.containers.values():
         if container.has(Role.PET) and adopts(want, container):
-            raise CannotPlan(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
+            raise _adoption_unfinished(want, container)
     if (lost := lost_pet(want, seen)) is not None:
         raise refuse_lost(want, lost)
     if (name := _name(want)) in seen.elsewhere:
         raise CannotPlan(
             f"{name} on node {seen.elsewhere[name]} looks like the pet of {want.agent}",
             "a new pet would have no memory: name that node in the file, or migrate the pet to this one",
+            code="pet.on-another-node",
         )
     if cattle is not None:
         raise CannotPlan(
             f"{cattle.name} is the machine of {want.agent}, but no pet has its state",
             "a new pet would have no memory: look for the volume among the containers first",
+            code="pet.missing",
         )
 
 
@@ -344,17 +383,21 @@ def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[st
             marked = all(user.has(Role.CATTLE) for user in users)
             hint = f"nothing is deleted while it has the volume; {machine_line(want, users[0])}"
             hint = "run `paddock down` first" if marked else hint
-            raise CannotPlan(f"{names} still names {volume}", hint)
+            raise CannotPlan(f"{names} still names {volume}", hint, code="forget.volume-in-use")
     if pet.running:
-        raise CannotPlan(f"{pet.name} runs", "stop it first")
+        raise CannotPlan(f"{pet.name} runs", "stop it first", code="forget.pet-running")
     if "parent" in pet.config:
         # A volume that a snapshot names stays when it is taken out of the configuration, and is nowhere to be seen.
-        raise CannotPlan(f"{pet.name} has snapshots, which hold the state too", "delete its snapshots first")
+        raise CannotPlan(
+            f"{pet.name} has snapshots, which hold the state too", "delete its snapshots first", code="forget.snapshots"
+        )
     forgets = pet.mark.forgets if pet.mark else None
     if forgets and forgets[0] != want.agent:
         # The mark has room for one volume that is being deleted: a second one would make the first one nobody's.
         raise CannotPlan(
-            f"{pet.name} is about to forget the state of {forgets[0]}", f"run `paddock forget {forgets[0]}`"
+            f"{pet.name} is about to forget the state of {forgets[0]}",
+            f"run `paddock forget {forgets[0]}`",
+            code="forget.another-unfinished",
         )
 
 

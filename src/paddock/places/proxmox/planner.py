@@ -257,7 +257,9 @@ class NodePlanner:
         memory, disk, state = want.spec.machine.memory, want.spec.machine.disk, want.spec.state.size
         if seen.capacity.memory is not None and memory > seen.capacity.memory:
             has = f"the node has {seen.capacity.memory >> 20}M"
-            raise CannotPlan(f"the machine wants {memory} of memory, {has}", "write a smaller machine.memory")
+            raise CannotPlan(
+                f"the machine wants {memory} of memory, {has}", "write a smaller machine.memory", code="node.memory"
+            )
         there = (pet.state.size or state) if pet and pet.state else 0
         needed = {name: 0 for name in (want.spec.machine.storage, want.spec.state.storage, self.node.storage) if name}
         needed[self.node.storage] += 0 if pet else want.spec.state.pet.disk
@@ -270,6 +272,7 @@ class NodePlanner:
                 raise CannotPlan(
                     f"{size >> 30}G are needed on {storage}, {free >> 30}G are free",
                     "free some space, or write smaller sizes",
+                    code="node.storage",
                 )
 
 
@@ -277,7 +280,10 @@ def _owner(want: MachineWant, seen: ProxmoxSeen) -> pets.Pet | None:
     """The pet, whatever the file says about it today."""
     owners = [c for c in seen.with_role(Role.PET) if pets.state_in(want, c)]
     if len(owners) > 1:
-        raise CannotPlan(f"several pets have a volume of {want.agent}: {', '.join(str(c.vmid) for c in owners)}")
+        raise CannotPlan(
+            f"several pets have a volume of {want.agent}: {', '.join(str(c.vmid) for c in owners)}",
+            code="forget.several-pets",
+        )
     return pets.Pet(owners[0], pets.state_in(want, owners[0])) if owners else None
 
 

@@ -53,6 +53,7 @@ def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step
                 raise CannotPlan(
                     f"{claim.holder} is building template {template.id} in {left.name}",
                     f"wait for it; from {claim.until:%H:%M} UTC on it counts as cut off",
+                    code="template.being-built",
                 )
             if left.running:
                 yield Step("template.clear", f"stop builder {left.vmid}", "it was cut off", Shutdown(left.vmid, 5))
