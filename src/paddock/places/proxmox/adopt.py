@@ -9,8 +9,8 @@ from typing import Final
 
 from paddock.places import AdoptTarget, Description, MachinePlan, MachineWant
 from paddock.places.proxmox import cattle as machines
-from paddock.places.proxmox import console
 from paddock.places.proxmox import pet as pets
+from paddock.places.proxmox import root_work
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
     STATE_VOLUME,
@@ -20,7 +20,7 @@ from paddock.places.proxmox.actions import (
     Reassign,
 )
 from paddock.places.proxmox.cannot import CannotPlan
-from paddock.places.proxmox.description import describe as portrait_of
+from paddock.places.proxmox.description import describe as describe_containers
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.step import Ref, Step
@@ -47,7 +47,7 @@ def describe(node: ProxmoxSpec, agent: str, target: AdoptTarget, seen: ProxmoxSe
         volume = None  # the plan refuses as well, and says why
     owner = seen.containers.get(volume.mount.owner or 0) if volume else None
     is_pet = owner is not None and owner is not machine and (machine is not None or owner.has(Role.PET))
-    return portrait_of(
+    return describe_containers(
         node,
         agent,
         machine,
@@ -92,7 +92,7 @@ def plan(
             code="adopt.no-volume",
         )
     if machine:
-        console.check_host_paths(want, seen)
+        root_work.check_host_paths(want, seen)
         _check_volumes(want, machine, settled or volume)
     steps, name = _state_steps(node, want, machine, settled, volume, seen, ids)
     if machine:
@@ -116,7 +116,7 @@ def _machine(want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcCo
             "machine.node names another node of the cluster",
             code="adopt.no-container",
         )
-    _check_free(machine, Mark(Role.CATTLE, want.agent))
+    _check_adoptable(machine, Mark(Role.CATTLE, want.agent))
     others = [c.name for c in seen.cattle_of(want.agent) if c is not machine]
     if others:
         raise CannotPlan(
@@ -127,7 +127,7 @@ def _machine(want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcCo
     return machine
 
 
-def _check_free(container: LxcContainer, wanted: Mark) -> None:
+def _check_adoptable(container: LxcContainer, wanted: Mark) -> None:
     """Refuse a container that cannot be what is wanted of it."""
     mark = container.mark
     if not Mark.readable(container.notes):
@@ -250,7 +250,7 @@ def _state_steps(
 
 def _check_owner(want: MachineWant, mount: Mount) -> None:
     """Refuse a volume that is the state of another agent."""
-    agent = pets.whose(mount)
+    agent = pets.agent_of(mount)
     if agent not in (None, want.agent):
         raise CannotPlan(
             f"{mount.volume} is the state of {agent}",
@@ -261,8 +261,8 @@ def _check_owner(want: MachineWant, mount: Mount) -> None:
 
 def _pet_step(want: MachineWant, owner: LxcContainer, volume: str) -> Step:
     """The owner of the volume becomes its pet."""
-    _check_free(owner, Mark(Role.PET))
-    pets.check_sleeps(owner)
+    _check_adoptable(owner, Mark(Role.PET))
+    pets.check_stopped(owner)
     mount = next((m for m in owner.mounts if m.volume == volume), None)
     if mount:
         _check_owner(want, mount)
@@ -291,7 +291,7 @@ def _reassign_steps(
             "name it by its volume, without a machine",
             code="adopt.not-owned",
         )
-    _check_free(source, Mark(Role.CATTLE, want.agent))
+    _check_adoptable(source, Mark(Role.CATTLE, want.agent))
     if source.running and source is not machine:
         raise CannotPlan(
             f"{source.name} runs", "stop it: a volume is moved only while nothing has it mounted", code="adopt.running"
@@ -307,12 +307,12 @@ def _reassign_steps(
             code="adopt.protected",
         )
     named = want.spec.state.pet.vmid
-    begun = [c for c in seen.with_role(Role.PET) if pets.adopts(want, c)]
+    begun = [c for c in seen.with_role(Role.PET) if pets.holds_adopted_state(want, c)]
     pet = begun[0] if begun and named is None else seen.containers.get(named or 0)
     if named is not None and named in seen.taken and not (pet and pet.has(Role.PET)):
         raise pets.number_taken(named, seen)
     if pet is not None:
-        pets.check_sleeps(pet)
+        pets.check_stopped(pet)
     number = pet.vmid if pet else named or next(ids)
     create = [] if pet else [pets.empty_pet_step(want, number, base=node.base.volid, storage=node.storage)]
     key = mount.key if mount.path else source.free_key

@@ -17,7 +17,7 @@ def path_in_pet(agent: str) -> str:
     return f"/var/lib/paddock-cache/{agent}"
 
 
-def whose(mount: Mount) -> str | None:
+def agent_of(mount: Mount) -> str | None:
     """The agent whose cache it is, by the path a pet would mount it at."""
     top, _, agent = (mount.path or "").rpartition("/")
     return agent if top == path_in_pet("x").rpartition("/")[0] else None
@@ -92,7 +92,7 @@ def attach_steps(want: MachineWant, cattle: LxcContainer | None, vmid: int, volu
     yield Step("cattle.cache", title, "it has a volume of its own", AttachCache(vmid, key, volume, want.cache.path))
 
 
-def drift(want: MachineWant, pet: LxcContainer | None) -> Iterator[str]:
+def difference_notes(want: MachineWant, pet: LxcContainer | None) -> Iterator[str]:
     """What is left of a cache that the file no longer asks for."""
     there = cache_in(want.agent, pet)
     if there and pet and want.cache is None:

@@ -31,7 +31,7 @@ def path_in_pet(agent: str) -> str:
     return f"/var/lib/paddock/{agent}"
 
 
-def whose(mount: Mount) -> str | None:
+def agent_of(mount: Mount) -> str | None:
     """The agent whose volume it is, by the path a pet would mount it at."""
     top, _, agent = (mount.path or "").rpartition("/")
     return agent if top == path_in_pet("x").rpartition("/")[0] else None
@@ -63,7 +63,7 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     owners = [c for c in seen.with_role(Role.PET) if state_in(want, c)]
     lost = lost_pet(want, seen)
     if lost is not None and not owners:
-        raise refuse_lost(want, lost)
+        raise lost_pet_refusal(want, lost)
     if volume is not None and not owners:
         raise CannotPlan(
             f"no pet has {volume}, which the file names as the state of {want.agent}",
@@ -93,7 +93,7 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     return None
 
 
-def machine_line(want: MachineWant, container: LxcContainer) -> str:
+def machine_mark_hint(want: MachineWant, container: LxcContainer) -> str:
     """How to make a container the agent's machine again whose mark was removed or changed."""
     mark = Mark(Role.CATTLE, want.agent)
     return f"if it is the machine of {want.agent}, write this line into its notes{_instead(container)}: {mark}"
@@ -111,16 +111,16 @@ def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     return None
 
 
-def refuse_lost(want: MachineWant, container: LxcContainer) -> CannotPlan:
+def lost_pet_refusal(want: MachineWant, container: LxcContainer) -> CannotPlan:
     """The refusal of everything that would go on without a pet that is there."""
     return CannotPlan(
         f"{container.name} looks like the pet of {want.agent} but has no readable mark",
-        mark_line(container),
+        pet_mark_hint(container),
         code="pet.lost-mark",
     )
 
 
-def mark_line(container: LxcContainer) -> str:
+def pet_mark_hint(container: LxcContainer) -> str:
     """How to make a container a pet again whose mark was removed or changed; the line is at the end, to be copied."""
     return f"if it is one, write this line into its notes{_instead(container)}: {Mark(Role.PET)}"
 
@@ -132,19 +132,21 @@ def _instead(container: LxcContainer) -> str:
     return ", instead of what begins with `paddock:` there (unless a newer Paddock wrote that)"
 
 
-def how_to_free(vmid: int, seen: ProxmoxSeen) -> str:
+def taken_number_hint(vmid: int, seen: ProxmoxSeen) -> str:
     """What a person can do about a number for a pet that is taken; one that may have been a pet gets its mark back."""
     there = seen.containers.get(vmid)
     if there is not None and there.mark is None and not there.running and not there.lock:
         volumes = [mount.volume for mount in there.mounts if mount.key != "rootfs" and not mount.is_bind]
         if volumes or not Mark.readable(there.notes):
-            return f"`paddock adopt` takes it into the file's care if it never was a pet; {mark_line(there)}"
-    return seen.how_to_free(vmid)
+            return f"`paddock adopt` takes it into the file's care if it never was a pet; {pet_mark_hint(there)}"
+    return seen.taken_number_hint(vmid)
 
 
 def number_taken(vmid: int, seen: ProxmoxSeen) -> CannotPlan:
     """The refusal of a number for a pet that another container has."""
-    return CannotPlan(f"state.pet: {vmid} is taken, and not by a pet", how_to_free(vmid, seen), code="pet.number-taken")
+    return CannotPlan(
+        f"state.pet: {vmid} is taken, and not by a pet", taken_number_hint(vmid, seen), code="pet.number-taken"
+    )
 
 
 def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
@@ -152,16 +154,16 @@ def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
     container = pet.container
     if pet.state:
         _check_named(want, container, pet.state)
-    elif adopts(want, container):
+    elif holds_adopted_state(want, container):
         raise _adoption_unfinished(want, container)
     claim = Claim.from_notes(container.notes)
-    if claim and claim.bars(seen.holder, seen.now):
+    if claim and claim.blocks(seen.holder, seen.now):
         raise CannotPlan(
             f"{claim.holder} is deleting {container.name}",
             f"wait until {claim.until:%H:%M:%S} UTC",
             code="pet.being-deleted",
         )
-    check_sleeps(container)
+    check_stopped(container)
     if pet.state is None:
         loose = [m.volume for m in container.mounts if m.key.startswith("unused")]
         if loose:
@@ -187,7 +189,7 @@ def _adoption_unfinished(want: MachineWant, container: LxcContainer) -> CannotPl
     )
 
 
-def check_sleeps(container: LxcContainer) -> None:
+def check_stopped(container: LxcContainer) -> None:
     """Refuse a pet that could write to the state itself."""
     if container.running:
         raise CannotPlan(
@@ -199,16 +201,16 @@ def check_sleeps(container: LxcContainer) -> None:
         )
 
 
-def adopts(want: MachineWant, container: LxcContainer) -> bool:
+def holds_adopted_state(want: MachineWant, container: LxcContainer) -> bool:
     """Whether an adoption gives, or gave, the agent's volume to this pet."""
-    return container.mark is not None and want.agent in container.mark.adopts
+    return container.mark is not None and want.agent in container.mark.adopted_agents
 
 
 def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> None:
     """Refuse a volume that the file names and that is another agent's, or not in use, or not the only one."""
-    if whose(state) not in (None, want.agent):
+    if agent_of(state) not in (None, want.agent):
         raise CannotPlan(
-            f"{state.volume} is the state of {whose(state)}",
+            f"{state.volume} is the state of {agent_of(state)}",
             "name another state.volume, or none",
             code="state.of-another-agent",
         )
@@ -227,9 +229,9 @@ def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> No
         )
 
 
-def check_not_half_forgotten(want: MachineWant, seen: ProxmoxSeen) -> None:
+def check_no_unfinished_forget(want: MachineWant, seen: ProxmoxSeen) -> None:
     """What a person wanted gone does not come back because a run was cut off."""
-    left = half_forgotten(want, seen)
+    left = pet_with_unfinished_forget(want, seen)
     if left is not None:
         raise CannotPlan(
             f"{left.name} was about to forget the state of {want.agent} when a run was cut off",
@@ -238,19 +240,21 @@ def check_not_half_forgotten(want: MachineWant, seen: ProxmoxSeen) -> None:
         )
 
 
-def half_forgotten(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
+def pet_with_unfinished_forget(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     """The pet that a volume of the agent was being deleted of."""
     pets = seen.with_role(Role.PET)
-    return next((c for c in pets if c.mark and c.mark.forgets and c.mark.forgets[0] == want.agent), None)
+    return next(
+        (c for c in pets if c.mark and c.mark.unfinished_forget and c.mark.unfinished_forget[0] == want.agent), None
+    )
 
 
 def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSeen) -> None:
     """A pet whose mark or volume someone removed would otherwise be replaced by one without memory."""
     for container in seen.containers.values():
-        if container.has(Role.PET) and adopts(want, container):
+        if container.has(Role.PET) and holds_adopted_state(want, container):
             raise _adoption_unfinished(want, container)
     if (lost := lost_pet(want, seen)) is not None:
-        raise refuse_lost(want, lost)
+        raise lost_pet_refusal(want, lost)
     if (name := _name(want)) in seen.elsewhere:
         raise CannotPlan(
             f"{name} on node {seen.elsewhere[name]} looks like the pet of {want.agent}",
@@ -328,7 +332,7 @@ def grow_step(want: MachineWant, pet: Pet | None) -> Step | None:
     )
 
 
-def drift(want: MachineWant, pet: Pet) -> Iterator[str]:
+def difference_notes(want: MachineWant, pet: Pet) -> Iterator[str]:
     """What of the state differs from the file and is left as it is."""
     if pet.state is None:
         return
@@ -343,7 +347,7 @@ def drift(want: MachineWant, pet: Pet) -> Iterator[str]:
 
 def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:
     """The steps to no state; refused while any other container names one of the volumes."""
-    left = half_forgotten(want, seen)
+    left = pet_with_unfinished_forget(want, seen)
     if left is not None and (pet is None or pet.vmid != left.vmid):
         yield from _forget_in(want, left, None, seen)
     if pet is not None and pet.state is not None:
@@ -353,7 +357,7 @@ def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Itera
 
 def _forget_in(want: MachineWant, pet: LxcContainer, state: Mount | None, seen: ProxmoxSeen) -> Iterator[Step]:
     """The steps to a pet without anything of the agent, or to no pet, if nothing else is on it."""
-    forgets = pet.mark.forgets if pet.mark else None
+    forgets = pet.mark.unfinished_forget if pet.mark else None
     cut_off = forgets[1] if forgets and forgets[0] == want.agent else None
     cache = cache_in(want.agent, pet)
     named = (state.volume if state else None, cache.volume if cache else None, cut_off)
@@ -381,7 +385,7 @@ def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[st
         if users:
             names = ", ".join(user.name for user in users)
             marked = all(user.has(Role.CATTLE) for user in users)
-            hint = f"nothing is deleted while it has the volume; {machine_line(want, users[0])}"
+            hint = f"nothing is deleted while it has the volume; {machine_mark_hint(want, users[0])}"
             hint = "run `paddock down` first" if marked else hint
             raise CannotPlan(f"{names} still names {volume}", hint, code="forget.volume-in-use")
     if pet.running:
@@ -391,7 +395,7 @@ def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[st
         raise CannotPlan(
             f"{pet.name} has snapshots, which hold the state too", "delete its snapshots first", code="forget.snapshots"
         )
-    forgets = pet.mark.forgets if pet.mark else None
+    forgets = pet.mark.unfinished_forget if pet.mark else None
     if forgets and forgets[0] != want.agent:
         # The mark has room for one volume that is being deleted: a second one would make the first one nobody's.
         raise CannotPlan(

@@ -22,19 +22,19 @@ from paddock.places import (
     TemplateInfo,
     TemplateWant,
 )
-from paddock.places.proxmox import access, observe, privileges, sight, tls, verify
+from paddock.places.proxmox import access, observe, privileges, tls, verify, visibility
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
-from paddock.places.proxmox.attend import Attendant
 from paddock.places.proxmox.cattle import is_adopted
 from paddock.places.proxmox.claim import Holder
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.console import for_root, owner_on_node
-from paddock.places.proxmox.known import Known
+from paddock.places.proxmox.expected import ExpectedContainers
 from paddock.places.proxmox.mark import Mark, Role
-from paddock.places.proxmox.pet import adopts, find_pet, state_in
+from paddock.places.proxmox.pet import find_pet, holds_adopted_state, state_in
 from paddock.places.proxmox.planner import NodePlanner
-from paddock.places.proxmox.reach import KnownBy, Reacher
+from paddock.places.proxmox.reach import HostKeyTrust, Reacher
+from paddock.places.proxmox.root_work import owner_on_node, root_features
+from paddock.places.proxmox.root_worker import RootWorker
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.worker import Worker
 from paddock.plan.step import Action, Refusal
@@ -63,7 +63,7 @@ class ProxmoxPlace:
         self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
         self._reacher = Reacher(self._client, key, spec.ssh.jump, reporter)
         self._root = _root_guest(spec.ssh.root) if spec.ssh.root else None
-        self._attendant = Attendant(self._client, self._root, reporter, patient=patient)
+        self._root_worker = RootWorker(self._client, self._root, reporter, patient=patient)
         self._holder = Holder()
         self._reporter = reporter
 
@@ -95,7 +95,7 @@ class ProxmoxPlace:
         return self._planner.forget(want, seen)
 
     def doubts(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Refusal]:
-        return list(sight.doubts(self._client, want, seen))
+        return list(visibility.refusals(self._client, want, seen))
 
     def without_machine(self, want: MachineWant, seen: ProxmoxSeen) -> ProxmoxSeen:
         return seen.without(seen.cattle_of(want.agent))
@@ -103,7 +103,7 @@ class ProxmoxPlace:
     def lacking(self, actions: Sequence[Action], seen: ProxmoxSeen) -> Sequence[str]:
         wanted = list(privileges.needed(actions, self._spec.node, self._spec.storage, seen))
         held = self._client.get("/access/permissions") if wanted else {}
-        return privileges.told(privileges.missing(wanted, held))
+        return privileges.as_lines(privileges.missing(wanted, held))
 
     def describe(self, agent: str, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
         return self._planner.describe(agent, target, seen)
@@ -115,12 +115,12 @@ class ProxmoxPlace:
         container = seen.containers.get(target.vmid or 0)
         if container is None:
             return None
-        if not container.running and any(adopts(want, pet) for pet in seen.with_role(Role.PET)):
+        if not container.running and any(holds_adopted_state(want, pet) for pet in seen.with_role(Role.PET)):
             return None  # an adoption that had looked at it has stopped it, and was cut off
         if not container.running:
             raise Unreachable(f"{container.name} is stopped", hint="start it; `adopt` stops it only where it has to")
         keys = container.mark.host_keys if container.mark else ()
-        known = KnownBy(keys, want.spec.machine.host_key, adopted_by=want.agent)
+        known = HostKeyTrust(keys, want.spec.machine.host_key, adopted_by=want.agent)
         return self._reacher.visit(f"container-{container.vmid}", container.vmid, known)
 
     def rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
@@ -130,8 +130,8 @@ class ProxmoxPlace:
         return templates.listed(seen)
 
     def remove_template(self, info: TemplateInfo) -> None:
-        known = Known(ProxmoxSeen({}, frozenset()), {})
-        known.made(info.vmid, Mark(Role.TEMPLATE, template=info.template, epoch=info.epoch))
+        known = ExpectedContainers(ProxmoxSeen({}, frozenset()), {})
+        known.record_created(info.vmid, Mark(Role.TEMPLATE, template=info.template, epoch=info.epoch))
         self._worker(known).destroy(info.vmid)
 
     def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
@@ -158,7 +158,7 @@ class ProxmoxPlace:
 
     def _root_findings(self, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Finding]:
         """What of an agent is for root alone, and who will do it."""
-        things = [*(entry.host for entry in want.spec.mounts), *for_root(want.spec.machine.features)]
+        things = [*(entry.host for entry in want.spec.mounts), *root_features(want.spec.machine.features)]
         if not things:
             return
         subject, shown = f"root's part of {want.agent}", ", ".join(things)
@@ -216,10 +216,10 @@ class ProxmoxPlace:
         return self._reacher.guest(want.agent, address, keys) if address and keys else None
 
     def perform(self, action: Action, seen: ProxmoxSeen, got: Got) -> Got:
-        return self._worker(Known(seen, got)).perform(action, got)
+        return self._worker(ExpectedContainers(seen, got)).perform(action, got)
 
-    def _worker(self, known: Known) -> Worker:
-        return Worker(self._client, self._reacher, self._attendant, self._reporter, known, self._holder)
+    def _worker(self, known: ExpectedContainers) -> Worker:
+        return Worker(self._client, self._reacher, self._root_worker, self._reporter, known, self._holder)
 
 
 def _root_guest(destination: str) -> SshGuest:

@@ -83,7 +83,7 @@ def missing(needs: Iterable[Need], held: Held) -> list[Need]:
     return [need for need in dict.fromkeys(needs) if not _met(need, held)]
 
 
-def told(needs: Iterable[Need]) -> list[str]:
+def as_lines(needs: Iterable[Need]) -> list[str]:
     """The privileges in words, path by path."""
     by_path: dict[str, list[str]] = {}
     for need in needs:

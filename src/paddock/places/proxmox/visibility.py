@@ -19,7 +19,7 @@ from paddock.plan.step import Refusal
 _GUEST: Final = re.compile(r"/vms/(\d+)")
 
 
-def doubts(client: Client, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Refusal]:
+def refusals(client: Client, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Refusal]:
     """Reasons why it is not certain that the agent has no machine, where none was seen."""
     held: Held = client.get("/access/permissions")
     unknown = f"so it is not known whether {want.agent} is down"
