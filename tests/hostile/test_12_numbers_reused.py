@@ -146,14 +146,14 @@ def test_a_pet_whose_number_was_reused_gets_no_volume(node: Node, stranger: Stra
     up(node.agent())
     down(node.agent())
     agent = node.agent("ant", state={"pet": PET})
-    agent.told.when("give pet 100", stranger.takes(PET, running=False))
+    agent.told.when("create a state volume of", stranger.takes(PET, running=False))
     run(up, agent)
     stranger.is_unharmed(running=False)
 
 
 def test_a_builder_whose_number_was_reused_does_not_become_a_template(node: Node, stranger: Stranger) -> None:
     agent = node.agent(template="auto")
-    agent.told.when("turn builder 102 into template", stranger.takes(102))
+    agent.told.when("convert builder 102 to template", stranger.takes(102))
     run(up, agent)
     stranger.is_unharmed()
 
@@ -175,7 +175,7 @@ def test_root_is_not_asked_to_change_a_stranger(node: Node, stranger: Stranger) 
     """The commands for the node's own shell name a number, too."""
     up(node.agent())
     agent = node.agent(machine={"features": ["nesting", "keyctl"]}, patient=False)
-    agent.told.when("wait until root has given machine 101", stranger.takes())
+    agent.told.when("wait until root has added keyctl to machine 101", stranger.takes())
     ends = []
     try:
         up(agent)
@@ -198,7 +198,7 @@ def test_root_changes_no_stranger_over_ssh(node: Node, stranger: Stranger, monke
     monkeypatch.setattr("paddock.places.proxmox.place._root_guest", lambda destination: Shell())
     up(node.agent())
     agent = node.agent(machine={"features": ["nesting", "keyctl"]}, root="root@node")
-    agent.told.when("give machine 101", stranger.takes())
+    agent.told.when("add keyctl to machine 101", stranger.takes())
     run(up, agent)
     assert not [line for line in ran if "101" in line], f"root ran this on somebody's container: {ran}"
     stranger.is_unharmed()

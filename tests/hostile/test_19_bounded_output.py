@@ -202,7 +202,7 @@ def test_an_answer_of_the_node_is_read_up_to_a_size(server: str, path: str) -> N
         f"try:\n    client.get({path!r})\nexcept PaddockError as error:\n    print(error.message)\n"
     )
     assert grew < MOST, f"an answer of {MUCH >> 20} MiB took {grew} MiB of memory"
-    assert ("packs its answers" if path == "/packed" else "is over 32 MiB") in said
+    assert ("compresses its responses" if path == "/packed" else "is over 32 MiB") in said
 
 
 def test_a_command_that_gives_a_secret_may_not_give_everything() -> None:
