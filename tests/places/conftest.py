@@ -1,4 +1,4 @@
-"""A fresh node on paper for each test that asks for one."""
+"""A fresh simulated node for each test that asks for one."""
 
 from __future__ import annotations
 

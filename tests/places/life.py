@@ -1,4 +1,4 @@
-"""An agent's life on a node on paper: runs until it is done, and what must be there then."""
+"""Running verbs until they succeed on a simulated node, and the expected result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PETS_VOLUMES = {"vm-100-disk-0", "vm-100-disk-1"}
 
 
 def runs_until_done(verb: Callable[[Outside], str], agent: Callable[[], Outside]) -> list[BaseException]:
-    """Run it again until it is done; returns how the runs before ended."""
+    """Run a verb until it succeeds; return the errors of the failed runs."""
     ends: list[BaseException] = []
     while True:
         try:
@@ -26,7 +26,7 @@ def runs_until_done(verb: Callable[[Outside], str], agent: Callable[[], Outside]
 
 
 def expect_up(node: Node, template: int | None = None) -> None:
-    """One pet, one machine with the state, and nothing left over."""
+    """Expect one pet, one running machine with the state, and nothing else."""
     made = [template] if template else []
     assert node.vmids == [PET, CATTLE, *made]
     assert node.running == [CATTLE]
@@ -36,7 +36,7 @@ def expect_up(node: Node, template: int | None = None) -> None:
 
 
 def expect_down(node: Node, template: int | None = None) -> None:
-    """The pet with its state, and nothing left over."""
+    """Expect the pet with its state, and nothing else."""
     made = [template] if template else []
     assert node.vmids == [PET, *made]
     assert node.config(PET)["mp0"].startswith(STATE)

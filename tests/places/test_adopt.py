@@ -1,4 +1,4 @@
-"""What was there before Paddock, in the file's care: nothing of it changes, and nothing of it is lost on the way."""
+"""Adopting existing containers and volumes: nothing else changes, and no volume is lost after any fault."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ OWN = "local-lvm:vm-200-disk-1"
 
 
 class Adoption:
-    """An adopt target, and the file that becomes of it."""
+    """An adopt target, and the file after its description was written into it."""
 
     def __init__(self, node: Node, vmid: int | None, volume: str | None = None, **keys: Any) -> None:
         self.node = node
         self.target = AdoptTarget(vmid, volume)
         self.keys: dict[str, Any] = keys
         self.looked = False
-        if vmid in node.machines.host_keys:  # a person has compared it
+        if vmid in node.machines.host_keys:  # a person has compared the key
             key = fingerprint(node.machines.host_keys[vmid])
             self.keys["machine"] = {**keys.get("machine", {}), "host_key": key}
         self.told = ""
@@ -57,7 +57,7 @@ class Adoption:
 
 @pytest.fixture
 def pet_and_cattle(node: Node) -> Node:
-    """As the seeds have it: a stopped container that owns the volume, and one that runs with it."""
+    """A stopped container that owns the volume, and a running one that mounts it."""
     node.somebody(999, hostname="storage", mp0=f"local-lvm:10,mp={HOME},backup=1", protection=1)
     node.somebody(
         *(105,),
@@ -76,7 +76,7 @@ def pet_and_cattle(node: Node) -> Node:
 
 @pytest.fixture
 def single(node: Node) -> Node:
-    """A container that is machine and owner of its state in one, as people begin."""
+    """One container that is the machine and owns the state volume too."""
     node.somebody(200, hostname="bee", mp0=f"local-lvm:8,mp={HOME}", net0="name=eth0,bridge=vmbr0,ip=dhcp")
     node.root("pct", "start", 200)
     return node
@@ -85,7 +85,7 @@ def single(node: Node) -> Node:
 # A machine with a pet
 
 
-def test_a_machine_is_adopted_as_it_is(pet_and_cattle: Node) -> None:
+def test_adopt_marks_the_machine_and_changes_nothing_else(pet_and_cattle: Node) -> None:
     node = pet_and_cattle
     before = node.config(105)
     adoption = Adoption(node, 105)
@@ -117,8 +117,8 @@ def test_a_machine_is_adopted_as_it_is(pet_and_cattle: Node) -> None:
     assert not node.writes
 
 
-def test_ssh_knows_the_container_by_one_word(pet_and_cattle: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is what ssh looks the host key up by."""
+def test_adopt_gives_ssh_a_host_name_without_spaces(pet_and_cattle: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ssh looks the host key up by this name."""
     names: list[str] = []
 
     def connect(name: str, address: str, **_: Any) -> PlayedSsh:
@@ -130,7 +130,7 @@ def test_ssh_knows_the_container_by_one_word(pet_and_cattle: Node, monkeypatch: 
     assert names == ["container-105"]
 
 
-def test_what_the_file_does_not_say_of_it_is_no_difference(pet_and_cattle: Node) -> None:
+def test_up_does_not_change_settings_of_an_adopted_machine_that_the_file_omits(pet_and_cattle: Node) -> None:
     node = pet_and_cattle
     node.put(105, cores=None, features=None, swap=None)
     adoption = Adoption(node, 105)
@@ -139,7 +139,7 @@ def test_what_the_file_does_not_say_of_it_is_no_difference(pet_and_cattle: Node)
     assert adoption.planned() == []
 
 
-def test_what_a_new_machine_would_not_have_is_told(pet_and_cattle: Node) -> None:
+def test_adopt_names_settings_that_the_file_cannot_express(pet_and_cattle: Node) -> None:
     node = pet_and_cattle
     node.put(105, net1="name=eth1,bridge=vmbr1,ip=dhcp", cpulimit="1.5")
     adoption = Adoption(node, 105)
@@ -148,20 +148,20 @@ def test_what_a_new_machine_would_not_have_is_told(pet_and_cattle: Node) -> None
         assert what in adoption.told
 
 
-def test_an_adopted_machine_comes_and_goes_like_any_other(pet_and_cattle: Node) -> None:
+def test_cycle_recreates_an_adopted_machine_with_its_state(pet_and_cattle: Node) -> None:
     node = pet_and_cattle
     adoption = Adoption(node, 105)
     adoption.run()
     cycle(adoption.agent())
     assert node.config(105)["mp0"].startswith(f"local-lvm:vm-999-disk-1,mp={HOME}")
-    assert "hwaddr=BC:24:11:AA:BB:CC" in node.config(105)["net0"]  # so it has its address again
+    assert "hwaddr=BC:24:11:AA:BB:CC" in node.config(105)["net0"]  # DHCP gives it the same address
     assert adoption.planned() == []
     down(adoption.agent())
     assert node.volumes == {"vm-999-disk-0", "vm-999-disk-1"}
 
 
 @pytest.mark.parametrize("after", range(1, 6))
-def test_adopting_killed_after_any_of_its_requests_is_gone_on_with(pet_and_cattle: Node, after: int) -> None:
+def test_adopt_continues_after_a_kill_at_any_request(pet_and_cattle: Node, after: int) -> None:
     adoption = Adoption(pet_and_cattle, 105)
     pet_and_cattle.kill_after = after
     ends = runs_until_done(lambda _: adoption.run(), adoption.agent)
@@ -171,8 +171,8 @@ def test_adopting_killed_after_any_of_its_requests_is_gone_on_with(pet_and_cattl
 
 
 @pytest.mark.parametrize("after", range(1, 5))
-def test_up_after_an_adoption_that_was_cut_off_makes_no_second_state(pet_and_cattle: Node, after: int) -> None:
-    """The last request puts the host key on record, and what is left then is for `up`."""
+def test_up_after_an_interrupted_adopt_creates_no_second_state(pet_and_cattle: Node, after: int) -> None:
+    """The last request records the host key; `up` does that too."""
     adoption = Adoption(pet_and_cattle, 105)
     pet_and_cattle.kill_after = after
     with pytest.raises(Killed):
@@ -186,7 +186,7 @@ def test_up_after_an_adoption_that_was_cut_off_makes_no_second_state(pet_and_cat
     assert pet_and_cattle.volumes == {"vm-999-disk-0", "vm-999-disk-1", "vm-105-disk-0"}
 
 
-def test_a_machine_without_a_state_gets_one(node: Node) -> None:
+def test_adopt_creates_a_state_for_a_machine_without_one(node: Node) -> None:
     node.somebody(150, net0="name=eth0,bridge=vmbr0,ip=dhcp")
     node.root("pct", "start", 150)
     adoption = Adoption(node, 150, state={"size": "1G"})
@@ -196,7 +196,7 @@ def test_a_machine_without_a_state_gets_one(node: Node) -> None:
     assert adoption.planned() == []
 
 
-def test_two_who_adopt_at_once_do_not_write_over_each_other(pet_and_cattle: Node) -> None:
+def test_two_runs_of_adopt_do_not_overwrite_each_other(pet_and_cattle: Node) -> None:
     node = pet_and_cattle
     node.before(
         "PUT", f"{LXC}/105/config", lambda: node.put(105, description="mine\n\npaddock: v=1 role=cattle agent=ant")
@@ -209,7 +209,7 @@ def test_two_who_adopt_at_once_do_not_write_over_each_other(pet_and_cattle: Node
 # A volume that its container owns
 
 
-def test_a_volume_that_would_go_with_its_machine_is_named(single: Node) -> None:
+def test_adopt_refuses_a_machine_that_owns_a_volume(single: Node) -> None:
     with pytest.raises(Refused, match=r"owns local-lvm:vm-200-disk-1 \(mp0 at /home/bee\)") as caught:
         Adoption(single, 200).run()
     assert "paddock adopt bee 200 --state mp0" in str(caught.value.hint)
@@ -217,7 +217,7 @@ def test_a_volume_that_would_go_with_its_machine_is_named(single: Node) -> None:
 
 
 def expect_given_to_a_pet(node: Node, adoption: Adoption) -> None:
-    """The pet has the volume and is protected, and it is the only state there is."""
+    """Expect that the protected pet has the volume, and that there is no second state."""
     pet = node.config(100)
     assert pet["mp0"].startswith("local-lvm:vm-100-disk-1,mp=/var/lib/paddock/bee")
     assert pet["protection"] == 1
@@ -227,7 +227,7 @@ def expect_given_to_a_pet(node: Node, adoption: Adoption) -> None:
     assert adoption.agent().place.observe().users_of("local-lvm:vm-100-disk-1")
 
 
-def test_a_machine_s_own_volume_goes_to_a_pet(single: Node) -> None:
+def test_adopt_moves_a_volume_of_the_machine_to_a_pet(single: Node) -> None:
     adoption = Adoption(single, 200, "mp0")
     adoption.run()
     expect_given_to_a_pet(single, adoption)
@@ -240,19 +240,19 @@ def test_a_machine_s_own_volume_goes_to_a_pet(single: Node) -> None:
 
 
 @pytest.mark.parametrize("after", range(1, 11))
-def test_reassigning_killed_after_any_of_its_requests_is_gone_on_with(single: Node, after: int) -> None:
+def test_moving_the_volume_continues_after_a_kill_at_any_request(single: Node, after: int) -> None:
     adoption = Adoption(single, 200, "mp0")
     single.kill_after = after
     ends = runs_until_done(lambda _: adoption.run(), adoption.agent)
     assert [type(end) for end in ends] == [Killed]
-    up(adoption.agent())  # it may have been killed while the machine was stopped
+    up(adoption.agent())  # the run may have been killed while the machine was stopped
     expect_given_to_a_pet(single, adoption)
     assert adoption.planned() == []
     assert single.vmids == [100, 200]
 
 
 @pytest.mark.parametrize("after", range(1, 11))
-def test_up_after_reassigning_that_was_cut_off_makes_no_second_state(single: Node, after: int) -> None:
+def test_up_after_an_interrupted_move_creates_no_second_state(single: Node, after: int) -> None:
     adoption = Adoption(single, 200, "mp0")
     single.kill_after = after
     with pytest.raises(Killed):
@@ -270,7 +270,7 @@ def test_up_after_reassigning_that_was_cut_off_makes_no_second_state(single: Nod
 
 @pytest.mark.parametrize("nth", range(1, 11))
 @pytest.mark.parametrize(("kind", "value"), [("lose", ""), ("answer", "596")])
-def test_a_volume_survives_whatever_answer_is_lost(single: Node, kind: str, value: str, nth: int) -> None:
+def test_moving_the_volume_survives_any_lost_response(single: Node, kind: str, value: str, nth: int) -> None:
     adoption = Adoption(single, 200, "mp0")
     single.before("*", "*", lambda: single.fault(kind, value), nth=nth)
     runs_until_done(lambda _: adoption.run(), adoption.agent)
@@ -279,13 +279,13 @@ def test_a_volume_survives_whatever_answer_is_lost(single: Node, kind: str, valu
     assert adoption.planned() == []
 
 
-def test_the_matrices_above_reach_every_request(single: Node) -> None:
+def test_the_ranges_of_the_kill_tests_cover_every_request(single: Node) -> None:
     Adoption(single, 200, "mp0").run()
     calls = [(sent.method, sent.path.removeprefix(LXC)) for sent in single.writes]
     assert calls == [
         ("POST", ""),
         ("POST", "/200/status/shutdown"),
-        ("PUT", "/200/config"),  # whose it is to be
+        ("PUT", "/200/config"),  # the path that names the agent
         ("PUT", "/100/config"),  # protection off
         ("POST", "/200/move_volume"),
         ("PUT", "/100/config"),  # protection on
@@ -296,7 +296,7 @@ def test_the_matrices_above_reach_every_request(single: Node) -> None:
     ]
 
 
-def test_a_volume_alone_goes_to_a_pet_and_its_container_stays_as_it_is(single: Node) -> None:
+def test_adopt_of_a_volume_alone_leaves_its_container_unmarked(single: Node) -> None:
     single.root("pct", "stop", 200)
     adoption = Adoption(single, None, OWN)
     adoption.run()
@@ -307,7 +307,7 @@ def test_a_volume_alone_goes_to_a_pet_and_its_container_stays_as_it_is(single: N
     assert single.config(101)["mp0"].startswith("local-lvm:vm-100-disk-1,mp=/var/lib/paddock/bee")
 
 
-def test_a_volume_that_is_not_in_use_goes_to_a_pet(single: Node) -> None:
+def test_adopt_moves_an_unused_volume_to_a_pet(single: Node) -> None:
     single.root("pct", "stop", 200)
     single.put(200, mp0=None, unused0=OWN)
     adoption = Adoption(single, 200, "unused0")
@@ -320,7 +320,7 @@ def test_a_volume_that_is_not_in_use_goes_to_a_pet(single: Node) -> None:
     expect_given_to_a_pet(single, adoption)
 
 
-def test_a_volume_goes_to_the_pet_the_file_names(single: Node) -> None:
+def test_adopt_moves_the_volume_to_the_pet_in_the_file(single: Node) -> None:
     up(single.agent("ant", state={"pet": 300, "size": "1G"}))
     adoption = Adoption(single, 200, "mp0", state={"pet": 300})
     adoption.run()
@@ -330,7 +330,7 @@ def test_a_volume_goes_to_the_pet_the_file_names(single: Node) -> None:
     assert "nothing to do" in up(single.agent("ant", state={"pet": 300, "size": "1G"}))
 
 
-def test_a_volume_that_the_file_names_is_found_after_it_got_another_name(single: Node) -> None:
+def test_adopt_finds_the_volume_after_the_move_renamed_it(single: Node) -> None:
     single.root("pct", "stop", 200)
     adoption = Adoption(single, None, OWN, state={"volume": OWN})
     with pytest.raises(Refused, match="no pet has local-lvm:vm-200-disk-1") as caught:
@@ -341,8 +341,8 @@ def test_a_volume_that_the_file_names_is_found_after_it_got_another_name(single:
     expect_given_to_a_pet(single, adoption)
 
 
-def test_a_volume_that_is_in_neither_configuration_is_found_by_its_name(single: Node) -> None:
-    """Reassigning into a protected container ends so; whoever did that by hand gets the volume back."""
+def test_adopt_finds_a_volume_that_no_configuration_names(single: Node) -> None:
+    """Moving a volume by hand to a protected container leaves it in no configuration."""
     single.root("pct", "stop", 200)
     single.somebody(999, protection=1)
     with pytest.raises(TaskFailed, match="protection mode enabled"):
@@ -354,19 +354,19 @@ def test_a_volume_that_is_in_neither_configuration_is_found_by_its_name(single: 
     up(adoption.agent())
 
 
-def test_protection_put_back_meanwhile_keeps_the_volume_where_it_is(single: Node) -> None:
+def test_adopt_does_not_move_a_volume_to_a_protected_pet(single: Node) -> None:
     adoption = Adoption(single, 200, "mp0")
     single.before("POST", "*/move_volume", lambda: single.put(100, protection=1))
     single.before("PUT", f"{LXC}/100/config", lambda: seen.append(single.config(200).get("mp0", "")), nth=2)
     seen: list[str] = []
     adoption.run()
     assert "detected modified configuration" in adoption.told
-    assert OWN in seen[0]  # nothing had moved when it looked again
+    assert OWN in seen[0]  # the volume was not moved when the run observed again
     up(adoption.agent())
     expect_given_to_a_pet(single, adoption)
 
 
-def test_an_adopted_state_is_claimed_inside_until_it_is(single: Node) -> None:
+def test_the_plan_of_up_flags_an_adopted_state(single: Node) -> None:
     adoption = Adoption(single, 200, "mp0")
     adoption.run()
     agent = adoption.agent()
@@ -376,7 +376,7 @@ def test_an_adopted_state_is_claimed_inside_until_it_is(single: Node) -> None:
     assert not ant.place.up(ant.machine_want, ant.place.observe()).adopted
 
 
-def test_what_was_adopted_can_be_forgotten_and_begun_anew(single: Node) -> None:
+def test_up_after_forget_creates_a_new_state_for_an_adopted_agent(single: Node) -> None:
     up(single.agent("ant", state={"pet": 300, "size": "1G"}))
     adoption = Adoption(single, 200, "mp0", state={"pet": 300})
     adoption.run()
@@ -446,7 +446,7 @@ REFUSED: list[tuple[str, Callable[[Node], object], AdoptTarget, str]] = [
 @pytest.mark.parametrize(
     ("happens", "target", "reason"), [each[1:] for each in REFUSED], ids=[each[0] for each in REFUSED]
 )
-def test_refused_with_a_reason_and_nothing_is_touched(
+def test_adopt_refuses_unsuitable_targets_without_writing(
     single: Node, happens: Callable[[Node], object], target: AdoptTarget, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     happens(single)
@@ -468,21 +468,21 @@ def test_refused_with_a_reason_and_nothing_is_touched(
         ({"mp0": "local-lvm:vm-999-disk-1,mp=/var/lib/paddock/ant"}, "is the state of ant"),
     ],
 )
-def test_an_owner_that_cannot_be_a_pet_is_refused(pet_and_cattle: Node, change: dict[str, Any], reason: str) -> None:
+def test_adopt_refuses_an_owner_that_cannot_be_a_pet(pet_and_cattle: Node, change: dict[str, Any], reason: str) -> None:
     pet_and_cattle.put(999, **change)
     with pytest.raises(Refused, match=reason):
         Adoption(pet_and_cattle, 105).run()
     assert not pet_and_cattle.writes
 
 
-def test_a_running_pet_is_refused(pet_and_cattle: Node) -> None:
+def test_adopt_refuses_a_running_pet(pet_and_cattle: Node) -> None:
     pet_and_cattle.root("pct", "start", 999)
     with pytest.raises(Refused, match="is a pet and is running"):
         Adoption(pet_and_cattle, 105).run()
     assert not pet_and_cattle.writes
 
 
-def test_the_agent_s_other_machine_is_in_the_way(pet_and_cattle: Node) -> None:
+def test_adopt_refuses_a_second_machine_of_the_agent(pet_and_cattle: Node) -> None:
     up(pet_and_cattle.agent(state={"size": "1G"}))
     pet_and_cattle.sent.clear()
     with pytest.raises(Refused, match="is already the machine of bee"):

@@ -1,6 +1,6 @@
-"""Thirty behaviours of Proxmox's API, each with how Paddock meets it.
+"""Thirty behaviours of Proxmox's API, and how Paddock handles each.
 
-The numbered line of a docstring says what Proxmox does, the test's name what Paddock makes of it.
+The numbered docstring describes Proxmox's behaviour, the name of the test describes Paddock's.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ LXC = "/nodes/pve/lxc"
 
 
 def create(vmid: int, **params: str | int) -> dict[str, str | int]:
-    """The parameters of a create call that succeeds."""
+    """Return the parameters of a create request that succeeds."""
     return {"vmid": vmid, "ostemplate": BASE, "rootfs": "local-lvm:1", "features": "nesting=1", **params}
 
 
 def whole_life(node: Node) -> list[Sent]:
-    """Every request of an agent's life: made, changed, grown, made anew, from the base and from a template."""
+    """Return every request to create, change, grow and recreate an agent, from the base and from a template."""
     up(node.agent())
     up(node.agent(machine={"cores": 3, "disk": "9G", "dns": ["9.9.9.9"]}, state={"size": "9G"}))
     cycle(node.agent(template="auto", state={"size": "9G"}))
@@ -53,19 +53,19 @@ def whole_life(node: Node) -> list[Sent]:
     return node.sent
 
 
-def test_a_bad_token_is_told_once_and_not_tried_again(node: Node) -> None:
+def test_a_rejected_token_is_reported_without_a_retry(node: Node) -> None:
     """1. any, no/bad token -> 3 s, `401 No ticket` / `401 Authentication failed!`, empty body"""
     with pytest.raises(Unauthorized, match="401 to GET /version: Authentication failed!") as caught:
         node.client(secret="00000000-0000-0000-0000-000000000000").get("/version")
     assert "check the token" in str(caught.value.hint)
-    assert len(node.sent) == 1  # each more would cost another 3 s
+    assert len(node.sent) == 1  # each further request would take another 3 s
     node.fault("answer", "401:No ticket", path="/nodes/pve/tasks")
     with pytest.raises(Unauthorized, match="No ticket"):
         up(node.agent())
     assert not node.writes
 
 
-def test_what_only_root_may_is_not_blamed_on_privileges(node: Node) -> None:
+def test_root_only_features_are_not_reported_as_a_missing_privilege(node: Node) -> None:
     """2. root@pam!t is not root: POST lxc features=nesting=1,keyctl=1 -> 403
     `…(changing feature flags (except nesting) is only allowed for root@pam)`"""
     agent = node.agent(token=ROOT, machine={"features": ["nesting", "keyctl"]}, patient=False)
@@ -73,10 +73,10 @@ def test_what_only_root_may_is_not_blamed_on_privileges(node: Node) -> None:
         up(agent)
     assert "the token may not set the features: Permission check failed (changing feature flags" in str(agent.told)
     assert [sent.params["features"] for sent in node.writes if "keyctl" in str(sent.params)] == ["keyctl=1,nesting=1"]
-    assert node.running == [CATTLE]  # all that the token could do is done
+    assert node.running == [CATTLE]  # the token's part of the work is done
 
 
-def test_only_nesting_is_ever_sent_and_what_root_set_stays(node: Node) -> None:
+def test_paddock_sends_only_nesting_and_keeps_features_of_root(node: Node) -> None:
     """3. features=nesting=1 unprivileged -> 200 UPID; `nesting=1,keyctl=0` -> 403"""
     up(node.agent())
     assert {sent.params["features"] for sent in node.writes if "features" in sent.params} == {"nesting=1"}
@@ -93,7 +93,7 @@ def test_only_nesting_is_ever_sent_and_what_root_set_stays(node: Node) -> None:
     assert set(node.config(CATTLE)["features"].split(",")) == {"keyctl=1", "nesting=1"}
 
 
-def test_a_bind_mount_of_root_is_not_sent_again(node: Node) -> None:
+def test_paddock_does_not_send_bind_mounts_of_root(node: Node) -> None:
     """4. mp0=/srv,mp=/x -> 403 `…(mount point type bind is only allowed for root@pam)`"""
     with pytest.raises(RootOnly, match="mount point type bind"):
         node.client(ROOT).send("POST", LXC, create(200, mp0="/srv,mp=/x"))
@@ -102,11 +102,11 @@ def test_a_bind_mount_of_root_is_not_sent_again(node: Node) -> None:
     up(node.agent(machine={"cores": 3}))
     assert node.writes[-1].params.keys() == {"cores", "digest"}
     assert node.config(CATTLE)["mp1"] == "/srv,mp=/data"
-    down(node.agent())  # a directory of the node is nobody's, and stays
+    down(node.agent())  # a directory of the node has no owner and is kept
     assert node.vmids == [PET]
 
 
-def test_a_volume_never_goes_without_its_path(node: Node) -> None:
+def test_paddock_sends_every_volume_with_its_path(node: Node) -> None:
     """5. mp0=local-lvm:8 (no mp=) -> 400 errors.mp0 `invalid format - format error\\nmp0.mp: property is missing …`"""
     with pytest.raises(BadParameters, match=r"mp0\.mp: property is missing") as caught:
         node.client().send("POST", LXC, create(200, mp0="local-lvm:8"))
@@ -117,7 +117,7 @@ def test_a_volume_never_goes_without_its_path(node: Node) -> None:
     assert all("mp=/" in value for value in values)
 
 
-def test_each_wrong_parameter_is_told_and_a_missing_privilege_first(node: Node) -> None:
+def test_every_wrong_parameter_is_reported_after_a_missing_privilege(node: Node) -> None:
     """6. unknown parameter -> 400 errors.<key>; missing privilege wins over bad parameter (403 first)"""
     with pytest.raises(BadParameters, match="bogus: property is not defined in schema") as caught:
         node.client().send("POST", LXC, create(200, bogus=1, memory=1))
@@ -129,7 +129,7 @@ def test_each_wrong_parameter_is_told_and_a_missing_privilege_first(node: Node) 
     assert "paddock doctor" in str(refused.value.hint)
 
 
-def test_a_number_that_is_taken_meanwhile_is_left_to_whoever_took_it(node: Node) -> None:
+def test_up_chooses_another_number_when_one_is_taken_meanwhile(node: Node) -> None:
     """7. POST lxc vmid taken -> 500 `CT 105 already exists on node 'pve1'`"""
     node.before("POST", LXC, lambda: node.somebody(PET, hostname="quicker"))
     agent = node.agent()
@@ -143,7 +143,7 @@ def test_a_number_that_is_taken_meanwhile_is_left_to_whoever_took_it(node: Node)
         up(node.agent("ant", machine={"vmid": 100}))
 
 
-def test_a_create_that_fails_leaves_nothing_and_one_under_way_is_awaited(node: Node) -> None:
+def test_up_waits_for_a_running_create_and_repeats_a_failed_one(node: Node) -> None:
     """8. POST lxc ok -> UPID; config visible at once with lock create; failure removes config and new volumes,
     exitstatus `unable to create CT 105 - …`"""
     node.before("POST", LXC, lambda: node.world.full.add("local-lvm"))
@@ -152,7 +152,7 @@ def test_a_create_that_fails_leaves_nothing_and_one_under_way_is_awaited(node: N
     assert (node.vmids, node.volumes) == ([], set())
     node.world.full.clear()
     go = node.hold_creates()
-    node.fault("lose", method="POST", path=LXC)  # the create goes on, its answer does not come back
+    node.fault("lose", method="POST", path=LXC)  # the create continues, its response is lost
     run = threading.Thread(target=up, args=(agent := node.agent(),))
     run.start()
     while "busy with vzcreate 100" not in str(agent.told):
@@ -164,7 +164,7 @@ def test_a_create_that_fails_leaves_nothing_and_one_under_way_is_awaited(node: N
     assert node.vmids == [PET, CATTLE]
 
 
-def test_starting_is_a_step_of_its_own_whose_failure_is_noticed(node: Node) -> None:
+def test_a_failed_start_is_an_error_of_its_own_step(node: Node) -> None:
     """9. start=1 -> separate vzstart task, not awaited"""
     node.fault("fail-task", "startup for container '101' failed", path="*/status/start")
     node.before("POST", "*/status/start", lambda: node.machines.stop(CATTLE))
@@ -175,7 +175,7 @@ def test_starting_is_a_step_of_its_own_whose_failure_is_noticed(node: Node) -> N
     assert node.running == [CATTLE]
 
 
-def test_a_root_disk_is_always_asked_for_as_storage_and_size(node: Node) -> None:
+def test_root_disks_are_requested_by_storage_and_size(node: Node) -> None:
     """10. rootfs=8 by token -> 500 `Only root can pass arbitrary filesystem paths. at …`;
     rootfs missing with mp0 -> 500 `mount points configured, but 'rootfs' not set - aborting`"""
     with pytest.raises(ApiError, match="Only root can pass arbitrary filesystem paths"):
@@ -187,13 +187,13 @@ def test_a_root_disk_is_always_asked_for_as_storage_and_size(node: Node) -> None
     creates = [sent.params["rootfs"] for sent in whole_life(node) if str(sent) == f"POST {LXC}"]
     assert len(creates) == 3  # pet, machine, builder
     assert all(re.fullmatch(r"local-lvm:\d+", value) for value in creates)
-    # A PUT of it would orphan the disk, or write text that no volume stands behind.
+    # A PUT of rootfs would orphan the disk, or name a volume that does not exist.
     assert not any(
         "rootfs" in sent.params for sent in node.writes if sent.method == "PUT" and "size" not in sent.params
     )
 
 
-def test_the_missing_right_on_the_pet_is_named_and_the_volume_comes_without_size(node: Node) -> None:
+def test_a_missing_privilege_on_the_pet_is_named_before_create(node: Node) -> None:
     """11. mp0=foreign volume at create, without VM.Config.Disk on /vms/999 -> 403 `(/vms/999, VM.Config.Disk)`;
     with it (+Datastore.Audit, AllocateSpace) -> ok, stored without size"""
     node.root("pveum", "role", "add", "Look", "--privs", "VM.Audit")
@@ -208,7 +208,7 @@ def test_the_missing_right_on_the_pet_is_named_and_the_volume_comes_without_size
     assert "nothing to do" in up(node.agent())
 
 
-def test_a_state_volume_that_is_gone_is_never_replaced(node: Node) -> None:
+def test_up_never_replaces_a_missing_state_volume(node: Node) -> None:
     """12. create naming a missing volume -> task error `… no such logical volume pve/…`;
     PUT on stopped CT -> 200, start fails"""
     up(node.agent())
@@ -224,7 +224,7 @@ def test_a_state_volume_that_is_gone_is_never_replaced(node: Node) -> None:
     assert "vm-100-disk-1" not in node.volumes
 
 
-def test_a_running_machine_never_gets_the_state_plugged_in(node: Node) -> None:
+def test_up_refuses_to_attach_the_state_to_a_running_machine(node: Node) -> None:
     """13. PUT mp0 on running CT -> live mount, not pending; second PUT of same key -> pending"""
     up(node.agent())
     node.put(CATTLE, mp0=None)
@@ -237,7 +237,7 @@ def test_a_running_machine_never_gets_the_state_plugged_in(node: Node) -> None:
     assert node.config(CATTLE)["mp0"].startswith(STATE)
 
 
-def test_the_state_is_detached_from_a_stopped_machine_and_leaves_no_entry(node: Node) -> None:
+def test_down_detaches_the_state_from_a_stopped_machine_without_unused_entries(node: Node) -> None:
     """14. PUT delete=mp0 running -> pending delete until stop; stopped -> unusedN even if foreign"""
     up(node.agent())
     node.sent.clear()
@@ -250,7 +250,7 @@ def test_the_state_is_detached_from_a_stopped_machine_and_leaves_no_entry(node: 
         ("config", None),  # the claim
         (str(CATTLE), None),
     ]
-    # A detach that came upon a running machine is done once it has stopped.
+    # A detach that was requested while the machine ran happens when it stops.
     up(node.agent())
     node.somebody_asks("PUT", f"{LXC}/{CATTLE}/config", delete="mp0")
     down(node.agent())
@@ -258,7 +258,7 @@ def test_the_state_is_detached_from_a_stopped_machine_and_leaves_no_entry(node: 
     assert "vm-100-disk-1" in node.volumes
 
 
-def test_an_unused_volume_of_its_own_keeps_a_machine_from_going(node: Node) -> None:
+def test_down_refuses_a_machine_that_owns_an_unused_volume(node: Node) -> None:
     """15. delete=unused0 foreign -> key gone, volume stays; own -> volume gone"""
     up(node.agent())
     node.somebody_asks("PUT", f"{LXC}/{CATTLE}/config", mp1="local-lvm:1,mp=/extra")
@@ -269,12 +269,12 @@ def test_an_unused_volume_of_its_own_keeps_a_machine_from_going(node: Node) -> N
     with pytest.raises(Refused, match="owns local-lvm:vm-101-disk-1"):
         down(node.agent())
     assert not node.writes
-    node.somebody_asks("PUT", f"{LXC}/{CATTLE}/config", delete="unused0")  # it may go, says a person
+    node.somebody_asks("PUT", f"{LXC}/{CATTLE}/config", delete="unused0")  # a person deletes the volume
     down(node.agent())
     assert node.volumes == {"vm-100-disk-0", "vm-100-disk-1"}
 
 
-def test_destroying_a_machine_leaves_state_and_rights(node: Node) -> None:
+def test_down_keeps_the_state_and_the_privileges_of_the_token(node: Node) -> None:
     """16. DELETE CT -> own volumes gone, foreign kept, ACLs and pool entry of the VMID gone"""
     up(node.agent())
     for vmid in (PET, CATTLE):
@@ -286,23 +286,23 @@ def test_destroying_a_machine_leaves_state_and_rights(node: Node) -> None:
     assert node.config(CATTLE)["mp0"].startswith(STATE)
 
 
-def test_a_machine_is_stopped_before_it_goes_and_never_forced(node: Node) -> None:
+def test_down_stops_the_machine_before_destroying_it(node: Node) -> None:
     """17. DELETE running without force -> 500 `unable to destroy CT 105 - container is running`"""
     up(node.agent())
     node.before("DELETE", f"{LXC}/{CATTLE}", lambda: node.root("pct", "start", CATTLE))
     agent = node.agent()
-    down(agent)  # somebody starts it at the last moment; the same run looks again
+    down(agent)  # someone starts the machine at the last moment: the same run observes again
     assert "container is running; looking again" in str(agent.told)
     assert node.vmids == [PET]
     assert not any("force" in sent.params for sent in node.writes)
     up(node.agent())
     node.before("PUT", f"{LXC}/{CATTLE}/config", lambda: node.root("pct", "start", CATTLE))
-    down(node.agent())  # the same while the state is detached: Proxmox leaves that pending
+    down(node.agent())  # the same during the detach, which stays pending
     assert node.vmids == [PET]
     assert "vm-100-disk-1" in node.volumes
 
 
-def test_protection_is_lifted_only_to_add_a_volume_and_comes_back(node: Node) -> None:
+def test_a_pet_is_unprotected_only_while_it_gets_a_volume(node: Node) -> None:
     """18. DELETE/mp change with protection -> 500 `… - protection mode enabled`; resize, rollback, move_volume
     still work"""
     up(node.agent())
@@ -315,7 +315,7 @@ def test_protection_is_lifted_only_to_add_a_volume_and_comes_back(node: Node) ->
             node.client().send(method, path, params)
     down(node.agent())
     node.sent.clear()
-    up(node.agent(state={"size": "9G"}))  # growing works through protection, so it stays on
+    up(node.agent(state={"size": "9G"}))  # Proxmox grows volumes of protected containers, so protection stays on
     assert not any("protection" in sent.params for sent in node.writes)
     node.sent.clear()
     up(node.agent("ant", state={"pet": PET}))
@@ -323,14 +323,14 @@ def test_protection_is_lifted_only_to_add_a_volume_and_comes_back(node: Node) ->
     assert [params.get("protection", "mp1" in params) for params in changes] == ["0", True, "1"]
     assert node.config(PET)["protection"] == 1
     down(node.agent("ant", state={"pet": PET}))
-    # Of whatever is in its way, the protection is back on.
+    # Protection is on again after any failure.
     node.fault("answer", "500:no space", method="PUT", path=f"{LXC}/{PET}/config", count=1)
     with pytest.raises(ApiError, match="no space"):
         up(node.agent("cat", state={"pet": PET}))
     assert node.config(PET)["protection"] == 1
 
 
-def test_a_lock_is_waited_for_and_one_that_stays_names_the_command(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_is_waited_for_and_a_permanent_one_names_pct_unlock(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """19. locked -> 500 `CT is locked (backup)` on PUT/DELETE; task error on start"""
     up(node.agent())
     for method in ("PUT", "DELETE"):
@@ -343,7 +343,7 @@ def test_a_lock_is_waited_for_and_one_that_stays_names_the_command(node: Node, m
     up(agent)
     assert "is locked (backup); waiting for it to end" in str(agent.told)
     assert node.config(CATTLE)["cores"] == 3
-    # Locked between looking and changing: it looks again, and waits then.
+    # Locked between observation and change: the run observes again, and waits.
     node.before("PUT", f"{LXC}/{CATTLE}/config", lambda: node.put(CATTLE, lock="snapshot"))
     node.before("GET", "/nodes/pve/tasks", lambda: node.put(CATTLE, lock=None), nth=4)
     up(node.agent(machine={"cores": 4}))
@@ -359,7 +359,7 @@ def test_a_lock_is_waited_for_and_one_that_stays_names_the_command(node: Node, m
     assert node.vmids == [PET]
 
 
-def test_no_change_of_somebody_else_is_overwritten(node: Node) -> None:
+def test_a_concurrent_change_of_the_configuration_is_not_overwritten(node: Node) -> None:
     """20. stale digest -> 500 `detected modified configuration - file changed by other user? Try again.`"""
     up(node.agent())
     with pytest.raises(Modified):
@@ -375,7 +375,7 @@ def test_no_change_of_somebody_else_is_overwritten(node: Node) -> None:
     )
 
 
-def test_a_container_that_vanishes_while_the_node_is_read_is_not_there(node: Node) -> None:
+def test_observe_skips_a_container_that_is_destroyed_meanwhile(node: Node) -> None:
     """21. unknown CT -> 500 `Configuration file 'nodes/pve1/lxc/105.conf' does not exist`"""
     with pytest.raises(NoContainer):
         node.client().get(f"{LXC}/105/config")
@@ -386,11 +386,11 @@ def test_a_container_that_vanishes_while_the_node_is_read_is_not_there(node: Nod
     node.root("pct", "stop", CATTLE)
     node.before("DELETE", f"{LXC}/{CATTLE}", lambda: node.root("pct", "destroy", CATTLE))
     agent = node.agent()
-    down(agent)  # somebody was quicker: what was wanted is so
+    down(agent)  # someone else has already destroyed the machine
     assert node.vmids == [PET]
 
 
-def test_what_runs_or_is_stopped_already_is_fine(node: Node) -> None:
+def test_a_machine_that_is_already_started_or_stopped_is_accepted(node: Node) -> None:
     """22. start running -> 500 `CT 105 already running`; stop stopped -> 500 `CT 105 not running`"""
     node.before("POST", "*/status/start", lambda: node.root("pct", "start", CATTLE))
     agent = node.agent()
@@ -406,7 +406,7 @@ def test_what_runs_or_is_stopped_already_is_fine(node: Node) -> None:
         node.client().send("POST", f"{LXC}/{PET}/status/stop")
 
 
-def test_warnings_are_shown_and_are_success(node: Node) -> None:
+def test_task_warnings_are_printed_and_count_as_success(node: Node) -> None:
     """23. systemd guest without nesting -> exitstatus `WARNINGS: 1`,
     log `WARN: Systemd 257 detected. You may need to enable nesting.`"""
     agent = node.agent(machine={"features": []})
@@ -414,7 +414,7 @@ def test_warnings_are_shown_and_are_success(node: Node) -> None:
     assert "WARN: Systemd 252 detected. You may need to enable nesting." in str(agent.told)
 
 
-def test_tasks_are_waited_for_to_their_end_and_only_own_ones(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_observe_waits_for_tasks_of_its_own_token_only(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """24. task status running -> no exitstatus; UPID user field holds `u@pve!tok`, status splits user/tokenid;
     other token's task -> 403 `(/nodes/pve1, Sys.Audit)`"""
     go = node.hold_creates()
@@ -428,20 +428,20 @@ def test_tasks_are_waited_for_to_their_end_and_only_own_ones(node: Node, monkeyp
         client.wait(theirs, 5)
     threading.Timer(0.05, go.set).start()
     client.wait(upid, 600)
-    # A root token sees everyone's tasks; those of others are none of its business.
+    # A token of root sees all tasks; it does not wait for those of others.
     go = node.hold_creates()
     client.send("POST", LXC, create(202))
     agent = node.agent(token=ROOT)
     agent.observe()
     assert "busy" not in str(agent.told)
-    # Its own it waits for, but not for ever.
+    # It waits for its own tasks, with a timeout.
     monkeypatch.setattr(observe, "_TASK_SECONDS", 20)
     with pytest.raises(PaddockError, match="has been busy with vzcreate 202 for 20 s"):
         node.agent().observe()
     go.set()
 
 
-def test_a_task_that_cannot_be_found_is_a_sentence(node: Node) -> None:
+def test_an_unknown_task_is_an_error_with_a_message(node: Node) -> None:
     """25. bad UPID -> 400 errors.upid `unable to parse worker upid` / `no such task`"""
     with pytest.raises(BadParameters, match="upid: unable to parse worker upid"):
         node.client().wait("nonsense", 5)
@@ -450,7 +450,7 @@ def test_a_task_that_cannot_be_found_is_a_sentence(node: Node) -> None:
         node.client().wait(gone, 5)
 
 
-def test_free_numbers_are_counted_in_the_whole_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_numbers_are_unused_in_the_whole_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """26. nextid -> string; nextid?vmid=taken -> 400"""
     node = Node(tmp_path, nodes=("pve", "other"))
     play_ssh(monkeypatch, node)
@@ -460,12 +460,12 @@ def test_free_numbers_are_counted_in_the_whole_cluster(tmp_path: Path, monkeypat
         node.client().get("/cluster/nextid", {"vmid": 100})
     node.sent.clear()
     up(node.agent())
-    # It reserves nothing, so it is of no use; the create call itself tells who was first.
+    # nextid reserves nothing; only the create request shows who was first.
     assert not any("nextid" in sent.path for sent in node.sent)
     assert node.vmids == [100, 101, 102]
 
 
-def test_an_address_is_waited_for_and_only_a_reachable_one_counts(node: Node) -> None:
+def test_up_waits_for_an_address_that_can_be_reached(node: Node) -> None:
     """27. interfaces stopped -> data null; running -> lo + eth0, prefix strings, address may appear seconds later"""
     node.machines.unanswered = 3
     agent = node.agent()
@@ -479,7 +479,7 @@ def test_an_address_is_waited_for_and_only_a_reachable_one_counts(node: Node) ->
     assert node.agent().observe().machine.address is None
 
 
-def test_no_call_reaches_through_a_machine_to_the_state(node: Node) -> None:
+def test_paddock_takes_no_snapshot_that_includes_the_state(node: Node) -> None:
     """28. snapshot of cattle -> also snapshots the foreign volume; rollback rolls it back"""
     for sent in whole_life(node):
         assert not re.search(r"snapshot|rollback|move_volume|vzdump|storage/.*content", sent.path) or not sent.writes
@@ -490,7 +490,7 @@ def test_no_call_reaches_through_a_machine_to_the_state(node: Node) -> None:
     up(node.agent(state=state))
     node.somebody_asks("POST", f"{LXC}/{CATTLE}/snapshot", snapname="theirs")
     assert "snap_vm-100-disk-1_theirs" in node.volumes
-    # Destroyed now, the machine would leave that volume behind, in no list that Proxmox shows.
+    # Destroying the machine now would leave that volume behind, and Proxmox lists it nowhere.
     with pytest.raises(Refused, match="has snapshots") as caught:
         down(node.agent(state=state))
     assert node.running == [CATTLE]
@@ -501,7 +501,7 @@ def test_no_call_reaches_through_a_machine_to_the_state(node: Node) -> None:
     assert not any(name.startswith("snap_") for name in node.volumes)
 
 
-def test_the_state_grows_through_the_pet_with_the_machine_stopped_and_never_shrinks(node: Node) -> None:
+def test_the_state_volume_grows_on_the_pet_and_never_shrinks(node: Node) -> None:
     """29. resize of foreign mp by cattle -> 500 `can't resize mount point owned by another container (999) at …`;
     needs VM.Config.Options too; shrink -> 500 `unable to shrink disk size`"""
     up(node.agent())
@@ -526,7 +526,7 @@ def test_the_state_grows_through_the_pet_with_the_machine_stopped_and_never_shri
     assert not node.writes
 
 
-def test_two_writers_are_kept_apart_deletes_have_no_body_and_a_timeout_is_looked_after(node: Node) -> None:
+def test_a_second_writer_is_refused_and_a_proxy_timeout_is_checked(node: Node) -> None:
     """30. two running CTs may mount one LVM-thin volume: no error; storage DELETE of a referenced, unmounted volume
     with Datastore.Allocate succeeds; DELETE with body -> 501; slow call > 30 s -> 596 empty body while the work
     continues"""
@@ -555,7 +555,7 @@ def test_two_writers_are_kept_apart_deletes_have_no_body_and_a_timeout_is_looked
         node.client().send("PUT", f"{LXC}/{PET}/config", {"cores": 1})
 
 
-def test_all_thirty_are_here() -> None:
+def test_every_behaviour_has_a_test() -> None:
     texts = [test.__doc__ or "" for name, test in globals().items() if name.startswith("test_")]
     numbers = [int(match[1]) for text in texts if (match := re.match(r"(\d+)\. ", text))]
     assert numbers == list(range(1, 31))

@@ -1,4 +1,4 @@
-"""The engine's volume: made once, the pet's as the state is, mounted before its machine starts, whatever crashes."""
+"""The cache volume: created once on the pet and mounted before the machine starts, after any fault."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def agent_on(node: Node, template: str) -> Callable[[], Outside]:
 
 
 def expect_whole(node: Node) -> None:
-    """The machine runs with the state and the engine's volume; the pet owns both and is protected."""
+    """Expect that the machine mounts the state and the cache, which the protected pet owns."""
     assert node.running == [CATTLE]
     assert node.config(CATTLE)["mp1"].startswith(f"{CACHE},mp=/var/lib/docker")
     pet = node.config(PET)
@@ -36,7 +36,7 @@ def expect_whole(node: Node) -> None:
 
 
 @pytest.mark.parametrize("template", ["none", "auto"])
-def test_it_stays_with_the_pet_and_comes_to_the_next_machine(node: Node, template: str) -> None:
+def test_the_cache_stays_on_the_pet_and_is_mounted_in_the_next_machine(node: Node, template: str) -> None:
     agent = agent_on(node, template)
     up(agent())
     expect_whole(node)
@@ -49,7 +49,7 @@ def test_it_stays_with_the_pet_and_comes_to_the_next_machine(node: Node, templat
 
 
 @pytest.mark.parametrize("after", range(1, 14))
-def test_a_run_killed_after_any_of_its_requests_is_continued(node: Node, after: int) -> None:
+def test_up_with_a_cache_continues_after_a_kill_at_any_request(node: Node, after: int) -> None:
     node.kill_after = after
     ends = runs_until_done(up, agent_on(node, "none"))
     expect_whole(node)
@@ -60,7 +60,7 @@ def test_a_run_killed_after_any_of_its_requests_is_continued(node: Node, after: 
 
 
 @pytest.mark.parametrize("after", range(1, 7))
-def test_added_later_it_survives_a_kill_too(node: Node, after: int) -> None:
+def test_adding_a_cache_continues_after_a_kill_at_any_request(node: Node, after: int) -> None:
     up(node.agent(runtime="docker", container={"base": "debian:12"}))
     node.sent.clear()
     node.kill_after = after
@@ -70,7 +70,7 @@ def test_added_later_it_survives_a_kill_too(node: Node, after: int) -> None:
 
 
 def as_wanted(agent: Outside) -> AgentSeen:
-    """The inside of a machine where everything is as the agent's file says."""
+    """Return the observation of a machine where everything is as the file says."""
     want = agent.want
     assert want.container
     there = ContainerSeen("up", "vfs", frozenset({want.container.image}), want.container.identity, ["tiny-tool"])
@@ -81,7 +81,7 @@ def as_wanted(agent: Outside) -> AgentSeen:
 
 
 @pytest.mark.parametrize("engine", ["up", "down: no storage driver works here"])
-def test_added_later_the_engine_begins_anew_on_it(node: Node, engine: str) -> None:
+def test_a_cache_added_later_needs_a_new_image_and_container(node: Node, engine: str) -> None:
     up(node.agent(runtime="docker", container={"base": "debian:12"}))
     agent = node.agent(**WITH)
     inside = as_wanted(agent)
@@ -93,7 +93,7 @@ def test_added_later_the_engine_begins_anew_on_it(node: Node, engine: str) -> No
     assert list(plan.notes) == ["the container on the root disk stays behind; lost with it: tiny-tool"]
 
 
-def test_a_machine_that_restarts_is_waited_for(node: Node) -> None:
+def test_up_waits_for_an_answer_after_the_machine_restarts(node: Node) -> None:
     up(node.agent(**WITH))
     agent = node.agent(runtime="docker", container={"base": "debian:12", "data": "30G"}, mounts=MOUNTS)
     plan = Deployment.plan_up(agent, replace(agent.observe(), agent=as_wanted(agent)))
@@ -102,7 +102,7 @@ def test_a_machine_that_restarts_is_waited_for(node: Node) -> None:
     assert not plan.steps
 
 
-def test_it_grows_while_nothing_has_it_mounted(node: Node) -> None:
+def test_the_cache_grows_while_the_machine_is_stopped(node: Node) -> None:
     up(node.agent(**WITH))
     node.sent.clear()
     up(node.agent(runtime="docker", container={"base": "debian:12", "data": "30G"}))
@@ -110,7 +110,7 @@ def test_it_grows_while_nothing_has_it_mounted(node: Node) -> None:
     assert node.config(PET)["mp1"].endswith("size=30G")
 
 
-def test_forgetting_frees_it(node: Node) -> None:
+def test_forget_deletes_the_cache(node: Node) -> None:
     up(node.agent(**WITH))
     down(node.agent(**WITH))
     agent = node.agent(**WITH)
@@ -119,7 +119,7 @@ def test_forgetting_frees_it(node: Node) -> None:
     assert node.volumes == set()
 
 
-def test_forgetting_on_a_shared_pet_leaves_the_other_agent_alone(node: Node) -> None:
+def test_forget_on_a_shared_pet_keeps_the_other_agents_cache(node: Node) -> None:
     up(node.agent(**WITH))
     up(node.agent("ant", state={"pet": PET}))
     down(node.agent(**WITH))

@@ -1,4 +1,4 @@
-"""Whom a claim keeps away: others, as long as its holder may live."""
+"""Which runs a claim blocks, and until when."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def bars(holder: str, *, minutes: int = 1) -> bool:
     return claim.blocks(str(Holder()), NOW)
 
 
-def test_another_machine_is_kept_away_until_it_ends() -> None:
+def test_a_claim_blocks_runs_on_other_hosts_until_it_expires() -> None:
     assert bars("laptop/1.1")
     assert bars("laptop")
     assert not bars("laptop/1.1", minutes=-1)
 
 
-def test_a_run_of_this_machine_keeps_others_away_while_it_lives() -> None:
+def test_a_claim_of_this_host_blocks_while_its_process_is_alive() -> None:
     other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     assert bars(f"{HOST}/{other.pid}.1")
     other.communicate(b"\n")
     assert not bars(f"{HOST}/{other.pid}.1")
 
 
-def test_a_run_of_this_process_keeps_others_away_until_it_is_closed() -> None:
-    """Two places of one file may be one node."""
+def test_a_claim_of_this_process_blocks_until_its_holder_is_closed() -> None:
+    """Two places of one file may be the same node."""
     holder = Holder()
     assert bars(str(holder))
     assert not Claim.new(holder, NOW, timedelta(minutes=1)).blocks(str(holder), NOW)
@@ -47,6 +47,6 @@ def test_a_run_of_this_process_keeps_others_away_until_it_is_closed() -> None:
 @pytest.mark.parametrize(
     "run", ["", "/", "/x", "/0.1", "/-1.1", "/99999999999999999999.1", f"/{os.getpid()}", "/1.1.1"]
 )
-def test_what_is_no_run_keeps_nobody_away(run: str) -> None:
-    """Claims of before have only a host in them, and anybody may write notes."""
+def test_a_claim_without_a_process_of_this_host_does_not_block(run: str) -> None:
+    """Older claims name only a host, and anyone may write notes."""
     assert not bars(f"{HOST}{run}")

@@ -1,4 +1,4 @@
-"""The HTTP gate against a node that misbehaves in every way the facts tell of."""
+"""The HTTP client against every known fault of a node."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UPID = "UPID:pve:0000011D:0008FA94:6AF915BD:vzcreate:105:ops@pve!auto:"
 
 
 def node(monkeypatch: pytest.MonkeyPatch, handler: Callable[[httpx.Request], httpx.Response]) -> Client:
-    """A client whose other end is a function."""
+    """Return a client whose requests a function answers."""
     monkeypatch.setattr("paddock.places.proxmox.client.time.sleep", lambda _: None)
     client = Client("https://node:8006", "pve", Secret("ops@pve!auto=canary-9"), ssl.create_default_context())
     client._http._transport = httpx.MockTransport(handler)
@@ -42,7 +42,7 @@ def node(monkeypatch: pytest.MonkeyPatch, handler: Callable[[httpx.Request], htt
 
 
 def answers(*responses: httpx.Response | Exception) -> Callable[[httpx.Request], httpx.Response]:
-    """A node that gives these answers one after another."""
+    """Return a function that gives these responses one after another."""
     left = list(responses)
 
     def handle(request: httpx.Request) -> httpx.Response:
@@ -60,7 +60,7 @@ def data(value: object) -> httpx.Response:
     return httpx.Response(200, json={"data": value})
 
 
-def test_a_read_is_tried_again_while_the_node_cannot_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_is_retried_while_the_node_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     lost = httpx.ReadTimeout("slow")
     client = node(monkeypatch, answers(lost, httpx.Response(596), httpx.Response(503), data("102")))
     assert client.get("/cluster/nextid") == "102"
@@ -73,7 +73,7 @@ def test_a_write_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
             client.send("PUT", "/nodes/pve/lxc/105/config", {"cores": 2})
 
 
-def test_a_write_that_never_left_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_could_not_connect_is_not_a_lost_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     client = node(monkeypatch, answers(httpx.ConnectError("refused")))
     with pytest.raises(PaddockError, match="does not answer") as caught:
         client.send("POST", "/nodes/pve/lxc")
@@ -101,11 +101,11 @@ def test_a_write_that_never_left_is_not_lost(monkeypatch: pytest.MonkeyPatch) ->
         (500, "something else\n", ApiError),
     ],
 )
-def test_errors_are_told_apart_by_what_proxmox_says(status: int, message: str, kind: type[ApiError]) -> None:
+def test_errors_get_their_type_from_the_message(status: int, message: str, kind: type[ApiError]) -> None:
     assert type(api_error("GET /x", status, message, {})) is kind
 
 
-def test_errors_carry_what_proxmox_said_of_each_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_include_the_message_for_each_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
     body = {
         "data": None,
         "message": "Parameter verification failed.\n",
@@ -125,7 +125,7 @@ def test_a_missing_container_is_recognised_by_its_message(monkeypatch: pytest.Mo
         client.get("/nodes/pve/lxc/105/config")
 
 
-def test_a_refused_token_has_an_empty_body(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rejected_token_is_recognised_without_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
     client = node(monkeypatch, answers(httpx.Response(401)))
     with pytest.raises(Unauthorized) as caught:
         client.get("/version")
@@ -140,19 +140,19 @@ def test_a_delete_has_no_body(monkeypatch: pytest.MonkeyPatch) -> None:
     assert node(monkeypatch, handle).send("DELETE", "/nodes/pve/lxc/105") is None
 
 
-def test_a_task_that_ends_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_succeeds_has_no_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
     states = [data(UPID), data({"status": "running"}), data({"status": "stopped", "exitstatus": "OK"})]
     assert node(monkeypatch, answers(*states)).task("POST", "/nodes/pve/lxc").warnings == ()
 
 
-def test_warnings_are_success_and_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_with_warnings_succeeds_and_returns_them(monkeypatch: pytest.MonkeyPatch) -> None:
     log = [{"n": 1, "t": "unpacking"}, {"n": 2, "t": "WARN: Systemd 252 detected. You may need to enable nesting."}]
     states = [data(UPID), data({"status": "stopped", "exitstatus": "WARNINGS: 1"}), data(log)]
     end = node(monkeypatch, answers(*states)).task("POST", "/nodes/pve/lxc")
     assert end.warnings == ("WARN: Systemd 252 detected. You may need to enable nesting.",)
 
 
-def test_a_failed_task_tells_why_and_shows_the_end_of_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_task_shows_its_reason_and_the_end_of_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
     log = [{"n": n, "t": f"line {n}"} for n in range(1, 20)]
     states = [data(UPID), data({"status": "stopped", "exitstatus": "unable to create CT 105 - no space"}), data(log)]
     with pytest.raises(TaskFailed) as caught:
@@ -161,13 +161,13 @@ def test_a_failed_task_tells_why_and_shows_the_end_of_its_log(monkeypatch: pytes
     assert caught.value.message.endswith("line 19")
 
 
-def test_a_node_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_node_is_an_error_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     client = node(monkeypatch, answers(*[httpx.ConnectError("refused")] * 4))
     with pytest.raises(PaddockError, match="https://node:8006 does not answer"):
         client.get("/version")
 
 
-def test_an_untrusted_certificate_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untrusted_certificate_is_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     client = node(monkeypatch, answers(httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed")))
     with pytest.raises(PaddockError, match="is not trusted") as caught:
         client.get("/version")

@@ -1,4 +1,4 @@
-"""A node of a cluster: what is on the others is not touched, and not forgotten either."""
+"""A node of a cluster: containers on other nodes are seen and not changed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return node
 
 
-def test_everything_of_an_agent_is_on_its_node(cluster: Node) -> None:
+def test_up_creates_pet_and_machine_on_the_node_of_the_file(cluster: Node) -> None:
     up(cluster.agent(node="pve2"))
     assert {sent.path.split("/")[2] for sent in cluster.writes} == {"pve2"}
     assert "nothing to do" in up(cluster.agent(node="pve2"))
 
 
-def test_a_state_on_another_node_is_not_begun_anew(cluster: Node) -> None:
+def test_up_refuses_a_second_state_when_the_pet_is_on_another_node(cluster: Node) -> None:
     up(cluster.agent(node="pve2"))
     cluster.world.statistics.gather()  # every few seconds, on a real one
     cluster.sent.clear()

@@ -1,4 +1,4 @@
-"""Others on the node at the same time: people, and Paddock itself on this and on other machines."""
+"""Concurrent changes on a node by people, and by other runs of Paddock on this and other hosts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from places.node import CATTLE, PET, Killed, Node
 
 
 @pytest.mark.parametrize("nth", [1, 2])
-def test_a_number_that_somebody_takes_is_left_to_them(node: Node, nth: int) -> None:
+def test_up_does_not_use_a_number_that_someone_takes_meanwhile(node: Node, nth: int) -> None:
     number = PET if nth == 1 else CATTLE
     node.before("POST", LXC, lambda: node.somebody(number), nth=nth)
     assert runs_until_done(up, node.agent) == []
@@ -31,7 +31,7 @@ def test_a_number_that_somebody_takes_is_left_to_them(node: Node, nth: int) -> N
     assert len(node.running) == 1
 
 
-def test_a_number_that_somebody_takes_from_a_clone_is_left_to_them(node: Node) -> None:
+def test_a_clone_does_not_use_a_number_that_someone_takes_meanwhile(node: Node) -> None:
     node.before("POST", "*/clone", lambda: node.somebody(CATTLE))
     assert runs_until_done(up, lambda: node.agent(template="auto")) == []
     assert "description" not in node.config(CATTLE)
@@ -39,7 +39,7 @@ def test_a_number_that_somebody_takes_from_a_clone_is_left_to_them(node: Node) -
 
 
 @pytest.mark.parametrize("nth", range(1, 4))
-def test_a_configuration_that_somebody_changes_is_read_again(node: Node, nth: int) -> None:
+def test_up_reads_a_configuration_again_after_a_concurrent_change(node: Node, nth: int) -> None:
     up(node.agent())
     node.before("PUT", "*/config", lambda: node.root("pct", "set", CATTLE, "--tags", f"paddock;t{nth}"), nth=nth)
     assert runs_until_done(down, node.agent) == []
@@ -53,14 +53,14 @@ def test_a_configuration_that_somebody_changes_is_read_again(node: Node, nth: in
         ({"state": {"size": "9G"}}, f"{LXC}/{PET}/resize", "mp0"),
     ],
 )
-def test_a_disk_that_somebody_grows_is_looked_at_again(node: Node, keys: dict[str, Any], path: str, disk: str) -> None:
+def test_up_observes_again_when_someone_grows_the_disk(node: Node, keys: dict[str, Any], path: str, disk: str) -> None:
     up(node.agent())
     node.before("PUT", path, lambda: node.somebody_asks("PUT", path, disk=disk, size="9G"))
     assert runs_until_done(up, lambda: node.agent(**keys)) == []
     expect_up(node)
 
 
-def test_a_machine_that_another_run_has_claimed_stays_until_the_claim_ends(node: Node) -> None:
+def test_down_keeps_a_machine_while_another_run_has_a_claim(node: Node) -> None:
     up(node.agent())
     claim = Claim("laptop", datetime.now(UTC) + timedelta(minutes=1))
     notes = node.config(CATTLE)["description"]
@@ -74,20 +74,20 @@ def test_a_machine_that_another_run_has_claimed_stays_until_the_claim_ends(node:
     expect_down(node)
 
 
-def test_a_claim_that_its_holder_did_not_live_to_use_does_not_outlive_it(node: Node) -> None:
+def test_the_claim_of_a_killed_run_does_not_block_the_next_run(node: Node) -> None:
     up(node.agent())
     node.sent.clear()
     node.kill_after = 4  # the claim is written, the machine not yet deleted
     with pytest.raises(Killed):
         down(node.agent())
     assert "paddock-claim" in node.config(CATTLE)["description"]
-    up(node.agent())  # it may stay as well
+    up(node.agent())  # `up` works too
     expect_up(node)
     down(node.agent())
     expect_down(node)
 
 
-def test_a_delete_under_way_keeps_others_away(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_delete_blocks_down_on_another_host(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     up(node.agent())
     said: list[str] = []
 
@@ -106,7 +106,7 @@ def test_a_delete_under_way_keeps_others_away(node: Node, monkeypatch: pytest.Mo
     expect_down(node)
 
 
-def test_a_second_run_on_this_machine_says_who_is_at_it(node: Node) -> None:
+def test_a_second_run_on_this_host_names_the_first(node: Node) -> None:
     go = node.hold_creates()
     first = threading.Thread(target=up, args=(node.agent(),))
     first.start()
@@ -114,7 +114,7 @@ def test_a_second_run_on_this_machine_says_who_is_at_it(node: Node) -> None:
         time.sleep(0.002)
     with pytest.raises(Busy, match=r"bee: another run is at work \(process \d+\)"):
         down(node.agent())
-    up_of_another = threading.Thread(target=up, args=(node.agent("ant"),))  # other agents are free to go
+    up_of_another = threading.Thread(target=up, args=(node.agent("ant"),))  # other agents do not wait
     up_of_another.start()
     go.set()
     first.join()
@@ -123,8 +123,8 @@ def test_a_second_run_on_this_machine_says_who_is_at_it(node: Node) -> None:
 
 
 @pytest.mark.parametrize("path", [LXC, "/cluster/resources"])
-def test_a_machine_in_the_making_is_not_made_a_second_time(node: Node, path: str) -> None:
-    """Somewhere else the same agent is brought up, and begins to make the machine while this run reads the node."""
+def test_up_does_not_create_a_machine_that_another_run_is_creating(node: Node, path: str) -> None:
+    """Another host brings the same agent up, and begins to create the machine during this run's observation."""
     up(node.agent())
     down(node.agent())
     params = node.writes[1].params
@@ -140,7 +140,7 @@ def test_a_machine_in_the_making_is_not_made_a_second_time(node: Node, path: str
     expect_up(node)
 
 
-def test_two_runs_from_two_machines_make_one_of_everything(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_runs_from_two_hosts_create_one_pet_and_one_machine(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs, "agent_lock", nullcontext)
     monkeypatch.setattr(verbs, "place_lock", nullcontext)
     runs = [threading.Thread(target=up, args=(node.agent(),)) for _ in range(2)]
@@ -152,7 +152,7 @@ def test_two_runs_from_two_machines_make_one_of_everything(node: Node, monkeypat
     expect_up(node)
 
 
-def test_a_backup_of_another_agents_machine_keeps_nobody_waiting(node: Node) -> None:
+def test_up_does_not_wait_for_the_lock_of_another_agents_machine(node: Node) -> None:
     up(node.agent("ant"))
     locked = node.vmids[-1]
     node.put(locked, lock="backup")

@@ -1,4 +1,4 @@
-"""What `doctor` prints, carried out: a token with these roles can do the work, and with fewer it cannot."""
+"""The roles that `doctor` prints: a token with them can do the work, and without them cannot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEYS: dict[str, Any] = {"state": {"pet": 300, "size": "1G"}}
 
 @pytest.fixture
 def bare(node: Node) -> Node:
-    """A node with a token that may do nothing."""
+    """A node with a token without privileges."""
     node.root("pveum", "user", "add", "worker@pve")
     node.root("pveum", "user", "token", "add", "worker@pve", "work", "--privsep", "1")
     return node
@@ -32,7 +32,7 @@ def worker(node: Node, **keys: Any) -> Outside:
 
 
 def remedies(node: Node, *works: str, **keys: Any) -> list[str]:
-    """The commands that doctor prints for a kind of work."""
+    """Return the commands that doctor prints for a kind of work."""
     agent = worker(node, **keys)
     found, work = [], ""
     for line in agent.place.examine([agent.machine_want])[1]:
@@ -48,7 +48,7 @@ def carry_out(node: Node, commands: list[str]) -> None:
         node.root(*shlex.split(command.partition("||")[0]))
 
 
-def test_with_all_of_it_everything_works_and_doctor_is_content(bare: Node) -> None:
+def test_the_printed_commands_grant_all_that_is_needed(bare: Node) -> None:
     with pytest.raises(Refused, match="privileges that the token lacks"):
         up(worker(bare))
     carry_out(bare, remedies(bare, "daily", "setup"))
@@ -65,7 +65,7 @@ def test_with_all_of_it_everything_works_and_doctor_is_content(bare: Node) -> No
         forget(worker(bare), plan, seen)
 
 
-def test_the_daily_role_runs_what_is_there_and_cannot_touch_the_state(bare: Node) -> None:
+def test_the_daily_role_runs_agents_and_cannot_delete_their_state(bare: Node) -> None:
     up(bare.agent(**KEYS))
     down(bare.agent(**KEYS))
     carry_out(bare, remedies(bare, "daily"))
@@ -73,7 +73,7 @@ def test_the_daily_role_runs_what_is_there_and_cannot_touch_the_state(bare: Node
     cycle(worker(bare))
     with pytest.raises(Refused, match=r"the token lacks: VM\.Config\.Options on /vms/300"):
         up(worker(bare, state={"pet": 300, "size": "2G"}))
-    assert len(bare.running) == 1  # it was not stopped for a volume that cannot grow
+    assert len(bare.running) == 1  # the machine was not stopped for a volume that the token cannot grow
     down(worker(bare))
     seen, plan = plan_forget(worker(bare))
     with pytest.raises(PaddockError):
@@ -82,7 +82,7 @@ def test_the_daily_role_runs_what_is_there_and_cannot_touch_the_state(bare: Node
     assert bare.config(300)["protection"] == 1
 
 
-def test_the_setup_role_adopts(bare: Node) -> None:
+def test_the_setup_role_is_enough_to_adopt(bare: Node) -> None:
     bare.somebody(200, mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp")
     carry_out(bare, remedies(bare, "daily", "setup"))
     adoption = Adoption(bare, 200, "mp0", state={"pet": 300}, token=WORKER)
@@ -91,7 +91,7 @@ def test_the_setup_role_adopts(bare: Node) -> None:
     assert bare.config(300)["mp0"].startswith("local-lvm:vm-300-disk-1,mp=/var/lib/paddock/bee")
 
 
-def test_a_base_that_is_to_be_downloaded_takes_more() -> None:
+def test_downloading_the_base_archive_needs_more_privileges() -> None:
     download = {"base": {"url": "https://example.org/debian.tar.zst", "sha256": "0" * 64}}
     lists = [access.grants(ProxmoxSpec.model_validate(NODE | more), (), (), ()) for more in ({}, download)]
     more = {(grant.path, privilege) for grant in lists[1] if grant not in lists[0] for privilege in grant.privileges}

@@ -1,4 +1,4 @@
-"""Whatever goes wrong on the way: the same run looks again, or ends in a sentence and the next one goes on."""
+"""Faults during a run: the run observes again, or fails with a message and the next run continues."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from paddock.run.verbs import down, up
 from places.life import LXC, PETS_VOLUMES, STATE, expect_down, expect_up, runs_until_done
 from places.node import CATTLE, PET, Killed, Node, Outside
 
-# Answers
+# Responses
 
 UP = [(verb, nth) for verb, writes in (("up", 4), ("down", 5)) for nth in range(1, writes + 1)]
 
 
 def with_fault(node: Node, verb: str, nth: int, kind: str, value: str = "") -> list[BaseException]:
-    """An agent's life with a fault at one of its writing requests; returns how the runs before the last ended."""
+    """Bring an agent up and down with a fault at one writing request; return the errors of the failed runs."""
     runs: list[BaseException] = []
     for each in (up, down):
         if each.__name__ == verb:
@@ -36,35 +36,35 @@ def with_fault(node: Node, verb: str, nth: int, kind: str, value: str = "") -> l
 
 
 @pytest.mark.parametrize(("verb", "nth"), UP)
-def test_an_answer_lost_after_the_work_is_looked_after(node: Node, verb: str, nth: int) -> None:
+def test_a_response_lost_after_the_work_is_checked_by_observing_again(node: Node, verb: str, nth: int) -> None:
     assert with_fault(node, verb, nth, "lose") == []
 
 
 @pytest.mark.parametrize(("verb", "nth"), UP)
-def test_a_request_lost_before_the_work_is_made_again(node: Node, verb: str, nth: int) -> None:
+def test_a_request_lost_before_the_work_is_repeated(node: Node, verb: str, nth: int) -> None:
     assert with_fault(node, verb, nth, "answer", "596") == []
 
 
 @pytest.mark.parametrize(("kind", "value"), [("reset", ""), ("answer", "595"), ("answer", "503"), ("stall", "5")])
 @pytest.mark.parametrize(("verb", "nth"), [("up", 2), ("down", 5)])
-def test_every_way_to_lose_a_request_is_one(node: Node, verb: str, nth: int, kind: str, value: str) -> None:
+def test_every_kind_of_lost_request_is_handled_alike(node: Node, verb: str, nth: int, kind: str, value: str) -> None:
     assert with_fault(node, verb, nth, kind, value) == []
 
 
 @pytest.mark.parametrize(("verb", "nth"), UP)
-def test_an_error_of_the_node_is_told_and_the_next_run_goes_on(node: Node, verb: str, nth: int) -> None:
+def test_the_next_run_continues_after_an_error_of_the_node(node: Node, verb: str, nth: int) -> None:
     [end] = with_fault(node, verb, nth, "answer", "500:cluster not ready - no quorum?")
     assert isinstance(end, ApiError)
     assert end.message.endswith("cluster not ready - no quorum?")
 
 
 @pytest.mark.parametrize(("verb", "nth"), [("up", 1), ("up", 4), ("down", 2)])
-def test_a_token_that_expires_meanwhile_is_told_and_the_next_run_goes_on(node: Node, verb: str, nth: int) -> None:
+def test_the_next_run_continues_after_the_token_expired(node: Node, verb: str, nth: int) -> None:
     [end] = with_fault(node, verb, nth, "answer", "401")
     assert isinstance(end, Unauthorized)
 
 
-def test_a_node_that_is_silent_too_long_has_lost_the_request(node: Node) -> None:
+def test_a_timeout_counts_as_a_lost_response(node: Node) -> None:
     agent = node.agent()
     agent.client._http.timeout = httpx.Timeout(0.05)
     node.fault("stall", "5000", method="POST", path=LXC)
@@ -74,7 +74,7 @@ def test_a_node_that_is_silent_too_long_has_lost_the_request(node: Node) -> None
 
 
 @pytest.mark.parametrize("kind", ["reset", "answer"])
-def test_every_read_survives_a_node_that_hiccups(node: Node, kind: str) -> None:
+def test_every_read_is_retried_after_a_short_outage(node: Node, kind: str) -> None:
     for path in (
         "*/tasks",
         "*/lxc",
@@ -91,7 +91,7 @@ def test_every_read_survives_a_node_that_hiccups(node: Node, kind: str) -> None:
     expect_up(node)
 
 
-def test_a_node_that_never_answers_is_a_sentence(node: Node) -> None:
+def test_a_node_that_never_answers_is_an_error_with_a_message(node: Node) -> None:
     node.fault("reset", count=0)
     with pytest.raises(PaddockError, match="https://node:8006 does not answer"):
         up(node.agent())
@@ -100,7 +100,7 @@ def test_a_node_that_never_answers_is_a_sentence(node: Node) -> None:
     node.before("POST", LXC, lambda: node.fault("answer", "596", method="POST", path=LXC, count=0))
     with pytest.raises(AnswerLost, match="596"):
         up(node.agent())
-    assert len(node.writes) == 4  # it looks again, but not for ever
+    assert len(node.writes) == 4  # the run observes again a limited number of times
     node.faults.clear()
     up(node.agent())
     expect_up(node)
@@ -113,9 +113,7 @@ def test_a_node_that_never_answers_is_a_sentence(node: Node) -> None:
     ("verb", "method", "path"),
     [("up", "POST", LXC), ("up", "POST", "*/start"), ("down", "POST", "*/shutdown"), ("down", "DELETE", "*/101")],
 )
-def test_a_task_that_says_it_failed_is_told_with_its_log_and_the_next_run_goes_on(
-    node: Node, verb: str, method: str, path: str
-) -> None:
+def test_the_next_run_continues_after_a_failed_task(node: Node, verb: str, method: str, path: str) -> None:
     if verb == "down":
         up(node.agent())
     node.fault("fail-task", "the disk is on fire", method=method, path=path)
@@ -127,7 +125,7 @@ def test_a_task_that_says_it_failed_is_told_with_its_log_and_the_next_run_goes_o
     expect_down(node)
 
 
-def test_a_task_that_warns_has_done_its_work(node: Node) -> None:
+def test_a_task_with_warnings_counts_as_done(node: Node) -> None:
     node.fault("warn-task", "the disk is warm", path="*/start")
     agent = node.agent()
     up(agent)
@@ -135,7 +133,7 @@ def test_a_task_that_warns_has_done_its_work(node: Node) -> None:
     expect_up(node)
 
 
-def test_a_full_storage_is_told_and_leaves_nothing_half_made(node: Node) -> None:
+def test_a_full_storage_is_reported_and_leaves_no_half_made_container(node: Node) -> None:
     node.world.full.add("local-lvm")
     with pytest.raises(Refused, match="18G are needed on local-lvm, 0G are free"):
         up(node.agent())
@@ -149,7 +147,7 @@ def test_a_full_storage_is_told_and_leaves_nothing_half_made(node: Node) -> None
     expect_up(node)
 
 
-# Runs that are killed
+# Killed runs
 
 
 def writes_of(node: Node, life: Callable[[], object]) -> int:
@@ -159,7 +157,7 @@ def writes_of(node: Node, life: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("after", range(1, 10))
-def test_a_run_killed_after_any_of_its_requests_is_continued(node: Node, after: int) -> None:
+def test_the_next_run_continues_after_a_kill_at_any_request(node: Node, after: int) -> None:
     node.kill_after = after
     ends = runs_until_done(up, node.agent)
     expect_up(node)
@@ -169,7 +167,7 @@ def test_a_run_killed_after_any_of_its_requests_is_continued(node: Node, after: 
 
 
 @pytest.mark.parametrize("after", range(1, 19))
-def test_a_run_with_a_template_killed_after_any_of_its_requests_is_continued(node: Node, after: int) -> None:
+def test_the_next_run_with_a_template_continues_after_a_kill_at_any_request(node: Node, after: int) -> None:
     node.kill_after = after
     ends = runs_until_done(up, lambda: node.agent(template="auto"))
     assert node.running == [CATTLE]
@@ -182,7 +180,7 @@ def test_a_run_with_a_template_killed_after_any_of_its_requests_is_continued(nod
 
 
 @pytest.mark.parametrize("after", range(1, 7))
-def test_a_pet_whose_protection_was_lifted_gets_it_back(node: Node, after: int) -> None:
+def test_a_pet_left_unprotected_is_protected_again(node: Node, after: int) -> None:
     up(node.agent())
     node.sent.clear()
     node.kill_after = after
@@ -197,7 +195,7 @@ def test_a_pet_whose_protection_was_lifted_gets_it_back(node: Node, after: int) 
 
 @pytest.mark.parametrize("nth", [1, 2, 3])
 @pytest.mark.parametrize(("kind", "value"), [("lose", ""), ("answer", "596")])
-def test_a_pet_gets_its_volume_once_whatever_answer_is_lost(node: Node, kind: str, value: str, nth: int) -> None:
+def test_a_pet_gets_one_volume_whatever_response_is_lost(node: Node, kind: str, value: str, nth: int) -> None:
     up(node.agent())
     node.before("*", "*", lambda: node.fault(kind, value), nth=nth)
     assert runs_until_done(up, lambda: node.agent("ant", state={"pet": PET})) == []
@@ -206,7 +204,7 @@ def test_a_pet_gets_its_volume_once_whatever_answer_is_lost(node: Node, kind: st
 
 
 @pytest.mark.parametrize("nth", range(2, 14))
-def test_a_template_is_made_once_whatever_answer_is_lost(node: Node, nth: int) -> None:
+def test_one_template_is_built_whatever_response_is_lost(node: Node, nth: int) -> None:
     node.before("*", "*", lambda: node.fault("lose"), nth=nth)
     assert runs_until_done(up, lambda: node.agent(template="auto")) == []
     templates = [vmid for vmid in node.vmids if node.config(vmid).get("template")]
@@ -214,8 +212,8 @@ def test_a_template_is_made_once_whatever_answer_is_lost(node: Node, nth: int) -
     expect_up(node, templates[0])
 
 
-def test_the_matrices_above_reach_every_request(node: Node) -> None:
-    """The ranges are those of today's plans; a plan with more requests makes them longer."""
+def test_the_ranges_of_the_fault_tests_cover_every_request(node: Node) -> None:
+    """The ranges fit the current plans; a plan with more requests needs longer ranges."""
     assert writes_of(node, lambda: up(node.agent())) == 4
     assert writes_of(node, lambda: up(node.agent("ant", state={"pet": PET}))) == 6
     down(node.agent("ant", state={"pet": PET}))
@@ -223,10 +221,10 @@ def test_the_matrices_above_reach_every_request(node: Node) -> None:
     assert writes_of(node, lambda: up(node.agent(template="auto"))) + 1 + 5 == 18  # with the pet, and down
 
 
-# A node that goes down
+# Crashes of the node
 
 
-def test_a_node_that_crashed_is_brought_up_again(node: Node) -> None:
+def test_up_starts_the_machine_after_a_crash_of_the_node(node: Node) -> None:
     up(node.agent())
     node.crash()
     assert node.running == []
@@ -234,7 +232,7 @@ def test_a_node_that_crashed_is_brought_up_again(node: Node) -> None:
     expect_up(node)
 
 
-def test_a_machine_that_stops_while_it_is_waited_for_is_started_again(node: Node) -> None:
+def test_up_starts_a_machine_again_that_stops_while_it_waits(node: Node) -> None:
     node.machines.unanswered = 99
     node.before("GET", "*/interfaces", lambda: node.root("pct", "stop", CATTLE), nth=2)
     node.before("GET", "*/interfaces", lambda: setattr(node.machines, "unanswered", 0), nth=3)
@@ -244,31 +242,31 @@ def test_a_machine_that_stops_while_it_is_waited_for_is_started_again(node: Node
     expect_up(node)
 
 
-def test_a_machine_that_never_keeps_running_is_a_sentence(node: Node) -> None:
+def test_a_machine_that_always_stops_is_an_error_with_a_message(node: Node) -> None:
     for nth in range(1, 20):
         node.before("GET", "*/interfaces", lambda: node.machines.stop(CATTLE), nth=nth)
     with pytest.raises(PaddockError, match=f"machine {CATTLE} is no longer running") as caught:
         up(node.agent())
     assert "console" in str(caught.value.hint)
-    assert node.waited_in_vain  # more of them than the run has patience for
+    assert node.waited_in_vain  # more stops than the run has attempts
     node.forget_what_was_to_happen()
 
 
-def test_a_machine_that_stops_while_the_node_is_read_is_started(node: Node) -> None:
+def test_up_starts_a_machine_that_stops_during_the_observation(node: Node) -> None:
     up(node.agent())
     node.before("GET", "*/interfaces", lambda: node.root("pct", "stop", CATTLE))
     up(node.agent())
     expect_up(node)
 
 
-def test_a_machine_that_stops_before_its_restart_is_started(node: Node) -> None:
+def test_up_starts_a_machine_that_stops_before_its_restart(node: Node) -> None:
     up(node.agent())
     node.before("POST", "*/reboot", lambda: node.root("pct", "stop", CATTLE))
     up(node.agent(machine={"dns": ["9.9.9.9"]}))
     expect_up(node)
 
 
-def test_a_template_that_is_still_being_made_is_waited_for(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_waits_until_the_conversion_to_a_template_has_ended(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
     rename = node.world.runtime.volumes.rename
 
@@ -277,7 +275,7 @@ def test_a_template_that_is_still_being_made_is_waited_for(node: Node, monkeypat
         rename(*arguments)
 
     monkeypatch.setattr(node.world.runtime.volumes, "rename", slow)
-    node.kill_after = 7  # the conversion is asked for
+    node.kill_after = 7  # the conversion has been requested
     with pytest.raises(Killed):
         up(node.agent(template="auto"))
     assert str(node.writes[-1]).endswith("/template")
@@ -289,7 +287,7 @@ def test_a_template_that_is_still_being_made_is_waited_for(node: Node, monkeypat
 
 
 def crash_in_a_create(node: Node, agent: Outside, nth: int) -> None:
-    """Let the node go down while it creates something, the nth time."""
+    """Crash the node during its nth create."""
     held = threading.Event()
     ends: list[str] = []
 
@@ -315,7 +313,7 @@ def crash_in_a_create(node: Node, agent: Outside, nth: int) -> None:
     node.machines.obstacle = lambda task: None
 
 
-def test_what_a_crash_left_half_made_is_walked_around(node: Node) -> None:
+def test_up_uses_another_number_than_a_container_left_by_a_crash(node: Node) -> None:
     crash_in_a_create(node, node.agent(), nth=2)
     assert node.config(CATTLE) == {"lock": "create"}
     up(node.agent())
@@ -324,7 +322,7 @@ def test_what_a_crash_left_half_made_is_walked_around(node: Node) -> None:
 
 
 @pytest.mark.parametrize(("nth", "number"), [(1, 200), (2, 201)])
-def test_what_a_crash_left_at_a_given_number_names_the_command(node: Node, nth: int, number: int) -> None:
+def test_a_container_left_by_a_crash_at_a_fixed_number_names_the_command(node: Node, nth: int, number: int) -> None:
     keys: dict[str, Any] = {"state": {"pet": 200}, "machine": {"vmid": 201}}
     crash_in_a_create(node, node.agent(**keys), nth)
     with pytest.raises(Refused, match=f"{number} is taken") as caught:
@@ -336,7 +334,7 @@ def test_what_a_crash_left_at_a_given_number_names_the_command(node: Node, nth: 
     assert node.running == [201]
 
 
-def test_a_clone_that_a_crash_cut_off_names_the_command(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clone_interrupted_by_a_crash_names_the_command(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observe, "_SETTLE_SECONDS", 20)
     up(node.agent(template="auto"))
     down(node.agent(template="auto"))

@@ -1,4 +1,4 @@
-"""Forgetting one of several agents of a pet: cut off anywhere, it goes on."""
+"""`forget` for one of several agents of a pet; a second run continues an interrupted one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ant(node: Node) -> Outside:
 
 @pytest.fixture
 def shared(node: Node) -> Node:
-    """A pet of two agents, one of which is down."""
+    """A pet with volumes of two agents, one of which is down."""
     up(node.agent())
     up(ant(node))
     down(ant(node))
@@ -33,7 +33,7 @@ def shared(node: Node) -> Node:
 
 
 @pytest.mark.parametrize("after", range(1, 5))
-def test_forgetting_that_was_cut_off_is_gone_on_with(shared: Node, after: int) -> None:
+def test_forget_continues_after_a_kill_at_any_request(shared: Node, after: int) -> None:
     shared.kill_after = after
     ends = runs_until_done(forgotten, lambda: ant(shared))
     assert [type(end) for end in ends] == [Killed]
@@ -43,10 +43,10 @@ def test_forgetting_that_was_cut_off_is_gone_on_with(shared: Node, after: int) -
     assert [key for key in pet if key.startswith(("mp", "unused"))] == ["mp0"]
     assert shared.volumes == {"vm-100-disk-0", "vm-100-disk-1", "vm-101-disk-0"}
     assert shared.running == [CATTLE]
-    assert len(shared.writes) >= 4  # those of one whole run
+    assert len(shared.writes) >= 4  # the requests of one complete run
 
 
-def test_a_pet_that_another_machine_is_forgetting_is_left_to_it(node: Node) -> None:
+def test_forget_refuses_a_pet_that_another_host_is_deleting(node: Node) -> None:
     up(node.agent())
     down(node.agent())
     until = datetime.now(UTC) + timedelta(minutes=5)
@@ -58,14 +58,14 @@ def test_a_pet_that_another_machine_is_forgetting_is_left_to_it(node: Node) -> N
     assert node.config(PET)["protection"] == 1
 
 
-def test_what_is_half_forgotten_does_not_come_back_by_itself(shared: Node) -> None:
+def test_up_refuses_while_a_forget_is_unfinished(shared: Node) -> None:
     shared.kill_after = 2
     with pytest.raises(Killed):
         forgotten(ant(shared))
     with pytest.raises(Refused, match="has an unfinished `forget` of ant") as caught:
         up(ant(shared))
     assert "paddock forget" in str(caught.value.hint)
-    up(shared.agent())  # the others are not concerned, except that their pet gets its protection back
+    up(shared.agent())  # other agents of the pet still work, and the pet is protected again
     assert shared.config(PET)["protection"] == 1
     forgotten(ant(shared))
     up(ant(shared))

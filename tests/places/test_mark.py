@@ -19,19 +19,19 @@ MARKS = st.builds(
 
 
 @given(MARKS, st.text(st.characters(exclude_characters="\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")))
-def test_a_mark_in_any_notes_is_read_again(mark: Mark, notes: str) -> None:
+def test_a_mark_is_read_back_from_any_notes(mark: Mark, notes: str) -> None:
     if "paddock: " not in notes:
         assert Mark.from_notes(mark.written_into(notes)) == mark
 
 
 @given(MARKS, MARKS)
-def test_a_new_mark_replaces_the_old_and_leaves_the_notes(old: Mark, new: Mark) -> None:
+def test_a_new_mark_replaces_the_old_one_and_keeps_the_notes(old: Mark, new: Mark) -> None:
     notes = new.written_into(f"mine\n{old}\nalso mine\n")
     assert notes == f"mine\n{new}\nalso mine"
 
 
 @given(st.text())
-def test_whatever_is_no_mark_is_none(notes: str) -> None:
+def test_notes_without_a_mark_have_none(notes: str) -> None:
     assert Mark.from_notes(notes) is None
 
 
@@ -46,14 +46,14 @@ def test_whatever_is_no_mark_is_none(notes: str) -> None:
         "paddock: v=1 agent=a role=pet\npaddock: v=1 agent=a role=cattle",
     ],
 )
-def test_a_broken_or_doubled_mark_is_none(line: str) -> None:
+def test_a_broken_or_double_mark_is_not_read(line: str) -> None:
     assert Mark.from_notes(line) is None
 
 
-def test_two_keys_are_on_record_while_they_are_exchanged() -> None:
+def test_a_mark_holds_two_host_keys_during_an_exchange() -> None:
     assert Mark(Role.CATTLE, host_key="AAAAold,AAAAnew").host_keys == ("AAAAold", "AAAAnew")
     assert Mark(Role.CATTLE).host_keys == ()
 
 
-def test_words_of_a_later_paddock_do_not_hide_the_mark() -> None:
+def test_unknown_words_of_a_later_version_are_ignored() -> None:
     assert Mark.from_notes("paddock: v=1 role=pet colour=green") == Mark(Role.PET)

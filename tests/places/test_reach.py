@@ -1,4 +1,4 @@
-"""Who answers at a machine's address: the host key that the log of its making tells of, and after a moment."""
+"""Verifying the ssh host key of a machine against the log of its creation, or the file."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ LOG = [
 ]
 
 
-def test_the_log_names_the_key() -> None:
+def test_the_fingerprint_is_read_from_the_log_of_the_creation() -> None:
     assert logged_fingerprint(LOG) == "SHA256:p1zX3tUHEnzVtgHRiB7zWBkvebdIwjfQy6YXRBDrcF0"
 
 
 @pytest.mark.parametrize("log", [[], LOG[:3], LOG[:4], [*LOG[:3], LOG[3], "failed"]])
-def test_a_log_without_it_names_none(log: list[str]) -> None:
+def test_a_log_without_a_fingerprint_gives_none(log: list[str]) -> None:
     assert logged_fingerprint(log) is None
 
 
-def test_a_fingerprint_is_what_ssh_keygen_prints() -> None:
+def test_the_fingerprint_has_the_format_of_ssh_keygen() -> None:
     key = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
     assert fingerprint(key) == "SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU"
 
@@ -49,7 +49,7 @@ NOTHING = HostKeyTrust()
 
 
 class _Node:
-    """A node that knows how machine 105 was made."""
+    """A node with the log of the creation of machine 105."""
 
     node = "pve"
 
@@ -66,7 +66,7 @@ class _Node:
 def _reached(
     monkeypatch: pytest.MonkeyPatch, log: list[str], known: HostKeyTrust = NOTHING
 ) -> tuple[list[str], list[str]]:
-    """What went on record, and what was told."""
+    """Return the recorded host keys, and the printed lines."""
     monkeypatch.setattr(observe, "address", lambda client, vmid: "192.0.2.5")
     monkeypatch.setattr(capacity, "scan_host_key", lambda address, jump=None: f"ssh-ed25519 {KEY}")
     recorded: list[str] = []
@@ -76,16 +76,16 @@ def _reached(
     return recorded, told
 
 
-def test_the_key_of_the_log_goes_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_key_that_matches_the_log_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _reached(monkeypatch, [LOG[3], f"done: {fingerprint(KEY)} root@localhost"]) == ([KEY], [])
 
 
-def test_another_key_than_that_of_the_log_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_key_that_differs_from_the_log_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unreachable, match="answers with another ssh host key"):
         _reached(monkeypatch, LOG)
 
 
-def test_a_machine_of_paddock_without_a_log_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_log_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unreachable, match="no log shows the ssh host key that machine 105 was created with") as caught:
         _reached(monkeypatch, [])
     assert "paddock cycle" in str(caught.value.hint)
@@ -93,26 +93,28 @@ def test_a_machine_of_paddock_without_a_log_is_not_trusted(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("told", [fingerprint(KEY), f"ssh-ed25519 {KEY}", f"ssh-ed25519 {KEY} root@hermes"])
 @pytest.mark.parametrize("log", [[], LOG])
-def test_the_key_of_the_file_goes_on_record(monkeypatch: pytest.MonkeyPatch, told: str, log: list[str]) -> None:
-    """Whoever changed a container's keys after it was made says so in the file."""
+def test_a_host_key_that_matches_the_file_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, told: str, log: list[str]
+) -> None:
+    """The key in the file wins, because a user may have changed the container's keys after its creation."""
     assert _reached(monkeypatch, log, HostKeyTrust(from_file=told, adopted_by="bee")) == ([KEY], [])
 
 
 @pytest.mark.parametrize("told", [f"SHA256:{'A' * 43}", f"ssh-ed25519 {KEY[:-1]}A"])
-def test_another_key_than_that_of_the_file_is_not_trusted(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+def test_a_host_key_that_differs_from_the_file_is_refused(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
     with pytest.raises(Unreachable, match="answers with another ssh host key than the one in the file") as caught:
         _reached(monkeypatch, [], HostKeyTrust(from_file=told, adopted_by="bee"))
     assert "pct exec 105 -- ssh-keygen -l -f" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("key", ["AAAA,BBBB", "AAAA\x1b[31m", f"{KEY}A", f"{KEY[:-1]}\u00e9", "AAAAC3NzaC1"])
-def test_what_is_no_key_does_not_go_on_record(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_a_malformed_host_key_is_not_recorded(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setattr(__name__ + ".KEY", key)
     with pytest.raises(Unreachable, match="has no host key of type ed25519"):
         _reached(monkeypatch, [])
 
 
-def test_a_machine_that_has_just_started_is_given_a_moment(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_observe_waits_for_a_machine_that_has_just_started(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     up(node.agent())
     refused = [Unreachable("Connection refused")] * 2
 

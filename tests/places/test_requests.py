@@ -1,4 +1,4 @@
-"""What goes over the wire: only what is the agent's own is written to, and looking is cheap."""
+"""The requests of a run: it writes only to the agent's containers, and an observation needs few reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LXC = "/nodes/pve/lxc"
 
 
 def written_to(sent: Sent) -> set[int]:
-    """The containers a request changes or makes."""
+    """Return the containers that a request changes or creates."""
     inside = re.match(rf"{LXC}/(\d+)", sent.path)
     numbers = [inside[1]] if inside else []
     return {
@@ -22,7 +22,7 @@ def written_to(sent: Sent) -> set[int]:
 
 
 def neighbours(node: Node) -> list[int]:
-    """Containers of others: one without a mark, a pet, and another agent's machine."""
+    """Create containers of others: one without a mark, a pet, and another agent's machine."""
     node.somebody(150, tags="theirs")
     node.somebody(151, description="paddock: v=1 role=pet", mp0="local-lvm:1,mp=/var/lib/paddock/ant")
     node.somebody(152, description="paddock: v=1 role=cattle agent=ant", mp0="local-lvm:vm-151-disk-1,mp=/x")
@@ -30,14 +30,14 @@ def neighbours(node: Node) -> list[int]:
 
 
 @pytest.mark.parametrize(("template", "own"), [("none", {PET, CATTLE}), ("auto", {PET, CATTLE, 102})])
-def test_only_pet_machine_and_template_of_the_agent_are_written_to(node: Node, template: str, own: set[int]) -> None:
+def test_only_the_agents_pet_machine_and_template_are_written_to(node: Node, template: str, own: set[int]) -> None:
     others = neighbours(node)
     before = {vmid: node.config(vmid) for vmid in others}
     up(node.agent(template=template))
     up(node.agent(template=template, machine={"cores": 3, "tags": ["ai"]}, state={"size": "9G"}))
     cycle(node.agent(template=template, state={"size": "9G"}))
     down(node.agent(template=template))
-    assert all(len(written_to(sent)) >= 1 for sent in node.writes)  # and nothing that is no container
+    assert all(len(written_to(sent)) >= 1 for sent in node.writes)  # every write names a container
     assert set().union(*map(written_to, node.writes)) == own
     assert {vmid: node.config(vmid) for vmid in others} == before
     assert all("digest" in sent.params for sent in node.writes if sent.method == "PUT")
@@ -51,7 +51,7 @@ def test_a_second_up_writes_nothing(node: Node, template: str) -> None:
     assert not node.writes
 
 
-def test_looking_costs_one_read_for_each_container_and_a_few_for_the_node(node: Node) -> None:
+def test_observe_sends_one_read_per_container_and_a_few_for_the_node(node: Node) -> None:
     up(node.agent())
     cost = {}
     for count, vmids in ((3, (150,)), (13, range(151, 161))):
@@ -67,7 +67,7 @@ def test_looking_costs_one_read_for_each_container_and_a_few_for_the_node(node: 
     assert cost[3] == cost[13] <= 8
 
 
-def test_containers_are_read_at_the_same_time(node: Node) -> None:
+def test_containers_are_read_concurrently(node: Node) -> None:
     for vmid in range(150, 158):
         node.somebody(vmid)
     node.fault("slow", "30", path="*/config", count=0)

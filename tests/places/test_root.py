@@ -1,4 +1,4 @@
-"""What only root may do: shown and waited for, run over ssh, and told apart from what somebody else did."""
+"""Root's work: commands are shown and waited for, or run over ssh, and wrong results are reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STATE = "local-lvm:vm-100-disk-1,mp=/var/lib/paddock/bee"
 
 
 def obey(node: Node, agent: Outside, *but: str) -> Callable[[], None]:
-    """A person who runs the commands that are shown, except some."""
+    """Return a person who runs the commands that are shown, except some."""
 
     def act() -> None:
         for line in agent.told.commands:
@@ -54,13 +54,13 @@ def owner_on_node(node: Node, path: str) -> tuple[int, int]:
     return facts.st_uid, facts.st_gid
 
 
-def test_the_played_node_has_a_filesystem_of_its_own(node: Node, tmp_path: Path) -> None:
+def test_the_simulated_node_has_a_filesystem_of_its_own(node: Node, tmp_path: Path) -> None:
     node.shell(f"mkdir -p {HOST}")
     assert node.world.runtime.host_path("pve", HOST).is_relative_to(tmp_path)
     assert (tmp_path / "node/host/pve" / HOST.lstrip("/")).is_dir()
 
 
-def test_a_person_runs_the_commands_and_up_goes_on(node: Node) -> None:
+def test_up_continues_after_a_person_has_run_the_commands(node: Node) -> None:
     agent = node.agent(**WANTED)
     agent.told.when(WAITING, obey(node, agent))
     assert up(agent) == "bee: up and working"
@@ -74,13 +74,13 @@ def test_a_person_runs_the_commands_and_up_goes_on(node: Node) -> None:
     assert node.config(CATTLE)["mp1"] == f"{HOST},mp=/data"
     assert owner_on_node(node, HOST) == (110000, 110000)
     assert owner_on_node(node, "/mnt/pve/hdd") == (0, 0)
-    assert restarts(node) == 0  # the person did that
+    assert restarts(node) == 0  # the person restarted it
     node.sent.clear()
     assert "nothing to do" in up(node.agent(**WANTED))
     assert not node.writes
 
 
-def test_the_commands_can_be_run_again(node: Node) -> None:
+def test_the_commands_for_root_can_be_repeated(node: Node) -> None:
     agent = node.agent(**WANTED)
     agent.told.when(WAITING, obey(node, agent))
     up(agent)
@@ -88,10 +88,10 @@ def test_the_commands_can_be_run_again(node: Node) -> None:
     (node.world.runtime.host_path("pve", HOST) / "theirs").touch()
     obey(node, agent)()
     assert node.config(CATTLE) == before
-    assert owner_on_node(node, f"{HOST}/theirs") == (0, 0)  # never more than the directory itself
+    assert owner_on_node(node, f"{HOST}/theirs") == (0, 0)  # files below keep their owner
 
 
-def test_without_waiting_the_commands_are_the_error(node: Node) -> None:
+def test_up_without_waiting_fails_with_the_commands(node: Node) -> None:
     with pytest.raises(NeedsPerson, match=f"mkdir -p {HOST}") as caught:
         up(node.agent(patient=False, mounts=MOUNTS))
     assert caught.value.exit_code == 4
@@ -108,7 +108,7 @@ def test_without_waiting_the_commands_are_the_error(node: Node) -> None:
     assert list(script(node.agent(mounts=MOUNTS))) == ["# bee: nothing for root to do"]
 
 
-def test_a_restart_that_was_left_out_is_done(node: Node) -> None:
+def test_up_restarts_the_machine_if_the_person_did_not(node: Node) -> None:
     agent = node.agent(**WANTED)
     agent.told.when(WAITING, obey(node, agent, "pct reboot"))
     up(agent)
@@ -117,7 +117,7 @@ def test_a_restart_that_was_left_out_is_done(node: Node) -> None:
     assert set(node.config(CATTLE)["features"].split(",")) == {"keyctl=1", "nesting=1"}
 
 
-def test_a_restart_in_the_middle_is_not_done_twice(node: Node) -> None:
+def test_up_does_not_restart_a_machine_that_a_person_restarted(node: Node) -> None:
     agent = node.agent(**WANTED)
     began: list[int] = []
 
@@ -139,7 +139,7 @@ def test_a_restart_in_the_middle_is_not_done_twice(node: Node) -> None:
         (f"pct set {CATTLE} -mp0 {HOST},mp=/data", f"mp0 must be the machine's own volume {STATE.partition(',')[0]}"),
     ],
 )
-def test_other_commands_are_told_and_can_be_set_right(node: Node, command: str, said: str) -> None:
+def test_wrong_commands_of_a_person_are_reported_and_can_be_corrected(node: Node, command: str, said: str) -> None:
     agent = node.agent(mounts=MOUNTS)
 
     def wrong() -> None:
@@ -160,7 +160,7 @@ def test_other_commands_are_told_and_can_be_set_right(node: Node, command: str, 
     assert f"{HOST},mp=/data" in node.config(CATTLE).values()
 
 
-def test_a_directory_that_should_be_read_only_is_told_when_it_is_not(node: Node) -> None:
+def test_a_writable_mount_that_should_be_read_only_is_reported(node: Node) -> None:
     mounts = [{"host": HOST, "path": "/data", "read_only": True}]
     agent = node.agent(mounts=mounts)
 
@@ -183,7 +183,7 @@ def test_a_directory_that_should_be_read_only_is_told_when_it_is_not(node: Node)
         ("keyctl=1", "machine 101 does not have the feature nesting"),
     ],
 )
-def test_other_features_are_told(node: Node, features: str, said: str) -> None:
+def test_wrong_features_are_reported(node: Node, features: str, said: str) -> None:
     agent = node.agent(**WANTED)
 
     def other() -> None:
@@ -197,7 +197,7 @@ def test_other_features_are_told(node: Node, features: str, said: str) -> None:
     assert set(node.config(CATTLE)["features"].split(",")) == {"keyctl=1", "nesting=1"}
 
 
-def test_another_key_is_as_good_and_more_mounts_are_told(node: Node) -> None:
+def test_other_mount_keys_are_accepted_and_extra_mounts_are_noted(node: Node) -> None:
     agent = node.agent(mounts=MOUNTS)
 
     def act() -> None:
@@ -211,7 +211,7 @@ def test_another_key_is_as_good_and_more_mounts_are_told(node: Node) -> None:
     assert "also has /srv/more at /more (mp7), which the file does not name" in str(again.told)
 
 
-def test_a_new_machine_needs_root_again_and_down_says_so(node: Node) -> None:
+def test_down_notes_that_a_new_machine_needs_root_again(node: Node) -> None:
     agent = node.agent(template="auto", **WANTED)
     agent.told.when(WAITING, obey(node, agent))
     up(agent)
@@ -224,10 +224,10 @@ def test_a_new_machine_needs_root_again_and_down_says_so(node: Node) -> None:
     new = node.agent(template="auto", **WANTED)
     new.told.when(WAITING, obey(node, new))
     up(new)
-    assert not any("features" in line for line in new.told.commands)  # a clone has its template's
+    assert not any("features" in line for line in new.told.commands)  # a clone has the features of its template
 
 
-def test_a_file_without_keyctl_gets_a_template_without(node: Node) -> None:
+def test_an_agent_without_keyctl_gets_a_template_without_it(node: Node) -> None:
     agent = node.agent(template="auto", machine={"features": ["nesting", "keyctl"]})
     agent.told.when(WAITING, obey(node, agent))
     up(agent)
@@ -237,7 +237,7 @@ def test_a_file_without_keyctl_gets_a_template_without(node: Node) -> None:
 
 
 class PlayedRoot:
-    """The node's own shell over ssh."""
+    """The shell of the node, as if over ssh."""
 
     name = "root@node"
 
@@ -248,7 +248,7 @@ class PlayedRoot:
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
         self.ran.append(argv[-1].removesuffix(" || exit 1"))
         said = self.node.shell(argv[-1])
-        if said.code == 255:  # which ssh takes for its own
+        if said.code == 255:  # also ssh's own exit code for a failed connection
             raise Unreachable(f"root@node cannot be reached over ssh at node: {said.err}")
         return Result(tuple(argv), said.code, said.out, said.err, 0.0)
 
@@ -260,7 +260,7 @@ def root(node: Node, monkeypatch: pytest.MonkeyPatch) -> PlayedRoot:
     return played
 
 
-def test_paddock_runs_them_itself_where_it_may_be_root(node: Node, root: PlayedRoot) -> None:
+def test_up_runs_the_commands_itself_with_ssh_root(node: Node, root: PlayedRoot) -> None:
     agent = node.agent(root="root@node", patient=False, **WANTED)
     up(agent)
     assert [line.split()[0] for line in root.ran] == ["mountpoint", "mkdir", "mountpoint", "pct", "pct", "ls"]
@@ -283,7 +283,9 @@ def test_a_command_that_fails_over_ssh_is_named(node: Node, root: PlayedRoot) ->
     assert node.config(CATTLE)["mp1"] == f"{HOST},mp=/data"
 
 
-def test_a_disk_of_its_own_is_not_given_away(node: Node, root: PlayedRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_up_refuses_to_give_the_mount_point_of_a_disk_to_an_agent(
+    node: Node, root: PlayedRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     up(node.agent())
     monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "bee")
     node.shell(f"mkdir -p {HOST}")
@@ -298,7 +300,7 @@ def test_a_disk_of_its_own_is_not_given_away(node: Node, root: PlayedRoot, monke
     assert owner_on_node(node, HOST) == (0, 0), "the command looks too"
 
 
-def test_killed_while_waiting_the_next_run_goes_on(node: Node) -> None:
+def test_the_next_run_continues_after_a_kill_while_waiting_for_a_person(node: Node) -> None:
     agent = node.agent(mounts=MOUNTS)
 
     def die() -> None:
@@ -315,7 +317,9 @@ def test_killed_while_waiting_the_next_run_goes_on(node: Node) -> None:
     assert node.vmids == [PET, CATTLE]
 
 
-def test_doctor_says_who_will_do_it(node: Node, root: PlayedRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_says_who_will_do_the_work_of_root(
+    node: Node, root: PlayedRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def finding(agent: Outside) -> tuple[bool, str]:
         findings, _ = agent.place.examine([agent.machine_want])
         return next((f.ok, f.evidence) for f in findings if f.subject == "root's part of bee")
@@ -347,10 +351,10 @@ def test_outputs_are_read_from_the_place(node: Node) -> None:
     assert next(as_text(found)) == "bee-2.vmid = 101"
 
 
-def test_nothing_but_the_agents_own_is_written_to(node: Node, root: PlayedRoot) -> None:
+def test_root_writes_only_to_the_agents_containers(node: Node, root: PlayedRoot) -> None:
     others = neighbours(node)
     before = {vmid: node.config(vmid) for vmid in others}
-    mounts = [{"host": HOST, "path": "/big"}]  # /data is the state's in a container
+    mounts = [{"host": HOST, "path": "/big"}]  # in a container /data is the path of the state
     wanted = {**WANTED, "mounts": mounts, "template": "auto", "root": "root@node", "runtime": "docker"}
     up(node.agent(**wanted, container={"base": "debian:12", "data": "20G"}))
     cycle(node.agent(**wanted, container={"base": "debian:12", "data": "30G"}))

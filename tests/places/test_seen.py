@@ -18,7 +18,7 @@ from paddock.places.proxmox.seen import LxcContainer, Mount
         ("/dev/sdb1,mp=/data", "/dev/sdb1", None, "/data", None),
     ],
 )
-def test_a_mount_says_whose_volume_it_is(
+def test_a_mount_names_the_owner_of_its_volume(
     text: str, volume: str, owner: int | None, path: str | None, size: str | None
 ) -> None:
     mount = Mount.from_config("mp0", text)
@@ -26,7 +26,7 @@ def test_a_mount_says_whose_volume_it_is(
     assert found == (volume, owner, path, size)
 
 
-def test_only_keys_of_volumes_are_mounts() -> None:
+def test_only_volume_keys_are_mounts() -> None:
     config = {
         "rootfs": "l:vm-1-disk-0",
         "mp0": "l:vm-2-disk-0,mp=/x",

@@ -1,4 +1,4 @@
-"""What surprised us when Proxmox's own code was recorded, and that Paddock is not surprised."""
+"""Unexpected behaviour that was recorded from Proxmox's own code, and how Paddock handles it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LXC = "/nodes/pve/lxc"
 
 
 def perform(node: Node, action: Action) -> None:
-    """Carry out an action on what is there now."""
+    """Perform an action on the current observation."""
     agent = node.agent()
     agent.place.perform(action, agent.observe().place, {})
 
 
 @pytest.mark.parametrize("token", [DEPLOYER, ROOT])
-def test_a_token_of_root_is_used_like_any_other(node: Node, token: str) -> None:
+def test_a_token_of_root_has_no_more_rights_than_another(node: Node, token: str) -> None:
     up(node.agent(token=token))
     for params in ({"mp1": "/srv,mp=/x"}, {"dev0": "/dev/fuse"}, {"features": "keyctl=1,nesting=1"}):
         with pytest.raises(RootOnly) as caught:
@@ -45,7 +45,7 @@ def test_a_state_volume_is_the_same_with_and_without_its_size(node: Node) -> Non
     assert "nothing to do" in up(node.agent(template="auto"))
 
 
-def test_a_clone_is_told_only_what_it_takes_and_gets_the_rest_in_one_put(node: Node) -> None:
+def test_a_clone_gets_its_settings_in_one_put(node: Node) -> None:
     """A clone inherits tags, features and net, and refuses tags, mount points and ssh keys."""
     up(node.agent(template="auto", machine={"tags": ["ai"], "cores": 3}))
     clone = next(sent for sent in node.writes if sent.path.endswith("/clone"))
@@ -60,7 +60,7 @@ def test_a_clone_is_told_only_what_it_takes_and_gets_the_rest_in_one_put(node: N
     assert "role=cattle agent=bee" in config["description"]
 
 
-def test_protection_is_lifted_in_a_call_of_its_own(node: Node) -> None:
+def test_protection_is_removed_in_a_request_of_its_own(node: Node) -> None:
     """Lifting protection and adding a volume in one call fails; it takes two."""
     up(node.agent())
     with pytest.raises(Protected):
@@ -71,21 +71,21 @@ def test_protection_is_lifted_in_a_call_of_its_own(node: Node) -> None:
     assert node.config(PET)["mp1"].startswith("local-lvm:vm-100-disk-2,mp=/var/lib/paddock/ant")
 
 
-def test_a_pet_grows_while_nothing_has_it_mounted(node: Node) -> None:
+def test_a_state_volume_grows_while_no_container_has_it_mounted(node: Node) -> None:
     """Growing it under a running machine: the volume grows, the filesystem does not, the task says OK."""
     up(node.agent())
     running: list[Any] = []
     node.before("PUT", f"{LXC}/{PET}/resize", lambda: running.extend(node.running))
     agent = node.agent(state={"size": "16G"})
     plan = agent.plan_up(agent.observe())
-    assert [step.id for step in plan.steps][-1] == "state.check"  # and it is measured afterwards
+    assert [step.id for step in plan.steps][-1] == "state.check"  # the size of the filesystem is checked afterwards
     up(agent)
     assert running == []
     assert node.running == [CATTLE]
     assert "size=16G" in node.config(PET)["mp0"]
 
 
-def test_no_root_disk_is_ever_an_existing_volume(node: Node) -> None:
+def test_a_root_disk_is_never_an_existing_volume(node: Node) -> None:
     """``rootfs=`` an existing volume unpacks the template over its files without a word."""
     up(node.agent())
     cycle(node.agent(template="auto"))
@@ -94,7 +94,7 @@ def test_no_root_disk_is_ever_an_existing_volume(node: Node) -> None:
     assert not any("disk" in value for value in named)
 
 
-def test_a_pet_is_never_destroyed_whatever_a_plan_says(node: Node) -> None:
+def test_destroy_refuses_a_pet(node: Node) -> None:
     """Deleting an owner whose volume a running borrower has mounted destroys its rootfs first, then fails."""
     up(node.agent())
     node.root("pct", "set", PET, "--protection", "0")
@@ -109,7 +109,7 @@ def test_a_pet_is_never_destroyed_whatever_a_plan_says(node: Node) -> None:
     assert {"vm-100-disk-0", "vm-100-disk-1"} <= node.volumes
 
 
-def test_a_machine_that_owns_more_is_never_destroyed_whatever_a_plan_says(node: Node) -> None:
+def test_destroy_refuses_a_machine_that_owns_more_than_its_root_disk(node: Node) -> None:
     """``delete=unusedN`` of an owned volume destroys it, and so does DELETE."""
     up(node.agent())
     node.root("pct", "stop", CATTLE)
@@ -125,7 +125,7 @@ def test_a_machine_that_owns_more_is_never_destroyed_whatever_a_plan_says(node: 
     assert "vm-101-disk-1" in node.volumes
 
 
-def test_the_card_is_always_sent_with_its_address(node: Node) -> None:
+def test_the_network_card_is_always_sent_with_its_mac(node: Node) -> None:
     """PUT ``net0`` without ``hwaddr`` makes a new MAC each time."""
     up(node.agent())
     before = node.config(CATTLE)["net0"]
@@ -134,10 +134,10 @@ def test_the_card_is_always_sent_with_its_address(node: Node) -> None:
     cards = [sent.params["net0"] for sent in node.writes if "net0" in sent.params]
     assert len(cards) >= 4
     assert all("hwaddr=BC:24:11:" in card for card in cards)
-    assert node.config(CATTLE)["net0"] == before  # DHCP gives it the address it had
+    assert node.config(CATTLE)["net0"] == before  # so DHCP gives it the same address
 
 
-def test_a_start_of_nothing_is_a_failing_task_and_is_noticed(node: Node) -> None:
+def test_starting_a_missing_container_is_an_error(node: Node) -> None:
     """``start`` of a missing container: 200 and a failing task."""
     node.before("POST", "*/status/start", lambda: node.root("pct", "destroy", CATTLE))
     with pytest.raises(
@@ -148,7 +148,7 @@ def test_a_start_of_nothing_is_a_failing_task_and_is_noticed(node: Node) -> None
     assert node.running == [CATTLE]
 
 
-def test_volumes_are_left_to_the_containers_that_own_them(node: Node) -> None:
+def test_paddock_deletes_volumes_only_through_their_containers(node: Node) -> None:
     """Storage DELETE says OK for a volume that does not exist, and removes one that a container still names."""
     with pytest.raises(ApiError, match=r"Datastore\.Allocate"):
         node.client().send("DELETE", f"/nodes/pve/storage/local-lvm/content/{STATE}")
@@ -158,7 +158,7 @@ def test_volumes_are_left_to_the_containers_that_own_them(node: Node) -> None:
     assert not [sent for sent in node.writes if "/storage/" in sent.path]
 
 
-def test_every_container_is_asked_to_be_unprivileged(node: Node) -> None:
+def test_every_container_is_created_unprivileged(node: Node) -> None:
     """Before Proxmox VE 9 a container is privileged without it, and then even nesting is refused to tokens."""
     up(node.agent())
     cycle(node.agent(template="auto"))
@@ -168,7 +168,7 @@ def test_every_container_is_asked_to_be_unprivileged(node: Node) -> None:
     assert all(node.config(vmid)["unprivileged"] == 1 for vmid in node.vmids)
 
 
-def test_numbers_may_arrive_as_text(node: Node) -> None:
+def test_numbers_in_responses_may_be_strings(node: Node) -> None:
     """Perl prints a number as text once it has been used as one."""
 
     def as_text(data: Any) -> Any:

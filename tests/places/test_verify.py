@@ -1,4 +1,4 @@
-"""What a node's configuration proves, and how each way to be wrong is told."""
+"""The checks of a node's configuration: each defect fails its own check."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VOLUME = "local-lvm:vm-999-disk-1"
 
 
 def findings(**broken: dict[str, Any]) -> dict[str, Finding]:
-    """What is found on the node where all is well, but for what is broken."""
+    """Return the findings on a healthy node with some changes."""
     seen = read_case(DATA / "plan/proxmox/all-is-well.yaml")["seen"]
     for name, entry in broken.items():
         vmid = int(name.removeprefix("ct"))
@@ -34,7 +34,7 @@ def findings(**broken: dict[str, Any]) -> dict[str, Finding]:
     return {finding.subject: finding for finding in found}
 
 
-def test_all_is_well() -> None:
+def test_a_healthy_agent_passes_all_checks() -> None:
     found = findings()
     assert [(name, finding.ok) for name, finding in found.items()] == [("machine", True), ("state.owner", True)]
     assert found["machine"].evidence == "container 105 (hermes) is marked as the machine of hermes and is running"
@@ -83,18 +83,18 @@ def test_all_is_well() -> None:
         ),
     ],
 )
-def test_one_thing_broken_is_one_line(broken: dict[str, Any], line: str, evidence: str) -> None:
+def test_one_defect_fails_one_check(broken: dict[str, Any], line: str, evidence: str) -> None:
     found = findings(**broken)
     failed = [finding for finding in found.values() if not finding.ok]
     assert line in [finding.subject for finding in failed]
     assert found[line].evidence == evidence
     assert all(finding.hint for finding in failed)
-    # A machine without its mark is no machine of ours, so that its use of the state is a stranger's.
+    # A machine without its mark counts as a foreign container that mounts the state.
     if broken != {"ct105": {"config": {"description": "mine"}}}:
         assert len(failed) == 1
 
 
-def test_two_pets_with_a_volume_of_one_agent() -> None:
+def test_two_pets_with_a_volume_of_one_agent_fail_the_check() -> None:
     twin = {
         "hostname": "pet-2",
         "description": "paddock: v=1 role=pet",

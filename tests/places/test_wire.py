@@ -1,4 +1,4 @@
-"""The client over a real wire: TLS, connections that are cut, and answers that do not come."""
+"""The client over a real connection: TLS, cut connections, and missing responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POOR: dict[str, str | int] = {
 
 
 class Served:
-    """A sandbox that another process serves."""
+    """A sandbox that is served by another process."""
 
     def __init__(self, state: Path, ready: dict[str, Any]) -> None:
         self.state = state
@@ -59,16 +59,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("kind", ["reset", "stall", "answer"])
-def test_a_read_that_is_cut_off_is_made_again(served: Served, kind: str) -> None:
+def test_a_read_is_retried_after_the_connection_is_cut(served: Served, kind: str) -> None:
     client = served.client()
     served.fault(kind, "10" if kind == "stall" else "596", path="/version", count=2)
     assert client.get("/version")["version"] == "9.2.11"
 
 
 @pytest.mark.parametrize("kind", ["reset", "lose", "stall", "answer"])
-def test_a_write_that_is_cut_off_is_sent_once_and_is_lost(served: Served, kind: str) -> None:
+def test_a_write_is_not_retried_after_the_connection_is_cut(served: Served, kind: str) -> None:
     client = served.client()
-    client.get("/version")  # so that it goes over a connection that is open already
+    client.get("/version")  # the next request uses an open connection
     served.fault(kind, "10" if kind == "stall" else "596", method="POST")
     with pytest.raises(AnswerLost, match="POST /nodes/pve/lxc"):
         client.send("POST", "/nodes/pve/lxc", POOR)
@@ -80,7 +80,7 @@ def test_a_write_that_is_cut_off_is_sent_once_and_is_lost(served: Served, kind: 
         client.task("DELETE", "/nodes/pve/lxc/100")
 
 
-def test_a_write_to_a_silent_node_is_given_up_and_lost(served: Served) -> None:
+def test_a_write_to_a_silent_node_times_out_as_a_lost_answer(served: Served) -> None:
     client = served.client()
     client._http.timeout = httpx.Timeout(0.1)
     served.fault("stall", "1000", method="PUT")
@@ -88,13 +88,13 @@ def test_a_write_to_a_silent_node_is_given_up_and_lost(served: Served) -> None:
         client.send("PUT", "/nodes/pve/lxc/100/config", {"cores": 1})
 
 
-def test_the_reason_of_an_answer_without_a_body_is_told(served: Served) -> None:
+def test_the_reason_of_a_response_without_a_body_is_shown(served: Served) -> None:
     wrong = Secret(f"{TOKEN}=00000000-0000-0000-0000-000000000000")
     with pytest.raises(Unauthorized, match="Authentication failed!"):
         Client(served.url, "pve", wrong, tls.context(served.url, served.ca, None)).get("/version")
 
 
-def test_a_node_is_trusted_by_its_fingerprint_or_not_at_all(served: Served) -> None:
+def test_a_node_is_trusted_only_with_the_right_fingerprint(served: Served) -> None:
     with pytest.raises(PaddockError, match="SHA-256 fingerprint is") as caught:
         served.client(fingerprint=":".join(["00"] * 32))
     shown = caught.value.message.rpartition(" ")[2]
