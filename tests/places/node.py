@@ -1,6 +1,6 @@
-"""A Proxmox node on paper, in the test's own process: its API is the sandbox's, ssh is played, all requests are noted.
+"""A simulated Proxmox node in the test's process: the sandbox's API, a simulated ssh, and a record of all requests.
 
-What Paddock does is the real thing, verbs and place and client, except what happens inside machines: there are none.
+Verbs, place and client are the real ones. Nothing runs inside machines.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Sent:
 
 @dataclass
 class Hook:
-    """Something that will happen."""
+    """A function to call before a certain request."""
 
     method: str
     path: str
@@ -86,16 +86,16 @@ class Hook:
 
 
 class Killed(BaseException):
-    """The end of a run that cleans nothing up."""
+    """Ends a run like a kill, without any cleanup."""
 
 
 def host_key(name: str) -> str:
-    """The base64 part of an ssh host key, as good as any."""
+    """Return a valid base64 part of an ssh host key."""
     return f"AAAAC3NzaC1lZDI1NTE5AAAAI{name:A<43}"
 
 
 class Machines(MemoryContainers):
-    """Containers on paper that have addresses and ssh host keys."""
+    """Simulated containers with addresses and ssh host keys."""
 
     def __init__(self, runtime: MemoryRuntime) -> None:
         super().__init__(runtime.volumes, runtime._say_stopped, runtime.save)
@@ -133,7 +133,7 @@ class Machines(MemoryContainers):
 
 
 class PlayedSsh:
-    """What a machine on paper says to the scripts that change its host key."""
+    """Answers the scripts that change the host key of a simulated machine."""
 
     def __init__(self, machines: Machines, address: str) -> None:
         self.name = address
@@ -151,7 +151,7 @@ class PlayedSsh:
 
 
 class FastClock:
-    """A stand-in for the module ``time``; who waits for what never comes fails."""
+    """A faster replacement of the module ``time``, which fails a test that waits too long."""
 
     end = 0.0
 
@@ -166,7 +166,7 @@ class FastClock:
 
 
 class Told(Reporter):
-    """A story that is kept, and that someone may act upon."""
+    """A reporter that keeps its lines, and calls functions when certain words are printed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -193,7 +193,7 @@ class Told(Reporter):
 
 
 class Outside(Deployment):
-    """An agent as far as it can be seen from outside its machine."""
+    """A deployment that acts only outside the agent's machine."""
 
     place: ProxmoxPlace
     told: Told
@@ -216,7 +216,7 @@ class Outside(Deployment):
 
 
 class Node(httpx.BaseTransport):
-    """The node, the wire to it, and whoever else is on it."""
+    """The simulated node, the connection to it, and its other users."""
 
     def __init__(self, folder: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
         self.world = memory_world(folder / "node", nodes=nodes)
@@ -460,7 +460,7 @@ class Node(httpx.BaseTransport):
 
 
 def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
-    """Answer for the machines of the node, and let Paddock's waits pass faster."""
+    """Simulate ssh to the machines of the node, and shorten Paddock's waits."""
 
     def scan(address: str, **_: Any) -> str | None:
         return f"ssh-ed25519 {node.machines.host_keys[int(address.rpartition('.')[2])]}"

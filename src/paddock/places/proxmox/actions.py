@@ -38,7 +38,7 @@ class CreatePet(Action):
 
 @dataclass(frozen=True)
 class AddVolume(Action):
-    """Add a state volume to a pet, whose protection Proxmox wants off meanwhile. Sets ``STATE_VOLUME``."""
+    """Add a state volume to a pet, which is unprotected meanwhile. Sets ``STATE_VOLUME``."""
 
     vmid: int
     key: str
@@ -47,7 +47,7 @@ class AddVolume(Action):
 
 @dataclass(frozen=True)
 class AddCache(Action):
-    """Add a cache volume to a pet, in the same way. Sets ``CACHE_VOLUME``."""
+    """Add a cache volume to a pet. Sets ``CACHE_VOLUME``."""
 
     vmid: int
     key: str

@@ -367,9 +367,9 @@ def _machine_steps(want: MachineWant, machine: LxcContainer, volume: str | Ref, 
         )
     if machine.mark is None:
         title = f"mark container {machine.vmid} as the machine of {want.agent}"
-        yield Step("cattle.adopt", title, "it is adopted", AdoptMachine(machine.vmid, want.agent))
+        yield Step("cattle.adopt", title, "the container is adopted", AdoptMachine(machine.vmid, want.agent))
     if moved and machine.running:
-        yield machines.start_step(machine.vmid, "it was stopped for the move")
+        yield machines.start_step(machine.vmid, "the machine was stopped for the move")
     if machine.running and not (machine.mark and machine.mark.host_key):
         yield machines.reach_again_step(want, machine, "its host key is not recorded yet")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from paddock.places import MachineWant
 from paddock.places.proxmox.actions import CACHE_VOLUME, MOUNT_KEY, AddCache, AttachCache, GrowVolume
 from paddock.places.proxmox.cannot import CannotPlan
-from paddock.places.proxmox.seen import LxcContainer, Mount
+from paddock.places.proxmox.seen import LxcContainer, Mount, free_keys
 from paddock.plan.step import Ref, Step
 from paddock.spec.sizes import Size
 
@@ -56,7 +56,7 @@ def pet_steps(
         return [], there.volume
     # A new state volume takes the first free key, so the cache takes the second.
     taken = {mount.key for mount in pet.mounts} if pet else set()
-    free = (key for key in (f"mp{number}" for number in range(256)) if key not in taken)
+    free = free_keys(taken)
     key = [next(free), next(free)][1 if state_is_new else 0]
     value = f"{storage}:{want.cache.size.gib},mp={path_in_pet(want.agent)},backup=0"
     title = f"create a cache volume of {want.cache.size} for {want.cache.path} on pet {vmid}"
@@ -89,7 +89,7 @@ def attach_steps(want: MachineWant, cattle: LxcContainer | None, vmid: int, volu
             code="cache.path-taken",
         )
     taken = {MOUNT_KEY} | ({mount.key for mount in cattle.mounts} if cattle else set())
-    key = next(key for key in (f"mp{number}" for number in range(256)) if key not in taken)
+    key = next(free_keys(taken))
     title = f"mount {want.cache.path} in machine {vmid}"
     yield Step(
         "cattle.cache",

@@ -27,7 +27,7 @@ from paddock.places.proxmox.actions import (
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import Pet
-from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
+from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen, options_of
 from paddock.places.proxmox.template import DISK, mac
 from paddock.plan.step import Ref, Risk, Step
 from paddock.spec.machine import Feature
@@ -40,8 +40,8 @@ _AFTER_RESTART: Final = frozenset({"features", "nameserver", "searchdomain", "ho
 _MAY_BE_UNSET: Final = ("nameserver", "searchdomain")
 _UNSET_MEANS: Final = {"onboot": 0, "memory": 512, "swap": 512}  # Proxmox' own defaults
 # Configuration keys that have another name in the file.
-_FILE_KEYS: Final = {"onboot": "start_on_boot", "net0": "net", "nameserver": "dns", "searchdomain": "dns"}
-_NET_OPTIONS: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag"})
+FILE_KEYS: Final = {"onboot": "start_on_boot", "net0": "net", "nameserver": "dns", "searchdomain": "dns"}
+NET_OPTIONS: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag"})
 
 
 def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
@@ -94,7 +94,7 @@ def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[LxcContainer]:
 
 
 def check_unprotected(container: LxcContainer, why: str) -> None:
-    """Refuse a protected container now: Proxmox would refuse only after it was stopped."""
+    """Refuse to change a protected container; Proxmox would refuse too, but only after it was stopped."""
     if container.flag("protection"):
         raise CannotPlan(
             f"{container.name} is protected, and {why}",
@@ -196,14 +196,14 @@ def clone_steps(
     template: LxcContainer | None,
     attach: Sequence[Step],
 ) -> Iterator[Step]:
-    """Yield the steps to a new machine from a template; None means the template that the same plan builds."""
+    """Yield the steps to a machine cloned from ``template``; None means the one that the same plan builds."""
     clone: dict[str, str | int] = {
         "newid": vmid,
         "hostname": want.spec.machine.hostname or want.agent,
         "description": _notes(want, made_from),
     }
     root = template.mount("rootfs") if template else None
-    storage, there = want.spec.machine.storage, root.volume.partition(":")[0] if root else node.storage
+    storage, there = want.spec.machine.storage, root.storage if root else node.storage
     if storage not in (None, there):
         clone |= {"full": 1, "storage": str(storage)}  # a linked clone would be on the storage of its template
     params = settings(node, want, vmid)
@@ -254,7 +254,7 @@ def change_steps(
 
 def _with_flags_of(container: LxcContainer, features: str) -> str:
     """Return the features and the container's other flags: a token may change nesting only, and must send all."""
-    flags = {**_pairs(str(container.config.get("features", ""))), **_pairs(features)}
+    flags = {**options_of(str(container.config.get("features", ""))), **options_of(features)}
     return ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
 
 
@@ -265,10 +265,10 @@ def _asked(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer) -> dict[s
     if "features" in asked:
         asked["features"] = _with_flags_of(cattle, str(asked["features"]))
     if "net0" in asked and "net0" in cattle.config:
-        found, words = _pairs(str(cattle.config["net0"])), _pairs(str(asked["net0"]))
+        found, words = options_of(str(cattle.config["net0"])), options_of(str(asked["net0"]))
         if want.spec.machine.net.mac is None:
             words["hwaddr"] = found.get("hwaddr", words["hwaddr"])  # any MAC will do, as long as it does not change
-        words |= {name: value for name, value in found.items() if name not in _NET_OPTIONS}
+        words |= {name: value for name, value in found.items() if name not in NET_OPTIONS}
         asked["net0"] = ",".join(f"{name}={value}" for name, value in words.items())
     return asked
 
@@ -280,7 +280,7 @@ def is_adopted(cattle: LxcContainer) -> bool:
 
 def _file_decides(want: MachineWant, cattle: LxcContainer, key: str) -> bool:
     """Whether the file decides this key. On an adopted machine only keys that are written in the file count."""
-    return not is_adopted(cattle) or _FILE_KEYS.get(key, key) in want.spec.machine.model_fields_set
+    return not is_adopted(cattle) or FILE_KEYS.get(key, key) in want.spec.machine.model_fields_set
 
 
 def _attach_steps(want: MachineWant, cattle: LxcContainer, volume: str | Ref) -> Iterator[Step]:
@@ -305,7 +305,8 @@ def power_steps(
     clone = _has_key_of(template, cattle)
     starts = stopped or not cattle.running
     if starts:
-        yield start_step(cattle.vmid, "it was stopped for this change" if stopped else "the machine is stopped")
+        reason = "the machine was stopped for this change" if stopped else "the machine is stopped"
+        yield start_step(cattle.vmid, reason)
     root = cattle.mount("rootfs")
     if root and root.size and root.size < want.spec.machine.disk and _file_decides(want, cattle, "disk"):
         yield _grow(cattle.vmid, root.size, want.spec.machine.disk)
@@ -326,8 +327,8 @@ def _has_key_of(template: LxcContainer | None, cattle: LxcContainer) -> bool:
 
 
 def root_steps(node: ProxmoxSpec, work: RootWork, cattle: LxcContainer | None) -> Iterator[Step]:
-    """Yield the step that only root can do, and the reconnection after it."""
-    flags = [name for name in _pairs(work.features) if name != Feature.NESTING]
+    """Yield the step for the work of root, and the step that reaches the machine again after its restart."""
+    flags = [name for name in options_of(work.features) if name != Feature.NESTING]
     given = ", ".join([*(bind.host for bind in work.binds), *flags])
     things = " and ".join([*(["bind mounts"] if work.binds else []), *flags])
     wrong = [bind for bind in work.binds if cattle and cattle.mount(bind.key)]
@@ -348,9 +349,8 @@ def difference_notes(want: MachineWant, cattle: LxcContainer, made_from: str) ->
         asked = want.spec.machine.disk
         yield f"the root disk of machine {cattle.vmid} has {root.size}, but the file says {asked}: left as it is"
     storage = want.spec.machine.storage
-    if root and storage and not root.volume.startswith(f"{storage}:"):
-        there = root.volume.partition(":")[0]
-        yield f"the root disk of machine {cattle.vmid} is on {there}; `paddock cycle` recreates it on {storage}"
+    if root and storage and root.storage != storage:
+        yield f"the root disk of machine {cattle.vmid} is on {root.storage}; `paddock cycle` recreates it on {storage}"
     if cattle.mark and cattle.mark.made_from not in (None, made_from):  # None: Paddock did not create it
         yield f"machine {cattle.vmid} is not from the current template or base archive; `paddock cycle` recreates it"
 
@@ -378,7 +378,7 @@ def reach_step(vmid: int, reason: str, *, clone: bool = False) -> Step:
 
 
 def reach_again_step(want: MachineWant, cattle: LxcContainer, reason: str, *, clone: bool = False) -> Step:
-    """Return the same step for an existing machine, which may be adopted."""
+    """Return the step that reaches an existing machine over ssh; the machine may be adopted."""
     if cattle.mark is not None and not is_adopted(cattle):
         return reach_step(cattle.vmid, reason, clone=clone)
     action = ReachAdopted(cattle.vmid, want.spec.machine.host_key)
@@ -391,16 +391,12 @@ def _same(key: str, found: object, asked: str | int) -> bool:
     if key == "net0":
         return _without_defaults(str(found)) == _without_defaults(str(asked))
     if key == "features":
-        return _pairs(str(asked)).items() <= _pairs(str(found)).items()
+        return options_of(str(asked)).items() <= options_of(str(found)).items()
     return str(found) == str(asked)
 
 
 def _without_defaults(network: str) -> Mapping[str, str]:
-    return {name: value for name, value in _pairs(network).items() if (name, value) != ("firewall", "0")}
-
-
-def _pairs(text: str) -> dict[str, str]:
-    return dict(word.partition("=")[::2] for word in text.split(",") if word)
+    return {name: value for name, value in options_of(network).items() if (name, value) != ("firewall", "0")}
 
 
 def _shown(value: object) -> str:

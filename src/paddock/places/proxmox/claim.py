@@ -1,4 +1,4 @@
-"""A claim: a line in a container's notes by which a run excludes runs on other machines."""
+"""A claim: a line in a container's notes by which a run excludes runs on other computers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Holder:
 class Claim:
     """The run that works on a container, and until when. A claim expires, because its run may die.
 
-    The locks of one machine do not suffice: they use names and addresses, and a node may have several of both.
+    The locks of one computer do not suffice: they use names and addresses, and a node may have several of both.
     """
 
     holder: str

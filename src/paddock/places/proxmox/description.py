@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
 from paddock.places import Description
+from paddock.places.proxmox.cattle import FILE_KEYS, NET_OPTIONS
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.pet import path_in_pet
-from paddock.places.proxmox.seen import LxcContainer, Mount
+from paddock.places.proxmox.seen import LxcContainer, Mount, options_of
 from paddock.spec.machine import Feature, MachineSpec
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
@@ -19,11 +19,10 @@ from paddock.spec.sizes import Size
 # Configuration keys with their names in the file, and keys that matter to no new machine.
 _FILE_KEYS: Final = {
     **{key: key for key in ("hostname", "cores", "memory", "swap", "tags", "features")},
-    **{"onboot": "start_on_boot", "net0": "net", "nameserver": "dns", "searchdomain": "dns"},
+    **FILE_KEYS,
 }
 _IGNORED: Final = frozenset({"arch", "ostype", "digest", "description", "lock", "parent", "protection"})
-_NET_OPTIONS: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag", "type"})
-_BIND: Final = re.compile(r"/(?!dev/)")
+_NET_OPTIONS: Final = NET_OPTIONS | {"type"}
 
 
 def describe(
@@ -44,7 +43,7 @@ def describe(
 
 def _machine(node: ProxmoxSpec, machine: LxcContainer) -> Iterator[tuple[str, Any]]:
     config, root = machine.config, machine.mount("rootfs")
-    storage = root.volume.partition(":")[0] if root else None
+    storage = root.storage if root else None
     yield "vmid", machine.vmid
     yield "hostname", config.get("hostname")
     yield "description", Mark.text_above(machine.notes) or None
@@ -64,7 +63,7 @@ def _machine(node: ProxmoxSpec, machine: LxcContainer) -> Iterator[tuple[str, An
 
 def _network(node: ProxmoxSpec, text: str) -> dict[str, Any] | None:
     """Return the network card in the format of the file; None if the file cannot express it."""
-    words = dict(word.partition("=")[::2] for word in text.split(","))
+    words = options_of(text)
     if words.get("name") != "eth0" or "ip" not in words:
         return None
     found: dict[str, Any] = {"address": words["ip"], "gateway": words.get("gw"), "mac": words.get("hwaddr")}
@@ -75,25 +74,24 @@ def _network(node: ProxmoxSpec, text: str) -> dict[str, Any] | None:
 
 
 def _features(machine: LxcContainer) -> set[str]:
-    words = [word.partition("=") for word in str(machine.config.get("features", "")).split(",")]
-    return {name for name, _, value in words if value == "1" and name in set(Feature)}
+    flags = options_of(str(machine.config.get("features", "")))
+    return {name for name, value in flags.items() if value == "1" and name in set(Feature)}
 
 
 def _mounts(machine: LxcContainer) -> Iterator[dict[str, Any]]:
     for mount in machine.mounts:
-        if _BIND.match(mount.volume) and mount.path:
-            read_only = {"read_only": True} if mount.options.get("ro") == "1" else {}
+        if mount.is_bind and mount.path:
+            read_only = {"read_only": True} if mount.read_only else {}
             yield {"host": mount.volume, "path": mount.path, **read_only}
 
 
 def _state(
     node: ProxmoxSpec, agent: str, machine: LxcContainer | None, state: Mount, pet: int | None
 ) -> Iterator[tuple[str, Any]]:
-    storage = state.volume.partition(":")[0]
     mounted = next((m for m in machine.mounts if m.volume == state.volume), None) if machine else None
     yield "size", str(state.size) if state.size else None
     yield "path", mounted.path if mounted and mounted.path != path_in_pet(agent) else None
-    yield "storage", storage if storage != node.storage else None
+    yield "storage", state.storage if state.storage != node.storage else None
     yield "pet", pet
 
 
@@ -104,7 +102,7 @@ def _inexpressible(machine: LxcContainer, said: dict[str, Any]) -> Iterator[str]
         if key in _FILE_KEYS:
             known = _FILE_KEYS[key] in said or str(value) in ("", "0")
         elif mount is not None:
-            known = mount.owner is not None or _BIND.match(mount.volume) is not None
+            known = mount.owner is not None or mount.is_bind
         else:
             known = key in _IGNORED or (key, str(value)) == ("unprivileged", "1")
         if not known:

@@ -31,14 +31,14 @@ def check_is_down(want: MachineWant, seen: ProxmoxSeen) -> None:
             raise CannotPlan(
                 f"{user.name} mounts {state.volume}, the state of {want.agent}, but {whose}",
                 pets.machine_mark_hint(want, user),
-                code="down.unmarked-user",
+                code="down.unknown-user",
             )
 
 
 def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
     """Yield the steps that remove the machine; refuse unless a pet owns every volume but its root disk."""
     owners = {pet.vmid for pet in seen.with_role(Role.PET)}
-    check_unprotected(cattle, "it is to be destroyed")
+    check_unprotected(cattle, "the plan destroys it")
     if "parent" in cattle.config:
         raise CannotPlan(
             f"{cattle.name} has snapshots, which also hold the state; destroying the machine would leave them behind",

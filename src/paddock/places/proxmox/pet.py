@@ -94,7 +94,7 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
 
 
 def machine_mark_hint(want: MachineWant, container: LxcContainer) -> str:
-    """Return the hint that restores the mark of the agent's machine."""
+    """Return the hint to write the lost mark of an agent's machine back into the container's notes."""
     mark = Mark(Role.CATTLE, want.agent)
     return f"if it is the machine of {want.agent}, write this line into its notes{_instead(container)}: {mark}"
 
@@ -121,12 +121,12 @@ def lost_pet_refusal(want: MachineWant, container: LxcContainer) -> CannotPlan:
 
 
 def pet_mark_hint(container: LxcContainer) -> str:
-    """Return the hint that restores the mark of a pet; the line to copy is at the end."""
+    """Return the hint to write the lost mark of a pet back into its notes; it ends with the line to copy."""
     return f"if it is a pet, write this line into its notes{_instead(container)}: {Mark(Role.PET)}"
 
 
 def _instead(container: LxcContainer) -> str:
-    """Return words to replace an unreadable mark, because a container must have exactly one."""
+    """Return the part of a hint that names the unreadable mark to replace: two marks count as none."""
     if "paddock: " not in container.notes:
         return ""
     return " in place of the line that begins with `paddock:` (unless a newer Paddock wrote it)"
@@ -143,7 +143,7 @@ def taken_number_hint(vmid: int, seen: ProxmoxSeen) -> str:
 
 
 def number_taken(vmid: int, seen: ProxmoxSeen) -> CannotPlan:
-    """Return the refusal of a state.pet that is the number of something else."""
+    """Return the refusal of a ``state.pet`` whose number another container or virtual machine has."""
     return CannotPlan(
         f"state.pet: {vmid} is taken, and not by a pet", taken_number_hint(vmid, seen), code="pet.number-taken"
     )
@@ -340,7 +340,7 @@ def difference_notes(want: MachineWant, pet: Pet) -> Iterator[str]:
     """Yield notes about differences of the state from the file that are left as they are."""
     if pet.state is None:
         return
-    storage, there = want.spec.state.storage, pet.state.volume.partition(":")[0]
+    storage, there = want.spec.state.storage, pet.state.storage
     if storage is not None and storage != there:
         yield f"the state is on {there}, but the file says {storage}: left as it is"
     backed_up = pet.state.options.get("backup") == "1"

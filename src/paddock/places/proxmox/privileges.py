@@ -41,7 +41,7 @@ from paddock.places.proxmox.actions import (
     Shutdown,
     Start,
 )
-from paddock.places.proxmox.seen import Mount, ProxmoxSeen
+from paddock.places.proxmox.seen import Mount, ProxmoxSeen, options_of
 from paddock.plan.step import Action, Ref
 
 AUDIT: Final = "VM.Audit"
@@ -126,7 +126,7 @@ def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen
                 template = builder if action.template == TEMPLATE else action.template
                 source = seen.containers.get(template) if isinstance(template, int) else None
                 root = source.mount("rootfs") if source else None
-                where = action.clone.get("storage") or (root.volume.partition(":")[0] if root else storage)
+                where = action.clone.get("storage") or (root.storage if root else storage)
                 if isinstance(template, int):
                     yield from _vm(template, AUDIT, "VM.Clone")
                 yield from _vm(action.vmid, AUDIT, "VM.Allocate")
@@ -216,7 +216,7 @@ def _keys(vmid: int, params: Params) -> Iterator[Need]:
 
 
 def _bridge(card: str) -> Iterator[Need]:
-    words = dict(word.partition("=")[::2] for word in card.split(","))
+    words = options_of(card)
     if "bridge" in words:
         tag = f"/{words['tag']}" if "tag" in words else ""
         yield Need(f"{_LOCAL_ZONE}/{words['bridge']}{tag}", "SDN.Use")
@@ -246,4 +246,4 @@ def _space(seen: ProxmoxSeen, vmid: int, key: str) -> Iterator[Need]:
     container = seen.containers.get(vmid)
     mount = container.mount(key) if container else None
     if mount:
-        yield Need(f"/storage/{mount.volume.partition(':')[0]}", "Datastore.AllocateSpace")
+        yield Need(f"/storage/{mount.storage}", "Datastore.AllocateSpace")

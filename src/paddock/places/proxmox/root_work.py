@@ -11,7 +11,7 @@ from typing import Any, Final
 from paddock.places import MachineWant
 from paddock.places.proxmox.actions import MOUNT_KEY, Bind, RootWork
 from paddock.places.proxmox.cannot import CannotPlan
-from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
+from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen, free_keys, options_of
 from paddock.spec.machine import Feature
 
 _OFFSET: Final = 100000  # first id of an unprivileged container on the node, without an lxc.idmap in its configuration
@@ -51,7 +51,7 @@ def root_features(features: Iterable[Feature]) -> list[str]:
 
 def has_features(container: LxcContainer, features: Iterable[str]) -> bool:
     """Whether a container has all of these features."""
-    found = _flags(str(container.config.get("features", "")))
+    found = options_of(str(container.config.get("features", "")))
     return all(found.get(name) == "1" for name in features)
 
 
@@ -67,7 +67,7 @@ def needed_work(
     binds = tuple(bind for bind in _binds(want, mounts, used) if not any(bind.matches(mount) for mount in mounts))
     features = ""
     asked = want.spec.machine.features
-    found = _flags(str(config.get("features", "")))
+    found = options_of(str(config.get("features", "")))
     if any(found.get(name) != "1" for name in root_features(asked)):
         flags = {**found, **dict.fromkeys(map(str, asked), "1")}
         features = ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
@@ -98,8 +98,7 @@ def _binds(want: MachineWant, mounts: Sequence[Mount], used: Collection[str]) ->
                     "write another path for the directory",
                     code="mounts.path-taken",
                 )
-        free = (key for key in (f"mp{number}" for number in range(256)) if key not in taken)
-        key = next((mount.key for mount in (*exact, *there, *elsewhere)), None) or next(free)
+        key = next((mount.key for mount in (*exact, *there, *elsewhere)), None) or next(free_keys(taken))
         taken.add(key)
         yield replace(bind, key=key)
 
@@ -159,8 +158,8 @@ def differences(work: RootWork, container: LxcContainer) -> list[str]:
 
 
 def _missing_features(work: RootWork, container: LxcContainer) -> Iterator[str]:
-    found = _flags(str(container.config.get("features", "")))
-    for name, value in _flags(work.features).items():
+    found = options_of(str(container.config.get("features", "")))
+    for name, value in options_of(work.features).items():
         if value == "1" and found.get(name) != "1":
             yield f"machine {work.vmid} does not have the feature {name}"
 
@@ -220,7 +219,3 @@ def _not_for_agents(host: str, seen: ProxmoxSeen) -> str | None:
         if PurePosixPath(root) in path.parents and path.relative_to(root).parts[0] in _STORAGE_FOLDERS:
             return f"belongs to storage {name}"
     return None
-
-
-def _flags(text: str) -> dict[str, str]:
-    return dict(word.partition("=")[::2] for word in text.split(",") if word)

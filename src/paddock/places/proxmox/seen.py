@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -15,6 +15,16 @@ from paddock.spec.sizes import Size
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 _VOLUME_KEY: Final = re.compile(r"rootfs|mp\d+|unused\d+")
 _OWNER: Final = re.compile(r"[^:]+:(?:.*/)?(?:vm|base|subvol|basevol)-(\d+)-")
+
+
+def options_of(text: str) -> dict[str, str]:
+    """Read ``name=value,name=value``, as Proxmox writes features and network cards."""
+    return dict(word.partition("=")[::2] for word in text.split(",") if word)
+
+
+def free_keys(taken: Collection[str]) -> Iterator[str]:
+    """Yield the keys for mount points that are not taken, in order."""
+    return (key for key in (f"mp{number}" for number in range(256)) if key not in taken)
 
 
 @dataclass(frozen=True)
@@ -29,7 +39,7 @@ class Mount:
 
     @classmethod
     def from_config(cls, key: str, text: str) -> Mount:
-        """Read ``local-lvm:vm-999-disk-1,mp=/path,size=8G``."""
+        """Read a mount from its configuration value: ``local-lvm:vm-999-disk-1,mp=/path,size=8G``."""
         words = text.split(",")
         options = dict(word.split("=", 1) for word in words if "=" in word)
         size = options.get("size")
@@ -45,6 +55,11 @@ class Mount:
         """Return the value that mounts the same volume at another path; Proxmox adds its size."""
         kept = {name: value for name, value in self.options.items() if name not in ("volume", "mp", "size")}
         return ",".join((self.volume, f"mp={path}", *(f"{name}={value}" for name, value in kept.items())))
+
+    @property
+    def storage(self) -> str:
+        """The storage that the volume is on."""
+        return self.volume.partition(":")[0]
 
     @property
     def read_only(self) -> bool:
@@ -64,7 +79,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class LxcContainer:
-    """One container of the node."""
+    """One LXC container of the node, as observed."""
 
     vmid: int
     status: str
@@ -128,8 +143,7 @@ class LxcContainer:
     @property
     def free_key(self) -> str:
         """The first key that no volume has."""
-        taken = {mount.key for mount in self.mounts}
-        return next(key for key in (f"mp{n}" for n in range(256)) if key not in taken)
+        return next(free_keys({mount.key for mount in self.mounts}))
 
     def flag(self, key: str) -> bool:
         return int(self.config.get(key, 0)) == 1
@@ -177,9 +191,8 @@ class ProxmoxSeen:
         numbers = {container.vmid for container in gone}
         free = dict(self.capacity.storages)
         for root in (self.containers[vmid].mount("rootfs") for vmid in numbers):
-            storage = root.volume.partition(":")[0] if root else ""
-            if root and root.size and storage in free:
-                free[storage] += root.size
+            if root and root.size and root.storage in free:
+                free[root.storage] += root.size
         left = {vmid: container for vmid, container in self.containers.items() if vmid not in numbers}
         return replace(
             self, containers=left, taken=self.taken - numbers, capacity=replace(self.capacity, storages=free)

@@ -25,7 +25,7 @@ def name_of(template: TemplateWant, epoch: int) -> str:
 
 
 def newest(template: TemplateWant, seen: ProxmoxSeen) -> LxcContainer | None:
-    """Return the latest complete template of these inputs."""
+    """Return the latest finished template with these contents."""
     found = [c for c in _of(seen) if c.mark and c.mark.template == template.id]
     return max(found, key=_epoch, default=None)
 

@@ -20,7 +20,7 @@ _GUEST: Final = re.compile(r"/vms/(\d+)")
 
 
 def refusals(client: Client, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Refusal]:
-    """Yield the reasons why an agent without an observed machine may have one all the same."""
+    """Yield a refusal for each reason why an agent without an observed machine may still have one."""
     held: Held = client.get("/access/permissions")
     unknown = f"it is not known whether {want.agent} is down"
     if int(held.get("/vms", {}).get(AUDIT, 0)) != 1:

@@ -258,7 +258,7 @@ class Worker(Containers):
         return {**known, TEMPLATE.name: str(vmid)}
 
     def _await_template(self, vmid: int) -> None:
-        """Wait for the conversion, whose task id Proxmox does not return."""
+        """Wait until Proxmox has converted a builder to a template; it returns no task to wait for."""
         end = time.monotonic() + 300
         while not (container := self.read(vmid)).is_template or container.lock:
             if time.monotonic() > end:
