@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
@@ -123,6 +125,14 @@ def in_all_forms() -> str:
     return " ".join(values)
 
 
+def users_of(name: str, module: ModuleType) -> list[ModuleType]:
+    """The modules of run/ that have imported a function of another one, and that one itself."""
+
+    function = getattr(module, name)
+    loaded = [found for path, found in sys.modules.items() if path.startswith("paddock.run.")]
+    return [found for found in loaded if getattr(found, name, None) is function]
+
+
 @pytest.mark.parametrize("error", [PaddockError, RuntimeError, None], ids=["failing", "broken", "as-far-as-it-goes"])
 @pytest.mark.parametrize(("place", "runtime"), [("here", "process"), ("node", "systemd")])
 def test_no_verb_shows_a_secret(
@@ -134,19 +144,23 @@ def test_no_verb_shows_a_secret(
     runtime: str,
     error: type[Exception] | None,
 ) -> None:
-    from paddock.run.deployment import Deployment
+    from paddock.run import observe, perform, resolve
+    from paddock.run.resolve import Located
     from paddock.secret import Secret
 
     (folder / "paddock.yaml").write_text(FILE.format(place=place, runtime=runtime))
     resolved: list[object] = []
 
-    def carry_out(self: Deployment, *plan: object) -> None:
-        resolved.append(self.secrets)
-        raise (error or PaddockError)(f"tried with {self.secrets} and {in_all_forms()}")
+    def fail(agent: Located, *_: object, **__: object) -> None:
+        secrets = resolve.resolve(agent).known_secrets.environment
+        resolved.append(secrets)
+        raise (error or PaddockError)(f"tried with {secrets} and {in_all_forms()}")
 
-    monkeypatch.setattr(Deployment, "carry_out", carry_out)
+    for module in users_of("carry_out", perform):
+        monkeypatch.setattr(module, "carry_out", fail)
     if error:
-        monkeypatch.setattr(Deployment, "observe", lambda self: carry_out(self))
+        for module in users_of("observe", observe):
+            monkeypatch.setattr(module, "observe", fail)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)  # nobody listens at the node's address
     for kind in ("literal", "stored", "token"):
         Secret(CANARIES[kind])  # not of this agent, and yet in its error

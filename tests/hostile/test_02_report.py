@@ -12,8 +12,8 @@ import paddock
 from hostile import agents
 from hostile.ground import Machine, as_root
 from paddock.errors import PaddockError
+from paddock.plan.actions import RemoveContainer
 from paddock.plan.agent import AgentSeen, AgentWant, up
-from paddock.plan.container import RemoveContainer
 
 ENGINE: Final = "/srv/evil"
 # Whatever might separate lines, for a shell or for Python.

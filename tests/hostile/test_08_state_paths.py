@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,12 +15,18 @@ from hostile.private_machine import PrivateMachine, spec_of
 from paddock.errors import BadInput
 from paddock.guests import expect
 from paddock.guests.local import LocalGuest
+from paddock.places import AnyPlace
+from paddock.places.host import HostPlace
 from paddock.process import CommandFailed
 from paddock.recipes import recipe_for
 from paddock.run.deployment import Deployment
+from paddock.run.on_machine import claim_state
+from paddock.run.reporter import Reporter
+from paddock.run.resolve import locate
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.spec.load import parse
+from paddock.spec.models import HostSpec
 
 
 @pytest.fixture
@@ -179,18 +185,9 @@ def adopting(machine: PrivateMachine, name: str, state: str) -> Callable[[], obj
     """What `adopt` does on the machine."""
     spec = spec_of(name, state=state)
 
-    deployment = Deployment.__new__(Deployment)
-    deployment.name, deployment.spec, deployment.folder = name, spec, Path()
-
-    class Here:
-        mounts_state, keeps_machine, account_home, people = False, True, None, ()
-
-    class Reporter:
-        def say(self, text: str) -> None:
-            pass
-
-    deployment.place, deployment.reporter = Here(), Reporter()  # type: ignore[assignment]
-    return lambda: deployment._claim_state(machine.guest)
+    place = cast("AnyPlace", HostPlace("here", HostSpec(), Path()))
+    agent = locate(Deployment(name=name, spec=spec, folder=Path(), place=place, reporter=Reporter().of(name)))
+    return lambda: claim_state(agent, machine.guest)
 
 
 @as_root

@@ -10,7 +10,7 @@ import pytest
 
 from paddock.errors import PaddockError
 from paddock.run.verbs import down, forget, plan_forget, up
-from places.node import CATTLE, PET, Killed, Node, Outside, play_ssh
+from places.node import CATTLE, PET, Killed, Node, PaperAgent, play_ssh
 
 STATE = "local-lvm:vm-100-disk-1"
 DATA: dict[str, Any] = {"runtime": "docker", "container": {"image": "docker.io/library/busybox:1", "data": "1G"}}
@@ -23,11 +23,11 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return node
 
 
-def ant(node: Node) -> Outside:
+def ant(node: Node) -> PaperAgent:
     return node.agent("ant", state={"pet": PET})
 
 
-def forgotten(agent: Outside) -> str:
+def forgotten(agent: PaperAgent) -> str:
     """What the verb does when the person agrees at once."""
     seen, plan = plan_forget(agent)
     return forget(agent, plan, seen)

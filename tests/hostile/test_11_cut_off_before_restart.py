@@ -16,8 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from paddock.run.deployment import Deployment, deployments
+from paddock.run.deployment import deployments
+from paddock.run.observe import observe
 from paddock.run.reporter import Reporter
+from paddock.run.resolve import Resolved, locate, resolve
+from paddock.run.verbs import plan_up
 from paddock.spec.load import load
 
 _STRIDE = 1 if "PADDOCK_FAULTS" in os.environ else 9  # all of them take minutes
@@ -85,15 +88,16 @@ class Account:
         self.file.write_text(_FILE.format(runtime=runtime, colour=colour, scope=scope, container=container))
 
     @contextmanager
-    def deployment(self) -> Iterator[Deployment]:
+    def deployment(self) -> Iterator[Resolved]:
         with deployments(load(self.file), [], Reporter()) as found:
-            if container := found[0].runtime.container:
-                (self.home / "identity").write_text(container.identity(found[0].workload))
-            yield found[0]
+            agent = resolve(locate(found[0]))
+            if container := agent.runtime.container:
+                (self.home / "identity").write_text(container.identity(agent.workload))
+            yield agent
 
-    def up(self, deployment: Deployment) -> bool:
+    def up(self, deployment: Resolved) -> bool:
         """What `up` does on the machine, without looking at the agent afterwards; whether it had something to do."""
-        plan = deployment.plan_up(deployment.observe())
+        plan = plan_up(deployment, deployment.want(), observe(deployment))
         assert not plan.refusals
         steps = [step.id for step in plan.steps]
         assert set(steps) <= {"agent.configure", "agent.answer"}
@@ -102,13 +106,13 @@ class Account:
         self.apply(deployment, deployment.runtime.apply(deployment.bundle.id))
         return True
 
-    def apply(self, deployment: Deployment, argv: Sequence[str], **environment: str) -> int:
-        archive = deployment.bundle.archive(deployment.secrets, deployment.secret_files)
+    def apply(self, deployment: Resolved, argv: Sequence[str], **environment: str) -> int:
+        archive = deployment.archive()
         done = subprocess.run(argv, input=archive, env=os.environ | environment, capture_output=True)
         assert done.returncode in (0, -9), done.stderr.decode()
         return done.returncode
 
-    def cut_off(self, deployment: Deployment, at: int) -> int:
+    def cut_off(self, deployment: Resolved, at: int) -> int:
         """Apply the bundle, killed at a command; returns how many commands there were, or 0 if it was killed."""
         argv = list(deployment.runtime.apply(deployment.bundle.id))
         text = argv.index("-c") + 1

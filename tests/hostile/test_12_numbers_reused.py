@@ -14,7 +14,7 @@ from paddock.places import AdoptTarget
 from paddock.process import Result
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, up
-from places.node import CATTLE, PET, Node, Outside, play_ssh
+from places.node import CATTLE, PET, Node, PaperAgent, play_ssh
 
 
 class Stranger:
@@ -76,7 +76,7 @@ def stranger(node: Node) -> Stranger:
     return Stranger(node)
 
 
-def run(verb: Callable[[Outside], str], agent: Outside) -> None:
+def run(verb: Callable[[PaperAgent], str], agent: PaperAgent) -> None:
     """A run may look again and be done, or end in a sentence."""
     with suppress(PaddockError):
         verb(agent)
@@ -165,9 +165,8 @@ def test_adopt_leaves_a_stranger_running(node: Node, stranger: Stranger) -> None
     target = AdoptTarget(200, "mp0")
     said: Mapping[str, Any] = describe(node.agent(), target).said
     agent = node.agent(**said)
-    agent.looked = True
     agent.told.when("shut machine 200 down", stranger.takes(200))
-    run(lambda each: adopt(each, target), agent)
+    run(lambda each: adopt(each, target, looked=True), agent)
     stranger.is_unharmed()
 
 

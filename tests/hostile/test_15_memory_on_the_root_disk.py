@@ -21,7 +21,7 @@ from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, up
 from paddock.spec.load import load
 from paddock.spec.models import MachineSpec
-from places.node import Node, Outside, play_ssh
+from places.node import Node, PaperAgent, play_ssh
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a root disk of its own, which takes root")
 
@@ -90,7 +90,7 @@ class Somebodys:
         self.obstacle()
         return Machine(self.folder, self.plant)
 
-    def agent(self) -> Outside:
+    def agent(self) -> PaperAgent:
         agent = self.node.agent(**self.keys)
         file = self.folder / "paddock.yaml"
         said = json.loads(file.read_text())
@@ -100,9 +100,7 @@ class Somebodys:
         if "host_key" in MachineSpec.model_fields:  # a person has compared it
             said["agents"]["bee"].setdefault("machine", {})["host_key"] = FINGERPRINT
         file.write_text(json.dumps(said))
-        again = Outside(agent.name, load(file), agent.place, agent.told)
-        again.told = agent.told
-        return again
+        return PaperAgent.of_file(agent.name, load(file), agent.node, agent.told, self.node.side)
 
     def adopt(self) -> None:
         target = AdoptTarget(105)
@@ -182,7 +180,9 @@ def test_what_no_root_disk_holds_is_no_reason_to_refuse(found: Somebodys, plant:
 
 
 @pytest.mark.parametrize("verb", [down, cycle])
-def test_a_memory_that_comes_after_adopting_keeps_the_machine(found: Somebodys, verb: Callable[[Outside], str]) -> None:
+def test_a_memory_that_comes_after_adopting_keeps_the_machine(
+    found: Somebodys, verb: Callable[[PaperAgent], str]
+) -> None:
     found.adopt()
     up(found.agent())
     found.plant = kept("/root/.hermes")
@@ -261,6 +261,7 @@ def test_the_look_runs_nothing_of_the_agent_s(found: Somebodys) -> None:
     if not hasattr(found.agent().recipe, "traces"):
         pytest.skip("this Paddock does not look")
     from paddock.run import strays
+    from paddock.run.resolve import locate
 
     machine = found.machine()
     said: list[Result] = []
@@ -271,5 +272,5 @@ def test_the_look_runs_nothing_of_the_agent_s(found: Somebodys) -> None:
             return said[-1]
 
     heard = cast(Guest, Heard(found.folder, found.plant))
-    assert sorted(strays.look(found.agent(), heard)) == ["/root/.hermes", "/var/lib/hermes"]
+    assert sorted(strays.look(locate(found.agent()), heard)) == ["/root/.hermes", "/var/lib/hermes"]
     assert [result.err for result in said] == [""]

@@ -12,7 +12,7 @@ from paddock.errors import PaddockError
 from paddock.places import AdoptTarget
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
-from places.node import CATTLE, PET, Node, Outside, play_ssh
+from places.node import CATTLE, PET, Node, PaperAgent, play_ssh
 
 USER = "paddock@pve"
 DATA: dict[str, Any] = {"runtime": "docker", "container": {"image": "docker.io/library/busybox:1", "data": "1G"}}
@@ -27,7 +27,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return node
 
 
-def end_of(verb: Callable[[Outside], str], agent: Outside) -> tuple[str, str]:
+def end_of(verb: Callable[[PaperAgent], str], agent: PaperAgent) -> tuple[str, str]:
     """What a run said at its end, and its hint if it was an error."""
     try:
         return verb(agent), ""
@@ -35,7 +35,7 @@ def end_of(verb: Callable[[Outside], str], agent: Outside) -> tuple[str, str]:
         return end.message, end.hint or ""
 
 
-def forgotten(agent: Outside) -> str:
+def forgotten(agent: PaperAgent) -> str:
     seen, plan = plan_forget(agent)
     return forget(agent, plan, seen)
 
@@ -64,9 +64,8 @@ def test_an_agent_whose_machine_lost_its_mark_is_not_down(node: Node) -> None:
     assert "was down" not in said, "an agent that runs was called down"
     assert hint.endswith(MACHINE_LINE)
     node.put(CATTLE, description=f"my notes\n\n{hint[-len(MACHINE_LINE) :]}")
-    again = node.agent()
-    again.looked = True  # by a person, because the line tells nothing about the root disk
-    assert "down" in down(again)
+    # A person looked, because the line tells nothing about the root disk.
+    assert "down" in down(node.agent(), looked=True)
     assert node.vmids == [PET]
 
 
@@ -112,7 +111,7 @@ def test_an_agent_that_never_was_is_down(node: Node) -> None:
     "notes", ["my notes", "paddock: v=1 role=horse", "paddock: v=1 role=pet x\npaddock: v=1 role=pet"]
 )
 def test_a_pet_that_lost_its_mark_leads_to_the_line(
-    node: Node, keys: dict[str, Any], verb: Callable[[Outside], str], notes: str
+    node: Node, keys: dict[str, Any], verb: Callable[[PaperAgent], str], notes: str
 ) -> None:
     up(node.agent(**keys))
     down(node.agent(**keys))
@@ -150,7 +149,7 @@ def test_no_plan_suggests_to_detach_or_remove_a_volume() -> None:
 
 
 @pytest.mark.parametrize("verb", [down, cycle])
-def test_a_protected_machine_is_not_stopped(node: Node, verb: Callable[[Outside], str]) -> None:
+def test_a_protected_machine_is_not_stopped(node: Node, verb: Callable[[PaperAgent], str]) -> None:
     up(node.agent())
     node.root("pct", "set", CATTLE, "--protection", "1")
     said, hint = end_of(verb, node.agent())
@@ -191,7 +190,7 @@ def nothing_happened(node: Node, said: str, privilege: str) -> None:
 @pytest.mark.parametrize("privilege", ["VM.Allocate", "VM.Config.Disk", "VM.Config.Options", "VM.PowerMgmt"])
 @pytest.mark.parametrize("verb", [down, cycle])
 def test_down_is_not_begun_without_a_privilege_that_it_ends_with(
-    node: Node, verb: Callable[[Outside], str], privilege: str
+    node: Node, verb: Callable[[PaperAgent], str], privilege: str
 ) -> None:
     up(node.agent())
     node.sent.clear()
@@ -249,9 +248,8 @@ def test_adopt_is_not_begun_without_a_privilege(node: Node, privilege: str) -> N
     target = AdoptTarget(200, "mp0")
     file: Any = describe(node.agent(), target).said
     agent = node.agent(**file)
-    agent.looked = True
     narrow(node, "/vms/200", privilege)
-    said, _ = end_of(lambda each: adopt(each, target), agent)
+    said, _ = end_of(lambda each: adopt(each, target, looked=True), agent)
     assert not node.writes, f"an adoption was begun without {privilege}"
     assert node.running == [200]
     assert privilege in said

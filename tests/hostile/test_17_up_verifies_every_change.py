@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from paddock.errors import PaddockError
+from paddock.guests import Guest
+from paddock.plan.actions import AgentAction, AwaitAnswer, InstallPackages
 from paddock.plan.agent import AgentSeen
 from paddock.plan.step import Plan
-from paddock.run.deployment import Deployment
+from paddock.run.observe import Observation
+from paddock.run.resolve import Located, Resolved, resolve
 from paddock.run.verbs import up
-from paddock.spec.load import load
-from places.node import CATTLE, PET, Node, play_ssh
+from places.node import CATTLE, PET, Node, PaperAgent, play_ssh
 
 # Each changes a machine in place: none of them needs a restart of the machine or of the agent.
 CHANGES: dict[str, dict[str, Any]] = {
@@ -39,42 +40,35 @@ class Inhabited:
         self.works = True
         self.looked = 0
         up(self.node.agent())
-        house = self
+        self.node.side = self
 
-        def inside(self: Deployment, *_: object) -> AgentSeen:
-            want = self.want
-            packages = frozenset[str]() if house.lacks_packages else want.packages
-            return AgentSeen(
-                packages=packages,
-                bundle_id=want.bundle_id,
-                answered=want.bundle_id,
-                secrets=want.secrets,
-                state_of=self.name,
-                units={"paddock-bee-main.service": "active"},
-            )
+    def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
+        want = resolve(agent).want()
+        return AgentSeen(
+            packages=frozenset[str]() if self.lacks_packages else want.packages,
+            bundle_id=want.bundle_id,
+            answered=want.bundle_id,
+            secrets=want.secrets,
+            state_of=agent.name,
+            units={"paddock-bee-main.service": "active"},
+        )
 
-        def answer(self: Deployment, *_: object) -> None:
-            house.looked += 1
-            if not house.works:
+    def perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
+        if isinstance(action, InstallPackages):
+            self.lacks_packages = False
+        if isinstance(action, AwaitAnswer):
+            self.looked += 1
+            if not self.works:
                 raise PaddockError("bee did not become healthy: port 8642 does not accept connections")
 
-        def install(*_: object) -> None:
-            house.lacks_packages = False
+    def is_healthy(self, agent: Resolved, seen: Observation) -> bool:
+        return True  # the quick lines: this agent looks well, and does not answer
 
-        monkeypatch.setattr(Deployment, "_look_inside", inside)
-        monkeypatch.setattr(Deployment, "_await_answer", answer)
-        monkeypatch.setattr("paddock.run.deployment.install_packages", install)
-        # The quick lines: this agent looks well, and does not answer.
-        monkeypatch.setattr("paddock.run.verbs.verify", lambda *_, **__: SimpleNamespace(ok=True))
-
-    def agent(self, **keys: Any) -> Deployment:
-        """The whole deployment: what is inside its machine is seen, planned and performed too."""
-        outside = self.node.agent(**keys)
-        return Deployment(outside.name, load(self.folder / "paddock.yaml"), outside.place, outside.told)
+    def agent(self, **keys: Any) -> PaperAgent:
+        return self.node.agent(**keys)
 
     def plan(self, **keys: Any) -> Plan:
-        agent = self.agent(**keys)
-        return agent.plan_up(agent.observe())
+        return self.agent(**keys).plan_up()
 
 
 @pytest.fixture

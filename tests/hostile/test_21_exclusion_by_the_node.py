@@ -17,7 +17,7 @@ from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.run import verbs
 from paddock.run.verbs import down, up
 from paddock.spec.load import load
-from places.node import BASE, CATTLE, DEPLOYER, PET, ROOT, Node, Outside, Told, play_ssh
+from places.node import BASE, CATTLE, DEPLOYER, PET, ROOT, Node, PaperAgent, Told, play_ssh
 
 LOOPBACK, LOCALHOST = "https://127.0.0.1:8006", "https://localhost:8006"
 LXC = "/nodes/pve/lxc"
@@ -33,7 +33,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 def project(
     folder: Path, node: Node, url: str, agent: str = "bee", nickname: str = "home", token: str = DEPLOYER, **more: Any
-) -> Outside:
+) -> PaperAgent:
     """An agent in a file of its own, which names the node by that address and calls it what it likes."""
     folder.mkdir(exist_ok=True)
     (folder / "id").touch()
@@ -50,12 +50,10 @@ def project(
     told = Told()
     place = ProxmoxPlace(spec, folder, told.say)
     place._client._http._transport = node
-    found = Outside(agent, loaded, place, told)
-    found.told = told
-    return found
+    return PaperAgent.of_file(agent, loaded, place, told, node.side)
 
 
-def ended(verb: Callable[[Outside], str], agent: Outside) -> str:
+def ended(verb: Callable[[PaperAgent], str], agent: PaperAgent) -> str:
     """What a run says at its end, well or not."""
     try:
         return verb(agent)

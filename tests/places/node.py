@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl
 
 import httpx
 import pytest
 
+from paddock.guests import Guest
+from paddock.places import AnyPlace, Finding, MachineWant
 from paddock.places.proxmox import attend as attend_room
 from paddock.places.proxmox import claim as claim_room
 from paddock.places.proxmox import client as client_room
@@ -32,11 +34,30 @@ from paddock.places.proxmox import tls
 from paddock.places.proxmox import worker as worker_room
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.place import ProxmoxPlace
-from paddock.plan.agent import AwaitAnswer
-from paddock.plan.step import Action, CheckStateSize, InstallContents, Plan
+from paddock.plan.actions import (
+    AgentAction,
+    ApplyBundle,
+    AwaitAnswer,
+    CheckMounts,
+    CheckStateSize,
+    CreateContainer,
+    GetImage,
+    InstallCode,
+    InstallContents,
+    InstallPackages,
+    StartEngine,
+)
+from paddock.plan.agent import AgentSeen
+from paddock.plan.container import ContainerSeen
+from paddock.plan.step import Plan
 from paddock.process import Result
-from paddock.run.deployment import Deployment, Observation
+from paddock.run.deployment import Deployment
+from paddock.run.machine_side import MachineSide
+from paddock.run.observe import Observation, observe
+from paddock.run.perform import carry_out
 from paddock.run.reporter import Reporter
+from paddock.run.resolve import Located, Resolved, locate, resolve
+from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
 from paddock.sandbox.assembly import memory_world
 from paddock.sandbox.config import CtConfig
 from paddock.sandbox.console import Console
@@ -48,7 +69,8 @@ from paddock.sandbox.runtime import Archive, GuestSpec, Interface, Say, Unpacked
 from paddock.sandbox.shell import Said
 from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
-from paddock.spec.load import load
+from paddock.spec.files import inlined
+from paddock.spec.load import Loaded, load
 
 BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 DEPLOYER: Final = "paddock@pve!deploy"
@@ -100,6 +122,7 @@ class Machines(MemoryContainers):
     def __init__(self, runtime: MemoryRuntime) -> None:
         super().__init__(runtime.volumes, runtime._say_stopped, runtime.save)
         self.host_keys: dict[int, str] = {}
+        self.inside: dict[int, AgentSeen] = {}  # of each machine
         self.cloned = 0  # the source of the last clone: a clone keeps its ssh host keys
         self.strays: dict[int, list[str]] = {}  # what is on root disks that may be an agent's
         self.unanswered = 0  # how often DHCP has not got round to it yet
@@ -108,6 +131,7 @@ class Machines(MemoryContainers):
 
     def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
         self.obstacle(task)
+        self.inside.pop(spec.vmid, None)
         self.host_keys[spec.vmid] = host_key(f"fresh{spec.vmid}x{len(self.host_keys)}")
         return super().populate(spec, archive, task)
 
@@ -116,6 +140,7 @@ class Machines(MemoryContainers):
         say(f"done: {reach_room.fingerprint(self.host_keys[spec.vmid])} root@localhost")
 
     def settle_clone(self, spec: GuestSpec) -> Unpacked:
+        self.inside.pop(spec.vmid, None)
         self.host_keys[spec.vmid] = self.host_keys[self.cloned]
         if self.crashes:
             self.crashes = False
@@ -138,15 +163,15 @@ class PlayedSsh:
     def __init__(self, machines: Machines, address: str) -> None:
         self.name = address
         self._machines = machines
-        self._vmid = int(address.rpartition(".")[2])
+        self.vmid = int(address.rpartition(".")[2])
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
         if len(argv) > 2 and "# strays.sh" in argv[2]:
-            found = "".join(f"stray={path}\0" for path in self._machines.strays.get(self._vmid, ()))
+            found = "".join(f"stray={path}\0" for path in self._machines.strays.get(self.vmid, ()))
             return Result(argv=tuple(argv), code=0, out=f"\0report=1\0{found}end=ok\0", err="", seconds=0)
-        own = host_key(f"own{self._vmid}")
+        own = host_key(f"own{self.vmid}")
         if argv[-1] == "switch":
-            self._machines.host_keys[self._vmid] = own
+            self._machines.host_keys[self.vmid] = own
         return Result(argv=tuple(argv), code=0, out=f"ssh-ed25519 {own}\n", err="", seconds=0)
 
 
@@ -192,27 +217,109 @@ class Told(Reporter):
         return "\n".join(self.lines)
 
 
-class Outside(Deployment):
-    """An agent as far as it can be seen from outside its machine."""
+class PaperSide:
+    """The inside of machines on paper: what was done there is remembered until the container is created anew."""
 
-    place: ProxmoxPlace
+    def __init__(self, machines: Machines) -> None:
+        self._machines = machines
+        self.healthy = True
+
+    def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
+        return self._machines.inside.get(_number(guest), AgentSeen())
+
+    def perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
+        if isinstance(action, InstallContents | CheckStateSize | CheckMounts | InstallCode | GetImage | StartEngine):
+            return
+        number = _number(reach())
+        before = self._machines.inside.get(number, AgentSeen())
+        match action:
+            case InstallPackages(packages):
+                after = replace(before, packages=before.packages | set(packages))
+            case ApplyBundle(bundle_id) if isinstance(agent, Resolved):
+                after = replace(
+                    before,
+                    bundle_id=bundle_id,
+                    secrets=agent.known_secrets.digest,
+                    state_of=agent.name,
+                    units={f"paddock-{agent.name}.main.service": "active"},
+                )
+            case AwaitAnswer():
+                after = replace(before, answered=before.bundle_id)
+            case CreateContainer() if isinstance(agent, Resolved):
+                container = agent.want().container
+                assert container
+                made = ContainerSeen("up", "overlay", frozenset({container.image}), container.identity)
+                after = replace(before, container=made)
+            case _:
+                after = before
+        self._machines.inside[number] = after
+
+    def is_healthy(self, agent: Resolved, seen: Observation) -> bool:
+        return self.healthy
+
+
+def _number(guest: Guest) -> int:
+    assert isinstance(guest, PlayedSsh)
+    return guest.vmid
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperAgent(Deployment):
+    """An agent on a node on paper, and the lines that its run told."""
+
     told: Told
 
-    def observe(self) -> Observation:
-        seen = self.place.observe(self.name)
-        return Observation(seen, self.place.machine(self.machine_want, seen), None)
+    @classmethod
+    def of_file(cls, name: str, loaded: Loaded, place: ProxmoxPlace, told: Told, side: MachineSide) -> PaperAgent:
+        return cls(
+            name=name,
+            spec=inlined(loaded.spec.agents[name], loaded.folder),
+            folder=loaded.folder,
+            place=cast("AnyPlace", place),
+            reporter=told.of(name),
+            machine_side=side,
+            told=told,
+        )
 
-    def plan_up(self, seen: Observation) -> Plan:
-        plan = self.place.up(self.machine_want, seen.place)
-        return Plan(self.name, [*plan.steps, *plan.manual_steps], plan.refusals, plan.notes)
-
-    def _perform(self, action: Action, seen: Observation, got: Any) -> Any:
-        inside = isinstance(action, InstallContents | CheckStateSize | AwaitAnswer)
-        return {} if inside else self.place.perform(action, seen.place, got)
+    @property
+    def node(self) -> ProxmoxPlace:
+        return cast("ProxmoxPlace", self.place)
 
     @property
     def client(self) -> Client:
-        return self.place._client
+        return self.node._client
+
+    @property
+    def machine_want(self) -> MachineWant:
+        return locate(self).machine_want
+
+    def observe(self) -> Observation:
+        return observe(locate(self))
+
+    def examine(self) -> tuple[Sequence[Finding], Sequence[str]]:
+        """What doctor finds for this agent."""
+        return self.node.doctor.examine([self.machine_want])
+
+    def plan_up(self, seen: Observation | None = None) -> Plan:
+        """Plan what `up` would do, from an observation or a new one."""
+        located = locate(self)
+        return plan_up(located, want_of(resolve_or_refuse(located)), seen or observe(located))
+
+    def carry_out(self, plan: Plan, seen: Observation) -> None:
+        carry_out(locate(self), plan, seen)
+
+    def seen_as_wanted(self) -> AgentSeen:
+        """What the machine would report if everything on it was as the file says."""
+        want = resolve(locate(self)).want()
+        return AgentSeen(
+            packages=want.packages,
+            trees=frozenset({want.tree} if want.tree else ()),
+            bundle_id=want.bundle_id,
+            answered=want.bundle_id,
+            secrets=want.secrets,
+            state_of=self.name,
+            units={f"paddock-{self.name}.main.service": "active"},
+        )
 
 
 class Node(httpx.BaseTransport):
@@ -224,6 +331,7 @@ class Node(httpx.BaseTransport):
         runtime = self.world.runtime
         assert isinstance(runtime, MemoryRuntime)
         self.machines = runtime.containers = Machines(runtime)
+        self.side: MachineSide = PaperSide(self.machines)
         self.faults = Faults()
         self.sent: list[Sent] = []
         self.at_once = 0  # the most requests that were under way at the same time
@@ -330,7 +438,7 @@ class Node(httpx.BaseTransport):
         root: str | None = None,
         patient: bool = True,
         **keys: Any,
-    ) -> Outside:
+    ) -> PaperAgent:
         """An agent in a file of its own, as a new run of Paddock finds it; runs before it have ended by now."""
         self._dead = False
         claim_room._open.clear()
@@ -355,9 +463,7 @@ class Node(httpx.BaseTransport):
         told = Told()
         place = ProxmoxPlace(proxmox, self._folder, told.say, patient=patient)
         place._client._http._transport = self
-        agent = Outside(name, loaded, place, told)
-        agent.told = told
-        return agent
+        return PaperAgent.of_file(name, loaded, place, told, self.side)
 
     def client(self, token: str = DEPLOYER, secret: str | None = None) -> Client:
         """Paddock's gate to the node, alone."""

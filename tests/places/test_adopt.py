@@ -13,10 +13,11 @@ from paddock.places.proxmox import reach as reach_room
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.reach import fingerprint
+from paddock.plan.machine import Goal
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.life import LXC, runs_until_done
-from places.node import Killed, Node, Outside, PlayedSsh
+from places.node import Killed, Node, PaperAgent, PlayedSsh
 
 HOME = "/home/bee"
 OWN = "local-lvm:vm-200-disk-1"
@@ -35,17 +36,16 @@ class Adoption:
             self.keys["machine"] = {**keys.get("machine", {}), "host_key": key}
         self.told = ""
 
-    def agent(self) -> Outside:
+    def agent(self) -> PaperAgent:
         return self.node.agent(**self.keys)
 
-    def run(self, agent: Outside | None = None) -> str:
+    def run(self, agent: PaperAgent | None = None) -> str:
         """What the verb does: the file first."""
         for part, said in describe(agent or self.agent(), self.target).said.items():
             self.keys[part] = {**self.keys.get(part, {}), **said} if isinstance(said, Mapping) else said
         agent = self.agent()
-        agent.looked = self.looked
         try:
-            return adopt(agent, self.target)
+            return adopt(agent, self.target, looked=self.looked)
         finally:
             self.told = str(agent.told)
 
@@ -224,7 +224,7 @@ def expect_given_to_a_pet(node: Node, adoption: Adoption) -> None:
     assert "adopted=bee" in pet["description"]
     assert {"vm-100-disk-0", "vm-100-disk-1"} <= node.volumes
     assert "vm-200-disk-1" not in node.volumes
-    assert adoption.agent().place.observe().users_of("local-lvm:vm-100-disk-1")
+    assert adoption.agent().node.observe().users_of("local-lvm:vm-100-disk-1")
 
 
 def test_a_machine_s_own_volume_goes_to_a_pet(single: Node) -> None:
@@ -370,10 +370,10 @@ def test_an_adopted_state_is_claimed_inside_until_it_is(single: Node) -> None:
     adoption = Adoption(single, 200, "mp0")
     adoption.run()
     agent = adoption.agent()
-    assert agent.place.up(agent.machine_want, agent.place.observe()).adopted
+    assert agent.node.plan(Goal.UP, agent.machine_want, agent.node.observe()).after.adopted_state
     up(single.agent("ant", state={"size": "1G"}))
     ant = single.agent("ant", state={"size": "1G"})
-    assert not ant.place.up(ant.machine_want, ant.place.observe()).adopted
+    assert not ant.node.plan(Goal.UP, ant.machine_want, ant.node.observe()).after.adopted_state
 
 
 def test_what_was_adopted_can_be_forgotten_and_begun_anew(single: Node) -> None:
@@ -453,7 +453,7 @@ def test_refused_with_a_reason_and_nothing_is_touched(
     keys = {"state": {"pet": 300}} if 300 in single.vmids else {}
     before = {vmid: single.config(vmid) for vmid in single.vmids}
     with pytest.raises(Refused, match=reason) as caught:
-        Adoption(single, target.vmid, target.state, **keys).run()
+        Adoption(single, target.machine, target.state, **keys).run()
     assert caught.value.hint
     assert not single.writes
     assert {vmid: single.config(vmid) for vmid in single.vmids} == before

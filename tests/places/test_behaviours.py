@@ -381,7 +381,7 @@ def test_a_container_that_vanishes_while_the_node_is_read_is_not_there(node: Nod
         node.client().get(f"{LXC}/105/config")
     node.somebody(150)
     node.before("GET", f"{LXC}/150/config", lambda: node.root("pct", "destroy", 150))
-    assert node.agent().place.observe().containers == {}
+    assert node.agent().node.observe().containers == {}
     up(node.agent())
     node.root("pct", "stop", CATTLE)
     node.before("DELETE", f"{LXC}/{CATTLE}", lambda: node.root("pct", "destroy", CATTLE))

@@ -10,10 +10,10 @@ import pytest
 
 from paddock.plan.agent import AgentSeen
 from paddock.plan.container import ContainerSeen
-from paddock.run.deployment import Deployment
+from paddock.run.resolve import locate, resolve
 from paddock.run.verbs import down, plan_forget, up
 from places.life import runs_until_done
-from places.node import CATTLE, PET, Killed, Node, Outside
+from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
 WITH: dict[str, Any] = {"runtime": "docker", "container": {"base": "debian:12", "data": "20G"}}
 MOUNTS = [{"host": "/mnt/pve/hdd/bee", "path": "/big"}]
@@ -21,7 +21,7 @@ CACHE = "local-lvm:vm-100-disk-2"
 PETS = {"vm-100-disk-0", "vm-100-disk-1", "vm-100-disk-2"}
 
 
-def agent_on(node: Node, template: str) -> Callable[[], Outside]:
+def agent_on(node: Node, template: str) -> Callable[[], PaperAgent]:
     return lambda: node.agent(template=template, **WITH)
 
 
@@ -69,15 +69,12 @@ def test_added_later_it_survives_a_kill_too(node: Node, after: int) -> None:
     assert [type(end) for end in ends] == [Killed]
 
 
-def as_wanted(agent: Outside) -> AgentSeen:
+def as_wanted(agent: PaperAgent) -> AgentSeen:
     """The inside of a machine where everything is as the agent's file says."""
-    want = agent.want
-    assert want.container
-    there = ContainerSeen("up", "vfs", frozenset({want.container.image}), want.container.identity, ["tiny-tool"])
-    units = {"container": "active"}
-    return AgentSeen(
-        want.packages, frozenset(), want.bundle_id, want.bundle_id, want.secrets, units=units, container=there
-    )
+    want = resolve(locate(agent)).want().container
+    assert want
+    there = ContainerSeen("up", "vfs", frozenset({want.image}), want.identity, ["tiny-tool"])
+    return replace(agent.seen_as_wanted(), container=there)
 
 
 @pytest.mark.parametrize("engine", ["up", "down: no storage driver works here"])
@@ -86,19 +83,21 @@ def test_added_later_the_engine_begins_anew_on_it(node: Node, engine: str) -> No
     agent = node.agent(**WITH)
     inside = as_wanted(agent)
     inside = replace(inside, container=replace(inside.container, engine=engine))
-    plan = Deployment.plan_up(agent, replace(agent.observe(), agent=inside))
+    plan = agent.plan_up(replace(agent.observe(), agent=inside))
     assert [step.id for step in plan.steps][-5:] == [
         *("cattle.reach", "image.pull", "container.create", "agent.configure", "agent.answer")
     ]
-    assert list(plan.notes) == ["the container on the root disk stays behind; lost with it: tiny-tool"]
+    assert list(plan.notes) == [
+        "the container on the root disk is left there and not used; lost with the container: tiny-tool"
+    ]
 
 
 def test_a_machine_that_restarts_is_waited_for(node: Node) -> None:
     up(node.agent(**WITH))
     agent = node.agent(runtime="docker", container={"base": "debian:12", "data": "30G"}, mounts=MOUNTS)
-    plan = Deployment.plan_up(agent, replace(agent.observe(), agent=as_wanted(agent)))
+    plan = agent.plan_up(replace(agent.observe(), agent=as_wanted(agent)))
     assert [step.id for step in plan.steps][-4:] == ["cattle.root", "cattle.reach", "mounts.check", "agent.answer"]
-    plan = Deployment.plan_up(node.agent(**WITH), replace(agent.observe(), agent=as_wanted(node.agent(**WITH))))
+    plan = node.agent(**WITH).plan_up(replace(agent.observe(), agent=as_wanted(node.agent(**WITH))))
     assert not plan.steps
 
 

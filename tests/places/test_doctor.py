@@ -11,7 +11,7 @@ from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox import access
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from paddock.spec.models import ProxmoxSpec
-from places.node import Node, Outside
+from places.node import Node, PaperAgent
 from places.test_adopt import Adoption
 from places.test_planner import NODE
 
@@ -27,7 +27,7 @@ def bare(node: Node) -> Node:
     return node
 
 
-def worker(node: Node, **keys: Any) -> Outside:
+def worker(node: Node, **keys: Any) -> PaperAgent:
     return node.agent(token=WORKER, **{**KEYS, **keys})
 
 
@@ -35,7 +35,7 @@ def remedies(node: Node, *works: str, **keys: Any) -> list[str]:
     """The commands that doctor prints for a kind of work."""
     agent = worker(node, **keys)
     found, work = [], ""
-    for line in agent.place.examine([agent.machine_want])[1]:
+    for line in agent.examine()[1]:
         work = line.removeprefix("# ") if line.startswith("#") else work
         if line.startswith("pveum") and work in works:
             found.append(line)
@@ -49,11 +49,11 @@ def carry_out(node: Node, commands: list[str]) -> None:
 
 
 def test_with_all_of_it_everything_works_and_doctor_is_content(bare: Node) -> None:
-    with pytest.raises(Refused, match="privileges that the token lacks"):
+    with pytest.raises(Refused, match="the token lacks privileges"):
         up(worker(bare))
     carry_out(bare, remedies(bare, "daily", "setup"))
     agent = worker(bare)
-    findings, left = agent.place.examine([agent.machine_want])
+    findings, left = agent.examine()
     assert left == []
     assert all(finding.ok for finding in findings)
     for template in ("none", "auto"):

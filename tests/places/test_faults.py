@@ -16,7 +16,7 @@ from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.errors import AnswerLost, ApiError, Unauthorized
 from paddock.run.verbs import down, up
 from places.life import LXC, PETS_VOLUMES, STATE, expect_down, expect_up, runs_until_done
-from places.node import CATTLE, PET, Killed, Node, Outside
+from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
 # Answers
 
@@ -288,7 +288,7 @@ def test_a_template_that_is_still_being_made_is_waited_for(node: Node, monkeypat
     expect_up(node, 102)
 
 
-def crash_in_a_create(node: Node, agent: Outside, nth: int) -> None:
+def crash_in_a_create(node: Node, agent: PaperAgent, nth: int) -> None:
     """Let the node go down while it creates something, the nth time."""
     held = threading.Event()
     ends: list[str] = []

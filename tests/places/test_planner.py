@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from cases import agrees, golden, read_case
-from paddock.places import AdoptTarget, CacheWant, MachinePlan, MachineWant, TemplateWant
+from paddock.places import AdoptTarget, CacheWant, MachineWant, TemplateWant
 from paddock.places.proxmox.actions import RootWork
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.seen import Capacity, LxcContainer, ProxmoxSeen
-from paddock.plan.step import Ref, Step
+from paddock.plan.actions import Ref
+from paddock.plan.machine import MachinePlan
+from paddock.plan.step import Phase, Step
 from paddock.spec.models import ProxmoxSpec, agent_from
 from paddock.spec.sizes import Size
 
@@ -35,8 +37,8 @@ def test_plan(path: Path) -> None:
     planner = NodePlanner(node, public_key="ssh-ed25519 AAAApublic paddock")
     seen = _seen(case)
     agent = {"kind": "hermes", "version": "0.19.0", "place": "home", **case.get("agent", {})}
-    target = AdoptTarget(**case.get("wish", {}))
-    if "wish" in case:  # the file is written first, so that every verb knows what it says then
+    target = AdoptTarget(**case.get("target", {}))
+    if "target" in case:  # the file is written first, so that every verb knows what it says then
         said = json.loads(json.dumps(planner.describe("hermes", target, seen).said))
         assert agrees(path, case, "said", said), said
         agent |= {key: v if isinstance(v, list) else {**agent.get(key, {}), **v} for key, v in said.items()}
@@ -80,13 +82,13 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
 
 def _as_data(plan: MachinePlan) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "steps": [_step(step) for step in plan.steps],
-        "manual_steps": [_step(step) for step in plan.manual_steps],
+        "steps": [_step(step) for step in plan.steps if step.phase is Phase.MACHINE],
+        "manual_steps": [_step(step) for step in plan.steps if step.phase is Phase.MANUAL],
         "refusals": [asdict(refusal) for refusal in plan.refusals],
         "notes": list(plan.notes),
-        "preinstalled": plan.preinstalled,
-        "adopted": plan.adopted,
-        "new_cache": plan.new_cache,
+        "preinstalled": plan.after.preinstalled,
+        "adopted": plan.after.adopted_state,
+        "new_cache": plan.after.new_engine_data,
     }
     return {key: value for key, value in data.items() if value}
 

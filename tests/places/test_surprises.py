@@ -10,7 +10,7 @@ from paddock.errors import Refused
 from paddock.places.proxmox.actions import Destroy, Detach
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.errors import ApiError, BadParameters, Protected, RootOnly
-from paddock.plan.step import Action
+from paddock.plan.actions import PlaceAction
 from paddock.run.verbs import cycle, down, up
 from places.node import CATTLE, DEPLOYER, PET, ROOT, Node
 
@@ -18,7 +18,7 @@ STATE = "local-lvm:vm-100-disk-1"
 LXC = "/nodes/pve/lxc"
 
 
-def perform(node: Node, action: Action) -> None:
+def perform(node: Node, action: PlaceAction) -> None:
     """Carry out an action on what is there now."""
     agent = node.agent()
     agent.place.perform(action, agent.observe().place, {})

@@ -34,7 +34,7 @@ def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]
 
 
 def test_nothing_is_promised_of_a_machine_that_cannot_be_reached(far: Deployment) -> None:
-    plan = far.plan_up(far.observe())
+    plan = verbs.plan(far)
     assert not plan.steps
     assert [refusal.reason for refusal in plan.refusals] == ["far cannot be reached"]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from paddock.places import AnyPlace
 from paddock.places.host import HostPlace
 from paddock.run.deployment import Deployment
 from paddock.run.lock import Busy, agent_lock
@@ -21,7 +23,8 @@ def agent(folder: Path, host: str, nickname: str = "box") -> Deployment:
     loaded = load(folder / "paddock.yaml")
     spec = loaded.spec.places[nickname].host
     assert isinstance(spec, HostSpec)
-    return Deployment("bee", loaded, HostPlace(nickname, spec, folder), Reporter())
+    place = cast("AnyPlace", HostPlace(nickname, spec, folder))
+    return Deployment.declared("bee", loaded, place, Reporter())
 
 
 @pytest.mark.parametrize(
@@ -41,5 +44,5 @@ def test_agents_of_one_name_in_two_places_are_two(tmp_path: Path, one: str, othe
 @pytest.mark.parametrize("host", ["{}", "{address: a.lan}", "{address: A.lan, key: ~/.ssh/other}"])
 def test_one_agent_in_two_files_is_one(tmp_path: Path, host: str) -> None:
     first = agent(tmp_path / "a", host.lower(), "box")
-    with agent_lock(first), pytest.raises(Busy, match="bee: another run is at work"):
+    with agent_lock(first), pytest.raises(Busy, match="bee: another run is working on it"):
         agent_lock(agent(tmp_path / "b", host, "office")).__enter__()

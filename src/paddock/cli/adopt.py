@@ -41,8 +41,7 @@ def adopt(
         said = work.describe(agents[0], target).said
     as_it_is = [*(sets or ()), *rewrite.as_assignments(agent, said)]
     with looking(file, [agent], as_it_is) as agents:
-        agents[0].looked = looked
-        planned = work.plan(agents[0], target)
+        planned = work.plan(agents[0], target, looked=looked)
     if said and not planned.refusals:
         print(rewrite.as_text(agent, said), end="")
     print(as_text(planned, {}), file=sys.stderr)
@@ -50,8 +49,7 @@ def adopt(
         print("nothing was changed; --yes does this and writes the part above into the file", file=sys.stderr)
         return
     with changing("adopt", file, [agent], sets=as_it_is) as agents:
-        agents[0].looked = looked
         if said and not planned.refusals:
             # Before anything is marked: a file that says less would make the machine another one with its next `up`.
             print(f"written: {rewrite.write_into(file, agent, said)}", file=sys.stderr)
-        print(work.adopt(agents[0], target))
+        print(work.adopt(agents[0], target, looked=looked))

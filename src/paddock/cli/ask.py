@@ -20,10 +20,11 @@ def ask(
     """Put a prompt to a running agent and print its answer; each call is a conversation of its own."""
     from paddock.cli.session import looking
     from paddock.errors import PaddockError
+    from paddock.run.prompt import ask_agent
     from paddock.visible import one_line
 
     with looking(file, [agent], sets) as agents:
-        answer = agents[0].ask(prompt, agents[0].observe())
+        answer = ask_agent(agents[0], prompt)
     if not answer.ok:
         raise PaddockError(f"{agent} did not answer: {one_line(answer.evidence)}")
     print(answer.evidence)

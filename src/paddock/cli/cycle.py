@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, File, Jobs, Looked, NoWait, Only, Sets
 
@@ -21,6 +23,4 @@ def cycle(
     from paddock.run.parallel import each
 
     with changing("cycle", file, only, jobs, sets, patient=not no_wait) as agents:
-        for agent in agents:
-            agent.looked = looked
-        print("\n".join(each(agents, jobs, verbs.cycle)))
+        print("\n".join(each(agents, jobs, partial(verbs.cycle, looked=looked))))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, File, Jobs, Looked, Only, Sets
 
@@ -16,6 +18,4 @@ def down(
     from paddock.run.parallel import each
 
     with changing("down", file, only, jobs, sets) as agents:
-        for agent in agents:
-            agent.looked = looked
-        print("\n".join(each(agents, jobs, verbs.down)))
+        print("\n".join(each(agents, jobs, partial(verbs.down, looked=looked))))

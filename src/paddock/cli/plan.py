@@ -23,11 +23,12 @@ def plan(
     """Show what `up` would change, and change nothing."""
     from paddock.cli.session import looking
     from paddock.plan.show import as_data, as_text
+    from paddock.run import verbs
     from paddock.run.journal import past_runs
     from paddock.run.usual import usual_seconds
 
     with looking(file, only, sets) as agents:
-        plans = [agent.plan_up(agent.observe()) for agent in agents]
+        plans = [verbs.plan(agent) for agent in agents]
     usual = usual_seconds(past_runs(20))
     if as_json:
         print(json.dumps([as_data(each, usual) for each in plans], indent=2))

@@ -17,21 +17,21 @@ app.add_typer(templates, name="template")
 @verb("paddock template build", of=templates)
 def build(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None) -> None:
     """Build the templates the agents of the file need and that are not there yet."""
-    _build("template build", file, sets, only, anew=False)
+    _build("template build", file, sets, only, rebuild=False)
 
 
 @verb("paddock template refresh --only hermes", of=templates)
 def refresh(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None) -> None:
     """Build them anew from the same inputs, with today's packages; machines follow with their next cycle."""
-    _build("template refresh", file, sets, only, anew=True)
+    _build("template refresh", file, sets, only, rebuild=True)
 
 
-def _build(verb: str, file: File, sets: Sets, only: Only, *, anew: bool) -> None:
+def _build(verb: str, file: File, sets: Sets, only: Only, *, rebuild: bool) -> None:
     from paddock.cli.session import changing
     from paddock.run import templates as work
 
     with changing(verb.replace(" ", "-"), file, only, sets=sets) as agents:
-        for line in work.build(agents, anew=anew):
+        for line in work.build(agents, rebuild=rebuild):
             print(line)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -27,6 +28,4 @@ def up(
     from paddock.run.parallel import each
 
     with changing("up", file, only, jobs, sets, patient=not no_wait) as agents:
-        for agent in agents:
-            agent.recreate = recreate
-        print("\n".join(each(agents, jobs, verbs.up)))
+        print("\n".join(each(agents, jobs, partial(verbs.up, recreate=recreate))))

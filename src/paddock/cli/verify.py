@@ -24,10 +24,10 @@ def verify(
 ) -> None:
     """Prove that agents are as they should be, line by line with evidence; exit code 1 when a line fails."""
     from paddock.cli.session import looking
-    from paddock.run.verify import verify as prove
+    from paddock.run import verify as checks
 
     with looking(file, agents, sets) as found:
-        reports = [prove(agent, agent.observe()) for agent in found]
+        reports = [checks.verify(agent) for agent in found]
     if as_json:
         print(json.dumps([report.as_data() for report in reports], indent=2))
     else:

@@ -8,21 +8,24 @@ from typing import TextIO
 
 from paddock.errors import BadInput, PaddockError
 from paddock.run.deployment import Deployment
+from paddock.run.observe import observe, reach
+from paddock.run.resolve import locate
 
 
 def enter(agent: Deployment, argv: Sequence[str], *, terminal: bool) -> int:
     """Run a program as the agent's user with its environment; returns its exit code."""
-    seen = agent.observe()
+    located = locate(agent)
+    seen = observe(located)
     if seen.agent is None or not seen.agent.bundle_id:
         raise PaddockError(f"{agent.name} is not configured on its machine", hint="run `paddock up`")
-    inner = agent.runtime.enter(argv)
-    return agent.guest(seen, {}).attach(inner, terminal=terminal)
+    return reach(located, seen).attach(located.runtime.enter(argv), terminal=terminal)
 
 
 def show_logs(agent: Deployment, lines: int, *, follow: bool) -> int:
     """Print what the agent has said; returns the exit code."""
-    argv = agent.runtime.logs(lines, follow=follow)
-    guest = agent.guest(agent.observe(), {})
+    located = locate(agent)
+    argv = located.runtime.logs(lines, follow=follow)
+    guest = reach(located, observe(located))
     # Its words are the agent's: they pass the same mask as all that is printed.
     return guest.stream(argv, _printer(sys.stdout), _printer(sys.stderr))
 
@@ -37,6 +40,7 @@ def forward_port(agent: Deployment, port: str, local: int | None) -> int:
     number = known.get(port) or (int(port) if port.isdigit() else None)
     if number is None:
         raise BadInput(f"{agent.name} has no port {port!r}", hint=f"known: {', '.join(known) or 'none'}; or a number")
-    guest = agent.guest(agent.observe(), {})
+    located = locate(agent)
+    guest = reach(located, observe(located))
     print(f"http://127.0.0.1:{local or number} is port {number} of {guest.name}; Ctrl-C ends it", file=sys.stderr)
     return guest.forward(local or number, number)

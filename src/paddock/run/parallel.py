@@ -1,4 +1,4 @@
-"""Agents proceed side by side."""
+"""Running a verb for several agents at once."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from paddock.run.deployment import Deployment
 
 
 def each(agents: Sequence[Deployment], jobs: int, verb: Callable[[Deployment], str]) -> list[str]:
-    """Do a verb for every agent and return what to tell of each; one that fails does not stop the others.
+    """Run a verb for every agent and return the lines about the results. A failure does not stop the others.
 
-    Those that give models to others go first: where they are, the others have to know.
+    Model gateways go first, because the other agents need their addresses.
     """
     if len(agents) == 1:
         return [verb(agents[0])]
-    gateways = [agent for agent in agents if any(other.gateway is agent for other in agents)]
+    gateways = [agent for agent in agents if any(other.model_gateway is agent for other in agents)]
     running: list[tuple[Deployment, Future[str]]] = []
     for wave in (gateways, [agent for agent in agents if agent not in gateways]):
         with ThreadPoolExecutor(max_workers=max(jobs, 1)) as pool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paddock.places.proxmox.seen import Mount
-from paddock.plan.step import Action, Ref
+from paddock.plan.actions import PlaceAction, Ref
 
 STATE_VOLUME: Final = Ref("state volume")
 CACHE_VOLUME: Final = Ref("cache volume")
@@ -21,7 +21,7 @@ Params = Mapping[str, str | int]
 
 
 @dataclass(frozen=True)
-class DownloadBase(Action):
+class DownloadBase(PlaceAction):
     """Let the node fetch the archive that machines are made from, and check it."""
 
     storage: str
@@ -29,7 +29,7 @@ class DownloadBase(Action):
 
 
 @dataclass(frozen=True)
-class CreatePet(Action):
+class CreatePet(PlaceAction):
     """Create the protected container that owns the state volume; finds the volume's name."""
 
     vmid: int
@@ -37,7 +37,7 @@ class CreatePet(Action):
 
 
 @dataclass(frozen=True)
-class AddVolume(Action):
+class AddVolume(PlaceAction):
     """Give a pet another volume: protection off, volume on, protection on, as Proxmox demands; finds its name."""
 
     vmid: int
@@ -46,7 +46,7 @@ class AddVolume(Action):
 
 
 @dataclass(frozen=True)
-class AddCache(Action):
+class AddCache(PlaceAction):
     """Give a pet a volume for what can be made again, in the same way; finds its name."""
 
     vmid: int
@@ -55,7 +55,7 @@ class AddCache(Action):
 
 
 @dataclass(frozen=True)
-class AttachCache(Action):
+class AttachCache(PlaceAction):
     """Mount the pet's cache in a machine that does not run."""
 
     vmid: int
@@ -65,7 +65,7 @@ class AttachCache(Action):
 
 
 @dataclass(frozen=True)
-class GrowVolume(Action):
+class GrowVolume(PlaceAction):
     """Make a pet's volume larger while nothing has it mounted, so that its filesystem grows too."""
 
     vmid: int
@@ -74,7 +74,7 @@ class GrowVolume(Action):
 
 
 @dataclass(frozen=True)
-class AdoptPet(Action):
+class AdoptPet(PlaceAction):
     """Make a container that owns an agent's volume its pet: mark it, say whose the volume is, protect it."""
 
     vmid: int
@@ -84,7 +84,7 @@ class AdoptPet(Action):
 
 
 @dataclass(frozen=True)
-class Reassign(Action):
+class Reassign(PlaceAction):
     """Give a container's volume to a pet. Its path goes with it and says whose it is from the moment it arrives."""
 
     source: int
@@ -96,7 +96,7 @@ class Reassign(Action):
 
 
 @dataclass(frozen=True)
-class AdoptMachine(Action):
+class AdoptMachine(PlaceAction):
     """Put the mark of an agent's machine into a container's notes, below what is there."""
 
     vmid: int
@@ -104,7 +104,7 @@ class AdoptMachine(Action):
 
 
 @dataclass(frozen=True)
-class DeleteVolume(Action):
+class DeleteVolume(PlaceAction):
     """Free a pet's volume, and what is on it; the pet's mark tells of it until it is done."""
 
     vmid: int
@@ -113,7 +113,7 @@ class DeleteVolume(Action):
 
 
 @dataclass(frozen=True)
-class DestroyPet(Action):
+class DestroyPet(PlaceAction):
     """Free the volumes of a pet's only agent, one by one, and then delete the pet with its root disk.
 
     Proxmox itself deletes the root disk first: a volume that it then cannot delete would be left in a broken pet.
@@ -125,7 +125,7 @@ class DestroyPet(Action):
 
 
 @dataclass(frozen=True)
-class CreateCattle(Action):
+class CreateCattle(PlaceAction):
     """Create the machine from the base archive, with the state volume in the same call."""
 
     vmid: int
@@ -135,7 +135,7 @@ class CreateCattle(Action):
 
 
 @dataclass(frozen=True)
-class CloneCattle(Action):
+class CloneCattle(PlaceAction):
     """Clone the machine from a template, then give it the state and all the rest in one PUT."""
 
     vmid: int
@@ -147,7 +147,7 @@ class CloneCattle(Action):
 
 
 @dataclass(frozen=True)
-class Configure(Action):
+class Configure(PlaceAction):
     """Change keys of a container's configuration."""
 
     vmid: int
@@ -155,7 +155,7 @@ class Configure(Action):
 
 
 @dataclass(frozen=True)
-class Attach(Action):
+class Attach(PlaceAction):
     """Mount the state in a machine that is there."""
 
     vmid: int
@@ -165,7 +165,7 @@ class Attach(Action):
 
 
 @dataclass(frozen=True)
-class Describe(Action):
+class Describe(PlaceAction):
     """Write a text above the mark in a machine's notes."""
 
     vmid: int
@@ -173,7 +173,7 @@ class Describe(Action):
 
 
 @dataclass(frozen=True)
-class GrowDisk(Action):
+class GrowDisk(PlaceAction):
     """Make a machine's own root disk larger."""
 
     vmid: int
@@ -198,7 +198,7 @@ class Bind:
 
 
 @dataclass(frozen=True)
-class RootWork(Action):
+class RootWork(PlaceAction):
     """What Proxmox keeps for root: directories of the node, features beyond nesting. Waits until it is done."""
 
     vmid: int
@@ -209,18 +209,18 @@ class RootWork(Action):
 
 
 @dataclass(frozen=True)
-class Start(Action):
+class Start(PlaceAction):
     vmid: int
 
 
 @dataclass(frozen=True)
-class Reboot(Action):
+class Reboot(PlaceAction):
     vmid: int
     seconds: int
 
 
 @dataclass(frozen=True)
-class Reach(Action):
+class Reach(PlaceAction):
     """Wait for address and ssh; a new machine's host key goes on record in its notes."""
 
     vmid: int
@@ -228,7 +228,7 @@ class Reach(Action):
 
 
 @dataclass(frozen=True)
-class ReachAdopted(Action):
+class ReachAdopted(PlaceAction):
     """The same for a machine that Paddock has not made. The file may name its host key."""
 
     vmid: int
@@ -236,7 +236,7 @@ class ReachAdopted(Action):
 
 
 @dataclass(frozen=True)
-class Shutdown(Action):
+class Shutdown(PlaceAction):
     """Let the machine end its services, and end it if it does not."""
 
     vmid: int
@@ -244,21 +244,21 @@ class Shutdown(Action):
 
 
 @dataclass(frozen=True)
-class Detach(Action):
+class Detach(PlaceAction):
     """Take foreign volumes out of the configuration, and the unused entries that this leaves."""
 
     vmid: int
 
 
 @dataclass(frozen=True)
-class Destroy(Action):
+class Destroy(PlaceAction):
     """Delete a machine, once it has been read that it owns nothing but its root disk."""
 
     vmid: int
 
 
 @dataclass(frozen=True)
-class CreateBuilder(Action):
+class CreateBuilder(PlaceAction):
     """Create the container a template is made of."""
 
     vmid: int
@@ -266,7 +266,7 @@ class CreateBuilder(Action):
 
 
 @dataclass(frozen=True)
-class Seal(Action):
+class Seal(PlaceAction):
     """Stop a builder and turn it into the template its mark announces; finds the template's number."""
 
     vmid: int

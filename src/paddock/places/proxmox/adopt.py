@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paddock.places import AdoptTarget, Description, MachinePlan, MachineWant
+from paddock.places import AdoptTarget, Description, MachineWant
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import console
 from paddock.places.proxmox import pet as pets
@@ -23,7 +23,9 @@ from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.description import describe as portrait_of
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
-from paddock.plan.step import Ref, Step
+from paddock.plan.actions import Ref
+from paddock.plan.machine import MachinePlan
+from paddock.plan.step import Step
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
@@ -40,7 +42,7 @@ class _Volume:
 
 def describe(node: ProxmoxSpec, agent: str, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
     """Return what the wish is about, as the file would say it."""
-    machine = seen.containers.get(target.vmid) if target.vmid is not None else None
+    machine = seen.containers.get(target.machine) if target.machine is not None else None
     try:
         volume = _settled(agent, seen) or _find(target, machine, seen)
     except CannotPlan:
@@ -97,12 +99,12 @@ def plan(
 
 def _machine(want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcContainer | None:
     """The container that is to be the agent's machine; refused unless it can be."""
-    if target.vmid is None:
+    if target.machine is None:
         return None
-    machine = seen.containers.get(target.vmid)
+    machine = seen.containers.get(target.machine)
     if machine is None:
-        where = "is on another node, or a virtual machine" if target.vmid in seen.taken else "does not exist"
-        raise CannotPlan(f"container {target.vmid} {where}", "machine.node names another node of the cluster")
+        where = "is on another node, or a virtual machine" if target.machine in seen.taken else "does not exist"
+        raise CannotPlan(f"container {target.machine} {where}", "machine.node names another node of the cluster")
     _check_free(machine, Mark(Role.CATTLE, want.agent))
     others = [c.name for c in seen.cattle_of(want.agent) if c is not machine]
     if others:

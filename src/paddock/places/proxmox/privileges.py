@@ -39,7 +39,7 @@ from paddock.places.proxmox.actions import (
     Start,
 )
 from paddock.places.proxmox.seen import Mount, ProxmoxSeen
-from paddock.plan.step import Action, Ref
+from paddock.plan.actions import Action, Ref
 
 AUDIT: Final = "VM.Audit"
 _CPU: Final = frozenset({"cores", "cpulimit", "cpuunits"})

@@ -54,7 +54,7 @@ from paddock.places.proxmox.forgetter import Forgetter
 from paddock.places.proxmox.known import Known, check_free
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.reach import KnownBy, Reacher
-from paddock.plan.step import Action, Ref
+from paddock.plan.actions import PlaceAction, Ref
 
 _BUILDING: Final = timedelta(minutes=30)
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
@@ -78,7 +78,7 @@ class Worker(Containers):
         self._adopter = Adopter(client, reporter, known, holder)
         self._forgetter = Forgetter(client, reporter, known, holder)
 
-    def perform(self, action: Action, got: Got) -> Got:
+    def perform(self, action: PlaceAction, got: Got) -> Got:
         """Carry out one action and return what later steps may refer to."""
         match action:
             case DownloadBase(storage, params):
