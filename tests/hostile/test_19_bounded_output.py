@@ -115,7 +115,7 @@ def server() -> Iterator[str]:
                 pass
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Nothing."""
+            """Print no log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
         thread = threading.Thread(target=found.serve_forever, daemon=True)
