@@ -1,4 +1,4 @@
-"""What all tests share: a home of their own for everything Paddock writes."""
+"""Fixtures for all tests: Paddock writes its files below the test's own folder."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from paddock import secret
 
 
 def pytest_configure() -> None:
-    """Asked to end, by Ctrl-C or by ``./test`` itself, tests still clean up after themselves."""
+    """Turn SIGTERM into KeyboardInterrupt, so that tests clean up when ``./test`` stops them."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Journals and deployed agents go below the test's folder; only the cache of downloads is shared."""
+    """Keep journals and deployed agents below the test's folder. Tests share only the download cache."""
     if request.node.get_closest_marker("live"):
-        return  # live tests keep one home for a whole module
+        return  # live tests use one home for a whole module
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
 

@@ -1,4 +1,4 @@
-"""Reports of scripts: what goes in comes out, and what is incomplete is an error."""
+"""Parsing reports: values are returned unchanged, and an incomplete report is an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paddock.runtimes import script
 @given(
     st.lists(st.tuples(st.sampled_from(["note", "said", "holder"]), st.text().filter(lambda text: "\0" not in text)))
 )
-def test_whatever_a_value_is_it_comes_back_as_that_value(pairs: list[tuple[str, str]]) -> None:
+def test_any_value_is_parsed_unchanged(pairs: list[tuple[str, str]]) -> None:
     printed = "".join(f"{name}={value}\0" for name, value in [("report", "1"), *pairs, ("end", "ok")])
     assert records(f"a login shell's greeting\n\0{printed}") == pairs
 
@@ -39,7 +39,7 @@ def test_a_report_that_is_cut_off_or_malformed_is_an_error(printed: str) -> None
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60), max_size=5))
-def test_the_shell_reports_any_value_as_it_is(values: list[str]) -> None:
+def test_the_shell_function_reports_any_value_unchanged(values: list[str]) -> None:
     parts = [("paddock.runtimes", name) for name in ("report.sh", "reported.sh")]
     head, body = script(parts[0], arguments=[])[2], 'for value; do report note "$value"; done\n'
     text = f"{head}\necho noise\n{body}{script(parts[1], arguments=[])[2]}"

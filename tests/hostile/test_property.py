@@ -1,8 +1,8 @@
-"""Whatever an agent plants, no script that runs as root does what the agent could not do itself.
+"""No script that runs as root can be made to do something for the agent that the agent cannot do itself.
 
-Hypothesis chooses traps: programs, files, links, pipes and names, in every directory that the agent's account can
-write, and lines of its log and of its container. Then root runs every script of the runtimes. After each one a canary
-that only root could write must be untouched, and so must everything else outside the agent's home.
+Hypothesis chooses traps: programs, files, links, pipes and names in every directory that the agent's account can write,
+and lines of its log and of its container. Then root runs every script of the runtimes. After each script, a canary that
+only root can write and all other files outside the agent's home must be unchanged.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ for top, trap in ((top, trap) for trap in json.load(sys.stdin) for top in sys.ar
             case "file":
                 with open(path, "w") as file: file.write(trap["text"])
     except OSError:
-        pass  # the account may not
+        pass  # the account has no permission
 """
 
 
@@ -108,7 +108,7 @@ class Trap:
     text: str
 
 
-# Laid every time: what an attacker would try first.
+# Traps that are part of every example: the most likely attacks.
 ALWAYS: Final = (
     *(Trap("program", ".local/bin", name, "", TAKE) for name in NAMES[:13]),
     Trap("folder", "", ".paddock", "", ""),
@@ -136,7 +136,7 @@ def world() -> Iterator[Machine]:
 
 
 def workload(runtime: Runtime) -> Workload:
-    """With files of every kind that root looks after in the state."""
+    """Return a workload with state files of every kind that root manages."""
     plain = agents.workload(runtime)
     files = (
         StateFile("locked/.env", "locked\n", Keep.LOCKED),
@@ -152,7 +152,7 @@ def bundle_of(runtime: Runtime) -> tuple[str, bytes]:
 
 
 def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], bytes]]:
-    """Everything that root runs on a machine, with its input."""
+    """Yield the argv and stdin of every script that root runs on a machine."""
     bundle_id, archive = bundle_of(systemd)
     yield systemd.observe(["sudo", "no-such-package"]), b""
     yield systemd.inspect(), b""
@@ -176,7 +176,7 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield docker.remove(), b""
     yield systemd.observe([]), b""
     yield reporting(("paddock.run", "strays.sh"), arguments=["mallory", "54399", "/opt/data", "--", ".hermes"]), b""
-    yield script(*claiming("forget.sh"), arguments=["/srv/states/before", "/srv/states/trail", "wasp"]), b""
+    yield script(*claiming("forget.sh"), arguments=["/srv/states/before", "/srv/states/link", "wasp"]), b""
     yield script(*claiming("forget.sh"), arguments=[systemd.paths.state, systemd.paths.state_link, "bee"]), b""
 
 
@@ -186,7 +186,7 @@ def claiming(last: str) -> list[tuple[str, str]]:
 
 
 def reporting(*parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
-    """The argv of a script that reports; before there were reports, of the script alone."""
+    """Return the argv of a script that prints a report; in earlier versions, of the script alone."""
     make = getattr(runtimes, "reporting", script)
     there = [(package, name) for package, name in parts if (resources.files(package) / name).is_file()]
     return list(make(*there, arguments=arguments))
@@ -203,7 +203,7 @@ find /srv /var/lib/paddock -xdev -user root -perm /6000
 
 
 def look(world: Machine) -> str:
-    """What root has where no script has any business; none of it is the agent's."""
+    """List the files of root that no script may change, and files there that the agent owns."""
     return world.root(LOOK, str(ATTACKER))
 
 
@@ -217,11 +217,11 @@ def expect_untouched(world: Machine, argv: Sequence[str], known: str) -> None:
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a smaller example is not worth its minutes
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking an example would take minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(laid=st.lists(traps, min_size=5, max_size=30), log=st.lists(st.sampled_from(LINES), max_size=4))
-def test_root_does_nothing_for_the_agent(world: Machine, laid: list[Trap], log: list[str]) -> None:
+def test_no_script_of_root_follows_a_trap_of_the_agent(world: Machine, laid: list[Trap], log: list[str]) -> None:
     systemd, docker = agents.systemd("bee"), agents.docker("bee")
     world.root(
         """rm -rf /srv/states/before /var/lib/paddock /etc/paddock /data /etc/systemd/system/paddock-* /home/mallory
@@ -236,13 +236,13 @@ def test_root_does_nothing_for_the_agent(world: Machine, laid: list[Trap], log: 
     assert world.run(lay, stdin=asked, uid=ATTACKER).ok
     known = look(world)
     for argv, stdin in scripts(systemd, docker):
-        world.run(argv, stdin=stdin)  # it may refuse
+        world.run(argv, stdin=stdin)  # may fail
         expect_untouched(world, argv, known)
-        assert world.run(lay, stdin=asked, uid=ATTACKER).ok  # and the agent goes on
+        assert world.run(lay, stdin=asked, uid=ATTACKER).ok  # the agent lays its traps again
 
 
-def test_every_script_that_runs_as_root_is_among_those_attacked() -> None:
-    """A new script has to be added above."""
+def test_every_script_that_runs_as_root_is_attacked() -> None:
+    """A new script has to be added to ``scripts`` above, or to ``elsewhere`` with a reason."""
     systemd, docker = agents.systemd("bee"), agents.docker("bee")
     texts = [word for argv, _ in scripts(systemd, docker) for word in argv]
     texts += [file.content for file in docker.bundle(workload(docker), None, mounted=False).files.values()]
@@ -251,9 +251,9 @@ def test_every_script_that_runs_as_root_is_among_those_attacked() -> None:
         "install.sh": "test_04_proof.py",
         "template.sh": "test_04_proof.py",
         "leave.sh": "test_02_report.py",
-        "packages.sh": "its arguments are of the file",
-        "load.sh": "its input is of the file",
-        "hostkey.sh": "it reads nothing of the agent",
+        "packages.sh": "its arguments come from paddock.yaml",
+        "load.sh": "its input comes from paddock.yaml",
+        "hostkey.sh": "it reads no file of the agent",
         "start_image.sh": "test_01_enter.py",
         **dict.fromkeys(("user.sh", "observe_user.sh"), "runs as the account itself"),
     }
@@ -266,7 +266,7 @@ def test_every_script_that_runs_as_root_is_among_those_attacked() -> None:
     assert not missing
 
 
-def test_an_observation_of_an_attacked_machine_is_read_or_refused(world: Machine) -> None:
+def test_an_observation_of_an_attacked_machine_has_no_forged_records(world: Machine) -> None:
     systemd = agents.systemd("bee")
     agents.installed(world, systemd)
     for line in LINES:

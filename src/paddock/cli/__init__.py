@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 import typer
 
 from paddock import __version__, process
-from paddock.diskfull import is_full, told
+from paddock.diskfull import disk_full_error, is_full
 from paddock.errors import Exit, PaddockError
 
 _EXIT_CODES: Final = (
@@ -108,7 +108,7 @@ def main() -> None:
     except OSError as error:
         if not is_full(error):
             _give_up(error)
-        full = told(error)
+        full = disk_full_error(error)
         _tell(full.message, full.hint)
         _trace()
         sys.exit(full.exit_code)
@@ -125,12 +125,12 @@ def _give_up(error: Exception) -> NoReturn:
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
     """Ctrl-C is for those too that run in a session of their own, whichever thread waits for them."""
-    process.pass_on(number)
+    process.forward_signal(number)
     signal.default_int_handler(number, frame)
 
 
 def _ended(number: int, _frame: FrameType | None) -> None:
-    process.pass_on(number)
+    process.forward_signal(number)
     sys.exit(128 + number)
 
 

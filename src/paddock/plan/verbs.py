@@ -94,7 +94,9 @@ def forget(agent: str, machine: MachinePlan, seen: InsideSeen, *, keeps_machine:
     if seen.unreachable:
         return Plan(agent, refusals=[seen.unreachable])
     if seen.agent and seen.agent.installed:
-        return Plan(agent, refusals=[Refusal(f"{agent} is still installed", "run `paddock down` first", code="agent.installed")])
+        return Plan(
+            agent, refusals=[Refusal(f"{agent} is still installed", "run `paddock down` first", code="agent.installed")]
+        )
     if keeps_machine and seen.agent and seen.agent.planted:
         return Plan(agent, refusals=[inside.planted(agent, seen.agent.planted)])
     if keeps_machine and not (seen.agent and (seen.agent.state_of or seen.agent.forgotten)):

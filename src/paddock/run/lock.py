@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
-from paddock.diskfull import go_on_without, is_full
+from paddock.diskfull import is_full, warn_not_written
 from paddock.errors import PaddockError
 from paddock.places import AnyPlace
 from paddock.run.deployment import Deployment
@@ -63,7 +63,7 @@ def _file(kind: str, identity: str) -> Iterator[IO[str]]:
             if not is_full(error):
                 raise
             # The node or the host also keeps two runs apart; this lock only reports it sooner.
-            go_on_without("the lock", error)
+            warn_not_written("the lock", error)
             lock = opened.enter_context(_of_nobody_else())
         yield lock
 

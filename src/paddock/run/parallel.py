@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from paddock.diskfull import is_full
-from paddock.diskfull import told as sentence
+from paddock.diskfull import disk_full_error, is_full
 from paddock.errors import PaddockError
 from paddock.run.deployment import Deployment
 
@@ -31,7 +30,7 @@ def each(agents: Sequence[Deployment], jobs: int, verb: Callable[[Deployment], s
         elif isinstance(error, PaddockError):
             failed.append((agent.name, error))
         elif is_full(error):
-            failed.append((agent.name, sentence(error)))
+            failed.append((agent.name, disk_full_error(error)))
         else:
             raise error
     if failed:
