@@ -15,7 +15,7 @@ import pytest
 from paddock.errors import Exit, PaddockError, Refused
 from paddock.guests import Guest, Unreachable
 from paddock.places import AdoptTarget
-from paddock.places.proxmox import reach as reach_room
+from paddock.places.proxmox import reach as reach_module
 from paddock.process import Result
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, up
@@ -79,7 +79,7 @@ class Somebodys:
         self.keys: dict[str, Any] = {}
         self.node = Node(folder)
         play_ssh(monkeypatch, self.node)
-        monkeypatch.setattr(reach_room, "SshGuest", lambda *_, **__: self.machine())
+        monkeypatch.setattr(reach_module, "SshGuest", lambda *_, **__: self.machine())
         self.node.somebody(999, hostname="storage", mp0=f"local-lvm:10,mp={VOLUME}", protection=1)
         volume = f"local-lvm:vm-999-disk-1,mp={VOLUME}"
         self.node.somebody(105, hostname="bee", net0="name=eth0,bridge=vmbr0,ip=dhcp", mp0=volume)

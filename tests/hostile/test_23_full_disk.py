@@ -23,7 +23,7 @@ from paddock import cli, demo
 from paddock.checks import asked
 from paddock.errors import PaddockError
 from paddock.guests import ssh
-from paddock.places.proxmox import attend, console
+from paddock.places.proxmox import root_work, root_worker
 from paddock.places.proxmox.actions import RootWork
 from paddock.recipes.hermes import checks
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
@@ -297,7 +297,7 @@ def test_a_cached_tool_that_has_changed_is_not_used(tmp_path: Path, monkeypatch:
 
 def test_features_in_commands_for_root_are_one_word() -> None:
     features = "mount=nfs;reboot,nesting=1"
-    lines = console.commands(RootWork(101, "110000:110000", features=features, template=900))
+    lines = root_work.commands(RootWork(101, "110000:110000", features=features, template=900))
     for line in lines[:2]:
         assert shlex.split(line)[-2:] == ["-features", features]
         # Split as the shell of the node splits it.
@@ -307,7 +307,7 @@ def test_features_in_commands_for_root_are_one_word() -> None:
 
 def test_the_printed_command_that_reattaches_a_volume_is_one_command() -> None:
     value = "local-lvm:vm-101-disk-1,mp=/data;reboot,size=1G"
-    line = attend._put_back(101, "mp0", value).partition("put it back: ")[2]
+    line = root_worker._put_back(101, "mp0", value).partition("put it back: ")[2]
     words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
     assert ";" not in words, f"root would also run what follows the semicolon: {line}"
     assert shlex.split(line)[-1] == value

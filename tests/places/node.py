@@ -25,13 +25,13 @@ import pytest
 
 from paddock.guests import Guest
 from paddock.places import AnyPlace, Finding, MachineWant
-from paddock.places.proxmox import attend as attend_room
-from paddock.places.proxmox import claim as claim_room
-from paddock.places.proxmox import client as client_room
-from paddock.places.proxmox import observe as observe_room
-from paddock.places.proxmox import reach as reach_room
+from paddock.places.proxmox import claim as claim_module
+from paddock.places.proxmox import client as client_module
+from paddock.places.proxmox import observe as observe_module
+from paddock.places.proxmox import reach as reach_module
+from paddock.places.proxmox import root_worker as root_worker_module
 from paddock.places.proxmox import tls
-from paddock.places.proxmox import worker as worker_room
+from paddock.places.proxmox import worker as worker_module
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan.actions import (
@@ -137,7 +137,7 @@ class Machines(MemoryContainers):
 
     def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
         say("Creating SSH host key 'ssh_host_ed25519_key' - this may take some time ...")
-        say(f"done: {reach_room.fingerprint(self.host_keys[spec.vmid])} root@localhost")
+        say(f"done: {reach_module.fingerprint(self.host_keys[spec.vmid])} root@localhost")
 
     def settle_clone(self, spec: GuestSpec) -> Unpacked:
         self.inside.pop(spec.vmid, None)
@@ -441,7 +441,7 @@ class Node(httpx.BaseTransport):
     ) -> PaperAgent:
         """An agent in a file of its own, as a new run of Paddock finds it; runs before it have ended by now."""
         self._dead = False
-        claim_room._open.clear()
+        claim_module._open.clear()
         secret = self.world.access.tokens[token].secret
         (self._folder / "token").touch(mode=0o600)
         (self._folder / "token").write_text(f"{token}={secret}")
@@ -571,9 +571,9 @@ def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
     def scan(address: str, **_: Any) -> str | None:
         return f"ssh-ed25519 {node.machines.host_keys[int(address.rpartition('.')[2])]}"
 
-    monkeypatch.setattr(reach_room, "scan_host_key", scan)
-    monkeypatch.setattr(reach_room, "SshGuest", lambda name, address, **_: PlayedSsh(node.machines, address))
+    monkeypatch.setattr(reach_module, "scan_host_key", scan)
+    monkeypatch.setattr(reach_module, "SshGuest", lambda name, address, **_: PlayedSsh(node.machines, address))
     monkeypatch.setattr(tls, "context", lambda *_: NO_TRUST)
     FastClock.end = time.monotonic() + 120
-    for capacity in (attend_room, client_room, observe_room, reach_room, worker_room):
-        monkeypatch.setattr(capacity, "time", FastClock)
+    for module in (root_worker_module, client_module, observe_module, reach_module, worker_module):
+        monkeypatch.setattr(module, "time", FastClock)

@@ -9,7 +9,7 @@ import pytest
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import AdoptTarget
-from paddock.places.proxmox import reach as reach_room
+from paddock.places.proxmox import reach as reach_module
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.reach import fingerprint
@@ -125,7 +125,7 @@ def test_ssh_knows_the_container_by_one_word(pet_and_cattle: Node, monkeypatch: 
         names.append(name)
         return PlayedSsh(pet_and_cattle.machines, address)
 
-    monkeypatch.setattr(reach_room, "SshGuest", connect)
+    monkeypatch.setattr(reach_module, "SshGuest", connect)
     Adoption(pet_and_cattle, 105).run()
     assert names == ["container-105"]
 
@@ -385,7 +385,7 @@ def test_what_was_adopted_can_be_forgotten_and_begun_anew(single: Node) -> None:
     forget(adoption.agent(), plan, seen)
     mark = Mark.from_notes(single.config(300)["description"])
     assert mark is not None
-    assert mark.adopts == set()
+    assert mark.adopted_agents == set()
     up(adoption.agent())
 
 

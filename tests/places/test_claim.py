@@ -19,7 +19,7 @@ HOST = socket.gethostname()
 def bars(holder: str, *, minutes: int = 1) -> bool:
     claim = Claim.from_notes(Claim(holder, NOW + timedelta(minutes=minutes)).written_into("notes"))
     assert claim is not None
-    return claim.bars(str(Holder()), NOW)
+    return claim.blocks(str(Holder()), NOW)
 
 
 def test_another_machine_is_kept_away_until_it_ends() -> None:
@@ -39,7 +39,7 @@ def test_a_run_of_this_process_keeps_others_away_until_it_is_closed() -> None:
     """Two places of one file may be one node."""
     holder = Holder()
     assert bars(str(holder))
-    assert not Claim.new(holder, NOW, timedelta(minutes=1)).bars(str(holder), NOW)
+    assert not Claim.new(holder, NOW, timedelta(minutes=1)).blocks(str(holder), NOW)
     holder.close()
     assert not bars(str(holder))
 

@@ -94,7 +94,7 @@ def test_a_delete_under_way_keeps_others_away(node: Node, monkeypatch: pytest.Mo
     def other_laptop() -> None:
         with monkeypatch.context() as there:
             there.setattr(claim, "socket", SimpleNamespace(gethostname=lambda: "other"))
-            there.setattr(verbs, "working_on", nullcontext)
+            there.setattr(verbs, "agent_lock", nullcontext)
             try:
                 down(node.agent())
             except Refused as refused:
@@ -141,8 +141,8 @@ def test_a_machine_in_the_making_is_not_made_a_second_time(node: Node, path: str
 
 
 def test_two_runs_from_two_machines_make_one_of_everything(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verbs, "working_on", nullcontext)
-    monkeypatch.setattr(verbs, "alone_in", nullcontext)
+    monkeypatch.setattr(verbs, "agent_lock", nullcontext)
+    monkeypatch.setattr(verbs, "place_lock", nullcontext)
     runs = [threading.Thread(target=up, args=(node.agent(),)) for _ in range(2)]
     for run in runs:
         run.start()

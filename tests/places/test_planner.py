@@ -1,9 +1,9 @@
-"""Plans for a Proxmox node, as data: what was asked and seen in, steps out."""
+"""Golden plans for a Proxmox node: steps, actions and refusals, without their wording."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,24 @@ NODE = {
 }
 
 
-@pytest.mark.parametrize("path", golden("plan/proxmox"))
-def test_plan(path: Path) -> None:
-    case = read_case(path)
+@dataclass(frozen=True)
+class Inputs:
+    """What a golden case gives to the planner."""
+
+    planner: NodePlanner
+    want: MachineWant
+    target: AdoptTarget
+    seen: ProxmoxSeen
+
+
+def inputs(path: Path, case: dict[str, Any]) -> Inputs:
+    """Read the inputs of a golden case; a case of `adopt` also expects the lines that go into the file first."""
     node = ProxmoxSpec.model_validate({**NODE, **case.get("node", {})})
     planner = NodePlanner(node, public_key="ssh-ed25519 AAAApublic paddock")
     seen = _seen(case)
     agent = {"kind": "hermes", "version": "0.19.0", "place": "home", **case.get("agent", {})}
     target = AdoptTarget(**case.get("target", {}))
-    if "target" in case:  # the file is written first, so that every verb knows what it says then
+    if "target" in case:
         said = json.loads(json.dumps(planner.describe("hermes", target, seen).said))
         assert agrees(path, case, "said", said), said
         agent |= {key: v if isinstance(v, list) else {**agent.get(key, {}), **v} for key, v in said.items()}
@@ -46,12 +55,19 @@ def test_plan(path: Path) -> None:
     spec = agent_from(agent)
     cache = CacheWant("/var/lib/docker", spec.container.data) if spec.container.data else None
     want = MachineWant("hermes", spec, spec.state.path or "/var/lib/paddock/hermes", template, cache)
+    return Inputs(planner, want, target, seen)
+
+
+@pytest.mark.parametrize("path", golden("plan/proxmox"))
+def test_plan(path: Path) -> None:
+    case = read_case(path)
+    given = inputs(path, case)
     if "adopt" in case:
-        found = _as_data(planner.adopt(want, target, seen))
+        found = _as_data(given.planner.adopt(given.want, given.target, given.seen))
         assert agrees(path, case, "adopt", found), found
     for verb in ("up", "down", "forget"):
         if verb in case:
-            found = _as_data(getattr(planner, verb)(want, seen))
+            found = _as_data(getattr(given.planner, verb)(given.want, given.seen))
             assert agrees(path, case, verb, found), found
 
 
@@ -66,14 +82,12 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
         )
         for vmid, entry in (case.get("seen") or {}).items()
     }
-    capacity: dict[str, Any] = {
-        name: Size.parse(size) for name, size in case.get("room", {}).items() if name == "memory"
-    }
-    capacity["storages"] = {name: Size.parse(size) for name, size in case.get("room", {}).items() if name != "memory"}
+    sizes = {name: Size.parse(size) for name, size in case.get("capacity", {}).items()}
+    memory = sizes.pop("memory", None)
     return ProxmoxSeen(
         containers,
         frozenset(containers) | frozenset(case.get("taken", ())),
-        Capacity(**capacity),
+        Capacity(memory, sizes),
         case.get("base_missing", False),
         case.get("storages", {}),
         elsewhere=case.get("elsewhere", {}),
@@ -84,8 +98,8 @@ def _as_data(plan: MachinePlan) -> dict[str, Any]:
     data: dict[str, Any] = {
         "steps": [_step(step) for step in plan.steps if step.phase is Phase.MACHINE],
         "manual_steps": [_step(step) for step in plan.steps if step.phase is Phase.MANUAL],
-        "refusals": [asdict(refusal) for refusal in plan.refusals],
-        "notes": list(plan.notes),
+        "refusals": [refusal.code for refusal in plan.refusals],
+        "notes": len(plan.notes),
         "preinstalled": plan.after.preinstalled,
         "adopted": plan.after.adopted_state,
         "new_cache": plan.after.new_engine_data,
@@ -94,14 +108,14 @@ def _as_data(plan: MachinePlan) -> dict[str, Any]:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    data = {
+    data: dict[str, Any] = {
         "id": step.id,
-        "title": step.title,
-        "reason": step.reason,
         "risk": step.risk.value,
         type(step.action).__name__: {name: _plain(value) for name, value in vars(step.action).items()},
     }
-    if isinstance(step.action, RootWork):  # the commands say it all
+    if step.needs_place_lock:
+        data["needs_place_lock"] = True
+    if isinstance(step.action, RootWork):  # its commands hold all other fields
         data["RootWork"] = {"vmid": step.action.vmid}
     return data | ({"commands": list(step.commands)} if step.commands else {})
 

@@ -13,7 +13,7 @@ from paddock.guests import Unreachable
 from paddock.places.proxmox import observe
 from paddock.places.proxmox import reach as capacity
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.reach import KnownBy, Reacher, fingerprint, logged_fingerprint
+from paddock.places.proxmox.reach import HostKeyTrust, Reacher, fingerprint, logged_fingerprint
 from paddock.process import Result
 from paddock.run import observe as observing
 from paddock.run.observe import Observation
@@ -48,7 +48,7 @@ def test_a_fingerprint_is_what_ssh_keygen_prints() -> None:
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 
 
-NOTHING = KnownBy()
+NOTHING = HostKeyTrust()
 
 
 class _Node:
@@ -66,7 +66,9 @@ class _Node:
         return self.log
 
 
-def _reached(monkeypatch: pytest.MonkeyPatch, log: list[str], known: KnownBy = NOTHING) -> tuple[list[str], list[str]]:
+def _reached(
+    monkeypatch: pytest.MonkeyPatch, log: list[str], known: HostKeyTrust = NOTHING
+) -> tuple[list[str], list[str]]:
     """What went on record, and what was told."""
     monkeypatch.setattr(observe, "address", lambda client, vmid: "192.0.2.5")
     monkeypatch.setattr(capacity, "scan_host_key", lambda address, jump=None: f"ssh-ed25519 {KEY}")
@@ -96,13 +98,13 @@ def test_a_machine_of_paddock_without_a_log_is_not_trusted(monkeypatch: pytest.M
 @pytest.mark.parametrize("log", [[], LOG])
 def test_the_key_of_the_file_goes_on_record(monkeypatch: pytest.MonkeyPatch, told: str, log: list[str]) -> None:
     """Whoever changed a container's keys after it was made says so in the file."""
-    assert _reached(monkeypatch, log, KnownBy(told=told, adopted_by="bee")) == ([KEY], [])
+    assert _reached(monkeypatch, log, HostKeyTrust(told=told, adopted_by="bee")) == ([KEY], [])
 
 
 @pytest.mark.parametrize("told", [f"SHA256:{'A' * 43}", f"ssh-ed25519 {KEY[:-1]}A"])
 def test_another_key_than_that_of_the_file_is_not_trusted(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
     with pytest.raises(Unreachable, match="answers another ssh host key than the one the file names") as caught:
-        _reached(monkeypatch, [], KnownBy(told=told, adopted_by="bee"))
+        _reached(monkeypatch, [], HostKeyTrust(told=told, adopted_by="bee"))
     assert "pct exec 105 -- ssh-keygen -l -f" in str(caught.value.hint)
 
 

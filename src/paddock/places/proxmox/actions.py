@@ -192,7 +192,7 @@ class Bind:
     def __str__(self) -> str:
         return f"{self.host},mp={self.path}" + (",ro=1" if self.read_only else "")
 
-    def is_(self, mount: Mount) -> bool:
+    def matches(self, mount: Mount) -> bool:
         """Whether a mount is this one, at whatever key."""
         return (mount.volume.rstrip("/"), mount.path, mount.read_only) == (self.host, self.path, self.read_only)
 
@@ -270,3 +270,34 @@ class Seal(PlaceAction):
     """Stop a builder and turn it into the template its mark announces; finds the template's number."""
 
     vmid: int
+
+
+ProxmoxAction = (
+    DownloadBase
+    | CreatePet
+    | AddVolume
+    | AddCache
+    | AttachCache
+    | GrowVolume
+    | AdoptPet
+    | Reassign
+    | AdoptMachine
+    | DeleteVolume
+    | DestroyPet
+    | CreateCattle
+    | CloneCattle
+    | Configure
+    | Attach
+    | Describe
+    | GrowDisk
+    | RootWork
+    | Start
+    | Reboot
+    | Reach
+    | ReachAdopted
+    | Shutdown
+    | Detach
+    | Destroy
+    | CreateBuilder
+    | Seal
+)

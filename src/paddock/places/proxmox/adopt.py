@@ -9,8 +9,8 @@ from typing import Final
 
 from paddock.places import AdoptTarget, Description, MachineWant
 from paddock.places.proxmox import cattle as machines
-from paddock.places.proxmox import console
 from paddock.places.proxmox import pet as pets
+from paddock.places.proxmox import root_work
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
     STATE_VOLUME,
@@ -20,7 +20,7 @@ from paddock.places.proxmox.actions import (
     Reassign,
 )
 from paddock.places.proxmox.cannot import CannotPlan
-from paddock.places.proxmox.description import describe as portrait_of
+from paddock.places.proxmox.description import describe as describe_containers
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.actions import Ref
@@ -49,7 +49,7 @@ def describe(node: ProxmoxSpec, agent: str, target: AdoptTarget, seen: ProxmoxSe
         volume = None  # the plan refuses as well, and says why
     owner = seen.containers.get(volume.mount.owner or 0) if volume else None
     is_pet = owner is not None and owner is not machine and (machine is not None or owner.has(Role.PET))
-    return portrait_of(
+    return describe_containers(
         node,
         agent,
         machine,
@@ -74,18 +74,27 @@ def plan(
 ) -> MachinePlan:
     """The steps to have it in the file's care; afterwards `up` finds the machine as the file says."""
     if target == AdoptTarget():
-        raise CannotPlan("say what to adopt: a container's number, or a volume", f"`paddock adopt {want.agent} 105`")
+        raise CannotPlan(
+            "say what to adopt: a container's number, or a volume",
+            f"`paddock adopt {want.agent} 105`",
+            code="adopt.no-target",
+        )
     machine = _machine(want, target, seen)
     volume = _find(target, machine, seen)
     settled = _settled(want.agent, seen)
     if settled and volume and volume.at and volume.mount.volume != settled.mount.volume:
         raise CannotPlan(
-            f"{want.agent} has {settled.mount.volume} as its state already; {volume.mount.volume} is another"
+            f"{want.agent} has {settled.mount.volume} as its state already; {volume.mount.volume} is another",
+            code="adopt.second-state",
         )
     if settled is None and volume is None and target.state is not None:
-        raise CannotPlan(f"there is no volume {target.state}", "`pct config` on the node shows a container's volumes")
+        raise CannotPlan(
+            f"there is no volume {target.state}",
+            "`pct config` on the node shows a container's volumes",
+            code="adopt.no-volume",
+        )
     if machine:
-        console.check_host_paths(want, seen)
+        root_work.check_host_paths(want, seen)
         _check_volumes(want, machine, settled or volume)
     steps, name = _state_steps(node, want, machine, settled, volume, seen, ids)
     if machine:
@@ -104,32 +113,49 @@ def _machine(want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcCo
     machine = seen.containers.get(target.machine)
     if machine is None:
         where = "is on another node, or a virtual machine" if target.machine in seen.taken else "does not exist"
-        raise CannotPlan(f"container {target.machine} {where}", "machine.node names another node of the cluster")
-    _check_free(machine, Mark(Role.CATTLE, want.agent))
+        raise CannotPlan(
+            f"container {target.machine} {where}",
+            "machine.node names another node of the cluster",
+            code="adopt.no-container",
+        )
+    _check_adoptable(machine, Mark(Role.CATTLE, want.agent))
     others = [c.name for c in seen.cattle_of(want.agent) if c is not machine]
     if others:
-        raise CannotPlan(f"{', '.join(others)} is the machine of {want.agent} already", "run `paddock down` first")
+        raise CannotPlan(
+            f"{', '.join(others)} is the machine of {want.agent} already",
+            "run `paddock down` first",
+            code="adopt.second-machine",
+        )
     return machine
 
 
-def _check_free(container: LxcContainer, wanted: Mark) -> None:
+def _check_adoptable(container: LxcContainer, wanted: Mark) -> None:
     """Refuse a container that cannot be what is wanted of it."""
     mark = container.mark
     if not Mark.readable(container.notes):
-        raise CannotPlan(f"the notes of {container.name} have a mark that cannot be read", "is it another Paddock's?")
+        raise CannotPlan(
+            f"the notes of {container.name} have a mark that cannot be read",
+            "is it another Paddock's?",
+            code="adopt.unreadable-mark",
+        )
     if mark and (mark.role, mark.agent) != (wanted.role, wanted.agent):
         whose = f"the machine of {mark.agent}" if mark.role is Role.CATTLE else f"a {mark.role} of Paddock"
-        raise CannotPlan(f"{container.name} is {whose}", "nothing has two masters")
+        raise CannotPlan(f"{container.name} is {whose}", "nothing has two masters", code="adopt.of-another")
     if container.is_template:
         raise CannotPlan(
-            f"{container.name} is a template", "make a machine from it first, or let Paddock build its own"
+            f"{container.name} is a template",
+            "make a machine from it first, or let Paddock build its own",
+            code="adopt.template",
         )
     if container.lock:
-        raise CannotPlan(f"{container.name} is locked ({container.lock})", "wait for what is at work on it")
+        raise CannotPlan(
+            f"{container.name} is locked ({container.lock})", "wait for what is at work on it", code="adopt.locked"
+        )
     if not container.flag("unprivileged"):
         raise CannotPlan(
             f"{container.name} is privileged, and Paddock's machines are not: the files would have other owners there",
             "restore a backup of it as an unprivileged container first",
+            code="adopt.privileged",
         )
 
 
@@ -140,7 +166,11 @@ def _find(target: AdoptTarget, machine: LxcContainer | None, seen: ProxmoxSeen) 
         foreign = [m for m in volumes if machine and m.owner != machine.vmid]
         if len(foreign) > 1 and machine:
             there = ", ".join(f"{m.key} ({m.volume} at {m.path})" for m in foreign)
-            raise CannotPlan(f"{machine.name} has several volumes: {there}", "say which is the state: --state mp0")
+            raise CannotPlan(
+                f"{machine.name} has several volumes: {there}",
+                "say which is the state: --state mp0",
+                code="adopt.several-volumes",
+            )
         return _Volume(foreign[0], machine) if foreign else None
     if _KEY.fullmatch(target.state):
         mount = machine.mount(target.state) if machine else None
@@ -159,7 +189,9 @@ def _settled(agent: str, seen: ProxmoxSeen) -> _Volume | None:
     if len(pets_of) > 1:
         numbers = ", ".join(str(c.vmid) for c, _ in pets_of)
         raise CannotPlan(
-            f"several pets have a volume of {agent}: {numbers}", "take the mark out of the notes of the others"
+            f"several pets have a volume of {agent}: {numbers}",
+            "take the mark out of the notes of the others",
+            code="adopt.several-pets",
         )
     return _Volume(pets_of[0][1], pets_of[0][0]) if pets_of else None
 
@@ -173,12 +205,14 @@ def _check_volumes(want: MachineWant, machine: LxcContainer, state: _Volume | No
             raise CannotPlan(
                 f"{machine.name} also has {mount.volume} ({mount.key}) of container {mount.owner}",
                 f"if it is the state, say so with `--state {mount.key}`; a machine of Paddock has no other volumes",
+                code="adopt.second-volume",
             )
         at = f" at {mount.path}" if mount.path else ""
         raise CannotPlan(
             f"{machine.name} owns {mount.volume} ({mount.key}{at}), which would go with it: machines come and go",
             f"if it is the state: `paddock adopt {want.agent} {machine.vmid} --state {mount.key}` gives it to a pet;"
             " if not, move it to another container",
+            code="adopt.owns-volume",
         )
 
 
@@ -204,24 +238,36 @@ def _state_steps(
         return pets.pet_steps(want, pet, number, base=base, storage=storage)
     mount, owner = volume.mount, seen.containers.get(volume.mount.owner or 0)
     _check_writers(mount.volume, [machine, owner, volume.at], seen)
-    theirs = pets.whose(mount) if volume.at is not machine else None
-    if theirs not in (None, want.agent):
-        raise CannotPlan(f"{mount.volume} is the state of {theirs}", "nothing has two masters")
+    if volume.at is not machine:
+        _check_owner(want, mount)
     keeps = owner is not None and owner is not machine
     if keeps and owner and (volume.at is machine or owner.has(Role.PET) or owner.vmid == named or volume.at is None):
         return [_pet_step(want, owner, mount.volume)], mount.volume
     if volume.at is None:
-        raise CannotPlan(f"no configuration names {mount.volume}, and no container owns it")
+        raise CannotPlan(
+            f"no configuration names {mount.volume}, and no container owns it", code="adopt.volume-without-owner"
+        )
     return _reassign_steps(node, want, machine, volume.at, mount, seen, ids), STATE_VOLUME
+
+
+def _check_owner(want: MachineWant, mount: Mount) -> None:
+    """Refuse a volume that is the state of another agent."""
+    agent = pets.agent_of(mount)
+    if agent not in (None, want.agent):
+        raise CannotPlan(
+            f"{mount.volume} is the state of {agent}",
+            "a volume is the state of one agent: name another one with --state",
+            code="adopt.state-of-another-agent",
+        )
 
 
 def _pet_step(want: MachineWant, owner: LxcContainer, volume: str) -> Step:
     """The owner of the volume becomes its pet."""
-    _check_free(owner, Mark(Role.PET))
-    pets.check_sleeps(owner)
+    _check_adoptable(owner, Mark(Role.PET))
+    pets.check_stopped(owner)
     mount = next((m for m in owner.mounts if m.volume == volume), None)
-    if mount and pets.whose(mount) not in (None, want.agent):
-        raise CannotPlan(f"{volume} is the state of {pets.whose(mount)}", "nothing has two masters")
+    if mount:
+        _check_owner(want, mount)
     path = pets.path_in_pet(want.agent)
     key = mount.key if mount and mount.path else owner.free_key
     value = mount.mounted_at(path) if mount else f"{volume},mp={path}"
@@ -243,24 +289,32 @@ def _reassign_steps(
     """The volume goes from the container that owns it to a pet."""
     if mount.owner != source.vmid:
         raise CannotPlan(
-            f"{source.name} has {mount.volume}, which it does not own", "name it by its volume, without a machine"
+            f"{source.name} has {mount.volume}, which it does not own",
+            "name it by its volume, without a machine",
+            code="adopt.not-owned",
         )
-    _check_free(source, Mark(Role.CATTLE, want.agent))
+    _check_adoptable(source, Mark(Role.CATTLE, want.agent))
     if source.running and source is not machine:
-        raise CannotPlan(f"{source.name} runs", "stop it: a volume is moved only while nothing has it mounted")
+        raise CannotPlan(
+            f"{source.name} runs", "stop it: a volume is moved only while nothing has it mounted", code="adopt.running"
+        )
     if "parent" in source.config:
-        raise CannotPlan(f"{source.name} has snapshots, which keep its volumes", "delete its snapshots first")
+        raise CannotPlan(
+            f"{source.name} has snapshots, which keep its volumes", "delete its snapshots first", code="adopt.snapshots"
+        )
     if source.flag("protection"):
-        raise CannotPlan(f"{source.name} is protected, which keeps its volumes as they are", "set its protection to 0")
+        raise CannotPlan(
+            f"{source.name} is protected, which keeps its volumes as they are",
+            "set its protection to 0",
+            code="adopt.protected",
+        )
     named = want.spec.state.pet.vmid
-    begun = [c for c in seen.with_role(Role.PET) if pets.adopts(want, c)]
+    begun = [c for c in seen.with_role(Role.PET) if pets.holds_adopted_state(want, c)]
     pet = begun[0] if begun and named is None else seen.containers.get(named or 0)
-    if pet is None and named in seen.taken:
-        raise CannotPlan(f"state.pet: {named} is taken, and not by a pet", pets.how_to_free(named or 0, seen))
+    if named is not None and named in seen.taken and not (pet and pet.has(Role.PET)):
+        raise pets.number_taken(named, seen)
     if pet is not None:
-        if not pet.has(Role.PET):
-            raise CannotPlan(f"state.pet: {pet.vmid} is taken, and not by a pet", pets.how_to_free(pet.vmid, seen))
-        pets.check_sleeps(pet)
+        pets.check_stopped(pet)
     number = pet.vmid if pet else named or next(ids)
     create = [] if pet else [pets.empty_pet_step(want, number, base=node.base.volid, storage=node.storage)]
     key = mount.key if mount.path else source.free_key
@@ -276,6 +330,7 @@ def _check_writers(volume: str, known: Sequence[LxcContainer | None], seen: Prox
             raise CannotPlan(
                 f"{other.name} also mounts {volume}",
                 "two machines must not write to one state: stop it, and set its onboot to 0",
+                code="adopt.second-writer",
             )
 
 
@@ -292,6 +347,7 @@ def _machine_steps(want: MachineWant, machine: LxcContainer, volume: str | Ref, 
         raise CannotPlan(
             f"{machine.name} has the state at {mounted.path}, the file says {want.state_path}",
             f"write state.path: {mounted.path}",
+            code="adopt.other-path",
         )
     if machine.mark is None:
         title = f"mark container {machine.vmid} as the machine of {want.agent}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
 from paddock.places.proxmox.actions import STATE_VOLUME, AdoptMachine, AdoptPet, Reassign
-from paddock.places.proxmox.containers import Containers, signed
-from paddock.places.proxmox.known import check_free
+from paddock.places.proxmox.containers import Containers, with_version
+from paddock.places.proxmox.expected import check_key_free
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import path_in_pet
 from paddock.places.proxmox.seen import LxcContainer
@@ -27,6 +28,8 @@ class Adopter(Containers):
             case AdoptMachine(vmid, agent):
                 self._adopt_machine(vmid, agent)
                 return {}
+            case _:
+                assert_never(action)
 
     def _adopt_pet(self, vmid: int, agent: str, key: str, value: str) -> Got:
         self._open(vmid, agent)
@@ -58,15 +61,15 @@ class Adopter(Containers):
     def _place(self, vmid: int, key: str, value: str) -> None:
         """Write a volume at a key, unless another one has it by now."""
         container = self.read(vmid)
-        check_free(container, key, value.partition(",")[0])
+        check_key_free(container, key, value.partition(",")[0])
         self._put(container, {key: value})
 
     def _open(self, vmid: int, agent: str) -> None:
         """Lift a pet's protection; its mark tells from now on that the agent's volume has a past."""
         pet = self.read(vmid)
         mark = self._own_mark(pet, Mark(Role.PET))
-        adopted = ",".join(sorted({*mark.adopts, agent}))
-        notes = signed(replace(mark, adopted=adopted).written_into(pet.notes))
+        adopted = ",".join(sorted({*mark.adopted_agents, agent}))
+        notes = with_version(replace(mark, adopted=adopted).written_into(pet.notes))
         self._put(pet, {"protection": 0, "description": notes, "tags": pet.tagged})
 
     def _arrived(self, vmid: int, agent: str) -> Got:
@@ -79,7 +82,7 @@ class Adopter(Containers):
     def _adopt_machine(self, vmid: int, agent: str) -> None:
         container = self.read(vmid)
         mark = self._own_mark(container, Mark(Role.CATTLE, agent))
-        notes = signed(mark.written_into(container.notes))
+        notes = with_version(mark.written_into(container.notes))
         self._put(container, {"description": notes, "tags": container.tagged})
 
     def _own_mark(self, container: LxcContainer, wanted: Mark) -> Mark:

@@ -18,7 +18,7 @@ def path_in_pet(agent: str) -> str:
     return f"/var/lib/paddock-cache/{agent}"
 
 
-def whose(mount: Mount) -> str | None:
+def agent_of(mount: Mount) -> str | None:
     """The agent whose cache it is, by the path a pet would mount it at."""
     top, _, agent = (mount.path or "").rpartition("/")
     return agent if top == path_in_pet("x").rpartition("/")[0] else None
@@ -36,6 +36,7 @@ def check(want: MachineWant, pet: LxcContainer | None) -> None:
         raise CannotPlan(
             f"the volume for {want.cache.path} has {there.size}, the file says {want.cache.size}",
             f"nothing shrinks: write {there.size}",
+            code="cache.shrink",
         )
 
 
@@ -84,6 +85,7 @@ def attach_steps(want: MachineWant, cattle: LxcContainer | None, vmid: int, volu
             f"the machine of {want.agent} has {there.volume} at {want.cache.path} ({there.key})",
             f"look at what is on it: it may hold a memory; `pct set {cattle.vmid if cattle else vmid} -{there.key}"
             f" {there.volume},mp=/ANOTHER/PATH` makes room for the volume of {want.agent}",
+            code="cache.path-taken",
         )
     taken = {MOUNT_KEY} | ({mount.key for mount in cattle.mounts} if cattle else set())
     key = next(key for key in (f"mp{number}" for number in range(256)) if key not in taken)
@@ -91,7 +93,7 @@ def attach_steps(want: MachineWant, cattle: LxcContainer | None, vmid: int, volu
     yield Step("cattle.cache", title, "it has a volume of its own", AttachCache(vmid, key, volume, want.cache.path))
 
 
-def drift(want: MachineWant, pet: LxcContainer | None) -> Iterator[str]:
+def difference_notes(want: MachineWant, pet: LxcContainer | None) -> Iterator[str]:
     """What is left of a cache that the file no longer asks for."""
     there = cache_in(want.agent, pet)
     if there and pet and want.cache is None:

@@ -1,4 +1,4 @@
-"""Refusing: the planner's way out when going on could lose something."""
+"""The exception by which the planner stops with a refusal."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from paddock.plan.step import Refusal
 
 
 class CannotPlan(Exception):
-    """A refusal that makes everything after it moot."""
+    """A refusal that ends the planning: the plan holds this refusal and no steps."""
 
-    def __init__(self, reason: str, hint: str | None = None) -> None:
+    def __init__(self, reason: str, hint: str | None = None, *, code: str) -> None:
         super().__init__(reason)
-        self.refusal = Refusal(reason, hint)
+        self.refusal = Refusal(reason, hint, code=code)

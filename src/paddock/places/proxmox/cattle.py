@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from paddock.places import MachineWant
-from paddock.places.proxmox import console
 from paddock.places.proxmox import pet as pets
+from paddock.places.proxmox import root_work
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
     TEMPLATE,
@@ -50,15 +50,19 @@ def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     herd = seen.cattle_of(want.agent)
     if len(herd) > 1:
         numbers = ", ".join(str(c.vmid) for c in herd)
-        raise CannotPlan(f"several machines are marked as {want.agent}'s: {numbers}", "remove the mark of all but one")
+        raise CannotPlan(
+            f"several machines are marked as {want.agent}'s: {numbers}",
+            "remove the mark of all but one",
+            code="machine.several",
+        )
     return herd[0] if herd else None
 
 
-def check_gone(want: MachineWant, seen: ProxmoxSeen) -> None:
+def check_no_machine(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse while the agent has a machine."""
     cattle = find_cattle(want, seen)
     if cattle is not None:
-        raise CannotPlan(f"{cattle.name} is still there", "run `paddock down` first")
+        raise CannotPlan(f"{cattle.name} is still there", "run `paddock down` first", code="forget.machine-exists")
 
 
 def check_number(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSeen) -> None:
@@ -70,17 +74,18 @@ def check_number(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSe
         raise CannotPlan(
             f"{cattle.name} is {want.agent}'s, the file says machine.vmid: {asked}",
             f"write {cattle.vmid}, or run `paddock down` before you change it",
+            code="machine.other-number",
         )
     if asked in seen.taken:
         there = seen.containers.get(asked)
         lost = there if there in _unmarked_users(want, seen) else None
-        hint = pets.machine_line(want, lost) if lost else seen.how_to_free(asked)
-        raise CannotPlan(f"machine.vmid: {asked} is taken, and not by {want.agent}", hint)
+        hint = pets.machine_mark_hint(want, lost) if lost else seen.taken_number_hint(asked)
+        raise CannotPlan(f"machine.vmid: {asked} is taken, and not by {want.agent}", hint, code="machine.number-taken")
 
 
 def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[LxcContainer]:
     """Containers that mount the agent's state and have no readable mark; an adoption that was cut off goes on."""
-    owners = [c for c in seen.with_role(Role.PET) if not pets.adopts(want, c)]
+    owners = [c for c in seen.with_role(Role.PET) if not pets.holds_adopted_state(want, c)]
     volumes = {state.volume for pet in owners if (state := pets.state_in(want, pet))}
     found = [c for c in seen.containers.values() if any(m.path and m.volume in volumes for m in c.mounts)]
     return [c for c in found if c.mark is None]
@@ -92,6 +97,7 @@ def check_unprotected(container: LxcContainer, why: str) -> None:
         raise CannotPlan(
             f"{container.name} is protected, and {why}",
             f"take its protection off if that may be: pct set {container.vmid} --protection 0",
+            code="machine.protected",
         )
 
 
@@ -107,7 +113,9 @@ def check_single_writer(
             stop = "two machines must not write to one volume: stop it, and set its onboot to 0"
             lost = cattle is None and other.mark is None
             raise CannotPlan(
-                f"{other.name} also mounts {volume}", f"{stop}; {pets.machine_line(want, other)}" if lost else stop
+                f"{other.name} also mounts {volume}",
+                f"{stop}; {pets.machine_mark_hint(want, other)}" if lost else stop,
+                code="state.second-writer",
             )
 
 
@@ -121,7 +129,7 @@ def settings(node: ProxmoxSpec, want: MachineWant, vmid: int) -> dict[str, str |
         "cores": machine.cores,
         "memory": machine.memory.mib,
         "swap": machine.swap.mib,
-        "features": console.for_tokens(machine.features),
+        "features": root_work.token_features(machine.features),
         "net0": _network(node, want, vmid),
     }
     if machine.dns.servers:
@@ -282,6 +290,7 @@ def _attach_steps(want: MachineWant, cattle: LxcContainer, volume: str | Ref) ->
         raise CannotPlan(
             f"{cattle.name} does not have the state volume {volume} at {want.state_path}",
             "run `paddock cycle` to make it anew",
+            code="machine.state-elsewhere",
         )
 
 
@@ -318,18 +327,18 @@ def root_steps(node: ProxmoxSpec, work: RootWork, cattle: LxcContainer | None) -
     given = ", ".join([*(bind.host for bind in work.binds), *flags])
     things = " and ".join([*(["bind mounts"] if work.binds else []), *flags])
     wrong = [bind for bind in work.binds if cattle and cattle.mount(bind.key)]
-    differs = console.differences(replace(work, binds=tuple(wrong), features=""), cattle) if cattle else []
+    differs = root_work.differences(replace(work, binds=tuple(wrong), features=""), cattle) if cattle else []
     reason = "; ".join(differs) or f"{things}: for root alone, whatever a token may do"
     title, risk = f"wait until root has given machine {work.vmid} {given}", Risk.PERSON
     if node.ssh.root:
         title, risk = f"give machine {work.vmid} {given} as {node.ssh.root}", Risk.RESTARTS
-    yield Step("cattle.root", title, reason, work, risk, commands=console.commands(work))
+    yield Step("cattle.root", title, reason, work, risk, commands=root_work.commands(work))
     yield reach_step(work.vmid, "it restarts")
 
 
-def drift(want: MachineWant, cattle: LxcContainer, made_from: str) -> Iterator[str]:
+def difference_notes(want: MachineWant, cattle: LxcContainer, made_from: str) -> Iterator[str]:
     """What differs from the file and is left as it is."""
-    yield from console.also_mounted(want, cattle)
+    yield from root_work.also_mounted(want, cattle)
     root = cattle.mount("rootfs")
     if root and root.size and root.size > want.spec.machine.disk and _compared(want, cattle, "disk"):
         asked = want.spec.machine.disk

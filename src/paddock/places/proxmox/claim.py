@@ -63,7 +63,7 @@ class Claim:
         """Return the notes with this claim and no other."""
         return f"{without_claim(notes)}\npaddock-claim: {self.holder} until {self.until.isoformat()}"
 
-    def bars(self, holder: str, now: datetime) -> bool:
+    def blocks(self, holder: str, now: datetime) -> bool:
         """Whether it keeps another run away at that moment: a run of the same host does so only while it lives."""
         if self.holder == holder or now >= self.until:
             return False

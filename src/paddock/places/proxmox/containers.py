@@ -11,7 +11,7 @@ from paddock import __version__
 from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox.claim import Claim, Holder
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.known import Known
+from paddock.places.proxmox.expected import ExpectedContainers
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.seen import LxcContainer
 
@@ -21,10 +21,12 @@ _DELETING: Final = timedelta(minutes=5)
 class Containers:
     """The containers of one node that a run knows, each as it is at the moment it is asked for."""
 
-    def __init__(self, client: Client, reporter: Callable[[str], None], known: Known, holder: Holder) -> None:
+    def __init__(
+        self, client: Client, reporter: Callable[[str], None], known: ExpectedContainers, holder: Holder
+    ) -> None:
         self._client = client
         self._reporter = reporter
-        self._known = known
+        self._expected = known
         self._holder = holder
         self._path = f"/nodes/{client.node}/lxc"
 
@@ -35,7 +37,7 @@ class Containers:
         """
         config: dict[str, Any] = self._client.get(f"{self._path}/{vmid}/config")
         container = LxcContainer(vmid, "unknown", config)
-        self._known.check(container)
+        self._expected.check(container)
         return container
 
     def _marked(self, vmid: int) -> tuple[LxcContainer, Mark]:
@@ -67,7 +69,7 @@ class Containers:
     def _check_claim(self, container: LxcContainer) -> None:
         """Raise while another run is at work on a container."""
         other = Claim.from_notes(container.notes)
-        if other and other.bars(str(self._holder), datetime.now(UTC)):
+        if other and other.blocks(str(self._holder), datetime.now(UTC)):
             raise Refused(f"{other.holder} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
 
     def _volume(self, vmid: int, key: str) -> str:
@@ -77,7 +79,7 @@ class Containers:
         return mount.volume
 
 
-def signed(notes: str) -> str:
+def with_version(notes: str) -> str:
     """The notes with our version in their mark."""
     mark = Mark.from_notes(notes)
     return replace(mark, by=__version__).written_into(notes) if mark else notes

@@ -9,9 +9,9 @@ from paddock.guests import Guest, Unreachable
 from paddock.places import Finding, MachineWant
 from paddock.places.proxmox import access
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.console import for_root
 from paddock.places.proxmox.pet import find_pet
 from paddock.places.proxmox.planner import NodePlanner
+from paddock.places.proxmox.root_work import root_features
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.plan.step import Phase
 from paddock.spec.models import ProxmoxSpec
@@ -52,7 +52,7 @@ class NodeDoctor:
 
     def _root_findings(self, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Finding]:
         """Yield whether the agent needs steps that only root can do, and who will do them."""
-        things = [*(entry.host for entry in want.spec.mounts), *for_root(want.spec.machine.features)]
+        things = [*(entry.host for entry in want.spec.mounts), *root_features(want.spec.machine.features)]
         if not things:
             return
         subject, shown = f"root's part of {want.agent}", ", ".join(things)

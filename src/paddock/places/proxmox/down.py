@@ -14,11 +14,11 @@ from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.step import Risk, Step
 
 
-def check_down(want: MachineWant, seen: ProxmoxSeen) -> None:
+def check_is_down(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse to call an agent down while something may have its state: a mark is only a line that people can edit."""
     states = {pet.vmid: state for pet in seen.with_role(Role.PET) if (state := pets.state_in(want, pet))}
     if not states and (lost := pets.lost_pet(want, seen)) is not None:
-        raise pets.refuse_lost(want, lost)
+        raise pets.lost_pet_refusal(want, lost)
     for owner, state in states.items():
         for user in seen.users_of(state.volume):
             if user.vmid == owner or not any(mount.path and mount.volume == state.volume for mount in user.mounts):
@@ -28,7 +28,8 @@ def check_down(want: MachineWant, seen: ProxmoxSeen) -> None:
             )
             raise CannotPlan(
                 f"{user.name} mounts {state.volume}, the state of {want.agent}, but {whose}",
-                pets.machine_line(want, user),
+                pets.machine_mark_hint(want, user),
+                code="down.unmarked-user",
             )
 
 
@@ -40,6 +41,7 @@ def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
         raise CannotPlan(
             f"{cattle.name} has snapshots, which hold the state too; destroying it would leave those behind unseen",
             "delete its snapshots first",
+            code="down.snapshots",
         )
     for mount in cattle.mounts:
         if mount.key == "rootfs" or mount.is_bind:
@@ -48,10 +50,13 @@ def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
             raise CannotPlan(
                 f"{cattle.name} owns {mount.volume} ({mount.key}), which destroying it would destroy",
                 "move that volume to another container first",
+                code="down.owns-volume",
             )
         if mount.owner not in owners:
             raise CannotPlan(
-                f"{cattle.name} has {mount.volume} ({mount.key}), which no pet owns", _how_to_own(mount, seen)
+                f"{cattle.name} has {mount.volume} ({mount.key}), which no pet owns",
+                _owner_hint(mount, seen),
+                code="down.volume-without-pet",
             )
     if cattle.running:
         yield stop_step(cattle, "it runs")
@@ -63,11 +68,11 @@ def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
     yield Step("cattle.destroy", title, "it owns only its root disk", Destroy(cattle.vmid), Risk.RECREATES)
 
 
-def _how_to_own(mount: Mount, seen: ProxmoxSeen) -> str:
+def _owner_hint(mount: Mount, seen: ProxmoxSeen) -> str:
     """What a person can do about a volume whose owner is not a pet: it may hold a memory, so it stays in its place."""
     owner = seen.containers.get(mount.owner or 0)
     if owner is None:
         return f"it may hold a memory: look for container {mount.owner}, which owns it, and let the token see it"
     if owner.mark is None:
-        return f"{owner.name} owns it and may be a pet whose mark is gone; {pets.mark_line(owner)}"
+        return f"{owner.name} owns it and may be a pet whose mark is gone; {pets.pet_mark_hint(owner)}"
     return f"it is {owner.name}'s own: move it to a pet first, because it may hold a memory"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
 from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox import cache
@@ -10,9 +11,9 @@ from paddock.places.proxmox.actions import DeleteVolume, DestroyPet
 from paddock.places.proxmox.claim import without_claim
 from paddock.places.proxmox.containers import Containers
 from paddock.places.proxmox.mark import Mark, Role
-from paddock.places.proxmox.pet import whose
+from paddock.places.proxmox.pet import agent_of
 from paddock.places.proxmox.seen import LxcContainer, Mount
-from paddock.places.proxmox.sight import users_of
+from paddock.places.proxmox.visibility import users_of
 
 
 class Forgetter(Containers):
@@ -25,6 +26,8 @@ class Forgetter(Containers):
                 self._delete_volume(vmid, agent, volume, last=False)
             case DestroyPet():
                 self._destroy_pet(action)
+            case _:
+                assert_never(action)
 
     def _destroy_pet(self, action: DestroyPet) -> None:
         pet, _ = self._pet(action.vmid, action.agent)
@@ -75,12 +78,12 @@ class Forgetter(Containers):
             if any(mount.volume == volume for mount in pet.mounts):
                 raise PaddockError(f"{pet.name} still has {volume} after it was deleted", hint="run it again")
             if not last:
-                adopted = ",".join(sorted(mark.adopts - {agent})) or None
+                adopted = ",".join(sorted(mark.adopted_agents - {agent})) or None
                 done = {"description": replace(mark, adopted=adopted, forgetting=None).written_into(pet.notes)}
         except Refused:
             pet = self.read(vmid)
             untouched = any(mount.volume == volume and mount.path for mount in pet.mounts)
-            if untouched and mark.forgets is None:
+            if untouched and mark.unfinished_forget is None:
                 done = {"description": mark.written_into(pet.notes)}
             raise
         finally:
@@ -95,8 +98,8 @@ class Forgetter(Containers):
             raise Refused(f"{pet.name} is not a pet of Paddock")
         if "parent" in pet.config:
             raise Refused(f"{pet.name} has snapshots, which hold the state too", hint="delete its snapshots first")
-        if mark.forgets and mark.forgets[0] != agent:
-            other = mark.forgets[0]
+        if mark.unfinished_forget and mark.unfinished_forget[0] != agent:
+            other = mark.unfinished_forget[0]
             raise Refused(f"{pet.name} is about to forget the state of {other}", hint=f"run `paddock forget {other}`")
         return pet, mark
 
@@ -112,6 +115,6 @@ class Forgetter(Containers):
 
 def _check_whose(pet: LxcContainer, own: list[Mount], agent: str) -> None:
     for mount in own:
-        others = {whose(mount), cache.whose(mount)} - {None, agent}
+        others = {agent_of(mount), cache.agent_of(mount)} - {None, agent}
         if others:
             raise Refused(f"{mount.volume} of {pet.name} is a volume of {', '.join(map(str, others))} by now")

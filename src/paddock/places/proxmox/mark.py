@@ -58,12 +58,12 @@ class Mark:
         return tuple(self.host_key.split(",")) if self.host_key else ()
 
     @property
-    def adopts(self) -> frozenset[str]:
+    def adopted_agents(self) -> frozenset[str]:
         """The agents whose volumes held files before Paddock knew them."""
         return frozenset(self.adopted.split(",")) if self.adopted else frozenset()
 
     @property
-    def forgets(self) -> tuple[str, str] | None:
+    def unfinished_forget(self) -> tuple[str, str] | None:
         """The agent whose volume is being deleted, and the volume."""
         agent, _, volume = (self.forgetting or "").partition("/")
         return (agent, volume) if agent and volume else None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paddock.places import MachineWant
-from paddock.places.proxmox import privileges, sight
+from paddock.places.proxmox import privileges, visibility
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.plan.actions import Action
@@ -22,9 +22,9 @@ class NodePermissions:
     node: ProxmoxSpec
 
     def hidden_machines(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Refusal]:
-        return list(sight.doubts(self.client, want, seen))
+        return list(visibility.refusals(self.client, want, seen))
 
     def missing(self, actions: Sequence[Action], seen: ProxmoxSeen) -> Sequence[str]:
         wanted = list(privileges.needed(actions, self.node.node, self.node.storage, seen))
         held = self.client.get("/access/permissions") if wanted else {}
-        return privileges.told(privileges.missing(wanted, held))
+        return privileges.as_lines(privileges.missing(wanted, held))

@@ -25,7 +25,6 @@ from paddock.plan.actions import Ref
 from paddock.plan.step import Risk, Step
 
 _FIRST_KEY: Final = "mp0"
-_AGAIN: Final = "an adoption was cut off: run the same `paddock adopt` again"
 
 
 def path_in_pet(agent: str) -> str:
@@ -33,7 +32,7 @@ def path_in_pet(agent: str) -> str:
     return f"/var/lib/paddock/{agent}"
 
 
-def whose(mount: Mount) -> str | None:
+def agent_of(mount: Mount) -> str | None:
     """The agent whose volume it is, by the path a pet would mount it at."""
     top, _, agent = (mount.path or "").rpartition("/")
     return agent if top == path_in_pet("x").rpartition("/")[0] else None
@@ -65,31 +64,37 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
     owners = [c for c in seen.with_role(Role.PET) if state_in(want, c)]
     lost = lost_pet(want, seen)
     if lost is not None and not owners:
-        raise refuse_lost(want, lost)
+        raise lost_pet_refusal(want, lost)
     if volume is not None and not owners:
         raise CannotPlan(
             f"no pet has {volume}, which the file names as the state of {want.agent}",
             f"`paddock adopt {want.agent} --state {volume}` gives it to one",
+            code="pet.without-named-volume",
         )
     if len(owners) > 1 and asked not in [c.vmid for c in owners]:
         numbers = ", ".join(str(c.vmid) for c in owners)
-        raise CannotPlan(f"several pets have a volume of {want.agent}: {numbers}", "write state.pet to say which one")
+        raise CannotPlan(
+            f"several pets have a volume of {want.agent}: {numbers}",
+            "write state.pet to say which one",
+            code="pet.several",
+        )
     if asked is None:
         return Pet(owners[0], state_in(want, owners[0])) if owners else None
     if owners and asked not in [c.vmid for c in owners]:
         raise CannotPlan(
             f"{owners[0].name} has the state of {want.agent}, the file says state.pet: {asked}",
             f"write {owners[0].vmid}, or move the state first",
+            code="pet.other-number",
         )
     named = seen.containers.get(asked)
     if named is not None and named.has(Role.PET):
         return Pet(named, state_in(want, named))
     if asked in seen.taken:
-        raise CannotPlan(f"state.pet: {asked} is taken, and not by a pet", how_to_free(asked, seen))
+        raise number_taken(asked, seen)
     return None
 
 
-def machine_line(want: MachineWant, container: LxcContainer) -> str:
+def machine_mark_hint(want: MachineWant, container: LxcContainer) -> str:
     """How to make a container the agent's machine again whose mark was removed or changed."""
     mark = Mark(Role.CATTLE, want.agent)
     return f"if it is the machine of {want.agent}, write this line into its notes{_instead(container)}: {mark}"
@@ -107,14 +112,16 @@ def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     return None
 
 
-def refuse_lost(want: MachineWant, container: LxcContainer) -> CannotPlan:
+def lost_pet_refusal(want: MachineWant, container: LxcContainer) -> CannotPlan:
     """The refusal of everything that would go on without a pet that is there."""
     return CannotPlan(
-        f"{container.name} looks like the pet of {want.agent} but has no readable mark", mark_line(container)
+        f"{container.name} looks like the pet of {want.agent} but has no readable mark",
+        pet_mark_hint(container),
+        code="pet.lost-mark",
     )
 
 
-def mark_line(container: LxcContainer) -> str:
+def pet_mark_hint(container: LxcContainer) -> str:
     """How to make a container a pet again whose mark was removed or changed; the line is at the end, to be copied."""
     return f"if it is one, write this line into its notes{_instead(container)}: {Mark(Role.PET)}"
 
@@ -126,14 +133,21 @@ def _instead(container: LxcContainer) -> str:
     return ", instead of what begins with `paddock:` there (unless a newer Paddock wrote that)"
 
 
-def how_to_free(vmid: int, seen: ProxmoxSeen) -> str:
+def taken_number_hint(vmid: int, seen: ProxmoxSeen) -> str:
     """What a person can do about a number for a pet that is taken; one that may have been a pet gets its mark back."""
     there = seen.containers.get(vmid)
     if there is not None and there.mark is None and not there.running and not there.lock:
         volumes = [mount.volume for mount in there.mounts if mount.key != "rootfs" and not mount.is_bind]
         if volumes or not Mark.readable(there.notes):
-            return f"`paddock adopt` takes it into the file's care if it never was a pet; {mark_line(there)}"
-    return seen.how_to_free(vmid)
+            return f"`paddock adopt` takes it into the file's care if it never was a pet; {pet_mark_hint(there)}"
+    return seen.taken_number_hint(vmid)
+
+
+def number_taken(vmid: int, seen: ProxmoxSeen) -> CannotPlan:
+    """The refusal of a number for a pet that another container has."""
+    return CannotPlan(
+        f"state.pet: {vmid} is taken, and not by a pet", taken_number_hint(vmid, seen), code="pet.number-taken"
+    )
 
 
 def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
@@ -141,12 +155,16 @@ def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
     container = pet.container
     if pet.state:
         _check_named(want, container, pet.state)
-    elif adopts(want, container):
-        raise CannotPlan(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
+    elif holds_adopted_state(want, container):
+        raise _adoption_unfinished(want, container)
     claim = Claim.from_notes(container.notes)
-    if claim and claim.bars(seen.holder, seen.now):
-        raise CannotPlan(f"{claim.holder} is deleting {container.name}", f"wait until {claim.until:%H:%M:%S} UTC")
-    check_sleeps(container)
+    if claim and claim.blocks(seen.holder, seen.now):
+        raise CannotPlan(
+            f"{claim.holder} is deleting {container.name}",
+            f"wait until {claim.until:%H:%M:%S} UTC",
+            code="pet.being-deleted",
+        )
+    check_stopped(container)
     if pet.state is None:
         loose = [m.volume for m in container.mounts if m.key.startswith("unused")]
         if loose:
@@ -154,76 +172,101 @@ def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
                 f"{container.name} has no volume for {want.agent}, but unused ones: {', '.join(loose)}",
                 f"`paddock adopt {want.agent} --state {loose[0]}` takes one into use as the state of {want.agent};"
                 " if none of them is, give them to another container, because each may hold a memory",
+                code="pet.unused-volumes",
             )
     elif pet.state.size is not None and want.spec.state.size < pet.state.size:
         raise CannotPlan(
             f"the state volume has {pet.state.size}, the file says {want.spec.state.size}",
             f"nothing shrinks: write state.size: {pet.state.size}",
+            code="state.shrink",
         )
 
 
-def check_sleeps(container: LxcContainer) -> None:
+def _adoption_unfinished(want: MachineWant, container: LxcContainer) -> CannotPlan:
+    return CannotPlan(
+        f"{container.name} was about to get the state of {want.agent}",
+        "an adoption was cut off: run the same `paddock adopt` again",
+        code="pet.unfinished-adoption",
+    )
+
+
+def check_stopped(container: LxcContainer) -> None:
     """Refuse a pet that could write to the state itself."""
     if container.running:
-        raise CannotPlan(f"{container.name} is a pet and runs", "stop it: a pet only owns the volume")
+        raise CannotPlan(
+            f"{container.name} is a pet and runs", "stop it: a pet only owns the volume", code="pet.running"
+        )
     if container.flag("onboot"):
-        raise CannotPlan(f"{container.name} is a pet and would start with the node", "set its onboot to 0")
+        raise CannotPlan(
+            f"{container.name} is a pet and would start with the node", "set its onboot to 0", code="pet.starts-on-boot"
+        )
 
 
-def adopts(want: MachineWant, container: LxcContainer) -> bool:
+def holds_adopted_state(want: MachineWant, container: LxcContainer) -> bool:
     """Whether an adoption gives, or gave, the agent's volume to this pet."""
-    return container.mark is not None and want.agent in container.mark.adopts
+    return container.mark is not None and want.agent in container.mark.adopted_agents
 
 
 def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> None:
     """Refuse a volume that the file names and that is another agent's, or not in use, or not the only one."""
-    if whose(state) not in (None, want.agent):
-        raise CannotPlan(f"{state.volume} is the state of {whose(state)}", "name another state.volume, or none")
+    if agent_of(state) not in (None, want.agent):
+        raise CannotPlan(
+            f"{state.volume} is the state of {agent_of(state)}",
+            "name another state.volume, or none",
+            code="state.of-another-agent",
+        )
     if state.path is None:
         raise CannotPlan(
             f"{container.name} has {state.volume}, but not in use ({state.key})",
             f"`paddock adopt {want.agent} --state {state.volume}` takes it into use",
+            code="state.unused",
         )
     known = container.mount_at(path_in_pet(want.agent))
     if known is not None and known.volume != state.volume:
         raise CannotPlan(
             f"{container.name} has {known.volume} as the state of {want.agent}, the file says {state.volume}",
             f"write {known.volume}, or leave state.volume out",
+            code="state.other-volume",
         )
 
 
-def check_not_half_forgotten(want: MachineWant, seen: ProxmoxSeen) -> None:
+def check_no_unfinished_forget(want: MachineWant, seen: ProxmoxSeen) -> None:
     """What a person wanted gone does not come back because a run was cut off."""
-    left = half_forgotten(want, seen)
+    left = pet_with_unfinished_forget(want, seen)
     if left is not None:
         raise CannotPlan(
             f"{left.name} was about to forget the state of {want.agent} when a run was cut off",
             "run `paddock forget` again first",
+            code="pet.unfinished-forget",
         )
 
 
-def half_forgotten(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
+def pet_with_unfinished_forget(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     """The pet that a volume of the agent was being deleted of."""
     pets = seen.with_role(Role.PET)
-    return next((c for c in pets if c.mark and c.mark.forgets and c.mark.forgets[0] == want.agent), None)
+    return next(
+        (c for c in pets if c.mark and c.mark.unfinished_forget and c.mark.unfinished_forget[0] == want.agent), None
+    )
 
 
 def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSeen) -> None:
     """A pet whose mark or volume someone removed would otherwise be replaced by one without memory."""
     for container in seen.containers.values():
-        if container.has(Role.PET) and adopts(want, container):
-            raise CannotPlan(f"{container.name} was about to get the state of {want.agent}", _AGAIN)
+        if container.has(Role.PET) and holds_adopted_state(want, container):
+            raise _adoption_unfinished(want, container)
     if (lost := lost_pet(want, seen)) is not None:
-        raise refuse_lost(want, lost)
+        raise lost_pet_refusal(want, lost)
     if (name := _name(want)) in seen.elsewhere:
         raise CannotPlan(
             f"{name} on node {seen.elsewhere[name]} looks like the pet of {want.agent}",
             "a new pet would have no memory: name that node in the file, or migrate the pet to this one",
+            code="pet.on-another-node",
         )
     if cattle is not None:
         raise CannotPlan(
             f"{cattle.name} is the machine of {want.agent}, but no pet has its state",
             "a new pet would have no memory: look for the volume among the containers first",
+            code="pet.missing",
         )
 
 
@@ -290,7 +333,7 @@ def grow_step(want: MachineWant, pet: Pet | None) -> Step | None:
     )
 
 
-def drift(want: MachineWant, pet: Pet) -> Iterator[str]:
+def difference_notes(want: MachineWant, pet: Pet) -> Iterator[str]:
     """What of the state differs from the file and is left as it is."""
     if pet.state is None:
         return
@@ -305,7 +348,7 @@ def drift(want: MachineWant, pet: Pet) -> Iterator[str]:
 
 def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:
     """The steps to no state; refused while any other container names one of the volumes."""
-    left = half_forgotten(want, seen)
+    left = pet_with_unfinished_forget(want, seen)
     if left is not None and (pet is None or pet.vmid != left.vmid):
         yield from _forget_in(want, left, None, seen)
     if pet is not None and pet.state is not None:
@@ -315,7 +358,7 @@ def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Itera
 
 def _forget_in(want: MachineWant, pet: LxcContainer, state: Mount | None, seen: ProxmoxSeen) -> Iterator[Step]:
     """The steps to a pet without anything of the agent, or to no pet, if nothing else is on it."""
-    forgets = pet.mark.forgets if pet.mark else None
+    forgets = pet.mark.unfinished_forget if pet.mark else None
     cut_off = forgets[1] if forgets and forgets[0] == want.agent else None
     cache = cache_in(want.agent, pet)
     named = (state.volume if state else None, cache.volume if cache else None, cut_off)
@@ -343,19 +386,23 @@ def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[st
         if users:
             names = ", ".join(user.name for user in users)
             marked = all(user.has(Role.CATTLE) for user in users)
-            hint = f"nothing is deleted while it has the volume; {machine_line(want, users[0])}"
+            hint = f"nothing is deleted while it has the volume; {machine_mark_hint(want, users[0])}"
             hint = "run `paddock down` first" if marked else hint
-            raise CannotPlan(f"{names} still names {volume}", hint)
+            raise CannotPlan(f"{names} still names {volume}", hint, code="forget.volume-in-use")
     if pet.running:
-        raise CannotPlan(f"{pet.name} runs", "stop it first")
+        raise CannotPlan(f"{pet.name} runs", "stop it first", code="forget.pet-running")
     if "parent" in pet.config:
         # A volume that a snapshot names stays when it is taken out of the configuration, and is nowhere to be seen.
-        raise CannotPlan(f"{pet.name} has snapshots, which hold the state too", "delete its snapshots first")
-    forgets = pet.mark.forgets if pet.mark else None
+        raise CannotPlan(
+            f"{pet.name} has snapshots, which hold the state too", "delete its snapshots first", code="forget.snapshots"
+        )
+    forgets = pet.mark.unfinished_forget if pet.mark else None
     if forgets and forgets[0] != want.agent:
         # The mark has room for one volume that is being deleted: a second one would make the first one nobody's.
         raise CannotPlan(
-            f"{pet.name} is about to forget the state of {forgets[0]}", f"run `paddock forget {forgets[0]}`"
+            f"{pet.name} is about to forget the state of {forgets[0]}",
+            f"run `paddock forget {forgets[0]}`",
+            code="forget.another-unfinished",
         )
 
 

@@ -12,24 +12,23 @@ from paddock.guests import Guest
 from paddock.guests.ssh import SshGuest
 from paddock.places import Finding, Got, Machine, MachineWant, Traits
 from paddock.places.proxmox import observe, tls, verify
-from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
+from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, ProxmoxAction
 from paddock.places.proxmox.adoption import NodeAdoption
-from paddock.places.proxmox.attend import Attendant
 from paddock.places.proxmox.cattle import is_adopted
 from paddock.places.proxmox.claim import Holder
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.console import owner_on_node
 from paddock.places.proxmox.doctor import NodeDoctor
-from paddock.places.proxmox.known import Known
+from paddock.places.proxmox.expected import ExpectedContainers
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.permissions import NodePermissions
 from paddock.places.proxmox.pet import state_in
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.reach import Reacher
+from paddock.places.proxmox.root_work import owner_on_node
+from paddock.places.proxmox.root_worker import RootWorker
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.templates import NodeTemplates
 from paddock.places.proxmox.worker import Worker
-from paddock.plan.actions import PlaceAction
 from paddock.plan.machine import Goal, MachinePlan
 from paddock.spec.models import ProxmoxSpec
 
@@ -50,7 +49,7 @@ class ProxmoxPlace:
         self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
         self._reacher = Reacher(self._client, key, spec.ssh.jump, say)
         self._root = _root_guest(spec.ssh.root) if spec.ssh.root else None
-        self._attendant = Attendant(self._client, self._root, say, patient=patient)
+        self._root_worker = RootWorker(self._client, self._root, say, patient=patient)
         self._holder = Holder()
         self._say = say
 
@@ -101,11 +100,11 @@ class ProxmoxPlace:
             case _:
                 assert_never(goal)
 
-    def perform(self, action: PlaceAction, seen: ProxmoxSeen, got: Got) -> Got:
-        return self._worker(Known(seen, got)).perform(action, got)
+    def perform(self, action: ProxmoxAction, seen: ProxmoxSeen, got: Got) -> Got:
+        return self._worker(ExpectedContainers(seen, got)).perform(action, got)
 
-    def _worker(self, known: Known) -> Worker:
-        return Worker(self._client, self._reacher, self._attendant, self._say, known, self._holder)
+    def _worker(self, known: ExpectedContainers) -> Worker:
+        return Worker(self._client, self._reacher, self._root_worker, self._say, known, self._holder)
 
     def guest(self, want: MachineWant, seen: ProxmoxSeen, got: Got) -> Guest | None:
         cattle = next(iter(seen.cattle_of(want.agent)), None)

@@ -11,9 +11,9 @@ from paddock.places import AdoptTarget, Description, MachineWant, TemplateWant
 from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
-from paddock.places.proxmox import console
 from paddock.places.proxmox import down as downs
 from paddock.places.proxmox import pet as pets
+from paddock.places.proxmox import root_work
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import AttachCache, DownloadBase
 from paddock.places.proxmox.cannot import CannotPlan
@@ -42,7 +42,7 @@ class NodePlanner:
         """
         if self.node.template is TemplateUse.NONE:
             return None
-        features = console.for_root(machine.features)
+        features = root_work.root_features(machine.features)
         inputs = "\n".join((_SCHEMA, self.node.base.volid, self.public_key, contents, *features))
         return TemplateWant(hashlib.sha256(inputs.encode()).hexdigest()[:12], label)
 
@@ -54,7 +54,7 @@ class NodePlanner:
             return MachinePlan(refusals=[refuse.refusal])
 
     def _up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
-        pets.check_not_half_forgotten(want, seen)
+        pets.check_no_unfinished_forget(want, seen)
         pet = pets.find_pet(want, seen)
         cattle = machines.find_cattle(want, seen)
         machines.check_number(want, cattle, seen)
@@ -63,7 +63,7 @@ class NodePlanner:
         else:
             pets.check_no_lost_pet(want, cattle, seen)
         self._check_room(want, pet, cattle is None, seen)
-        console.check_host_paths(want, seen)
+        root_work.check_host_paths(want, seen)
         ids = _free_ids(want, seen)
         number = pet.vmid if pet else want.spec.state.pet.vmid or next(ids)
         download = self._download() if seen.base_missing and (pet is None or cattle is None) else []
@@ -102,13 +102,16 @@ class NodePlanner:
         if grow:
             title = f"see that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
-        notes = [*(pets.drift(want, pet) if pet else ()), *(machines.drift(want, cattle, made_from) if cattle else ())]
-        notes += caches.drift(want, owner)
+        notes = [
+            *(pets.difference_notes(want, pet) if pet else ()),
+            *(machines.difference_notes(want, cattle, made_from) if cattle else ()),
+        ]
+        notes += caches.difference_notes(want, owner)
         used = [step.action.key for step in attach if isinstance(step.action, AttachCache)]
         steps += self._root_steps(want, cattle, vmid, template, builder, used)
         after = MachineAfter(
             preinstalled=_preinstalled(want, cattle),
-            adopted_state=pet is not None and pets.adopts(want, pet.container),
+            adopted_state=pet is not None and pets.holds_adopted_state(want, pet.container),
             new_engine_data=cattle is not None and bool(attach),
         )
         return MachinePlan(steps, notes=notes, after=after)
@@ -123,12 +126,12 @@ class NodePlanner:
         used: Collection[str],
     ) -> list[Step]:
         """The steps that only root can take, once the machine runs."""
-        work = console.root_work(want, cattle, vmid, template, used)
+        work = root_work.needed_work(want, cattle, vmid, template, used)
         if work is None:
             return []
         if work.features:
-            flags = console.for_root(want.spec.machine.features)
-            lacks = template.vmid if template and not console.has_features(template, flags) else None
+            flags = root_work.root_features(want.spec.machine.features)
+            lacks = template.vmid if template and not root_work.has_features(template, flags) else None
             work = replace(work, template=builder or lacks)
         return [replace(step, phase=Phase.MANUAL) for step in machines.root_steps(self.node, work, cattle)]
 
@@ -193,7 +196,7 @@ class NodePlanner:
         try:
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
-                downs.check_down(want, seen)
+                downs.check_is_down(want, seen)
                 return MachinePlan()
             steps = list(downs.down_steps(cattle, seen))
             return MachinePlan(steps, notes=list(self._left_behind(want, cattle, seen)))
@@ -214,20 +217,20 @@ class NodePlanner:
         if hosts:
             yield f"on the node this stays as it is: {', '.join(hosts)}"
         template = templates.newest(want.template, seen) if want.template else None
-        flags = console.for_root(want.spec.machine.features)
+        flags = root_work.root_features(want.spec.machine.features)
         again = [entry.host for entry in want.spec.mounts]
-        again += [] if template and console.has_features(template, flags) else flags
+        again += [] if template and root_work.has_features(template, flags) else flags
         if again and not self.node.ssh.root:
             yield f"a new machine needs root at the node's shell again, for {', '.join(again)}: no token can do that"
 
     def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """The steps to no state."""
         try:
-            machines.check_gone(want, seen)
+            machines.check_no_machine(want, seen)
             owner = _owner(want, seen)
             lost = pets.lost_pet(want, seen)
             if owner is None and lost is not None:
-                raise pets.refuse_lost(want, lost)
+                raise pets.lost_pet_refusal(want, lost)
             return MachinePlan(list(pets.forget_steps(want, owner, seen)))
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
@@ -264,7 +267,9 @@ class NodePlanner:
         memory, disk, state = want.spec.machine.memory, want.spec.machine.disk, want.spec.state.size
         if seen.capacity.memory is not None and memory > seen.capacity.memory:
             has = f"the node has {seen.capacity.memory >> 20}M"
-            raise CannotPlan(f"the machine wants {memory} of memory, {has}", "write a smaller machine.memory")
+            raise CannotPlan(
+                f"the machine wants {memory} of memory, {has}", "write a smaller machine.memory", code="node.memory"
+            )
         there = (pet.state.size or state) if pet and pet.state else 0
         needed = {name: 0 for name in (want.spec.machine.storage, want.spec.state.storage, self.node.storage) if name}
         needed[self.node.storage] += 0 if pet else want.spec.state.pet.disk
@@ -277,6 +282,7 @@ class NodePlanner:
                 raise CannotPlan(
                     f"{size >> 30}G are needed on {storage}, {free >> 30}G are free",
                     "free some space, or write smaller sizes",
+                    code="node.storage",
                 )
 
 
@@ -284,7 +290,10 @@ def _owner(want: MachineWant, seen: ProxmoxSeen) -> pets.Pet | None:
     """The pet, whatever the file says about it today."""
     owners = [c for c in seen.with_role(Role.PET) if pets.state_in(want, c)]
     if len(owners) > 1:
-        raise CannotPlan(f"several pets have a volume of {want.agent}: {', '.join(str(c.vmid) for c in owners)}")
+        raise CannotPlan(
+            f"several pets have a volume of {want.agent}: {', '.join(str(c.vmid) for c in owners)}",
+            code="forget.several-pets",
+        )
     return pets.Pet(owners[0], pets.state_in(want, owners[0])) if owners else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from paddock.places.proxmox.actions import (
     CACHE_VOLUME,
@@ -31,9 +31,12 @@ from paddock.places.proxmox.actions import (
     GrowDisk,
     GrowVolume,
     Params,
+    ProxmoxAction,
     Reach,
+    ReachAdopted,
     Reassign,
     Reboot,
+    RootWork,
     Seal,
     Shutdown,
     Start,
@@ -80,7 +83,7 @@ def missing(needs: Iterable[Need], held: Held) -> list[Need]:
     return [need for need in dict.fromkeys(needs) if not _met(need, held)]
 
 
-def told(needs: Iterable[Need]) -> list[str]:
+def as_lines(needs: Iterable[Need]) -> list[str]:
     """The privileges in words, path by path."""
     by_path: dict[str, list[str]] = {}
     for need in needs:
@@ -103,6 +106,8 @@ def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen
     owners: dict[Ref, int] = {}
     builder = None
     for action in actions:
+        if not isinstance(action, ProxmoxAction):
+            continue  # it is performed inside a machine, over ssh
         match action:
             case CreatePet(vmid, params):
                 owners[STATE_VOLUME] = vmid
@@ -166,6 +171,10 @@ def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen
             case DownloadBase(where, _):
                 yield Need(f"/storage/{where}", "Datastore.AllocateTemplate")
                 yield Need(f"/nodes/{node}", "Sys.AccessNetwork", (("/", "Sys.Modify"),))
+            case ReachAdopted() | RootWork():
+                pass  # adopting needed the same privileges; where the token may not do root's work, root is asked
+            case _:
+                assert_never(action)
 
 
 def _vm(vmid: int, *privileges: str) -> Iterator[Need]:

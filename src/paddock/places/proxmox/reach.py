@@ -26,7 +26,7 @@ _ED25519: Final = re.compile(r"AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}")
 
 
 @dataclass(frozen=True)
-class KnownBy:
+class HostKeyTrust:
     """What tells whether a host key is a machine's own."""
 
     on_record: Sequence[str] = ()  # in its notes, once it was reached
@@ -48,7 +48,7 @@ class Reacher:
         trusted = tuple(f"ssh-ed25519 {key}" for key in keys)
         return SshGuest(name, address, key=self._key, host_keys=trusted, jump=self._jump)
 
-    def reach(self, vmid: int, known: KnownBy, record: Callable[[str], None], *, clone: bool) -> Got:
+    def reach(self, vmid: int, known: HostKeyTrust, record: Callable[[str], None], *, clone: bool) -> Got:
         """Return address and host key of a machine that answers; ``record`` puts keys into its notes."""
         address, answered = self._answering(vmid, _REACH_SECONDS)
         self._check_key(vmid, address, answered, known)
@@ -60,13 +60,13 @@ class Reacher:
             record(answered)
         return {ADDRESS.name: address, HOST_KEY.name: answered}
 
-    def visit(self, name: str, vmid: int, known: KnownBy) -> SshGuest:
+    def visit(self, name: str, vmid: int, known: HostKeyTrust) -> SshGuest:
         """The channel to a machine that runs, and that nothing was written into the notes of."""
         address, answered = self._answering(vmid, _VISIT_SECONDS)
         self._check_key(vmid, address, answered, known)
         return self.guest(name, address, [answered])
 
-    def _check_key(self, vmid: int, address: str, answered: str, known: KnownBy) -> None:
+    def _check_key(self, vmid: int, address: str, answered: str, known: HostKeyTrust) -> None:
         if known.on_record:
             if answered not in known.on_record:
                 raise Unreachable(

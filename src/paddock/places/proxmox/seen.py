@@ -186,7 +186,7 @@ class ProxmoxSeen(PlaceSeen):
             self, containers=left, taken=self.taken - numbers, capacity=replace(self.capacity, storages=free)
         )
 
-    def how_to_free(self, vmid: int) -> str:
+    def taken_number_hint(self, vmid: int) -> str:
         """What a person can do about a number that is taken."""
         container = self.containers.get(vmid)
         if container and container.lock == "create":

@@ -50,10 +50,11 @@ def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step
         unfinished = left.has(Role.BUILDER) or (left.has(Role.TEMPLATE) and not left.is_template)
         if unfinished and left.mark and left.mark.template == template.id:
             claim = Claim.from_notes(left.notes)
-            if claim and claim.bars(seen.holder, seen.now):
+            if claim and claim.blocks(seen.holder, seen.now):
                 raise CannotPlan(
                     f"{claim.holder} is building template {template.id} in {left.name}",
                     f"wait for it; from {claim.until:%H:%M} UTC on it counts as cut off",
+                    code="template.being-built",
                 )
             if left.running:
                 yield Step("template.clear", f"stop builder {left.vmid}", "it was cut off", Shutdown(left.vmid, 5))

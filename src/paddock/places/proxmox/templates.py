@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from paddock.places import MachineWant, TemplateInfo, TemplateWant
 from paddock.places.proxmox import template
-from paddock.places.proxmox.known import Known
+from paddock.places.proxmox.expected import ExpectedContainers
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.seen import ProxmoxSeen
@@ -21,7 +21,7 @@ class NodeTemplates:
     """Templates of one node; they are containers that Proxmox clones."""
 
     planner: NodePlanner
-    worker: Callable[[Known], Worker]
+    worker: Callable[[ExpectedContainers], Worker]
 
     def want(self, label: str, contents: str, machine: MachineSpec) -> TemplateWant | None:
         return self.planner.template(label, contents, machine)
@@ -33,6 +33,6 @@ class NodeTemplates:
         return template.listed(seen)
 
     def remove(self, info: TemplateInfo) -> None:
-        known = Known(ProxmoxSeen({}, frozenset()), {})
-        known.made(info.number, Mark(Role.TEMPLATE, template=info.template, epoch=info.epoch))
+        known = ExpectedContainers(ProxmoxSeen({}, frozenset()), {})
+        known.record_created(info.number, Mark(Role.TEMPLATE, template=info.template, epoch=info.epoch))
         self.worker(known).destroy(info.number)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, assert_never
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
@@ -35,6 +35,7 @@ from paddock.places.proxmox.actions import (
     DownloadBase,
     GrowDisk,
     GrowVolume,
+    ProxmoxAction,
     Reach,
     ReachAdopted,
     Reassign,
@@ -45,16 +46,16 @@ from paddock.places.proxmox.actions import (
     Start,
 )
 from paddock.places.proxmox.adopter import Adopter
-from paddock.places.proxmox.attend import Attendant
 from paddock.places.proxmox.claim import Holder, without_claim
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.containers import Containers, signed
+from paddock.places.proxmox.containers import Containers, with_version
 from paddock.places.proxmox.errors import NotRunning, Running
+from paddock.places.proxmox.expected import ExpectedContainers, check_key_free
 from paddock.places.proxmox.forgetter import Forgetter
-from paddock.places.proxmox.known import Known, check_free
 from paddock.places.proxmox.mark import Mark, Role
-from paddock.places.proxmox.reach import KnownBy, Reacher
-from paddock.plan.actions import PlaceAction, Ref
+from paddock.places.proxmox.reach import HostKeyTrust, Reacher
+from paddock.places.proxmox.root_worker import RootWorker
+from paddock.plan.actions import Ref
 
 _BUILDING: Final = timedelta(minutes=30)
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
@@ -67,19 +68,19 @@ class Worker(Containers):
         self,
         client: Client,
         reacher: Reacher,
-        attendant: Attendant,
+        root_worker: RootWorker,
         reporter: Callable[[str], None],
-        known: Known,
+        known: ExpectedContainers,
         holder: Holder,
     ) -> None:
         super().__init__(client, reporter, known, holder)
         self._reacher = reacher
-        self._attendant = attendant
+        self._root_worker = root_worker
         self._adopter = Adopter(client, reporter, known, holder)
         self._forgetter = Forgetter(client, reporter, known, holder)
 
-    def perform(self, action: PlaceAction, got: Got) -> Got:
-        """Carry out one action and return what later steps may refer to."""
+    def perform(self, action: ProxmoxAction, got: Got) -> Got:
+        """Perform one action and return the values that later steps refer to."""
         match action:
             case DownloadBase(storage, params):
                 self._task("POST", f"/nodes/{self._client.node}/storage/{storage}/download-url", params)
@@ -119,7 +120,7 @@ class Worker(Containers):
                 self.read(vmid)
                 self._task("POST", f"{self._path}/{vmid}/status/reboot", {"timeout": seconds})
             case RootWork():
-                self._attendant.attend(action, self.read)
+                self._root_worker.perform(action, self.read)
             case Reach(vmid, clone):
                 return self._reach(vmid, clone=clone)
             case ReachAdopted(vmid, host_key):
@@ -135,11 +136,11 @@ class Worker(Containers):
             case Seal(vmid):
                 return self._seal(vmid, got)
             case _:
-                raise AssertionError(f"not an action of this place: {action}")
+                assert_never(action)
         return {}
 
     def _create(self, vmid: int, params: Mapping[str, str | int]) -> Got:
-        notes = signed(str(params["description"]))
+        notes = with_version(str(params["description"]))
         self._task("POST", self._path, {"vmid": vmid, **params, "description": notes})
         return self._made(vmid, notes)
 
@@ -147,22 +148,22 @@ class Worker(Containers):
         mark = Mark.from_notes(notes)
         if mark is None:
             raise PaddockError(f"container {vmid} was made with notes that have no readable mark")
-        return self._known.made(vmid, mark)
+        return self._expected.record_created(vmid, mark)
 
     def _configure(self, vmid: int, params: Mapping[str, str | int]) -> None:
         container = self.read(vmid)
         if MOUNT_KEY in params:
-            check_free(container, MOUNT_KEY, str(params[MOUNT_KEY]).partition(",")[0])
+            check_key_free(container, MOUNT_KEY, str(params[MOUNT_KEY]).partition(",")[0])
         self._put(container, params)
 
     def _attach(self, vmid: int, key: str, volume: str, mount: str) -> None:
         container = self.read(vmid)
-        check_free(container, key, volume)
+        check_key_free(container, key, volume)
         self._put(container, {key: f"{volume},mp={mount}"})
 
     def _resize(self, vmid: int, key: str, size: str) -> None:
         container = self.read(vmid)
-        self._known.check_volume(container, key)
+        self._expected.check_volume(container, key)
         digest = str(container.config["digest"])
         self._task("PUT", f"{self._path}/{vmid}/resize", {"disk": key, "size": size, "digest": digest})
 
@@ -176,7 +177,7 @@ class Worker(Containers):
 
     def _clone(self, action: CloneCattle, got: Got) -> Got:
         template = self.read(int(_resolve(action.template, got)))
-        notes = signed(str(action.clone["description"]))
+        notes = with_version(str(action.clone["description"]))
         mark = Mark.from_notes(notes)
         if template.mark is None or template.mark.role is not Role.TEMPLATE or mark is None:
             raise Refused(f"{template.name} is not a template of Paddock")
@@ -214,7 +215,7 @@ class Worker(Containers):
 
         mark = self.read(vmid).mark
         adopted = mark.agent if mark and mark.made_from is None else None
-        known = KnownBy(mark.host_keys if mark else (), told, adopted)
+        known = HostKeyTrust(mark.host_keys if mark else (), told, adopted)
         return self._reacher.reach(vmid, known, record, clone=clone)
 
     def _detach(self, vmid: int) -> None:
@@ -249,7 +250,7 @@ class Worker(Containers):
         made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         marked = replace(container.mark, role=Role.TEMPLATE, host_key=got[HOST_KEY.name], made=made)
         self._put(container, {"description": without_claim(marked.written_into(container.notes))})
-        known = self._known.made(vmid, marked)
+        known = self._expected.record_created(vmid, marked)
         self._client.send("POST", f"{self._path}/{vmid}/template")
         self._await_template(vmid)
         return {**known, TEMPLATE.name: str(vmid)}

@@ -15,7 +15,7 @@ _CARD: Final = re.compile(r"net\d+")
 _AGAIN: Final = "run the same command again"
 
 
-class Known:
+class ExpectedContainers:
     """The containers of one run: those it saw when it planned, and those it has made since."""
 
     def __init__(self, seen: ProxmoxSeen, got: Got) -> None:
@@ -23,7 +23,7 @@ class Known:
         self._got = got
         self._made = {vmid: mark for name in got if (vmid := _number(name)) and (mark := Mark.from_notes(got[name]))}
 
-    def made(self, vmid: int, mark: Mark) -> Got:
+    def record_created(self, vmid: int, mark: Mark) -> Got:
         """Remember a container that this run has made; returns what later steps know it by."""
         self._made[vmid] = mark
         return {f"mark of {vmid}": str(mark)}
@@ -56,7 +56,7 @@ class Known:
         return not planned.host_keys or now is None or not expected.isdisjoint(now.host_keys)
 
 
-def check_free(now: LxcContainer, key: str, volume: str) -> None:
+def check_key_free(now: LxcContainer, key: str, volume: str) -> None:
     """Raise when another volume would be pushed out of its place."""
     there = now.mount(key)
     if there is not None and there.volume != volume:

@@ -39,12 +39,12 @@ _SYSTEM: Final = frozenset(
 _OF_STORAGES: Final = frozenset({"dump", "images", "import", "private", "rootdir", "snippets", "template"})
 
 
-def for_tokens(features: Iterable[Feature]) -> str:
+def token_features(features: Iterable[Feature]) -> str:
     """The features a token can set, as Proxmox writes them."""
     return ",".join(f"{feature}=1" for feature in features if feature is Feature.NESTING)
 
 
-def for_root(features: Iterable[Feature]) -> list[str]:
+def root_features(features: Iterable[Feature]) -> list[str]:
     """The features that no token can set."""
     return sorted(feature for feature in features if feature is not Feature.NESTING)
 
@@ -55,7 +55,7 @@ def has_features(container: LxcContainer, features: Iterable[str]) -> bool:
     return all(found.get(name) == "1" for name in features)
 
 
-def root_work(
+def needed_work(
     want: MachineWant, cattle: LxcContainer | None, vmid: int, template: LxcContainer | None, used: Collection[str]
 ) -> RootWork | None:
     """What is left for root to do on the machine, or on the one that will come from the template; None: nothing.
@@ -64,18 +64,21 @@ def root_work(
     """
     config = cattle.config if cattle else template.config if template else _NEW
     mounts = list(cattle.mounts) if cattle else []
-    binds = tuple(bind for bind in _binds(want, mounts, used) if not any(bind.is_(mount) for mount in mounts))
+    binds = tuple(bind for bind in _binds(want, mounts, used) if not any(bind.matches(mount) for mount in mounts))
     features = ""
     asked = want.spec.machine.features
     found = _flags(str(config.get("features", "")))
-    if any(found.get(name) != "1" for name in for_root(asked)):
+    if any(found.get(name) != "1" for name in root_features(asked)):
         flags = {**found, **dict.fromkeys(map(str, asked), "1")}
         features = ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
     if not binds and not features:
         return None
     owner = owner_on_node(want, cattle)
     if binds and "-" in owner:
-        raise CannotPlan(f"the lxc.idmap of machine {vmid} has no place for uid {want.spec.user.uid} or its group")
+        raise CannotPlan(
+            f"the lxc.idmap of machine {vmid} has no place for uid {want.spec.user.uid} or its group",
+            code="mounts.unmapped-owner",
+        )
     return RootWork(vmid, owner, binds, features)
 
 
@@ -85,7 +88,7 @@ def _binds(want: MachineWant, mounts: Sequence[Mount], used: Collection[str]) ->
     wanted = want.spec.mounts
     for entry in wanted:
         bind = Bind("", entry.host, entry.path, entry.read_only)
-        exact = [m for m in mounts if bind.is_(m)]
+        exact = [m for m in mounts if bind.matches(m)]
         there = [m for m in mounts if m.path == entry.path]
         elsewhere = [m for m in mounts if m.volume == entry.host and m.path not in [w.path for w in wanted]]
         for mount in there:
@@ -93,6 +96,7 @@ def _binds(want: MachineWant, mounts: Sequence[Mount], used: Collection[str]) ->
                 raise CannotPlan(
                     f"the machine of {want.agent} has {mount.volume} at {entry.path} ({mount.key}) already",
                     "write another path for the directory",
+                    code="mounts.path-taken",
                 )
         free = (key for key in (f"mp{number}" for number in range(256)) if key not in taken)
         key = next((mount.key for mount in (*exact, *there, *elsewhere)), None) or next(free)
@@ -137,9 +141,9 @@ def commands(work: RootWork) -> list[str]:
     return lines
 
 
-def left(work: RootWork, container: LxcContainer) -> RootWork:
+def remaining(work: RootWork, container: LxcContainer) -> RootWork:
     """The part of the work that is not done."""
-    binds = tuple(bind for bind in work.binds if not any(bind.is_(mount) for mount in container.mounts))
+    binds = tuple(bind for bind in work.binds if not any(bind.matches(mount) for mount in container.mounts))
     return replace(work, binds=binds, features=work.features if list(_missing_features(work, container)) else "")
 
 
@@ -163,7 +167,7 @@ def _missing_features(work: RootWork, container: LxcContainer) -> Iterator[str]:
 
 def _unlike(bind: Bind, container: LxcContainer) -> Iterator[str]:
     mounts = list(container.mounts)
-    if any(bind.is_(mount) for mount in mounts):
+    if any(bind.matches(mount) for mount in mounts):
         return
     there = next((m for m in mounts if m.path == bind.path), None)
     elsewhere = next((m for m in mounts if m.volume.rstrip("/") == bind.host), None)
@@ -195,7 +199,11 @@ def check_host_paths(want: MachineWant, seen: ProxmoxSeen) -> None:
     for entry in want.spec.mounts:
         reason = _not_for_agents(entry.host, seen)
         if reason:
-            raise CannotPlan(f"mounts: {entry.host} {reason}", "write a directory that can be the agent's alone")
+            raise CannotPlan(
+                f"mounts: {entry.host} {reason}",
+                "write a directory that can be the agent's alone",
+                code="mounts.forbidden-directory",
+            )
 
 
 def _not_for_agents(host: str, seen: ProxmoxSeen) -> str | None:

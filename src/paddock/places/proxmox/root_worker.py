@@ -10,7 +10,7 @@ from typing import Final
 
 from paddock.errors import NeedsPerson, PaddockError, Refused
 from paddock.guests import Guest, Unreachable
-from paddock.places.proxmox import console
+from paddock.places.proxmox import root_work
 from paddock.places.proxmox.actions import RootWork
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import RootOnly
@@ -22,7 +22,7 @@ _RESTART_SECONDS: Final = 20  # for a person's own restart to begin, once the re
 _REBOOT_SECONDS: Final = 120
 
 
-class Attendant:
+class RootWorker:
     """Sees to it that root's work gets done."""
 
     def __init__(self, client: Client, root: Guest | None, reporter: Callable[[str], None], *, patient: bool) -> None:
@@ -31,7 +31,7 @@ class Attendant:
         self._reporter = reporter
         self._patient = patient
 
-    def attend(self, work: RootWork, read: Callable[[int], LxcContainer]) -> None:
+    def perform(self, work: RootWork, read: Callable[[int], LxcContainer]) -> None:
         """Return once the work is seen to be done, and the machine was restarted if it ran.
 
         ``read`` raises unless a number is still that of the container that was planned for.
@@ -44,11 +44,11 @@ class Attendant:
         seen = read(work.vmid)
         if work.template:
             read(work.template)
-        missing = console.differences(work, seen)
-        lines = console.commands(console.left(work, seen))
+        missing = root_work.differences(work, seen)
+        lines = root_work.commands(root_work.remaining(work, seen))
         if missing and self._root:
             self._run_as(self._root, work, lines, read)
-            missing = console.differences(work, read(work.vmid))
+            missing = root_work.differences(work, read(work.vmid))
             if missing:
                 raise PaddockError(f"{self._root.name} ran the commands, but {'; '.join(missing)}")
         elif missing and not self._patient:
@@ -109,12 +109,15 @@ class Attendant:
             time.sleep(pause)
             pause = min(pause * 1.3, _LONGEST_PAUSE)
             seen = read(work.vmid)
-            displaced = console.displaced(first, seen)
+            displaced = root_work.displaced(first, seen)
             seen = replace(seen, config={**seen.config, **displaced})
-            missing = [*(_put_back(work.vmid, *entry) for entry in displaced.items()), *console.differences(work, seen)]
+            missing = [
+                *(_put_back(work.vmid, *entry) for entry in displaced.items()),
+                *root_work.differences(work, seen),
+            ]
             if missing and missing != told:
                 told, pause = list(missing), _FIRST_PAUSE
-                left = console.commands(console.left(work, seen))
+                left = root_work.commands(root_work.remaining(work, seen))
                 self._tell([*(f"not yet: {each}" for each in missing), "what is left:", *_indented(left)])
 
     def _tell(self, lines: Sequence[str]) -> None:

@@ -19,23 +19,31 @@ from paddock.plan.step import Refusal
 _GUEST: Final = re.compile(r"/vms/(\d+)")
 
 
-def doubts(client: Client, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Refusal]:
+def refusals(client: Client, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Refusal]:
     """Reasons why it is not certain that the agent has no machine, where none was seen."""
     held: Held = client.get("/access/permissions")
     unknown = f"so it is not known whether {want.agent} is down"
     if int(held.get("/vms", {}).get(AUDIT, 0)) != 1:
         hint = "`paddock doctor` prints the commands that grant it"
-        yield Refusal(f"the token may not see all containers: it lacks {AUDIT} on /vms, {unknown}", hint)
+        yield Refusal(
+            f"the token may not see all containers: it lacks {AUDIT} on /vms, {unknown}",
+            hint,
+            code="down.containers-hidden",
+        )
         return
     for vmid in sorted(_suspects(want, seen, held) - seen.taken):
         if _taken(client, vmid):
             reason = f"number {vmid} is taken by something that the token may not see, {unknown}"
-            yield Refusal(reason, f"grant the token {AUDIT} on /vms/{vmid}")
+            yield Refusal(reason, f"grant the token {AUDIT} on /vms/{vmid}", code="down.number-hidden")
     for pet in seen.with_role(Role.PET):
         state = state_in(want, pet)
         users = users_of(client, state.volume, pet.vmid) if state else []
         if state and users:
-            yield Refusal(f"{', '.join(users)} uses {state.volume}, the state of {want.agent}, {unknown}", "stop it")
+            yield Refusal(
+                f"{', '.join(users)} uses {state.volume}, the state of {want.agent}, {unknown}",
+                "stop it",
+                code="down.state-in-use",
+            )
 
 
 def _suspects(want: MachineWant, seen: ProxmoxSeen, held: Held) -> set[int]:
