@@ -23,7 +23,6 @@ from urllib.parse import parse_qsl
 import httpx
 import pytest
 
-from paddock.guests import Guest
 from paddock.places import AnyPlace, Finding, MachineWant
 from paddock.places.proxmox import claim as claim_module
 from paddock.places.proxmox import client as client_module
@@ -34,21 +33,7 @@ from paddock.places.proxmox import tls
 from paddock.places.proxmox import worker as worker_module
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.place import ProxmoxPlace
-from paddock.plan.actions import (
-    AgentAction,
-    ApplyBundle,
-    AwaitAnswer,
-    CheckMounts,
-    CheckStateSize,
-    CreateContainer,
-    GetImage,
-    InstallCode,
-    InstallContents,
-    InstallPackages,
-    StartEngine,
-)
 from paddock.plan.agent import AgentSeen
-from paddock.plan.container import ContainerSeen
 from paddock.plan.step import Plan
 from paddock.process import Result
 from paddock.run.deployment import Deployment
@@ -56,7 +41,7 @@ from paddock.run.machine_side import MachineSide
 from paddock.run.observe import Observation, observe
 from paddock.run.perform import carry_out
 from paddock.run.reporter import Reporter
-from paddock.run.resolve import Located, Resolved, locate, resolve
+from paddock.run.resolve import locate, resolve
 from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
 from paddock.sandbox.assembly import memory_world
 from paddock.sandbox.config import CtConfig
@@ -71,6 +56,7 @@ from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
 from paddock.spec.files import inlined
 from paddock.spec.load import Loaded, load
+from paper import PaperSide
 
 BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 DEPLOYER: Final = "paddock@pve!deploy"
@@ -116,13 +102,17 @@ def host_key(name: str) -> str:
     return f"AAAAC3NzaC1lZDI1NTE5AAAAI{name:A<43}"
 
 
+def address_of(vmid: int) -> str:
+    return f"10.0.0.{vmid}"
+
+
 class Machines(MemoryContainers):
     """Containers on paper that have addresses and ssh host keys."""
 
     def __init__(self, runtime: MemoryRuntime) -> None:
         super().__init__(runtime.volumes, runtime._say_stopped, runtime.save)
         self.host_keys: dict[int, str] = {}
-        self.inside: dict[int, AgentSeen] = {}  # of each machine
+        self.inside: dict[str, AgentSeen] = {}  # of each machine, by its address
         self.cloned = 0  # the source of the last clone: a clone keeps its ssh host keys
         self.strays: dict[int, list[str]] = {}  # what is on root disks that may be an agent's
         self.unanswered = 0  # how often DHCP has not got round to it yet
@@ -131,7 +121,7 @@ class Machines(MemoryContainers):
 
     def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
         self.obstacle(task)
-        self.inside.pop(spec.vmid, None)
+        self.inside.pop(address_of(spec.vmid), None)
         self.host_keys[spec.vmid] = host_key(f"fresh{spec.vmid}x{len(self.host_keys)}")
         return super().populate(spec, archive, task)
 
@@ -140,7 +130,7 @@ class Machines(MemoryContainers):
         say(f"done: {reach_module.fingerprint(self.host_keys[spec.vmid])} root@localhost")
 
     def settle_clone(self, spec: GuestSpec) -> Unpacked:
-        self.inside.pop(spec.vmid, None)
+        self.inside.pop(address_of(spec.vmid), None)
         self.host_keys[spec.vmid] = self.host_keys[self.cloned]
         if self.crashes:
             self.crashes = False
@@ -153,7 +143,7 @@ class Machines(MemoryContainers):
         if self.unanswered:
             self.unanswered -= 1
         else:
-            addresses = (*addresses, ("inet", f"10.0.0.{vmid}", 24))
+            addresses = (*addresses, ("inet", address_of(vmid), 24))
         return [loopback, *(Interface(card.name, card.mac, addresses) for card in cards)]
 
 
@@ -163,15 +153,15 @@ class PlayedSsh:
     def __init__(self, machines: Machines, address: str) -> None:
         self.name = address
         self._machines = machines
-        self.vmid = int(address.rpartition(".")[2])
+        self._vmid = int(address.rpartition(".")[2])
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", deadline: float = 60.0) -> Result:
         if len(argv) > 2 and "# strays.sh" in argv[2]:
-            found = "".join(f"stray={path}\0" for path in self._machines.strays.get(self.vmid, ()))
+            found = "".join(f"stray={path}\0" for path in self._machines.strays.get(self._vmid, ()))
             return Result(argv=tuple(argv), code=0, out=f"\0report=1\0{found}end=ok\0", err="", seconds=0)
-        own = host_key(f"own{self.vmid}")
+        own = host_key(f"own{self._vmid}")
         if argv[-1] == "switch":
-            self._machines.host_keys[self.vmid] = own
+            self._machines.host_keys[self._vmid] = own
         return Result(argv=tuple(argv), code=0, out=f"ssh-ed25519 {own}\n", err="", seconds=0)
 
 
@@ -215,52 +205,6 @@ class Told(Reporter):
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
-
-
-class PaperSide:
-    """The inside of machines on paper: what was done there is remembered until the container is created anew."""
-
-    def __init__(self, machines: Machines) -> None:
-        self._machines = machines
-        self.healthy = True
-
-    def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
-        return self._machines.inside.get(_number(guest), AgentSeen())
-
-    def perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
-        if isinstance(action, InstallContents | CheckStateSize | CheckMounts | InstallCode | GetImage | StartEngine):
-            return
-        number = _number(reach())
-        before = self._machines.inside.get(number, AgentSeen())
-        match action:
-            case InstallPackages(packages):
-                after = replace(before, packages=before.packages | set(packages))
-            case ApplyBundle(bundle_id) if isinstance(agent, Resolved):
-                after = replace(
-                    before,
-                    bundle_id=bundle_id,
-                    secrets=agent.known_secrets.digest,
-                    state_of=agent.name,
-                    units={f"paddock-{agent.name}.main.service": "active"},
-                )
-            case AwaitAnswer():
-                after = replace(before, answered=before.bundle_id)
-            case CreateContainer() if isinstance(agent, Resolved):
-                container = agent.want().container
-                assert container
-                made = ContainerSeen("up", "overlay", frozenset({container.image}), container.identity)
-                after = replace(before, container=made)
-            case _:
-                after = before
-        self._machines.inside[number] = after
-
-    def is_healthy(self, agent: Resolved, seen: Observation) -> bool:
-        return self.healthy
-
-
-def _number(guest: Guest) -> int:
-    assert isinstance(guest, PlayedSsh)
-    return guest.vmid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,7 +275,7 @@ class Node(httpx.BaseTransport):
         runtime = self.world.runtime
         assert isinstance(runtime, MemoryRuntime)
         self.machines = runtime.containers = Machines(runtime)
-        self.side: MachineSide = PaperSide(self.machines)
+        self.side: MachineSide = PaperSide(self.machines.inside)
         self.faults = Faults()
         self.sent: list[Sent] = []
         self.at_once = 0  # the most requests that were under way at the same time
