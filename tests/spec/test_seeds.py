@@ -15,7 +15,7 @@ from paddock.spec.models import KINDS, PlaceSpec, Spec
 from paddock.spec.names import keys, model_in
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "seeds.md").read_text()
+PAGE = (ROOT / "tests" / "seeds.md").read_text()
 # The column is about keys, but a few words in it are values or parts of the agent's own configuration.
 NO_KEYS = re.compile(
     r"\d+[GMs]?|providers(\..*)?|terminal\.(backend|cwd)|key_env|custom:NAME|eth0|/.*|--\w+|SLACK_APP_TOKEN|init|(age|sops|key):"
