@@ -52,7 +52,8 @@ def models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
             yield from models(inner)
 
 
-MODELS = [each for model in (Spec, PlaceSpec, *KINDS.values()) for each in models(model)]
+PARTS: list[type[BaseModel]] = [Spec, PlaceSpec, *KINDS.values()]
+MODELS = [each for part in PARTS for each in models(part)]
 
 
 def known(part: Any, model: type[BaseModel] | None) -> bool:
