@@ -1,12 +1,15 @@
-"""The page about the seeds is in step with the models, the verbs and the tests it names."""
+"""tests/seeds.md names only keys, verbs, tests and cases that exist."""
 
 from __future__ import annotations
 
+import ast
+import difflib
 import re
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer
 
 from cases import DATA
@@ -14,42 +17,79 @@ from paddock import cli
 from paddock.spec.models import KINDS, PlaceSpec, Spec
 from paddock.spec.names import keys, model_in
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "tests" / "seeds.md").read_text()
-# The column is about keys, but a few words in it are values or parts of the agent's own configuration.
+CITED = re.compile(r"(tests/[\w/]+\.py)::(\w+)(?: \(([^)]*)\))?")
+# The column has keys of the file, and a few words that are values or parts of Hermes' own configuration.
 NO_KEYS = re.compile(
     r"\d+[GMs]?|providers(\..*)?|terminal\.(backend|cwd)|key_env|custom:NAME|eth0|/.*|--\w+|SLACK_APP_TOKEN|init|(age|sops|key):"
 )
-# Verbs that other rooms are still building.
-COMING = {
-    *("upgrade", "rollback", "snapshot", "backup", "restore", "move"),
-}
 
 
 def rows() -> list[list[str]]:
-    found = []
-    for line in PAGE.splitlines():
-        if line.startswith("|") and not line.startswith("|---"):
-            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-            if cells[0] != "the seed":
-                found.append(cells)
-    return found
+    lines = [line for line in PAGE.splitlines() if line.startswith("|") and not line.startswith("|---")]
+    found = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    return [cells for cells in found if cells[0] != "the requirement"]
 
 
 ROWS = rows()
-CASES = {"test_load": "spec", "test_planner": "plan/proxmox", "test_agent": "plan/agent"}
 
 
-def test_there_is_a_row_for_everything() -> None:
-    seeds = re.findall(r"^## (\d{3}):", PAGE, re.MULTILINE)
-    assert seeds == ["000", "001", "002", "003", "004"]
+def test_the_page_has_a_section_for_each_seed() -> None:
+    assert re.findall(r"^## (\d{3}):", PAGE, re.MULTILINE) == ["000", "001", "002", "003", "004"]
     assert len(ROWS) > 220
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
-def test_no_cell_is_empty(row: list[str]) -> None:
-    assert len(row) == 4
-    assert all(re.search(r"\w", cell) for cell in row)
+def test_no_cell_is_empty() -> None:
+    for row in ROWS:
+        assert len(row) == 4, row
+        assert all(re.search(r"\w", cell) for cell in row), row
+
+
+def test_a_row_cites_test_functions_or_says_why_there_is_none() -> None:
+    for row in ROWS:
+        assert CITED.search(row[3]) or row[3].startswith(("not needed: ", "not yet: ")), row
+        assert len(re.findall(r"tests/[\w/]+\.py", row[3])) == len(CITED.findall(row[3])), f"cite functions: {row}"
+
+
+@cache
+def functions(path: str) -> frozenset[str]:
+    """Return the names of the test functions of a file."""
+    file = ROOT / path
+    if not file.exists():
+        return frozenset()
+    return frozenset(node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    return ", ".join(difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.3)) or "nothing similar"
+
+
+def wrong_citations() -> Iterator[str]:
+    cases = {path.stem for path in DATA.rglob("*.*")}
+    for path, name, named in sorted(set(CITED.findall(PAGE))):
+        if not (ROOT / path).exists():
+            tests = {str(each.relative_to(ROOT)) for each in (ROOT / "tests").rglob("test_*.py")}
+            yield f"{path} does not exist; nearest: {nearest(path, tests)}"
+        elif name not in functions(path):
+            yield f"{path}::{name} does not exist; nearest: {nearest(name, functions(path))}"
+        for case in filter(None, named.split(", ")):
+            if case not in cases:
+                yield f"{path}::{name} ({case}) is no case; nearest: {nearest(case, cases)}"
+
+
+def test_every_cited_function_and_case_exists() -> None:
+    assert not (found := list(wrong_citations())), "\n".join(["", *found])
+
+
+def test_every_verb_of_the_page_exists() -> None:
+    cli.import_verbs()
+    group: Any = typer.main.get_command(cli.app)
+    known = set(group.commands) | {f"secrets {name}" for name in group.commands["secrets"].commands}
+    named = {verb for row in ROWS for verb in re.findall(r"`([^`]+)`", row[2])}
+    assert named <= known
+    assert set(re.findall(r"`paddock ([a-z]+)", PAGE)) <= known
+    assert all(re.search(r"`|^none$|^every verb$", row[2]) for row in ROWS)
 
 
 def exists(path: str) -> bool:
@@ -67,31 +107,14 @@ def _below(model: Any, path: list[str]) -> bool:
     return True
 
 
-def test_every_path_is_a_key_of_the_file() -> None:
+def test_every_path_of_the_page_is_a_key_of_the_file() -> None:
     named = {path for row in ROWS for path in re.findall(r"`([^`]+)`", row[1])}
     assert {path for path in named if not NO_KEYS.fullmatch(path) and not exists(path)} == set()
     assert len([path for path in named if exists(path)]) > 80
 
 
-def test_every_key_that_seeds_have_is_named() -> None:
+def test_every_key_of_an_agent_is_on_the_page() -> None:
     named = {path for row in ROWS for path in re.findall(r"`([^`]+)`", row[1])}
     lacking = {key for model in KINDS.values() for key in keys(model)} - {path.split(".")[0] for path in named}
-    # Of other kinds than Hermes, or what says which agent it is.
+    # Keys of other kinds than Hermes, and keys that say which agent it is.
     assert lacking <= {"kind", "place", "port", "command", "health"}
-
-
-def test_every_verb_exists_or_is_coming() -> None:
-    cli.import_verbs()
-    group: Any = typer.main.get_command(cli.app)
-    there = set(group.commands) | {f"secrets {name}" for name in group.commands["secrets"].commands}
-    named = {verb for row in ROWS for verb in re.findall(r"`([^`]+)`", row[2])}
-    assert named <= there | COMING
-
-
-def test_every_test_and_case_exists() -> None:
-    for row in ROWS:
-        for path, cases in re.findall(r"((?:tests|docs)/[\w/.]+\.(?:py|md))(?: \(([^)]*)\))?", row[3]):
-            assert (ROOT / path).exists(), path
-            folder = CASES.get(Path(path).stem)
-            for case in cases.split(", ") if folder and cases else ():
-                assert (DATA / str(folder) / f"{case}.yaml").exists(), f"{path} ({case})"
