@@ -1,4 +1,4 @@
-"""A canary in every source of secrets, and every verb: it never shows, but for the one verb that is asked to."""
+"""Put a canary value into every secret source and run every verb: only `secrets get` prints a canary."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def private(path: Path, text: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a canary in every source."""
+    """A folder with a canary in every secret source."""
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -82,7 +82,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def shown(*texts: str) -> set[str]:
-    """The kinds of canaries that can be found, as they are or encoded."""
+    """Return the kinds of the canaries that the texts contain, plain or encoded."""
     text = "\n".join(texts)
     found = set()
     for kind, value in CANARIES.items():
@@ -94,7 +94,7 @@ def shown(*texts: str) -> set[str]:
 
 
 def written(tmp_path: Path) -> Iterator[str]:
-    """All that was written beside the sources: journals, state, caches."""
+    """Yield the content of every file that a verb wrote: journals, state, caches."""
     for path in tmp_path.rglob("*"):
         if path.is_file() and path.parent.name not in {"work", "bin"}:
             yield path.read_bytes().decode(errors="replace")
@@ -111,7 +111,7 @@ def verbs() -> dict[str, Any]:
 
 
 def arguments(verb: str, command: Any) -> list[str]:
-    """What makes the verb go as far as it can."""
+    """Return arguments with which the verb runs as far as possible."""
     if verb == "sandbox":
         return ["sandbox", "--help"]
     given = {"agent": "hermes", "name": "s", "prompt": "hello", "folder": "new"}
@@ -161,9 +161,9 @@ def test_no_verb_shows_a_secret(
     if error:
         for module in users_of("observe", observe):
             monkeypatch.setattr(module, "observe", fail)
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # nobody listens at the node's address
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # the node does not answer, so the client retries
     for kind in ("literal", "stored", "token"):
-        Secret(CANARIES[kind])  # not of this agent, and yet in its error
+        Secret(CANARIES[kind])  # no secret of this agent, but part of the error text
     for verb, command in verbs().items():
         if verb == "secrets get":
             continue
@@ -177,7 +177,7 @@ def test_no_verb_shows_a_secret(
     assert shown(*written(tmp_path)) == set()
 
 
-def test_the_one_verb_that_shows_it(paddock: Any, folder: Path) -> None:
+def test_secrets_get_prints_the_value(paddock: Any, folder: Path) -> None:
     said = paddock("secrets", "get", "s")
     assert said.out == CANARIES["stored"] + "\n"
     assert shown(said.err) == set()
@@ -201,7 +201,7 @@ LITERALS = {
 
 
 @pytest.mark.parametrize("assignment", LITERALS.values(), ids=LITERALS.keys())
-def test_a_literal_is_not_repeated(paddock: Any, folder: Path, assignment: str) -> None:
+def test_check_does_not_repeat_a_literal_secret_in_a_message(paddock: Any, folder: Path, assignment: str) -> None:
     (folder / "paddock.yaml").write_text(FILE.format(place="here", runtime="process"))
     value = CANARIES["literal"].replace("=", "-")
     for more in ([], ["--json"]):
@@ -219,7 +219,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("name", "text"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_source_that_cannot_be_used_is_not_repeated(paddock: Any, folder: Path, name: str, text: str) -> None:
+def test_plan_does_not_repeat_the_content_of_an_unusable_secret_source(
+    paddock: Any, folder: Path, name: str, text: str
+) -> None:
     (folder / "paddock.yaml").write_text(FILE.format(place="here", runtime="process"))
     private(folder / name, text.format(CANARIES["literal"], CANARIES["literal"]))
     said = paddock("--debug", "plan")

@@ -103,7 +103,7 @@ def test_the_verb_down_works_on_a_full_disk_with_one_warning(tmp_path: Path, dis
     assert done.returncode == 0, done.stderr
     disk()
     done = paddock("down", "-f", str(file))
-    assert "mistake in Paddock" not in done.stderr, done.stderr
+    assert "bug in Paddock" not in done.stderr, done.stderr
     assert done.returncode == 0, f"a full disk keeps an agent from being taken down: {done.stderr}"
     assert "web: down" in done.stdout
     assert done.stderr.count("warning:") == 1, done.stderr
@@ -163,7 +163,7 @@ def test_an_essential_write_on_a_full_disk_is_an_error_that_names_the_file(
     finally:
         sys.stdout, sys.stderr = out, err
     said = capsys.readouterr().err
-    assert "mistake in Paddock" not in said, said
+    assert "bug in Paddock" not in said, said
     assert end.value.code == 1
     assert said.startswith(
         "error: this machine's disk is full: /home/me/.cache/paddock/code/x cannot be written\n hint: "

@@ -1,4 +1,4 @@
-"""``paddock check``: is the file right?"""
+"""``paddock check``: validate the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.errors import Exit
 
 @verb("paddock check -f paddock.yaml -f at-home.yaml --set agents.hermes.machine.memory=8G")
 def check(file: File = DEFAULT_FILE, sets: Sets = None, as_json: Json = False) -> None:
-    """Tell whether the file is right, without asking any place."""
+    """Validate the file. Does not contact any place."""
     from paddock.spec import checking
     from paddock.spec.load import load
 

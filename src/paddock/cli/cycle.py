@@ -1,4 +1,4 @@
-"""``paddock cycle``: down and up."""
+"""``paddock cycle``: recreate machines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def cycle(
     no_wait: NoWait = False,
     looked: Looked = False,
 ) -> None:
-    """Recreate agents' machines; their state stays."""
+    """Recreate the machines of agents and keep their state."""
     from paddock.cli.session import changing
     from paddock.run import verbs
     from paddock.run.parallel import each

@@ -1,4 +1,4 @@
-"""``paddock plan``: what would `up` change?"""
+"""``paddock plan``: show what `up` would change."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def plan(
     sets: Sets = None,
     only: Only = None,
     as_json: Json = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 when something would change.")] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 if `up` would change something.")] = False,
 ) -> None:
-    """Show what `up` would change, and change nothing."""
+    """Show the steps that `up` would take. Changes nothing."""
     from paddock.cli.session import looking
     from paddock.plan.show import as_data, as_text
     from paddock.run import verbs

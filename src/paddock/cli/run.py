@@ -1,4 +1,4 @@
-"""``paddock run``: an agent in the foreground."""
+"""``paddock run``: run an agent in the foreground."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def run(
     file: File = DEFAULT_FILE,
     sets: Sets = None,
 ) -> None:
-    """Bring an agent up and keep it running here until Ctrl-C; for machines without systemd or root."""
+    """Run an agent with `runtime: process` in the foreground until Ctrl-C. Needs neither systemd nor root."""
     from pathlib import Path
 
     from paddock.cli.session import changing

@@ -1,4 +1,4 @@
-"""``paddock up``: make it so."""
+"""``paddock up``: create or change machines and agents as the file says."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ def up(
     jobs: Jobs = 4,
     no_wait: NoWait = False,
     recreate: Annotated[
-        bool, typer.Option("--recreate", help="Make containers (docker, podman) anew; what was installed in them goes.")
+        bool,
+        typer.Option(
+            "--recreate", help="Recreate Docker and Podman containers. Software installed inside them is lost."
+        ),
     ] = False,
 ) -> None:
-    """Bring agents up: create what is missing, change what differs, and see that each answers."""
+    """Create or change machines and agents as the file says, and check that each agent answers."""
     from paddock.cli.session import changing
     from paddock.run import verbs
     from paddock.run.parallel import each

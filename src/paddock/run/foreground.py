@@ -13,6 +13,6 @@ def prepare(agent: Deployment) -> Paths:
     """Bring an agent up so that it can be started; return its paths."""
     located = locate(agent)
     if not located.runtime.foreground:
-        raise BadInput(f"{agent.name} does not have runtime: process", hint="`paddock up` starts it")
+        raise BadInput(f"{agent.name} does not have `runtime: process`", hint="start it with `paddock up`")
     verbs.up(agent)
     return located.paths

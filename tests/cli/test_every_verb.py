@@ -1,4 +1,4 @@
-"""What all verbs have in common."""
+"""Behaviour that all verbs share: help, options, completion, errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
-def test_nothing_heavy_is_imported_to_say_little(option: str) -> None:
+def test_help_and_version_import_no_heavy_library(option: str) -> None:
     code = f"""
 import sys
 sys.argv = ["paddock", {option!r}]
@@ -55,7 +55,7 @@ def verbs() -> dict[tuple[str, ...], Any]:
     return dict(commands(typer.main.get_command(cli.app)))
 
 
-def test_every_verb_has_an_example_that_names_it_and_the_exit_codes() -> None:
+def test_help_of_every_verb_has_an_example_and_the_exit_codes() -> None:
     found = verbs()
     assert {("up",), ("check",), ("secrets", "get")} <= found.keys()
     for path, command in found.items():
@@ -64,22 +64,22 @@ def test_every_verb_has_an_example_that_names_it_and_the_exit_codes() -> None:
         assert command.help, path
 
 
-# Verbs that change something, talk to someone or start something have nothing for machines to read.
+# Verbs that change, send or start something have no --json.
 NOT_READING = {
-    *("adopt", "ask", "up", "down", "cycle", "run", "init", "forget", "sandbox", "schema"),  # schema is JSON anyway
+    *("adopt", "ask", "up", "down", "cycle", "run", "init", "forget", "sandbox", "schema"),  # schema always prints JSON
     *("shell", "exec", "logs", "forward"),
     *("secrets set", "secrets rm", "secrets get", "template build", "template refresh", "template prune"),
     "template lock",
 }
 
 
-def test_every_reading_verb_speaks_json() -> None:
+def test_every_reading_verb_has_a_json_option() -> None:
     for path, command in verbs().items():
         options = {option for parameter in command.params for option in parameter.opts}
         assert ("--json" in options) == (" ".join(path) not in NOT_READING), path
 
 
-def test_every_verb_that_reads_the_file_takes_several_and_single_values() -> None:
+def test_every_verb_that_reads_the_file_takes_several_files_and_set() -> None:
     for path, command in verbs().items():
         options = {option: parameter for parameter in command.params for option in parameter.opts}
         if "--file" in options:
@@ -88,7 +88,7 @@ def test_every_verb_that_reads_the_file_takes_several_and_single_values() -> Non
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_completion(shell: str) -> None:
+def test_completion_script_completes_verbs(shell: str) -> None:
     script = run(_PADDOCK_COMPLETE=f"source_{shell}", PROG_NAME="paddock")
     assert script.returncode == 0
     assert "_PADDOCK_COMPLETE" in script.stdout
@@ -100,7 +100,7 @@ def test_completion(shell: str) -> None:
     assert "check" in run(_PADDOCK_COMPLETE=f"complete_{shell}", **words).stdout
 
 
-def test_agents_are_completed(tmp_path: Path) -> None:
+def test_completion_offers_the_agents_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(
         "places: {here: {host: {}}}\n"
         "agents: {web: {kind: service, place: here, runtime: process, command: [sleep, inf]}}\n"
@@ -112,7 +112,7 @@ def test_agents_are_completed(tmp_path: Path) -> None:
         assert run(_PADDOCK_COMPLETE="complete_bash", **broken).stdout.strip() == ""
 
 
-def test_no_colour_and_no_animation_where_there_is_no_terminal(tmp_path: Path) -> None:
+def test_output_has_no_escape_codes_without_a_terminal(tmp_path: Path) -> None:
     for environment in ({}, {"NO_COLOR": "1"}, {"FORCE_COLOR": ""}):
         for arguments in (["--help"], ["check", "-f", str(tmp_path / "none.yaml")], ["timings"], ["no-such-verb"]):
             said = run(*arguments, **environment)
@@ -128,41 +128,39 @@ def fails(error: Exception) -> Callable[[], None]:
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], None]:
-    """Makes ``paddock schema`` fail."""
+    """Make ``paddock schema`` fail with the given error."""
     from paddock.spec import schema
 
     return lambda error: monkeypatch.setattr(schema, "json_schema", fails(error))
 
 
-def test_an_error_is_a_sentence_and_its_hint(paddock: Any, failing: Any) -> None:
+def test_an_error_is_printed_as_a_message_and_a_hint(paddock: Any, failing: Any) -> None:
     failing(PaddockError("it broke", hint="mend it"))
     said = paddock("schema")
     assert (said.code, said.out, said.err) == (1, "", "error: it broke\n hint: mend it\n")
 
 
-def test_debug_shows_the_trace(paddock: Any, failing: Any) -> None:
+def test_debug_prints_a_traceback(paddock: Any, failing: Any) -> None:
     failing(PaddockError("it broke"))
     said = paddock("--debug", "schema")
     assert said.err.startswith("error: it broke\nTraceback")
     assert "json_schema()" in said.err
 
 
-def test_a_mistake_of_ours_is_a_sentence_too(paddock: Any, failing: Any) -> None:
+def test_an_unexpected_exception_is_printed_without_a_traceback(paddock: Any, failing: Any) -> None:
     failing(ZeroDivisionError("division by zero"))
     said = paddock("schema")
     assert said.code == 1
-    assert said.err.startswith(
-        "error: unexpected ZeroDivisionError: division by zero\n hint: this is a mistake in Paddock"
-    )
+    assert said.err.startswith("error: unexpected ZeroDivisionError: division by zero\n hint: this is a bug in Paddock")
     assert "Traceback" not in said.err
     assert "Traceback" in paddock("--debug", "schema").err
 
 
-def test_an_unknown_verb_gets_the_nearest(paddock: Any) -> None:
+def test_an_unknown_verb_suggests_the_nearest_verb(paddock: Any) -> None:
     said = paddock("chekc")
     assert said.code == 2
     assert "check" in said.err
 
 
-def test_timings_for_machines(paddock: Any) -> None:
+def test_timings_json_is_empty_without_runs(paddock: Any) -> None:
     assert json.loads(paddock("timings", "--json").out) == []
