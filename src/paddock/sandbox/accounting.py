@@ -1,4 +1,4 @@
-"""`pveum`: users, tokens, roles and ACLs, as root changes them at the console."""
+"""The console command `pveum`: root changes users, tokens, roles and ACLs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _ALIASES: Final = {"roleadd": ("role", "add"), "useradd": ("user", "add"), "aclm
 
 
 def run(world: World, rest: list[str]) -> Said:
-    """Carry out a pveum command line."""
+    """Run a pveum command with these arguments."""
     words = list(rest)
     if words and words[0] in _ALIASES:
         words[:1] = _ALIASES[words[0]]
     if words[:2] == ["user", "token"]:
         words.pop(0)
     if len(words) < 2:
-        raise UsageError("pveum: there are role, user, acl and token")
+        raise UsageError("pveum: missing command; the commands are role, user, acl and token")
     subject, verb, rest = words[0], words[1], words[2:]
     names = []
     while rest and not rest[0].startswith("-"):
@@ -66,7 +66,7 @@ def run(world: World, rest: list[str]) -> Said:
 
 def _one(names: list[str], what: str) -> str:
     if len(names) != 1:
-        raise UsageError(f"pveum: name one {what}")
+        raise UsageError(f"pveum: expected exactly one {what}")
     return names[0]
 
 
@@ -88,7 +88,11 @@ def _acl(world: World, names: list[str], options: dict[str, str], *, remove: boo
     who += [f"@{group}" for group in split_list(options.get("groups") or options.get("group") or "")]
     unknown = [role for role in roles if role not in world.access.roles]
     if unknown or not roles or not who:
-        wrong = f"role '{unknown[0]}' does not exist" if unknown else "pveum acl: name roles and users"
+        wrong = (
+            f"role '{unknown[0]}' does not exist"
+            if unknown
+            else "pveum acl: expected roles, and users, tokens or groups"
+        )
         raise UsageError(wrong)
     meant = {(path, ugid, role) for ugid in who for role in roles}
     world.access.acl = [e for e in world.access.acl if (e.path, e.ugid, e.role) not in meant]
@@ -100,7 +104,7 @@ def _acl(world: World, names: list[str], options: dict[str, str], *, remove: boo
 
 def _token(world: World, names: list[str], options: dict[str, str]) -> str:
     if len(names) != 2:
-        raise UsageError("pveum token add: name a user and a token")
+        raise UsageError("pveum token add: expected a user and a token name")
     owner, name = names
     if owner not in world.access.users:
         raise UsageError(f"no such user ('{owner}')")

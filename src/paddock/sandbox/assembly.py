@@ -1,4 +1,4 @@
-"""Putting a world together: a state directory, a fixture and a runtime."""
+"""Build the simulated cluster from a state directory, a fixture and a runtime."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TEMPLATE_SIZE = 75_636_531
 
 
 def remembered_fixture(state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...]) -> tuple[Fixture, bool]:
-    """The fixture of a state directory, and whether it is new there."""
+    """Return the fixture saved in a state directory and False, or save a new fixture and return it and True."""
     directory.make(state)
     file = state / "cluster.json"
     if file.exists():
@@ -47,7 +47,7 @@ def _write(file: Path, data: Mapping[str, Any]) -> None:
 
 
 def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> World:
-    """A world on a state directory, with everything an earlier server left there."""
+    """Build a cluster on a state directory, with the containers and tasks that an earlier server left there."""
     world = World(
         nodes=dict(fixture.nodes),
         storages=dict(fixture.storages),
@@ -73,7 +73,7 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> World:
 
 
 def memory_world(state: Path, given: Mapping[str, Any] | None = None, nodes: tuple[str, ...] = ("pve",)) -> World:
-    """A world without machines."""
+    """Build a cluster with simulated containers."""
     fixture, is_new = remembered_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
     runtime = MemoryRuntime(state, bridges)
@@ -96,10 +96,10 @@ def memory_world(state: Path, given: Mapping[str, Any] | None = None, nodes: tup
 def lxc_world(
     state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...], subnet: str | None
 ) -> tuple[World, str]:
-    """A world with real containers, and the address of its bridge."""
+    """Build a cluster with real containers; return the cluster and the address of its bridge."""
     reason = unable_to_run()
     if reason is not None:
-        raise SandboxError(reason, hint="Without real containers there is --runtime memory.")
+        raise SandboxError(reason, hint="Use --runtime memory to run without real containers.")
     fixture, is_new = remembered_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
     runtime = LxcRuntime(state, bridges, subnet)

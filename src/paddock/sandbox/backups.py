@@ -1,4 +1,4 @@
-"""Backups and restores: containers packed into archives, and containers made from them."""
+"""Back containers up into archives and restore containers from them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .storage import snapshot_name
 from .tasks import Task
 from .world import World
 
-# Of the old container's life, not of what was backed up.
+# These options describe the backed-up container itself and are not restored.
 _NOT_RESTORED = ("lock", "parent", "rootfs", "snaptime", "template", "unprivileged")
 
 
 @dataclass(frozen=True)
 class BackupOrder:
-    """A backup call that passed its checks."""
+    """The parameters of a backup call, after its checks."""
 
     vmid: int
     node: str
@@ -33,7 +33,7 @@ class BackupOrder:
 
 
 def back_up(world: World, order: BackupOrder, task: Task) -> None:
-    """Pack a container into an archive on a storage: its root, and mount points marked for it."""
+    """Write a backup of a container to a storage: its root, and the mount points with `backup=1`."""
     vmid, node = order.vmid, order.node
     began = time.time()
     running = world.runtime.containers.running(vmid)
@@ -100,7 +100,7 @@ def _copied(world: World, mount: Mount, copies: list[VolumeRef]) -> Mount:
 
 @dataclass(frozen=True)
 class Recovery:
-    """What a restore call says beside the order: where volumes go, and what the caller may do."""
+    """The parameters that a restore call has in addition to those of a create call."""
 
     storage: str
     given_mounts: bool
@@ -109,7 +109,7 @@ class Recovery:
 
 
 def restore(world: World, order: CreateOrder, recovery: Recovery, task: Task) -> None:
-    """Make a container from a backup: what the call does not say comes from the config in the archive."""
+    """Create a container from a backup. Options that the call does not set come from the config in the archive."""
     try:
         complete = _recovered(world, order, recovery, task)
     except ApiError as error:

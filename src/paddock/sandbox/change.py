@@ -1,4 +1,4 @@
-"""Changing a container's config: what takes effect at once, and what stays pending until it stops."""
+"""Change a container's config: apply a change at once, or keep it pending until the container stops."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .network import complete_network
 from .storage import parse_volume_id
 from .world import World
 
-# Taken over into a running container's config without touching the container.
+# Options that change in the config of a running container without a change to the container itself.
 _AT_ONCE: Final = frozenset(
     {"cores", "description", "hookscript", "hostname", "lock", "onboot", "protection", "startup", "tags"}
 )
@@ -24,11 +24,11 @@ _REQUIRED: Final = ("memory", "rootfs", "ostype")
 
 
 class _StaysPendingError(Exception):
-    """A change that a running container cannot take."""
+    """The change cannot be applied to a running container and stays pending."""
 
 
 def normalised(key: str, value: str) -> Value:
-    """A value as it is stored: tags sorted and unique, lists with blanks between."""
+    """Return a value as Proxmox stores it: tags sorted and unique, lists separated by blanks."""
     if key == "tags":
         return ";".join(sorted({tag.lower() for tag in split_list(value)}))
     if key in ("nameserver", "searchdomain"):
@@ -46,7 +46,7 @@ def update(
     delete: Sequence[str],
     revert: Sequence[str],
 ) -> dict[str, str]:
-    """Apply changes to a config and save it; return what could not be hotplugged, by option."""
+    """Apply changes to a config and save it. If a change fails, save nothing and return the errors by option."""
     for key in revert:
         config.pending.pop(key, None)
         _unqueue(config, key)
@@ -55,14 +55,14 @@ def update(
         errors = _hotplug(world, vmid, node, config, touched)
     else:
         errors = apply_pending(world, vmid, node, config, touched)
-    # One failed change is enough for nothing to be written.
+    # Proxmox writes nothing if one of the changes failed.
     if not errors:
         world.guests.save(vmid, node, config)
     return errors
 
 
 def apply_pending(world: World, vmid: int, node: str, config: CtConfig, only: set[str] | None = None) -> dict[str, str]:
-    """Let pending changes take effect on a container that does not run."""
+    """Apply pending changes to a stopped container and return the errors by option."""
     errors: dict[str, str] = {}
     for key in sorted(config.pending_delete):
         if only is not None and key not in only:

@@ -1,4 +1,4 @@
-"""Clones and templates: copies of containers, and containers to make copies of."""
+"""Clone containers, and convert containers to templates."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .storage import snapshot_name
 from .tasks import Task
 from .world import World
 
-# Of the source itself, not of what is copied.
+# These options describe the source itself and are not cloned.
 _NOT_COPIED: Final = ("template", "parent", "snaptime", "lock")
 
 
 @dataclass(frozen=True)
 class CloneOrder:
-    """A clone call that passed its checks."""
+    """The parameters of a clone call, after its checks."""
 
     source: int
     target: int
@@ -38,7 +38,7 @@ class CloneOrder:
 
 
 def cloned_options(source: Options, hostname: str | None, description: str | None) -> Options:
-    """The options of a clone, without its volumes: everything of the source's, with new MAC addresses."""
+    """Return the options of a clone without its volumes: those of the source, with new MAC addresses."""
     options: Options = {}
     for key, value in source.items():
         if key in _NOT_COPIED or key.startswith(("unused", "mp")) or key == "rootfs":
@@ -56,7 +56,7 @@ def cloned_options(source: Options, hostname: str | None, description: str | Non
 
 
 def clone(world: World, order: CloneOrder, task: Task) -> None:
-    """Copy or link a container's volumes; on failure nothing of the clone remains."""
+    """Copy or link a container's volumes into the clone. If that fails, remove the clone."""
     made: list[VolumeRef] = []
     task.say(f"creating a clone of container {order.source} with ID {order.target}")
     try:
@@ -74,7 +74,7 @@ def clone(world: World, order: CloneOrder, task: Task) -> None:
     except ApiError as error:
         _undo(world, order, made, task)
         raise OperationError(f"clone failed: {error.text}") from None
-    except Exception:  # not a NodeCrashError: that one leaves everything lying about
+    except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
         _undo(world, order, made, task)
         raise
     unlock(world, order.source, order.node)
@@ -92,7 +92,7 @@ def _undo(world: World, order: CloneOrder, made: list[VolumeRef], task: Task) ->
 
 
 def unlock(world: World, vmid: int, node: str) -> None:
-    """Take the lock off a container's config."""
+    """Remove the lock from a container's config."""
     with world.guests.lock(vmid):
         config = world.guests.load(vmid, node)
         config.options.pop("lock", None)
@@ -118,7 +118,7 @@ def _clone_volume(world: World, order: CloneOrder, point: MountPoint, task: Task
 
 
 def require_convertible(world: World, vmid: int, config: CtConfig) -> None:
-    """Refuse what cannot become a template."""
+    """Raise unless the container can be converted to a template."""
     if config.snapshots:
         raise OperationError("unable to create template, because CT contains snapshots")
     if config.flag("template"):
@@ -128,7 +128,7 @@ def require_convertible(world: World, vmid: int, config: CtConfig) -> None:
 
 
 def convert(world: World, vmid: int, node: str) -> None:
-    """Make a container a template: its volumes become bases, whoever owned them."""
+    """Convert a container to a template. All volumes it mounts become base volumes, also those of other containers."""
     config = world.guests.load(vmid, node)
     for point in mount_points(config.options):
         if point.type is not MountType.VOLUME:

@@ -1,4 +1,4 @@
-"""Root's side door: the commands of a person at the node's console."""
+"""The node's root console: pct, pveum and a few file commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class Console:
-    """A root shell on a node, with the few commands a console step needs."""
+    """Runs commands as root of a node: the few that Paddock's console steps and the tests need."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -37,10 +37,10 @@ class Console:
         }
 
     def run(self, argv: Sequence[str], given: Mapping[str, bytes] | None = None) -> Said:
-        """Carry out a command line as root of the node; the person's own files that it names come along."""
+        """Run a command as root of the node. `given` holds the contents of the caller's files that it names."""
         if not argv or argv[0] not in (*self._commands, "pct"):
             known = ", ".join(sorted([*self._commands, "pct"]))
-            return Said(127, err=f"{argv[0] if argv else ''}: command not found; there are {known}\n")
+            return Said(127, err=f"{argv[0] if argv else ''}: command not found; the commands are {known}\n")
         try:
             if argv[0] == "pct":
                 return self._pct(list(argv[1:]), given or {})
@@ -136,7 +136,7 @@ class Console:
         return Said()
 
     def _read(self, path: str) -> bytes:
-        """A file of the node's own filesystem."""
+        """Read a file of the node's own filesystem."""
         *above, name = parts_of(path) or ["."]
         with descend(self._top(), "/".join(above)) as directory:
             descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
@@ -144,7 +144,7 @@ class Console:
                 return file.read()
 
     def _top(self) -> Path:
-        """The node's own filesystem; commands follow no link in it, for guests may have made some."""
+        """Return the directory that stands for the node's root. Containers may have made symlinks in it."""
         top = self._world.runtime.host_path(next(iter(self._world.nodes)), "/")
         top.mkdir(parents=True, exist_ok=True)
         return top
@@ -156,7 +156,7 @@ class Console:
         given = parser.parse_args(rest)
         for text in given.paths:
             *above, name = parts_of(text) or [""]
-            # A node has more directories than a sandbox shows, so what leads to a new one is made too.
+            # Parents are created even without -p: a real node has directories that the sandbox lacks.
             with descend(self._top(), "/".join(above), create=True) as directory:
                 if not given.p:
                     os.mkdir(name, dir_fd=directory)
@@ -212,7 +212,7 @@ class Console:
                     found = [(text, facts)]
                 else:
                     with descend(self._top(), text) as inside:
-                        names = sorted(os.listdir(inside))  # noqa: PTH208 - of a descriptor
+                        names = sorted(os.listdir(inside))  # noqa: PTH208 - lists a descriptor
                         found = [(each, os.stat(each, dir_fd=inside, follow_symlinks=False)) for each in names]
             for shown, facts in found:
                 long = f"{facts.st_mode:06o} {facts.st_uid} {facts.st_gid} {facts.st_size} "

@@ -1,4 +1,4 @@
-"""The control endpoint: faults, the side door and accidents, for whoever has the sandbox's own key."""
+"""The control endpoint: inject faults, run console commands and crash nodes, with the sandbox's own key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .world import World
 
 
 class Control:
-    """Answers what comes to /control/."""
+    """Answers the requests to /control/."""
 
     def __init__(self, world: World, faults: Faults, key: str) -> None:
         self._world = world
@@ -30,9 +30,9 @@ class Control:
         self._console = Console(world)
 
     async def __call__(self, request: Request) -> Response:
-        """One control request."""
+        """Answer one control request."""
         if not hmac.compare_digest(request.headers.get(KEY_HEADER, "").encode(), self._key.encode()):
-            return JSONResponse({"error": "wrong or missing key"}, status_code=401)
+            return JSONResponse({"error": "The control key is wrong or missing."}, status_code=401)
         try:
             body: dict[str, Any] = json.loads(await request.body() or b"{}")
             return JSONResponse(await self._answer(request.method, request.url.path, body))
@@ -70,15 +70,15 @@ class Control:
                 return {}
             case "GET", ["status"]:
                 return await run_in_threadpool(self._status)
-        raise SandboxError(f"There is no {method} {path}.")
+        raise SandboxError(f"The control endpoint has no {method} {path}.")
 
     async def _crash(self, seconds: float) -> None:
-        """Let every node go down with what it was doing, and boot again after a while."""
+        """Crash all nodes with their running tasks and containers, and boot them again after some seconds."""
         self._faults.down_until = asyncio.get_running_loop().time() + seconds
-        await run_in_threadpool(self._fall)
+        await run_in_threadpool(self._stop_everything)
         asyncio.get_running_loop().call_later(seconds, start_on_boot, self._world)
 
-    def _fall(self) -> None:
+    def _stop_everything(self) -> None:
         for task in self._world.tasks.running():
             task.crash()
         for vmid in self._world.guests.vmids():

@@ -1,4 +1,4 @@
-"""A sandbox's own directory, and nobody else's: everything below it is deleted one day."""
+"""Create and check a sandbox's state directory, so that no other directory is ever deleted."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _CHOOSE: Final = "Choose another directory with --state."
 
 
 def make(state: Path) -> None:
-    """Make a directory a sandbox's, closed to other users; one with other things in it is refused."""
+    """Create and mark a sandbox's state directory, private to its user. Raise if it holds anything else."""
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
     _take(state)
     if not (state / _MARK).exists():
         if any(state.iterdir()):
             raise SandboxError(
-                f"{state} has things in it that are not a sandbox's.", hint="Choose an empty directory with --state."
+                f"{state} is not empty and not a sandbox's directory.", hint="Choose an empty directory with --state."
             )
         (state / _MARK).touch()
 
 
 def is_one(state: Path) -> bool:
-    """Whether a sandbox made it; an empty directory is removed on the way, for it may have been about to."""
+    """Return whether a directory belongs to a sandbox. Remove it if it is empty: the sandbox had not marked it yet."""
     if not (state / _MARK).exists():
         with contextlib.suppress(OSError):
             state.rmdir()
         if state.exists():
-            raise SandboxError(f"{state} is not a sandbox's directory; it is left as it is.")
+            raise SandboxError(f"{state} is not a sandbox's directory. Nothing was deleted.")
         return False
     with _owned(state):
         return True
 
 
 def require_own(state: Path) -> None:
-    """Refuse a directory of another user, whose notes say what to end and to remove; one that is not there passes."""
+    """Raise if the directory belongs to another user, whose files would name the processes to stop."""
     if os.path.lexists(state):
         with _owned(state):
             pass
@@ -58,7 +58,7 @@ def _owned(state: Path) -> Iterator[int]:
         if owner != os.geteuid():
             raise SandboxError(
                 f"{state} belongs to another user (uid {owner}).",
-                hint="Use the account that made it, or choose another directory with --state.",
+                hint="Use the account that created it, or choose another directory with --state.",
             )
         yield directory
     finally:
@@ -66,25 +66,27 @@ def _owned(state: Path) -> Iterator[int]:
 
 
 def _take(state: Path) -> None:
-    """Refuse a directory that another user can change, and take away what others may do in it.
+    """Raise if another user can replace the directory, and remove the permissions of other users.
 
-    It holds tokens, the control key and disks, and its server may be root's.
+    The directory holds tokens, the control key and disks, and the server may run as root.
     """
     with _owned(state) as directory:
         for above in {*state.absolute().parents, *state.resolve().parents}:
             if _is_changed_by_others(above.stat()):
-                raise SandboxError(f"{state} can be replaced by another user, who may write in {above}.", hint=_CHOOSE)
+                raise SandboxError(
+                    f"{state} can be replaced by another user, who has write permission in {above}.", hint=_CHOOSE
+                )
         if stat.S_IMODE(os.fstat(directory).st_mode) & 0o077:
             os.fchmod(directory, 0o700)
             if (state / _MARK).exists():
                 sys.stderr.write(
-                    f"{state} was open to other users of this machine and is closed now. "
-                    "They may know its tokens: `reset` makes new ones.\n"
+                    f"{state} was accessible to other users of this machine. Its mode is now 0700. "
+                    "They may know its tokens: `paddock sandbox reset` creates new ones.\n"
                 )
 
 
 def _is_changed_by_others(facts: os.stat_result) -> bool:
-    """Whether another user than root and this one may rename what is in a directory."""
+    """Return whether a user other than root and this one may rename entries of a directory."""
     if facts.st_uid not in (0, os.geteuid()):
         return True
     if facts.st_mode & stat.S_ISVTX:

@@ -1,4 +1,4 @@
-"""Making, freeing and checking containers' volumes, by Proxmox's rules of ownership."""
+"""Create, free and check containers' volumes by Proxmox's rules of ownership."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Log = Callable[..., None]
 
 
 def silent(*lines: str) -> None:
-    """A log that nobody reads."""
+    """Discard log lines."""
 
 
 def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) -> None:
@@ -32,7 +32,7 @@ def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) 
             )
         return
     name = world.parse_volume(volid)
-    # Plugins do not tell images of VMs from those of containers.
+    # Storage plugins do not distinguish images of VMs from those of containers.
     if content is not None and name.content != content and (content, name.content) != ("rootdir", "images"):
         raise OperationError(f"unable to use volume {volid} - content type needs to be '{content}'")
     path = f"/storage/{store}"
@@ -54,7 +54,7 @@ def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) 
 
 
 def next_volume(world: World, storage: Storage, node: str, vmid: int) -> VolumeRef:
-    """Where a container's next volume on a storage goes, if there is space for one."""
+    """Return the reference of a container's next volume on a storage. Raise if the storage is full."""
     taken = [volume.ref.name for volume in world.runtime.volumes.on(node, storage.id)]
     name = storage.disk_name(vmid, taken)
     world.require_space(storage, name)
@@ -62,7 +62,7 @@ def next_volume(world: World, storage: Storage, node: str, vmid: int) -> VolumeR
 
 
 def allocate(world: World, storage: Storage, ref: VolumeRef, size: int, say: Log) -> None:
-    """Make a volume without a filesystem; LVM gives whole extents of 4 MiB."""
+    """Create a volume without a filesystem. LVM rounds its size up to extents of 4 MiB."""
     world.require_space(storage, ref.name)
     if storage.type is StorageType.LVM_THIN:
         size = -(-size // (4 << 20)) * (4 << 20)
@@ -77,7 +77,7 @@ def allocate(world: World, storage: Storage, ref: VolumeRef, size: int, say: Log
 def create_disks(
     world: World, vmid: int, node: str, wanted: Mapping[str, Value], say: Log
 ) -> tuple[dict[str, str], list[VolumeRef]]:
-    """Config texts for mount points, new volumes made where they ask for one, and those new volumes."""
+    """Create the new volumes that mount points ask for; return the mount points' config texts and the new volumes."""
     texts: dict[str, str] = {}
     made: list[VolumeRef] = []
     try:
@@ -95,14 +95,14 @@ def create_disks(
             volume = world.runtime.volumes.get(ref)
             say(*_filesystem_lines(asked[1] // 4096))
             texts[point.key] = str(point.on(f"{ref.storage}:{ref.name}", volume.size if volume else None))
-    except Exception:  # not a NodeCrashError: that one leaves everything lying about
+    except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
         destroy_volumes(world, made, say)
         raise
     return texts, made
 
 
 def _filesystem_lines(blocks: int) -> list[str]:
-    """What mkfs says; ext4 keeps copies of its superblock in groups 1 and the powers of 3, 5 and 7."""
+    """Return the output of mkfs. ext4 keeps superblock copies in group 1 and in the powers of 3, 5 and 7."""
     per_group = 32768
     groups = -(-blocks // per_group)
     powers = {base**exponent for base in (3, 5, 7) for exponent in range(16)}
@@ -115,13 +115,13 @@ def _filesystem_lines(blocks: int) -> list[str]:
 
 
 def destroy_volumes(world: World, refs: list[VolumeRef], say: Log) -> None:
-    """Free volumes that a failed operation made."""
+    """Destroy the volumes that a failed operation created."""
     for ref in refs:
         free(world, ref, say)
 
 
 def free(world: World, ref: VolumeRef, say: Log) -> None:
-    """Destroy a volume and, on LVM-thin, its snapshots; one that is mounted refuses."""
+    """Destroy a volume and, on LVM-thin, its snapshots. Raise if the volume is mounted."""
     storage = world.storage(ref.storage)
     if world.runtime.volumes.get(ref) is None:
         return
@@ -137,7 +137,7 @@ def free(world: World, ref: VolumeRef, say: Log) -> None:
 
 
 def free_if_owned(world: World, vmid: int, node: str, volid: str, say: Log) -> None:
-    """Destroy a volume if its name says that it belongs to the container; leave others alone."""
+    """Destroy a volume if the container owns it, according to the volume's name."""
     if volid.startswith("/"):
         return
     _, ref = world.locate(volid, node)
@@ -148,20 +148,20 @@ def free_if_owned(world: World, vmid: int, node: str, volid: str, say: Log) -> N
 
 
 def in_use(config: CtConfig, volid: str) -> bool:
-    """Whether a config, its pending changes or a snapshot mounts a volume."""
+    """Return whether a config, its pending changes or its snapshots mount a volume."""
     sections: list[Options] = [config.options, config.pending, *config.snapshots.values()]
     return any(point.volume == volid for section in sections for point in mount_points(section))
 
 
 def every_volume(options: Mapping[str, Value]) -> list[str]:
-    """The volume ids of a config section, unused ones last, each once."""
+    """Return the volume ids of a config section without duplicates, unused volumes last."""
     found = [point.volume for point in mount_points(options)]
     found += [str(options[key]) for key in UNUSED_KEYS if key in options]
     return list(dict.fromkeys(found))
 
 
 def with_true_size(world: World, point: MountPoint, node: str) -> MountPoint:
-    """A mount point with its volume's real size; as written if there is no such volume."""
+    """Return a mount point with the real size of its volume, or unchanged if the volume does not exist."""
     if point.type is not MountType.VOLUME:
         return point
     volume = world.volume(point.volume, node)
@@ -171,5 +171,5 @@ def with_true_size(world: World, point: MountPoint, node: str) -> MountPoint:
 
 
 def parse_existing(key: str, config: CtConfig) -> MountPoint:
-    """The mount point a config has under a key; Proxmox's format error if it has none."""
+    """Parse the mount point under a key of a config. Raise Proxmox's format error if the key is not set."""
     return parse(key, config.text(key) or "")

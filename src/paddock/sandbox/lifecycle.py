@@ -1,4 +1,4 @@
-"""What happens to a container as a whole: created, started, stopped, destroyed."""
+"""Create, start, stop and destroy containers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .world import World
 
 @dataclass(frozen=True)
 class CreateOrder:
-    """A create call that passed its checks."""
+    """The parameters of a create call, after its checks."""
 
     vmid: int
     node: str
@@ -41,13 +41,13 @@ class CreateOrder:
 
 
 def initial_config(order: CreateOrder) -> CtConfig:
-    """The config that is there while the work goes on: a lock, and what was there before."""
+    """Return the config during the creation: a lock, and the options of the container that is replaced."""
     options: Options = dict(order.replaces.options) if order.replaces is not None else {}
     return CtConfig(options={**options, "lock": "create"})
 
 
 def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create") -> None:
-    """Make a container from an archive; on failure nothing of it remains."""
+    """Create a container from an archive. If that fails, remove its volumes and its config."""
     vmid, node = order.vmid, order.node
     made: list[VolumeRef] = []
     try:
@@ -77,7 +77,7 @@ def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create"
         destroy_volumes(world, made, task.say)
         world.guests.remove(vmid)
         raise OperationError(f"unable to {verb} CT {vmid} - {text}") from None
-    except Exception:  # not a NodeCrashError: that one leaves everything lying about
+    except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
         destroy_volumes(world, made, task.say)
         world.guests.remove(vmid)
         raise
@@ -85,7 +85,7 @@ def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create"
         world.access.pools[order.pool].vmids.add(vmid)
         world.access_changed()
     if order.start:
-        # A task of its own, which nobody waits for: the create is a success even if the start fails.
+        # The start is a separate task: the create succeeds even if the start fails.
         begin_start(world, vmid, node, order.user)
 
 
@@ -99,7 +99,7 @@ def _why(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
 
 
 def _interrupted(vmid: int) -> str:
-    """What Proxmox says of an unpacking that somebody stopped: its whole command line."""
+    """Return Proxmox's error for an interrupted unpacking, which quotes the tar command line."""
     command = (
         "lxc-usernsexec -m u:0:100000:65536 -m g:0:100000:65536 -- tar xpf - --zstd --totals"
         " --one-file-system -p --sparse --numeric-owner --acls --xattrs '--xattrs-include=user.*'"
@@ -143,14 +143,14 @@ def _require_volumes(world: World, node: str, config: CtConfig) -> None:
 
 
 def warn_about_nesting(config: CtConfig, unpacked: Unpacked, task: Task) -> None:
-    """Warn as Proxmox does when a new systemd will miss the nesting feature."""
+    """Warn as Proxmox does if the container's systemd needs the nesting feature and does not have it."""
     features = parse_property_string(config.text("features") or "", FEATURES)
     if unpacked.systemd is not None and unpacked.systemd > 241 and features.get("nesting") != "1":
         task.warn(f"Systemd {unpacked.systemd} detected. You may need to enable nesting.")
 
 
 def begin_start(world: World, vmid: int, node: str, user: str) -> str:
-    """Start a container in a task."""
+    """Start a container in a task and return the UPID."""
 
     def work(task: Task) -> None:
         with world.guests.lock(vmid):
@@ -162,7 +162,7 @@ def begin_start(world: World, vmid: int, node: str, user: str) -> str:
 
 
 def start_on_boot(world: World) -> None:
-    """Start, each in a task, the containers that a booting node starts."""
+    """Start the containers with `onboot` set, each in its own task, as a booting node does."""
     for vmid in world.guests.vmids():
         node = world.guests.node_of(vmid) or ""
         config = world.guests.load(vmid, node)
@@ -171,7 +171,7 @@ def start_on_boot(world: World) -> None:
 
 
 def start(world: World, vmid: int, node: str, config: CtConfig) -> None:
-    """Start a container whose config lock is held."""
+    """Start a container. The caller holds the lock of its config."""
     if config.flag("template"):
         raise OperationError("you can't start a CT if it's a template")
     if config.pending or config.pending_delete:
@@ -186,7 +186,7 @@ def start(world: World, vmid: int, node: str, config: CtConfig) -> None:
 
 
 def settle_stopped(world: World, vmid: int) -> None:
-    """Apply what was pending once a container has ended."""
+    """Apply the pending changes of a container that has stopped."""
     node = world.guests.node_of(vmid)
     if node is None:
         return
@@ -197,7 +197,7 @@ def settle_stopped(world: World, vmid: int) -> None:
 
 
 def destroy(world: World, vmid: int, node: str, config: CtConfig, task: Task, *, unreferenced: bool) -> None:
-    """Destroy a container's own volumes and its config; volumes of others stay."""
+    """Destroy a container's own volumes and its config. Volumes of other containers stay."""
     free_all(world, vmid, node, config, task)
     if unreferenced:
         for storage in world.storages_of(node):
@@ -208,7 +208,7 @@ def destroy(world: World, vmid: int, node: str, config: CtConfig, task: Task, *,
 
 
 def free_all(world: World, vmid: int, node: str, config: CtConfig, task: Task) -> None:
-    """Free the volumes of a config that its container owns."""
+    """Destroy those volumes of a config that its container owns."""
     volumes = every_volume(config.options) + every_volume(config.pending)
     for volid in dict.fromkeys(volumes):
         free_if_owned(world, vmid, node, volid, task.say)
@@ -227,5 +227,5 @@ def _free_unreferenced(world: World, storage: Storage, vmid: int, node: str, tas
 
 
 def has_bind_mounts(config: CtConfig) -> bool:
-    """Whether something of the host is mounted: then there are no snapshots."""
+    """Return whether a config mounts a host path, which rules out snapshots."""
     return any(point.type is not MountType.VOLUME for point in mount_points(config.options))

@@ -1,4 +1,4 @@
-"""Recorded states: a cluster's configs, volumes and running containers, made to be there."""
+"""Load a recorded state into a cluster: configs, volumes and running containers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GOLDEN_SIZE: Final = 2 << 30
 
 
 def load_into_memory(world: World, runtime: MemoryRuntime, state: Mapping[str, Any]) -> None:
-    """Fill a world without machines with one recorded state."""
+    """Load a recorded state into a cluster with simulated containers."""
     node = _load_configs(world, state)
     now = int(time.time())
     for ref, size, formatted in _volumes(world, node, state):
@@ -36,7 +36,7 @@ def load_into_memory(world: World, runtime: MemoryRuntime, state: Mapping[str, A
 
 
 def load_into_lxc(world: World, runtime: LxcRuntime, state: Mapping[str, Any]) -> None:
-    """Fill a world of real containers with one recorded state; their roots are clones of the template."""
+    """Load a recorded state into a cluster with real containers, whose roots are linked clones of the template."""
     node = _load_configs(world, state)
     roots = {
         point.volume
@@ -59,7 +59,7 @@ def load_into_lxc(world: World, runtime: LxcRuntime, state: Mapping[str, Any]) -
 
 
 def _load_configs(world: World, state: Mapping[str, Any]) -> str:
-    """Put configs and accounts in place; returns the node they are on."""
+    """Load configs, pools and ACLs, and return the node of the containers."""
     node = next(iter(world.nodes))
     for vmid, text in state.get("config", {}).items():
         world.guests.put(int(vmid), node, text)
@@ -74,14 +74,14 @@ def _spec(world: World, vmid: int, node: str) -> GuestSpec:
 
 
 def _volumes(world: World, node: str, state: Mapping[str, Any]) -> Iterator[tuple[VolumeRef, int, bool]]:
-    """Each recorded volume with its size and whether it has a filesystem."""
+    """Yield each recorded volume, its size and whether it has a filesystem."""
     thin = next((s.id for s in world.storages.values() if s.type is StorageType.LVM_THIN), "local-lvm")
     mounted = set()
     for vmid in world.guests.vmids():
         mounted.update(every_volume(world.guests.load(vmid, node).options))
     for name, size in state.get("volumes", {}).items():
-        # Volumes that Proxmox makes for containers are numbered, and have a filesystem; a name of
-        # somebody's choice comes from the storage API, which makes none.
+        # Proxmox numbers the volumes that it creates for containers, and formats them. Any other name was
+        # chosen in a call of the storage API, which does not format.
         numbered = re.search(r"(^|_)(vm|base)-\d+-disk-\d+", name) is not None
         yield VolumeRef(node, thin, name), int(size), numbered or f"{thin}:{name}" in mounted
     for path in state.get("dir", ()):
@@ -92,7 +92,7 @@ def _volumes(world: World, node: str, state: Mapping[str, Any]) -> Iterator[tupl
 
 
 def _unpack_once(world: World, runtime: LxcRuntime, node: str) -> VolumeRef:
-    """A volume beside all storages with the base template in it."""
+    """Unpack the base template into a volume outside all storages, and return the volume."""
     for storage in world.storages.values():
         for name in runtime.templates(node, storage.id):
             if not name.startswith("vztmpl/"):
@@ -104,4 +104,4 @@ def _unpack_once(world: World, runtime: LxcRuntime, node: str) -> VolumeRef:
             archive = Archive(f"{storage.id}:{name}", runtime.file(node, storage.id, name))
             runtime.containers.populate(spec, archive, Task(Upid(node, 0, 0, 0, "unpack", "", "root@pam")))
             return golden
-    raise SandboxError("The state has containers, and the fixture no template to make them from.")
+    raise SandboxError("The recorded state has containers, but the fixture has no template to create them from.")

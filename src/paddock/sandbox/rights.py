@@ -1,4 +1,4 @@
-"""Which privileges a change of a container's config needs, option by option."""
+"""Check the privileges that a change of a container's config needs, option by option."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def require_config_rights(
     *,
     unprivileged: bool,
 ) -> None:
-    """Raise unless the caller may make all these changes."""
+    """Raise unless the caller has the privileges for all these changes."""
     if call.is_root:
         return
     for key in sorted(new):
@@ -88,7 +88,7 @@ def _require(
     elif key == "hookscript":
         raise PrivilegeError("changing the hookscript is only allowed for root@pam")
     elif key == "tags":
-        # Tags may carry rights of their own, so a pool does not help here.
+        # Proxmox can restrict tags separately, so privileges on the pool do not count here.
         call.require(f"/vms/{vmid}", "VM.Config.Options")
     else:
         require_on_guest(call, vmid, pool, "VM.Config.Options")
@@ -113,7 +113,7 @@ def _require_features(call: Call, vmid: int, pool: str | None, old: Any, value: 
     if before and value is not None:
         changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
     else:
-        # An explicit zero counts as a change: without earlier flags every named one does.
+        # If no flags were set before, every named flag counts as a change, even an explicit zero.
         changed = set(before if value is None else after)
     if changed - {"nesting"}:
         raise PrivilegeError("changing feature flags (except nesting) is only allowed for root@pam")

@@ -1,4 +1,4 @@
-"""`serve`: a sandbox in the foreground, from arguments to ready line."""
+"""Run a sandbox server in the foreground (`paddock sandbox serve`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .server import bind, serve
 from .storage import StorageType
 from .world import World
 
-# For tasks that are under way when the server is asked to end.
+# Seconds that running tasks get to finish when the server is stopped.
 _PATIENCE = 5.0
 
 
@@ -40,9 +40,9 @@ def serve_foreground(
     delay_401: float = 3.0,
     faults: Sequence[Rule] = (),
 ) -> None:
-    """Serve a sandbox until it is asked to end."""
+    """Serve a sandbox until SIGTERM or SIGINT."""
     if is_alive(state / "server.pid"):
-        raise SandboxError(f"A sandbox already runs on {state}.", hint="Choose another directory with --state.")
+        raise SandboxError(f"A sandbox is already running in {state}.", hint="Choose another directory with --state.")
     given = read_fixture(fixture) if fixture is not None else None
     listener = bind(port)
     gateway: str | None
@@ -76,24 +76,24 @@ def serve_foreground(
         world.tasks.wait_for_all(_PATIENCE)
         world.runtime.close()
         (state / "ready.json").unlink(missing_ok=True)
-        # Last: whoever removes the directory waits for it to go.
+        # Remove this file last: `clean` waits for that before it deletes the directory.
         (state / "server.pid").unlink(missing_ok=True)
 
 
 def _is_read_by_a_program() -> bool:
-    """Whether standard output is a pipe: a file of it is a log, and others may read those."""
+    """Return whether standard output is a pipe or socket. A file would be a log, which other users may read."""
     mode = os.fstat(sys.stdout.fileno()).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _without_secrets(said: Mapping[str, Any], state: Path) -> dict[str, Any]:
-    """The ready line for a log: the tokens and the control key are in a private file."""
+    """Return the ready line with the path of a private file in place of the tokens and the control key."""
     shown = {key: value for key, value in said.items() if key not in ("tokens", "control")}
     return {**shown, "secrets": str(state / "ready.json")}
 
 
 def ready_line(world: World, port: int, ca: Path, gateway: str | None) -> dict[str, Any]:
-    """What a client needs to know to use the sandbox."""
+    """Return the data that a client needs to use the sandbox."""
     node = next(iter(world.nodes.values()))
     thin = next((s.id for s in world.storages.values() if s.type is StorageType.LVM_THIN), None)
     templates = [

@@ -1,4 +1,4 @@
-"""Snapshots of containers: of every volume they mount, whoever owns it."""
+"""Take, delete and roll back snapshots of containers. They include volumes of other containers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .runtime import VolumeBusyError, VolumeRef
 from .storage import snapshot_name
 from .world import World
 
-# Belongs to the container, not to one of its snapshots.
+# These options describe the container itself and are not part of a snapshot.
 _NOT_COPIED: Final = ("lock", "description", "snaptime", "template")
 
 
@@ -35,7 +35,7 @@ def _snapshot_of(ref: VolumeRef, name: str) -> VolumeRef:
 
 
 def take(world: World, vmid: int, node: str, name: str, description: str) -> None:
-    """Snapshot a container; foreign volumes are snapshotted too, as Proxmox does."""
+    """Take a snapshot of a container and of all volumes it mounts, also those of other containers."""
     config = world.guests.load(vmid, node)
     if config.flag("template"):
         raise OperationError("you can't take a snapshot if it's a template")
@@ -62,7 +62,7 @@ def take(world: World, vmid: int, node: str, name: str, description: str) -> Non
         for ref in volumes:
             world.runtime.volumes.copy(ref, _snapshot_of(ref, name))
             made.append(_snapshot_of(ref, name))
-    except Exception:  # not a NodeCrashError: that one leaves everything lying about
+    except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
         for ref in made:
             world.runtime.volumes.remove(ref)
         _unlock(world, vmid, node)
@@ -91,7 +91,7 @@ def _existing(config: CtConfig, name: str) -> Options:
 
 
 def delete(world: World, vmid: int, node: str, name: str, *, force: bool) -> None:
-    """Delete a snapshot; volumes that only it still named become unused ones."""
+    """Delete a snapshot. Volumes that only this snapshot named are added as unused volumes."""
     config = world.guests.load(vmid, node)
     config.require_unlocked()
     section = _existing(config, name)
@@ -114,7 +114,7 @@ def delete(world: World, vmid: int, node: str, name: str, *, force: bool) -> Non
 
 
 def roll_back(world: World, vmid: int, node: str, name: str, *, start_after: bool) -> None:
-    """Put a container back to a snapshot; one that is in use leaves it half done and locked."""
+    """Roll a container back to a snapshot. If a volume is in use, the container stays locked and half rolled back."""
     config = world.guests.load(vmid, node)
     if config.flag("template"):
         raise OperationError("you can't rollback if vm is a template")

@@ -1,4 +1,4 @@
-"""What a container looks like from outside: the figures of lists, status and resources."""
+"""Status and usage figures of containers, for the API's lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .world import World
 
 
 def guest_status(world: World, vmid: int, node: str) -> dict[str, Any]:
-    """The figures of a container, in the form of the node's list."""
+    """Return the status of a container in the format of the node's list."""
     config = world.guests.load(vmid, node)
     maxdisk = _root_size(config)
     entry: dict[str, Any] = {
@@ -55,9 +55,9 @@ def guest_status(world: World, vmid: int, node: str) -> dict[str, Any]:
 
 
 class Statistics:
-    """The figures of the cluster's list: gathered every few seconds, so that they lag behind.
+    """The figures of the cluster's resource list, which are collected every few seconds and therefore lag behind.
 
-    A container that came since the last round is of unknown status and has no name, as on Proxmox.
+    As on Proxmox, a container created since the last collection has status `unknown` and no name.
     """
 
     def __init__(self, world: World, interval: float = 10.0) -> None:
@@ -68,13 +68,13 @@ class Statistics:
         self._lock = threading.Lock()
 
     def gather(self) -> None:
-        """Look at every container now."""
+        """Collect the figures of all containers now."""
         with self._lock:
             self._when = time.monotonic()
             self._gathered = {vmid: _resource(self._world, vmid) for vmid in self._world.guests.vmids()}
 
     def of(self, vmid: int) -> dict[str, Any]:
-        """A container as the last round saw it."""
+        """Return a container's entry from the last collection."""
         if time.monotonic() - self._when >= self._interval:
             self.gather()
         known = self._gathered.get(vmid)
@@ -104,6 +104,6 @@ def _resource(world: World, vmid: int) -> dict[str, Any]:
 
 def _root_size(config: CtConfig) -> int:
     text = config.text("rootfs")
-    # Proxmox falls back to 4 GiB where the config does not say a size.
+    # Proxmox assumes 4 GiB if the config has no size.
     size = parse("rootfs", text).size if text else None
     return size if size is not None else 4 << 30

@@ -1,4 +1,4 @@
-"""Permissions, ACLs, tokens and pools."""
+"""API methods: permissions, ACLs, tokens and pools."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..schema import Prop
     {"path": Prop(optional=True), "userid": Prop(optional=True)},
 )
 def permissions(call: Call) -> dict[str, dict[str, int]]:
-    """Everything the caller may do, by path."""
+    """Return the privileges of the caller by path."""
     who = call.text("userid") or call.user
     if who != call.user and not who.startswith(f"{call.user}!"):
         call.require("/access", "Sys.Audit")
@@ -31,7 +31,7 @@ def permissions(call: Call) -> dict[str, dict[str, int]]:
 
 @api.method("GET", "/access/acl", anybody)
 def acl(call: Call) -> list[dict[str, Any]]:
-    """The ACL lines the caller may see."""
+    """Return the ACL entries that the caller may see."""
     audits = call.allows("/access", "Sys.Audit")
     found = []
     for entry in call.world.access.acl:
@@ -52,11 +52,11 @@ def acl(call: Call) -> list[dict[str, Any]]:
 
 @api.method("PUT", "/access/password", anybody, for_tokens=False)
 def password(call: Call) -> None:
-    """Passwords belong to tickets, which the sandbox does not have."""
+    """Do nothing: passwords are for tickets, which the sandbox does not support."""
 
 
 def _require_user_modify(call: Call) -> None:
-    """Raise unless the caller is the user in person or may modify users; a token is neither."""
+    """Raise unless the caller is this user (not a token of the user) or may modify users."""
     if call.user == call.text("userid"):
         return
     if not call.allows("/access/groups", "User.Modify"):
@@ -78,7 +78,7 @@ def _token_info(token: Token) -> dict[str, Any]:
 
 @api.method("GET", "/access/users/{userid}/token", _require_user_modify)
 def tokens(call: Call) -> list[dict[str, Any]]:
-    """The tokens of a user."""
+    """Return the tokens of a user."""
     start = f"{call.params['userid']}!"
     return [
         {"tokenid": name.removeprefix(start), **_token_info(token)}
@@ -89,7 +89,7 @@ def tokens(call: Call) -> list[dict[str, Any]]:
 
 @api.method("GET", "/access/users/{userid}/token/{tokenid}", _require_user_modify)
 def token_info(call: Call) -> dict[str, Any]:
-    """One token, without its secret."""
+    """Return a token without its secret."""
     name = f"{call.params['userid']}!{call.params['tokenid']}"
     token = call.world.access.tokens.get(name)
     if token is None:
@@ -109,7 +109,7 @@ def token_info(call: Call) -> dict[str, Any]:
     },
 )
 def create_token(call: Call) -> dict[str, Any]:
-    """A new token; its secret is shown this once."""
+    """Create a token and return it with its secret."""
     owner, token_id = str(call.params["userid"]), str(call.params["tokenid"])
     name = f"{owner}!{token_id}"
     if owner not in call.world.access.users:
@@ -141,7 +141,7 @@ def _may_see_pool(call: Call, pool: str) -> bool:
     },
 )
 def pools(call: Call) -> list[dict[str, Any]]:
-    """The pools the caller may see; one pool with its members when asked by name."""
+    """Return the pools that the caller may see, or one pool with its members."""
     wanted = call.text("poolid")
     if wanted is None:
         return [
@@ -179,7 +179,7 @@ def _may_change_pool(call: Call) -> None:
     },
 )
 def change_pool(call: Call) -> None:
-    """Change a pool's comment, or put containers and storages in or out."""
+    """Change a pool's comment, or add or remove containers and storages."""
     name = str(call.params["poolid"])
     access = call.world.access
     pool = access.pools.get(name)

@@ -1,4 +1,4 @@
-"""The backup call."""
+"""API method: vzdump."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NUMBER = Prop(type="integer", optional=True, minimum=0)
     },
 )
 def vzdump(call: Call) -> str:
-    """Back containers up in a task."""
+    """Back up containers in a task."""
     world, node = call.world, call.node
     storage_id = call.text("storage") or "local"
     call.require(f"/storage/{storage_id}", "Datastore.AllocateSpace")

@@ -1,4 +1,4 @@
-"""Cloning containers and turning them into templates."""
+"""API methods: clone a container, convert a container to a template."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..tasks import Task
 
 _GUEST = "/nodes/{node}/lxc/{vmid}"
 _FLAG = Prop(type="boolean", optional=True)
-# Proxmox answers before the work of its forked worker shows; a client has to look for the result.
+# Proxmox answers before the conversion is visible, so clients must poll for the result.
 _TEMPLATE_HEAD_START: Final = 0.3
 
 
@@ -48,7 +48,7 @@ def _may_clone(call: Call) -> None:
     },
 )
 def clone_container(call: Call) -> str:
-    """Check a clone call, lock source and clone, and begin the work."""
+    """Check a clone call, lock source and clone, and start the task."""
     world, vmid, node, target = call.world, call.vmid, call.node, int(call.params["newid"])
     pool = call.text("pool")
     if pool is not None and pool not in world.access.pools:
@@ -104,7 +104,7 @@ def _lock_source(call: Call) -> CtConfig:
 
 
 def _plan(call: Call, source: CtConfig) -> tuple[Options, list[MountPoint], bool]:
-    """The config section to copy, the volumes to clone, and whether they are copied."""
+    """Return the config section to clone, its mount points, and whether it is a full clone."""
     world = call.world
     running = world.runtime.containers.running(call.vmid)
     snapshot = call.text("snapname")
@@ -137,7 +137,7 @@ def _plan(call: Call, source: CtConfig) -> tuple[Options, list[MountPoint], bool
     {"experimental": _FLAG},
 )
 def make_template(call: Call) -> None:
-    """Turn a container into a template, in a task whose name nobody is told."""
+    """Convert a container to a template in a task. As in Proxmox, the answer does not contain the UPID."""
     world, vmid, node = call.world, call.vmid, call.node
     with world.guests.lock(vmid):
         config = world.guests.load(vmid, node)

@@ -1,4 +1,4 @@
-"""Containers as a whole: lists, status, start and stop, destroy, interfaces, firewall reads."""
+"""API methods: list, start, stop and destroy containers; status, interfaces and firewall."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AUDIT = having("/vms/{vmid}", "VM.Audit")
 
 @api.method("GET", "/nodes/{node}/lxc", anybody)
 def listing(call: Call) -> list[dict[str, Any]]:
-    """The containers of a node that the caller may see."""
+    """Return the containers of a node that the caller may see."""
     return [
         guest_status(call.world, vmid, call.node)
         for vmid in call.world.guests.vmids(call.node)
@@ -30,7 +30,7 @@ def listing(call: Call) -> list[dict[str, Any]]:
 
 @api.method("GET", _GUEST, anybody)
 def index(call: Call) -> list[dict[str, str]]:
-    """The names below a container."""
+    """Return the names below a container's path."""
     call.world.guests.load(call.vmid, call.node)
     names = (
         *("config", "pending", "status", "vncproxy", "termproxy", "vncwebsocket", "spiceproxy", "migrate"),
@@ -41,7 +41,7 @@ def index(call: Call) -> list[dict[str, str]]:
 
 @api.method("GET", f"{_GUEST}/status/current", _AUDIT)
 def current(call: Call) -> dict[str, Any]:
-    """A container's state and figures."""
+    """Return the status and usage figures of a container."""
     entry = guest_status(call.world, call.vmid, call.node)
     entry["ha"] = {"managed": 0}
     if entry["status"] == "running":
@@ -92,7 +92,7 @@ def stop(call: Call) -> str:
     {"timeout": Prop(type="integer", minimum=0, optional=True), "forceStop": _FLAG},
 )
 def shutdown(call: Call) -> str:
-    """Ask a container to end, in a task."""
+    """Shut a container down in a task."""
     world, vmid, node = call.world, call.vmid, call.node
     if not world.runtime.containers.running(vmid):
         raise OperationError(f"CT {vmid} not running")
@@ -118,7 +118,7 @@ def shutdown(call: Call) -> str:
     {"timeout": Prop(type="integer", minimum=0, optional=True)},
 )
 def reboot(call: Call) -> str:
-    """Shut a container down and start it again, in a task."""
+    """Shut a container down and start it again in a task."""
     world, vmid, node = call.world, call.vmid, call.node
     if not world.runtime.containers.running(vmid):
         raise OperationError(f"VM {vmid} not running")
@@ -136,13 +136,13 @@ def reboot(call: Call) -> str:
 
 @api.method("POST", f"{_GUEST}/status/suspend", _POWER)
 def suspend(call: Call) -> str:
-    """Fail in a task: checkpoints need criu, which Proxmox does not ship."""
+    """Start a task that fails: checkpoints need criu, which Proxmox does not ship."""
     return _checkpoint(call, "vzsuspend", f"lxc-checkpoint -n {call.vmid} -s -D /var/lib/vz/dump")
 
 
 @api.method("POST", f"{_GUEST}/status/resume", _POWER)
 def resume(call: Call) -> str:
-    """Fail in a task, as suspend does."""
+    """Start a task that fails, as suspend does."""
     return _checkpoint(call, "vzresume", f"lxc-checkpoint -n {call.vmid} -r --foreground -D /var/lib/vz/dump")
 
 
@@ -199,7 +199,7 @@ def remove(call: Call) -> str:
 
 @api.method("GET", f"{_GUEST}/interfaces", _AUDIT)
 def interfaces(call: Call) -> list[dict[str, Any]] | None:
-    """The network interfaces inside a running container."""
+    """Return the network interfaces of a running container."""
     world, vmid = call.world, call.vmid
     config = world.guests.load(vmid, call.node)
     if not world.runtime.containers.running(vmid):
@@ -231,23 +231,23 @@ def interfaces(call: Call) -> list[dict[str, Any]] | None:
     },
 )
 def feature(call: Call) -> dict[str, int]:
-    """Whether a container can be snapshotted, cloned or copied."""
+    """Return whether a container can be snapshotted, cloned or copied."""
     config = call.world.guests.load(call.vmid, call.node)
     wanted = call.params["feature"]
     has = not has_bind_mounts(config)
     if wanted == "clone":
-        # Linked clones need a template's base volumes.
+        # Linked clones need the base volumes of a template.
         has = has and config.flag("template")
     return {"hasFeature": int(has)}
 
 
 @api.method("GET", f"{_GUEST}/firewall/options", _AUDIT)
 def firewall_options(call: Call) -> dict[str, str]:
-    """No options, and the digest of a file that does not exist."""
+    """Return no options, only the digest of an empty file."""
     return {"digest": hashlib.sha1(b"", usedforsecurity=False).hexdigest()}
 
 
 @api.method("GET", f"{_GUEST}/firewall/rules", _AUDIT)
 def firewall_rules(call: Call) -> list[dict[str, Any]]:
-    """No rules."""
+    """Return no rules."""
     return []

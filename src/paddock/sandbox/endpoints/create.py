@@ -1,4 +1,4 @@
-"""The create call, with its checks in Proxmox's order."""
+"""API method: create a container. The checks are in Proxmox's order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _OWN = frozenset(PROPERTIES) - frozenset(SETTABLE) | {"node"}
 
 @api.method("POST", "/nodes/{node}/lxc", anybody, PROPERTIES)
 def create_container(call: Call) -> str:
-    """Check a create call and begin the work."""
+    """Check a create call and start the task."""
     world, vmid, node = call.world, call.vmid, call.node
     unprivileged = str(call.params.get("unprivileged", "1")) == "1"
     restoring = call.flag("restore")

@@ -1,4 +1,4 @@
-"""Moving a volume to another container, which renames it, or to another storage, which copies it."""
+"""API method: move a volume to another container (by renaming it) or to another storage (by copying it)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KEYS = (*MOUNT_KEYS, *UNUSED_KEYS)
     },
 )
 def move_volume(call: Call) -> str:
-    """Move a volume, in a task."""
+    """Move a volume in a task."""
     target, storage = call.text("target-vmid"), call.text("storage")
     if target is not None and storage is not None:
         raise OperationError("either set storage or target-vmid, but not both")
@@ -94,7 +94,7 @@ def _rename(world: World, node: str, point: MountPoint, target: int, task: Task)
 
 
 def _checked(call: Call, target: int, key: str, target_key: str) -> tuple[CtConfig, CtConfig, MountPoint]:
-    """Both configs and the volume to move, if it can be moved."""
+    """Return both configs and the mount point to move. Raise if it cannot be moved."""
     world, vmid, node = call.world, call.vmid, call.node
     if "rootfs" in (key, target_key):
         raise OperationError("Cannot move to/from 'rootfs'")
@@ -185,7 +185,7 @@ def _copy_over(
         world.guests.save(vmid, node, config)
     if delete:
         try:
-            # Nobody asks whose volume it was.
+            # As in Proxmox, without a check of who owns the volume.
             free(world, source, task.say)
         except ApiError as error:
             task.say(error.text)

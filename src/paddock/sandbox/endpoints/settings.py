@@ -1,4 +1,4 @@
-"""A container's config: read, changed, and what is pending."""
+"""API methods: read and change a container's config, and list pending changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KEYS = formats.list_of(formats.configid)
     },
 )
 def read(call: Call) -> dict[str, Any]:
-    """A container's config, pending changes included unless only the current one is asked for."""
+    """Return a container's config, with pending changes unless the caller asks for the current one."""
     config = call.world.guests.load(call.vmid, call.node)
     snapshot = call.text("snapshot")
     shown: dict[str, Any]
@@ -60,7 +60,7 @@ def read(call: Call) -> dict[str, Any]:
 
 @api.method("GET", f"{_GUEST}/pending", _AUDIT)
 def pending(call: Call) -> list[dict[str, Any]]:
-    """Each option with its value, its pending value, and whether it will be deleted."""
+    """Return each option with its value, its pending value and its pending deletion."""
     config = call.world.guests.load(call.vmid, call.node)
     entries = []
     current = {**config.options, "digest": config.digest}
@@ -119,6 +119,6 @@ def _require_known(asked: dict[str, Any], parameter: str, keys: list[str]) -> No
 
 
 def require_same_digest(config: CtConfig, digest: str | None) -> None:
-    """Refuse if a client saw another config than the one there is."""
+    """Raise if the digest that a client sent is not the digest of the current config."""
     if digest and digest != config.digest:
         raise OperationError("detected modified configuration - file changed by other user? Try again.")

@@ -1,4 +1,4 @@
-"""Snapshots: taken, listed, rolled back, deleted."""
+"""API methods: list, take, roll back, describe and delete snapshots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROLLBACK = having("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", any_of=
 
 @api.method("GET", _SNAPSHOTS, _AUDIT)
 def listing(call: Call) -> list[dict[str, Any]]:
-    """The snapshots of a container, and where it is now."""
+    """Return the snapshots of a container, and its current state as the last entry."""
     world, vmid = call.world, call.vmid
     config = world.guests.load(vmid, call.node)
     found = []
@@ -59,7 +59,7 @@ def take(call: Call) -> str:
 
 @api.method("GET", _ONE, _AUDIT, {"snapname": _NAME})
 def index(call: Call) -> list[dict[str, str]]:
-    """The names below a snapshot."""
+    """Return the names below a snapshot's path."""
     return [{"cmd": "rollback"}, {"cmd": "config"}]
 
 
@@ -78,7 +78,7 @@ def delete(call: Call) -> str:
 
 @api.method("GET", f"{_ONE}/config", _AUDIT, {"snapname": _NAME})
 def config(call: Call) -> dict[str, Any]:
-    """The config a snapshot holds."""
+    """Return the config in a snapshot."""
     name = str(call.params["snapname"])
     section = call.world.guests.load(call.vmid, call.node).snapshots.get(name)
     if section is None:

@@ -1,4 +1,4 @@
-"""Storages: what a node has, what is in them, allocating and deleting volumes."""
+"""API methods: list storages and their content; allocate, download and delete volumes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _status(call: Call, storage: Storage) -> dict[str, Any]:
     },
 )
 def listing(call: Call) -> list[dict[str, Any]]:
-    """The storages of a node that the caller may see."""
+    """Return the storages of a node that the caller may see."""
     wanted = set(formats.split_list(call.text("content") or ""))
     found = []
     for storage in call.world.storages_of(call.node):
@@ -64,20 +64,20 @@ def listing(call: Call) -> list[dict[str, Any]]:
 
 @api.method("GET", f"{_STORAGE}/status", having("/storage/{storage}", *_READ, any_of=True))
 def status(call: Call) -> dict[str, Any]:
-    """A storage's figures."""
+    """Return the status and usage figures of a storage."""
     return _status(call, call.world.storage(str(call.params["storage"])))
 
 
 @api.method("GET", "/storage", anybody, {"type": Prop(optional=True)})
 def definitions(call: Call) -> list[dict[str, Any]]:
-    """The definitions of the storages that the caller may see."""
+    """Return the definitions of the storages that the caller may see."""
     seen = [s for s in call.world.storages.values() if call.allows(f"/storage/{s.id}", *_READ, any_of=True)]
     return [_definition(storage) for storage in seen if call.text("type") in (None, str(storage.type))]
 
 
 @api.method("GET", "/storage/{storage}", having("/storage/{storage}", "Datastore.Allocate"))
 def definition(call: Call) -> dict[str, Any]:
-    """A storage's definition."""
+    """Return the definition of a storage."""
     return _definition(call.world.storage(str(call.params["storage"])))
 
 
@@ -101,7 +101,7 @@ def _volumes(call: Call, storage: Storage) -> Iterator[dict[str, Any]]:
             name = storage.parse(volume.ref.name)
         except OperationError:
             continue
-        # A volume of no container counts as a VM's image.
+        # Proxmox reports a volume whose owner does not exist as the image of a VM.
         is_guest = name.owner is not None and world.guests.exists(name.owner)
         yield {
             "volid": f"{storage.id}:{volume.ref.name}",
@@ -146,7 +146,7 @@ def _file_format(content: str, name: str) -> str:
     },
 )
 def content(call: Call) -> list[dict[str, Any]]:
-    """The volumes of a storage that the caller may see."""
+    """Return the volumes of a storage that the caller may see."""
     storage = call.world.storage(str(call.params["storage"]))
     wanted, owner = call.text("content"), call.text("vmid")
     found = []
@@ -175,12 +175,12 @@ def content(call: Call) -> list[dict[str, Any]]:
     },
 )
 def create_volume(call: Call) -> str:
-    """Allocate a volume; it has no filesystem."""
+    """Allocate a volume without a filesystem."""
     world, node = call.world, call.node
     storage = world.storage(str(call.params["storage"]))
     vmid, name = int(call.params["vmid"]), str(call.params["filename"])
     text = str(call.params["size"])
-    # Without a unit the size is in KiB.
+    # A size without a unit is in KiB.
     size = (formats.parse_size(text) or 0) * (1 if text[-1] in "MG" else 1024)
     if storage.type is StorageType.LVM_THIN:
         if call.text("format") not in (None, "raw"):
@@ -217,7 +217,7 @@ def _place(call: Call) -> tuple[Storage, VolumeRef, str]:
 
 @api.method("GET", f"{_STORAGE}/content/{{volume*}}", anybody)
 def volume_info(call: Call) -> dict[str, Any]:
-    """A volume's path, size and format."""
+    """Return the path, size and format of a volume."""
     storage, ref, volid = _place(call)
     check_volume_access(call, -1, volid, None)
     name = storage.parse(ref.name)
@@ -252,7 +252,7 @@ def _no_size(storage: Storage, ref: VolumeRef) -> str:
     {"delay": Prop(type="integer", minimum=1, maximum=30, optional=True)},
 )
 def delete_volume(call: Call) -> str:
-    """Delete a volume in a task; no config is asked whether it still names it."""
+    """Delete a volume in a task. As in Proxmox, without a check whether a config still uses it."""
     world = call.world
     storage, ref, volid = _place(call)
     name = storage.parse(ref.name)
@@ -300,7 +300,7 @@ def _may_download(call: Call) -> None:
     },
 )
 def download(call: Call) -> str:
-    """Fetch a template in a task."""
+    """Download a template in a task."""
     world, node, url = call.world, call.node, str(call.params["url"])
     storage, content = world.storage(str(call.params["storage"])), str(call.params["content"])
     if content not in storage.content:

@@ -1,4 +1,4 @@
-"""The cluster and its nodes: version, next id, resources, status, network."""
+"""API methods: version, next VMID, cluster resources, node status and network."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def _version(call: Call) -> dict[str, str]:
 
 @api.method("GET", "/version", anybody)
 def version(call: Call) -> dict[str, str]:
-    """The release."""
+    """Return the release of the cluster."""
     return _version(call)
 
 
 @api.method("GET", "/nodes/{node}/version", anybody)
 def node_version(call: Call) -> dict[str, str]:
-    """The release of a node."""
+    """Return the release of a node."""
     return _version(call)
 
 
 @api.method("GET", "/cluster/nextid", anybody, {"vmid": Prop(type="integer", format=formats.vmid, optional=True)})
 def next_id(call: Call) -> str:
-    """A free VMID, as text; nothing reserves it."""
+    """Return a free VMID as text, without reserving it."""
     wanted = call.text("vmid")
     if wanted is not None:
         if call.world.guests.exists(int(wanted)):
@@ -53,7 +53,7 @@ def next_id(call: Call) -> str:
     {"type": Prop(optional=True, enum=("vm", "storage", "node", "sdn", "network"))},
 )
 def resources(call: Call) -> list[dict[str, Any]]:
-    """Containers, storages and nodes the caller may see."""
+    """Return the containers, storages and nodes that the caller may see."""
     wanted = call.text("type")
     found: list[dict[str, Any]] = []
     if wanted in (None, "vm"):
@@ -110,7 +110,7 @@ def _storage_resource(call: Call, node: str, storage: Storage) -> dict[str, Any]
 
 @api.method("GET", "/cluster/status", having("/", "Sys.Audit"))
 def cluster_status(call: Call) -> list[dict[str, Any]]:
-    """The nodes, and the cluster if there is more than one."""
+    """Return the nodes, and the cluster if it has more than one node."""
     nodes = list(call.world.nodes.values())
     clustered = len(nodes) > 1
     entries: list[dict[str, Any]] = []
@@ -143,13 +143,13 @@ def cluster_status(call: Call) -> list[dict[str, Any]]:
 
 @api.method("GET", "/cluster/tasks", anybody)
 def cluster_tasks(call: Call) -> list[dict[str, Any]]:
-    """Nothing: the broadcast that fills it in a real cluster has no listener here."""
+    """Return an empty list: a real cluster fills it by a broadcast, which the sandbox does not have."""
     return []
 
 
 @api.method("GET", "/nodes", anybody)
 def nodes(call: Call) -> list[dict[str, Any]]:
-    """The nodes, with figures for who may see them."""
+    """Return the nodes, with usage figures if the caller may see them."""
     found = []
     for node in call.world.nodes.values():
         entry = _node_resource(call, node)
@@ -161,7 +161,7 @@ def nodes(call: Call) -> list[dict[str, Any]]:
 
 @api.method("GET", "/nodes/{node}/status", having("/nodes/{node}", "Sys.Audit"))
 def node_status(call: Call) -> dict[str, Any]:
-    """A node's figures."""
+    """Return the status and usage figures of a node."""
     node = call.world.nodes[call.node]
     return {
         "uptime": int(time.time() - _BOOTED),
@@ -184,7 +184,7 @@ def node_status(call: Call) -> dict[str, Any]:
     {"type": Prop(optional=True, enum=("bridge", "any_bridge", "any_local_bridge", "eth", "bond", "vlan"))},
 )
 def network(call: Call) -> list[dict[str, Any]]:
-    """The bridges the caller may attach containers to."""
+    """Return the bridges that the caller may use."""
     node = call.world.nodes[call.node]
     if call.text("type") not in (None, "bridge", "any_bridge", "any_local_bridge"):
         return []
@@ -216,5 +216,5 @@ def network(call: Call) -> list[dict[str, Any]]:
 
 @api.method("GET", "/nodes/{node}/aplinfo", anybody)
 def aplinfo(call: Call) -> list[dict[str, Any]]:
-    """Nothing: the index of downloadable templates was never fetched."""
+    """Return an empty list: the sandbox does not fetch the index of downloadable templates."""
     return []

@@ -1,4 +1,4 @@
-"""Tasks: lists, status, logs, and stopping them."""
+"""API methods: list tasks, read their status and logs, and stop them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _is_error(status: str | None) -> bool:
     },
 )
 def listing(call: Call) -> Reply:
-    """Tasks of a node, newest first: all for auditors, their own for others."""
+    """Return the tasks of a node, newest first: all for a caller with Sys.Audit, else the caller's own."""
     source = call.text("source") or "archive"
     start, limit = int(call.params.get("start", 0)), int(call.params.get("limit", _PAGE))
     audits = call.allows(f"/nodes/{call.node}", "Sys.Audit")
@@ -112,7 +112,7 @@ def _own_or(call: Call, privilege: str) -> Upid:
 
 @api.method("GET", f"{_TASK}/status", anybody)
 def status(call: Call) -> dict[str, Any]:
-    """Whether a task runs, or how it ended."""
+    """Return whether a task is running, or its exit status."""
     upid = _own_or(call, "Sys.Audit")
     task = call.world.tasks.find(str(upid))
     if task is None:
@@ -129,7 +129,7 @@ def status(call: Call) -> dict[str, Any]:
     {"start": _COUNT, "limit": _COUNT, "download": Prop(type="boolean", optional=True)},
 )
 def log(call: Call) -> Reply:
-    """A page of a task's log."""
+    """Return a page of a task's log."""
     upid = _own_or(call, "Sys.Audit")
     task = call.world.tasks.find(str(upid))
     lines = list(task.log) if task is not None else ["unable to open file - No such file or directory"]
@@ -143,7 +143,7 @@ def log(call: Call) -> Reply:
 
 @api.method("DELETE", _TASK, anybody)
 def stop(call: Call) -> None:
-    """Ask a running task to end; an ended one is left as it is."""
+    """Ask a running task to stop. A finished task stays unchanged."""
     upid = _own_or(call, "Sys.Modify")
     task = call.world.tasks.find(str(upid))
     if task is None:

@@ -1,4 +1,4 @@
-"""A container's volumes: grown, and moved to other containers or storages."""
+"""API method: resize a container's volume."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _GUEST = "/nodes/{node}/lxc/{vmid}"
     },
 )
 def resize(call: Call) -> str:
-    """Grow a volume, in a task."""
+    """Grow a volume in a task."""
     world, vmid, node, disk = call.world, call.vmid, call.node, str(call.params["disk"])
     asked = str(call.params["size"])
     config = world.guests.load(vmid, node)
     config.require_unlocked()
     if not call.is_root:
-        # The option 'disk' is none that Proxmox knows, so it asks for what unknown ones need.
+        # Proxmox checks the parameter `disk` like an unknown config option, which needs this privilege.
         call.require(f"/vms/{vmid}", "VM.Config.Options")
     require_same_digest(config, call.text("digest"))
     point = parse_existing(disk, config)

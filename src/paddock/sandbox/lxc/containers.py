@@ -1,4 +1,4 @@
-"""Containers as LXC runs them."""
+"""Create, run and stop LXC containers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .images import Images
 from .mounts import mount_in_container, mounted_below, unmount
 from .names import Names
 
-# LXC writes id maps itself when it finds no newuidmap; with it, it would want entries in /etc/subuid.
+# Without newuidmap on the PATH, LXC writes the id maps itself. newuidmap would need entries in /etc/subuid.
 _WITHOUT_NEWUIDMAP: Final = {"PATH": "/nonexistent", "LANG": "C.UTF-8"}
 _POLL: Final = 0.5
 _GUEST_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class LxcContainers:
-    """The containers of one sandbox."""
+    """The LXC containers of one sandbox."""
 
     def __init__(self, names: Names, images: Images, gateway: str, stopped: Callable[[int], None]) -> None:
         self._names = names
@@ -48,7 +48,7 @@ class LxcContainers:
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
 
     def adopt(self, spec: GuestSpec) -> bool:
-        """Take over a container that runs since before this process; return whether it does."""
+        """Track a container that an earlier server started. Return whether it is running."""
         pid = self._ask_pid(spec.vmid)
         if pid is None:
             return False
@@ -59,7 +59,7 @@ class LxcContainers:
         return True
 
     def running(self, vmid: int) -> bool:
-        """Whether a container runs; one that ended by itself is cleaned up after on the way."""
+        """Return whether a container runs. If it has stopped by itself, clean up after it first."""
         return self._alive(vmid) or (vmid in self._pids and self._revive_or_settle(vmid))
 
     def _alive(self, vmid: int) -> bool:
@@ -67,7 +67,7 @@ class LxcContainers:
         return known is not None and birth(known[0]) == known[1] != ""
 
     def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
-        """Unpack a template archive over a container's mounts, as its own root."""
+        """Unpack a template archive into a container's mounts, with the ids of the container's root."""
         holder = f"create{spec.vmid}"
         hostname = (spec.config.text("hostname") or "localhost").split(".", 1)[0]
         self._keys[spec.vmid] = self._pool.submit(guestfiles.new_host_keys, hostname)
@@ -79,7 +79,7 @@ class LxcContainers:
             self._unmount_root(spec, holder, linger=True)
 
     def _mounted_root(self, spec: GuestSpec, holder: str) -> Path:
-        """A container's volumes mounted one into another; returns the top."""
+        """Mount a container's root and its other mounts inside it, and return the root."""
         root: Path | None = None
         for mount in spec.mounts:
             try:
@@ -99,9 +99,9 @@ class LxcContainers:
 
     @contextlib.contextmanager
     def _source(self, mount: Mount, holder: str) -> Iterator[tuple[str, Path]]:
-        """Where to mount from, by name for programs and as a path.
+        """Yield the source of a mount twice: as text for mount programs, and as a path.
 
-        A directory of the node is opened without following links: a guest that has it mounted may have made some.
+        A directory of the node is opened without following symlinks, because containers that mount it can create them.
         """
         if isinstance(mount.source, VolumeRef):
             point = self._images.hold(mount.source, holder)
@@ -112,7 +112,7 @@ class LxcContainers:
             yield through(found), mount.source
 
     def _bind(self, source: str, target: str) -> None:
-        # As they are: what a program makes of a path, and what the kernel finds there later, can differ.
+        # Without canonicalizing: the resolved path could lead elsewhere by the time the kernel uses it.
         ended = attempt("mount", "--no-canonicalize", "--bind", source, target)
         if not ended.ok:
             raise OperationError(f"command 'mount --bind {source} {target}' failed: exit code {ended.code}")
@@ -127,7 +127,7 @@ class LxcContainers:
         self._images.release(holder, linger=linger)
 
     def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
-        """Give a freshly unpacked container its host keys, name, network and accounts."""
+        """Write ssh host keys, name, network and accounts into a new container."""
         holder = f"create{spec.vmid}"
         try:
             root = GuestRoot(self._mounted_root(spec, holder))
@@ -143,7 +143,7 @@ class LxcContainers:
             self._unmount_root(spec, holder, linger=True)
 
     def settle_clone(self, spec: GuestSpec) -> Unpacked:
-        """Give a clone its own machine id and name; its ssh host keys stay its source's, as on Proxmox."""
+        """Give a clone its own machine id and name. As on Proxmox, it keeps the ssh host keys of its source."""
         holder = f"clone{spec.vmid}"
         only_root = _only_root(spec)
         try:
@@ -214,7 +214,7 @@ class LxcContainers:
         return root, entries
 
     def _bind_point(self, vmid: int, key: str) -> Path:
-        """Where something of the host is mounted first: LXC mounts from paths its containers can reach."""
+        """Return where a host directory is mounted first: LXC needs a source that the container's root can reach."""
         return self._names.mounts / ".bind" / f"{vmid}-{key}"
 
     def _release(self, vmid: int) -> None:
@@ -225,18 +225,18 @@ class LxcContainers:
         self._images.release(f"ct{vmid}")
 
     def stop(self, vmid: int) -> None:
-        """Kill a container and unmount what was its."""
+        """Kill a container and unmount its volumes."""
         with self._ending_it(vmid):
             attempt("lxc-stop", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid), "--kill")
             self._settle(vmid)
 
     def shutdown(self, vmid: int, timeout: float) -> bool:
-        """Ask a container's init to power off; return whether it did in time."""
+        """Ask a container's init to power off; return whether it stopped within the timeout."""
         name = self._names.container(vmid)
         with self._ending_it(vmid):
             until = time.monotonic() + timeout
             while self._alive(vmid):
-                # Asked again and again: an init that is just starting does not hear the first time.
+                # Repeat the request: an init that is still starting ignores the first one.
                 left = until - time.monotonic()
                 if left <= 0:
                     return False
@@ -250,7 +250,7 @@ class LxcContainers:
 
     @contextlib.contextmanager
     def _ending_it(self, vmid: int) -> Iterator[None]:
-        """Keep others from cleaning up after a container that this thread is about to end."""
+        """Keep other threads from cleaning up after a container while this thread stops it."""
         self._ending.add(vmid)
         try:
             yield
@@ -258,7 +258,7 @@ class LxcContainers:
             self._ending.discard(vmid)
 
     def _settle(self, vmid: int) -> None:
-        """Clean up after a container that has ended, once."""
+        """Clean up after a stopped container, once."""
         with self._lock:
             if self._pids.pop(vmid, None) is None:
                 return
@@ -268,7 +268,7 @@ class LxcContainers:
         self._stopped(vmid)
 
     def _wait_for_monitor(self, vmid: int) -> None:
-        """Wait for LXC's monitor, which removes the cgroups last."""
+        """Wait until LXC's monitor process has removed the container's cgroups, its last action."""
         name = self._names.container(vmid)
         for _ in range(100):
             if not figures.control_groups(name):
@@ -276,14 +276,14 @@ class LxcContainers:
             time.sleep(0.02)
 
     def _watch(self) -> None:
-        """Notice containers that ended or rebooted by themselves."""
+        """Poll for containers that have stopped or rebooted by themselves."""
         while not self._closing.wait(_POLL):
             for vmid in list(self._pids):
                 self.running(vmid)
             self._images.unmount_idle()
 
     def _revive_or_settle(self, vmid: int) -> bool:
-        """Find a rebooted container's new init, or clean up after one that is gone."""
+        """Track the new init of a rebooted container and return True, or clean up after a stopped one."""
         with self._lock:
             if vmid not in self._pids or vmid in self._ending:
                 return False
@@ -295,7 +295,7 @@ class LxcContainers:
         return False
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
-        """Mount something in a running container."""
+        """Add a mount to a running container."""
         pid = self._pids[vmid][0]
         try:
             with self._source(mount, f"ct{vmid}") as (source, _):
@@ -317,7 +317,7 @@ class LxcContainers:
                         (directory / name).write_text(str(int(str(memory)) << 20), encoding="ascii")
 
     def execute(self, vmid: int, argv: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
-        """Run a program as root in a running container: its exit code and what it said."""
+        """Run a program as root in a running container; return its exit code, output and error output."""
         name = self._names.container(vmid)
         ended = attempt(
             *("lxc-attach", "-P", str(self._names.lxc_path), "-n", name, "--clear-env"),
@@ -336,18 +336,18 @@ class LxcContainers:
             self._images.release(holder)
 
     def usage(self, vmid: int) -> Usage:
-        """What a running container uses."""
+        """Return the resource usage of a running container."""
         pid, birth = self._pids[vmid]
         return figures.usage(self._names, vmid, pid, birth)
 
     def interfaces(self, vmid: int, config: CtConfig) -> list[Interface]:
-        """The interfaces inside a running container."""
+        """Return the network interfaces of a running container."""
         return figures.interfaces(self._pids[vmid][0])
 
     def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
         """Pack a container's mounts and its config into an archive file; return its size."""
         if target is None:
-            raise OperationError("there is no place for the archive")
+            raise OperationError("the backup has no target file")
         holder = f"backup{spec.vmid}"
         stage = self._names.mounts / ".backup" / str(spec.vmid)
         stage.mkdir(parents=True, exist_ok=True)
@@ -357,7 +357,7 @@ class LxcContainers:
                     source = str(self._images.hold(mount.source, holder))
                     if mount.key == "rootfs":
                         self._bind(source, str(stage))
-                        # Else what is mounted below would show up in a running container.
+                        # Otherwise the mounts below would propagate into a running container.
                         attempt("mount", "--make-private", str(stage))
                     else:
                         with GuestRoot(stage).directory(mount.path, create=False) as inside:
@@ -370,7 +370,7 @@ class LxcContainers:
             self._images.release(holder)
 
     def close(self) -> None:
-        """Stop watching; containers go on."""
+        """Stop polling. Containers keep running."""
         self._closing.set()
         self._images.unmount_idle(after=0)
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -385,6 +385,6 @@ class LxcContainers:
 
 
 def _only_root(spec: GuestSpec) -> GuestSpec:
-    """The same container without its other mount points."""
+    """Return the spec of the same container with its root as the only mount."""
     mounts = [mount for mount in spec.mounts if mount.key == "rootfs"]
     return GuestSpec(spec.vmid, spec.node, spec.config, mounts)

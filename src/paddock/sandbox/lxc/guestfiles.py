@@ -1,4 +1,4 @@
-"""The files Proxmox writes into a Debian container: name, network, resolver, keys, accounts."""
+"""Write the files that Proxmox writes into a Debian container: name, network, resolver, keys, accounts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HOST_TRUST: Final = "/etc/ssl/certs/ca-certificates.crt"
 
 
 def interfaces_file(config: CtConfig) -> str:
-    """The text of /etc/network/interfaces for a container's networks."""
+    """Return the text of /etc/network/interfaces for a container's networks."""
     blocks = ["auto lo\niface lo inet loopback\n"]
     for key in sorted(key for key in config.options if re.fullmatch(r"net\d+", key)):
         network = parse_network(str(config.options[key]))
@@ -55,7 +55,7 @@ def _stanza(name: str, family: str, address: str | None, gateway: str | None) ->
 
 
 def write_identity(root: GuestRoot, vmid: int, config: CtConfig) -> None:
-    """Write name and network, as happens before every start."""
+    """Write host name and network configuration, as Proxmox does before every start."""
     hostname = config.text("hostname") or f"CT{vmid}"
     short = hostname.split(".", 1)[0]
     root.write("/etc/hostname", f"{short}\n")
@@ -68,11 +68,11 @@ def write_identity(root: GuestRoot, vmid: int, config: CtConfig) -> None:
 
 
 def write_resolver(root: GuestRoot, config: CtConfig, gateway: str) -> None:
-    """Write the resolver's settings: the container's own, else the host's."""
+    """Write /etc/resolv.conf from the container's options or else from the host's settings."""
     servers = (config.text("nameserver") or "").split()
     search = (config.text("searchdomain") or "").strip()
     if not servers:
-        # A resolver on the host's loopback is out of a container's reach; the bridge's is not.
+        # A container cannot reach a resolver on the host's loopback, but the one on the bridge.
         servers = [server for server in _host_nameservers() if not server.startswith("127.")] or [gateway]
     lines = [f"search {search}"] if search else []
     lines += [f"nameserver {server}" for server in servers]
@@ -88,7 +88,7 @@ def _host_nameservers() -> list[str]:
 
 
 def write_host_trust(root: GuestRoot) -> None:
-    """Let containers trust what the host trusts, and find the package indexes it finds."""
+    """Copy the host's CA certificates and pip configuration into a container."""
     for source, target in (
         (Path(_HOST_TRUST), _HOST_TRUST),
         (Path("/etc/pip.conf"), "/etc/pip.conf"),
@@ -99,7 +99,7 @@ def write_host_trust(root: GuestRoot) -> None:
 
 
 def new_host_keys(hostname: str) -> dict[str, bytes]:
-    """Fresh ssh host keys, by file name."""
+    """Create ssh host keys and return them by file name."""
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as pool:
         made = [
             pool.submit(
@@ -115,7 +115,7 @@ def new_host_keys(hostname: str) -> dict[str, bytes]:
 
 
 def write_host_keys(root: GuestRoot, keys: dict[str, bytes], say: Say) -> None:
-    """Put host keys where sshd looks for them, and say their fingerprints as Proxmox does."""
+    """Write the ssh host keys to /etc/ssh and log their fingerprints as Proxmox does."""
     for name, content in keys.items():
         if name.endswith(".pub"):
             _, encoded, comment = content.decode().split()
@@ -127,7 +127,7 @@ def write_host_keys(root: GuestRoot, keys: dict[str, bytes], say: Say) -> None:
 
 
 def write_accounts(root: GuestRoot, password: str | None, ssh_keys: str | None) -> None:
-    """Give root a password and keys, or lock the password."""
+    """Set root's password and ssh keys. Without a password, lock it."""
     hashed = run("openssl", "passwd", "-6", "-stdin", stdin=password).strip() if password else "*"
     shadow = root.read("/etc/shadow")
     if shadow is not None:
@@ -139,12 +139,12 @@ def write_accounts(root: GuestRoot, password: str | None, ssh_keys: str | None) 
 
 
 def forget_machine(root: GuestRoot) -> None:
-    """Empty the machine id, so that the next boot makes a new one."""
+    """Empty the machine id, so that the next boot creates a new one."""
     root.write("/etc/machine-id", "", 0o444)
 
 
 def systemd_version(root: GuestRoot) -> int | None:
-    """The version of the systemd in a container's root."""
+    """Return the version of systemd in a container's root, or None."""
     for folder in (*(f"/usr/lib/{name}/systemd" for name in root.entries("/usr/lib")), "/usr/lib/systemd"):
         for name in root.entries(folder):
             found = re.fullmatch(r"libsystemd-shared-(\d{1,4})\S*\.so", name)

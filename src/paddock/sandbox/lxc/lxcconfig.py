@@ -1,4 +1,4 @@
-"""The LXC config of a container."""
+"""Render the LXC config of a container."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _INCLUDES: Final = "/usr/share/lxc/config"
 
 
 def render(names: Names, spec: GuestSpec, root: Path, entries: list[tuple[Path, Mount]], *, nesting: bool) -> str:
-    """The text LXC starts a container from.
+    """Return the text of a container's LXC config.
 
-    Every container is unprivileged here, whatever its config says: there is no AppArmor to lean on.
+    Every container is unprivileged, whatever its Proxmox config says, because the sandbox does not use AppArmor.
     """
     includes = ["common.conf", "userns.conf", *(["nesting.conf"] if nesting else [])]
     hostname = spec.config.text("hostname") or f"CT{spec.vmid}"
@@ -38,8 +38,8 @@ def render(names: Names, spec: GuestSpec, root: Path, entries: list[tuple[Path, 
     ]
     for line in lines:
         if not line.isprintable():
-            # A line end in a value would begin a setting of its own, which root carries out.
-            raise OperationError(f"the configuration of CT {spec.vmid} has a control character in {line!r}")
+            # A newline in a value would start another setting, which LXC applies as root.
+            raise OperationError(f"the config of CT {spec.vmid} has a control character in {line!r}")
     return "\n".join(lines) + "\n"
 
 
