@@ -1,4 +1,4 @@
-"""Asking the sandbox a recorded question, and telling how its answer differs."""
+"""Send recorded requests to the sandbox and compare its answers with the recorded ones."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ Json = Any
 
 
 class Replay:
-    """A sandbox to which recorded requests can be sent."""
+    """A sandbox that answers recorded requests."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        # Proxmox waits ten seconds for a lock; nobody here holds one that long.
+        # Proxmox waits ten seconds for a lock. Here a short wait is enough.
         self.world.guests.lock_timeout = 0.2
         self._secrets = {name: token.secret for name, token in self.world.access.tokens.items()}
         self._app = Face(self.world, delay_401=0).app()
 
     @classmethod
     def of(cls, directory: Path, fixture: Mapping[str, Json], state: Mapping[str, Json]) -> Replay:
-        """A sandbox without machines, in one recorded state."""
+        """Return a memory sandbox in a recorded state."""
         return cls(memory_world(directory, {**fixture, "state": state}))
 
     def ask(self, request: Mapping[str, Json]) -> tuple[int, str, Json]:
-        """Status, reason and body for a recorded request."""
+        """Send a recorded request and return status, reason and body."""
         headers = {}
         if request.get("token"):
             headers["Authorization"] = f"PVEAPIToken={request['token']}={self._secrets[request['token']]}"
@@ -72,7 +72,7 @@ class Replay:
 
 
 def state_of(world: World) -> dict[str, Json]:
-    """A world in the form of a recorded state."""
+    """Return the state of a cluster in the format of the recordings."""
     node = next(iter(world.nodes))
     thin = next(s.id for s in world.storages.values() if s.type == "lvmthin")
     directories = [
@@ -93,31 +93,34 @@ def state_of(world: World) -> dict[str, Json]:
 def differences(
     case: Mapping[str, Json], states: Mapping[str, Json], fixture: Mapping[str, Json], directory: Path
 ) -> list[str]:
-    """Everything in which the sandbox's answer to a case differs from the recorded one."""
+    """Run a case in a new memory sandbox and return all differences from the recording."""
     return case_differences(case, states, Replay.of(directory, fixture, states[case["before"]]))
 
 
 def case_differences(
-    case: Mapping[str, Json], states: Mapping[str, Json], replay: Replay, asleep: Iterable[str] = ()
+    case: Mapping[str, Json], states: Mapping[str, Json], replay: Replay, not_started: Iterable[str] = ()
 ) -> list[str]:
-    """In what a sandbox that is in a case's state differs; some running containers may not be started."""
+    """Run a case in a sandbox that is in the case's state, and return all differences.
+
+    `not_started` names the containers that run in the recorded state but were not started in the sandbox.
+    """
     with _surroundings(case, replay.world):
         status, reason, body = replay.ask(case["request"])
         found = answer_differences(case, status, reason, body)
-        # An answer without a task's name was recorded at once, whatever went on behind it.
+        # If the answer is not a UPID, the state was recorded at once, while a task may still have been running.
         if isinstance(body, dict) and str(body.get("data")).startswith("UPID:"):
             replay.settle()
             if case.get("task"):
                 found += _task_differences(case, replay.world, body["data"])
         if case.get("after"):
-            found += _state_differences(case, states, replay.world, asleep)
+            found += _state_differences(case, states, replay.world, not_started)
     replay.settle()
     return found
 
 
 @contextlib.contextmanager
 def _surroundings(case: Mapping[str, Json], world: World) -> Iterator[None]:
-    """What a case's words say is going on beside it: somebody else holding a config's lock."""
+    """Hold the lock of a config while the case runs, if the case's description says so."""
     vmid = re.search(r"/lxc/(\d+)", case["request"]["path"])
     if "holds the config lock" not in case["case"] or vmid is None:
         yield
@@ -140,7 +143,7 @@ def _surroundings(case: Mapping[str, Json], world: World) -> Iterator[None]:
 
 
 def answer_differences(case: Mapping[str, Json], status: int, reason: str, body: Json) -> list[str]:
-    """In what an answer differs from the recorded one."""
+    """Return the differences of an answer from the recorded one."""
     recorded = case["response"]
     found = []
     if status != recorded["status"]:
@@ -169,7 +172,7 @@ def _task_differences(case: Mapping[str, Json], world: World, upid: str) -> list
 
 
 def _state_differences(
-    case: Mapping[str, Json], states: Mapping[str, Json], world: World, asleep: Iterable[str]
+    case: Mapping[str, Json], states: Mapping[str, Json], world: World, not_started: Iterable[str]
 ) -> list[str]:
     new_vmid = (case["request"].get("params") or {}).get("newid")
     clone = None if new_vmid is None else str(new_vmid)
@@ -183,7 +186,7 @@ def _state_differences(
     if volumes != wanted_volumes:
         ours, theirs = volumes.items() - wanted_volumes.items(), wanted_volumes.items() - volumes.items()
         found.append(f"volumes: {sorted(ours)} instead of {sorted(theirs)}")
-    if set(now["running"]) != set(wanted["running"]) - set(asleep):
+    if set(now["running"]) != set(wanted["running"]) - set(not_started):
         found.append(f"running: {now['running']} instead of {wanted['running']}")
     if sorted(now["dir"]) != sorted(wanted["dir"]):
         found.append(f"files: {now['dir']} instead of {wanted['dir']}")
@@ -193,7 +196,7 @@ def _state_differences(
 
 
 def _access(lines: list[str]) -> set[tuple[str, ...]]:
-    """ACL lines taken apart: several users on one line or on several are the same."""
+    """Split ACL lines by user: several users on one line are the same as one line each."""
     entries: set[tuple[str, ...]] = set()
     for line in lines:
         parts = line.split(":")

@@ -1,4 +1,4 @@
-"""The recordings of whole containers, asked of the sandbox with real ones."""
+"""Recordings of calls on whole containers, sent to a sandbox with real containers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.live,
     pytest.mark.skipif(unable_to_run() is not None, reason=str(unable_to_run())),
 ]
-# A state recorded before the work of an earlier request was done.
+# These states were recorded while the task of an earlier request was still running.
 TIMING = ("r379",)
 
 
@@ -51,7 +51,7 @@ CASES = [
 
 
 class Node:
-    """One sandbox with real containers, put in one recorded state after another."""
+    """A sandbox with real containers that loads one recorded state after another."""
 
     def __init__(self, directory: Path) -> None:
         _, self.states, fixture = load()
@@ -62,7 +62,7 @@ class Node:
         self._make_golden()
 
     def _make_golden(self) -> None:
-        """Unpack the template once; the containers of all states are linked clones of it."""
+        """Unpack the template once. The containers of all states are linked clones of it."""
         token = "root@pam!full"
         params = {"vmid": 9000, "ostemplate": "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"}
         request = {"method": "POST", "path": "/api2/json/nodes/pve/lxc", "token": token}
@@ -84,7 +84,7 @@ class Node:
                 self.runtime.volumes.remove(volume.ref)
 
     def put(self, case: Mapping[str, Json]) -> None:
-        """Make a recorded state real, as far as a case can touch it."""
+        """Load those parts of a recorded state that a case can use."""
         self.empty()
         state = self.states[case["before"]]
         for vmid, text in state["config"].items():
@@ -104,7 +104,7 @@ class Node:
                 self.runtime.containers.start(self.world.spec(int(vmid), "pve", config))
 
     def _touched(self, case: Mapping[str, Json], state: Mapping[str, Json]) -> set[str]:
-        """The volumes of the containers a case names, and those it names itself."""
+        """Return the volumes that a case names, and those of the containers that it names."""
         asked = f"{case['request']['path']} {case['request'].get('params')}"
         vmids = {vmid for vmid in state["config"] if re.search(rf"(?<!\d){vmid}(?!\d)", asked)}
         vmids |= set(state["running"]) & {*vmids, *self._borrowers(vmids, state)}
@@ -127,7 +127,7 @@ class Node:
         if volid in touched and re.search(r"-disk-\d+$", name):
             self.runtime.volumes.format(ref)
             if volid in self._roots():
-                # A linked clone of another size than its base.
+                # The linked clone has another size than its base.
                 layer = self.runtime.names.image(ref)
                 os.link(self.runtime.names.image(GOLDEN), layer.with_name(f"{name}.base"))
 
@@ -163,10 +163,10 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
-def test_answer_of_a_real_node_is_the_recorded_one(case: dict[str, Json], node: Node) -> None:
+def test_the_answer_with_real_containers_equals_the_recorded_one(case: dict[str, Json], node: Node) -> None:
     node.put(case)
     running = [str(v) for v in node.world.guests.vmids() if node.world.runtime.containers.running(v)]
-    # Containers that a case cannot touch are not started.
-    asleep = set(node.states[case["before"]]["running"]) - set(running)
-    found = case_differences(case, node.states, node.replay, asleep)
+    # Containers that the case cannot affect are not started.
+    not_started = set(node.states[case["before"]]["running"]) - set(running)
+    found = case_differences(case, node.states, node.replay, not_started)
     assert not found, "\n".join([case["case"], *found])

@@ -1,4 +1,4 @@
-"""A sandbox without machines, asked within the test's own process."""
+"""A memory sandbox inside the test process, without a server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEMPLATE = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 
 
 class Api:
-    """The API of a memory sandbox, as its deployer or as another token."""
+    """A client of a memory sandbox's API, with Paddock's token or another one."""
 
     def __init__(self, directory: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
         self.directory = directory
@@ -30,7 +30,7 @@ class Api:
         install(self._face, self.faults)
 
     def ask(self, method: str, path: str, token: str = "paddock@pve!deploy", /, **params: Json) -> httpx.Response:
-        """The answer to a request; the reason phrase is in the header x-paddock-reason."""
+        """Send a request and return the response. Its reason phrase is in the header x-paddock-reason."""
         secret = self.world.access.tokens[token].secret
         headers = {"Authorization": f"PVEAPIToken={token}={secret}"}
         content = None
@@ -42,21 +42,21 @@ class Api:
         return asyncio.run(self._send(method, path, headers, content))
 
     def data(self, method: str, path: str, /, **params: Json) -> Json:
-        """The data of a request that succeeds."""
+        """Send a request that must succeed and return the data of the answer."""
         answer = self.ask(method, path, **params)
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]
 
     def reason(self, method: str, path: str, token: str = "paddock@pve!deploy", /, **params: Json) -> str:
-        """The reason phrase of an answer."""
+        """Send a request and return the reason phrase of the response."""
         return self.ask(method, path, token, **params).headers["x-paddock-reason"]
 
     def task(self, method: str, path: str, /, **params: Json) -> Task:
-        """The ended task a request begins."""
+        """Send a request that starts a task, and return the finished task."""
         return self.world.tasks.wait(self.data(method, path, **params), 10)
 
     def create(self, vmid: int, node: str = "pve", **params: Json) -> Task:
-        """The ended task that creates a container."""
+        """Create a container and return the finished task."""
         given = {
             "vmid": vmid,
             "ostemplate": TEMPLATE,
@@ -72,7 +72,7 @@ class Api:
             running[0].ended.wait(10)
 
     def rule(self, kind: str, value: str = "", **more: Json) -> None:
-        """Put a fault in force."""
+        """Activate a fault."""
         self.faults.add(Rule.from_json({"kind": kind, "value": value, **more}))
 
     async def _send(self, method: str, path: str, headers: dict[str, str], content: bytes | None) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Lifecycle calls in any order, and any parameters: what must hold afterwards."""
+"""Random sequences of calls and random parameters keep the sandbox's invariants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKENS = st.sampled_from(["root@pam!sandbox", "paddock@pve!deploy"])
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """A sandbox that is asked for everything at random."""
+    """Sends random calls to a sandbox and checks its invariants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class AnyOrder(RuleBasedStateMachine):
         answer = self.api.ask(method, path, **params)
         assert answer.headers["x-paddock-reason"] != INTERNAL
         while running := self.api.world.tasks.running():
-            assert running[0].ended.wait(10), f"{running[0].upid} does not end"
+            assert running[0].ended.wait(10), f"{running[0].upid} does not finish"
 
     @rule(vmid=VMIDS, owner=VMIDS, shape=st.sampled_from(["bare", "new", "foreign", "started", "protected"]))
     def create(self, vmid: int, owner: int, shape: str) -> None:
@@ -99,7 +99,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.ask("POST", f"/nodes/pve/lxc/{vmid}/clone", newid=newid, full=int(full))
 
     @invariant()
-    def volumes_are_owned_as_their_names_say(self) -> None:
+    def every_volume_in_a_config_has_an_owner(self) -> None:
         world = self.api.world
         for vmid in world.guests.vmids():
             config = world.guests.load(vmid, "pve")
@@ -108,14 +108,14 @@ class AnyOrder(RuleBasedStateMachine):
                     assert world.parse_volume(volid).owner is not None
 
     @invariant()
-    def no_config_outlives_its_container(self) -> None:
+    def configs_and_files_and_running_containers_agree(self) -> None:
         world = self.api.world
         files = {int(file.stem) for file in (self.api.directory / "pve/nodes/pve/lxc").glob("*.conf")}
         assert files == set(world.guests.vmids())
         assert all(world.guests.exists(vmid) for vmid in range(100, 105) if world.runtime.containers.running(vmid))
 
     @invariant()
-    def no_task_runs_forever_or_speaks_python(self) -> None:
+    def every_task_finishes_without_a_python_error(self) -> None:
         for task in self.api.world.tasks.newest_first():
             assert task.exitstatus is not None
             assert INTERNAL not in task.exitstatus
@@ -142,7 +142,7 @@ METHODS = sorted({(method.verb, method.path) for method in table})
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_no_parameters_make_the_api_answer_in_python(data: st.DataObject, tmp_path_factory: Any) -> None:
+def test_no_parameters_cause_a_python_error_in_the_api(data: st.DataObject, tmp_path_factory: Any) -> None:
     api = _shared(tmp_path_factory)
     verb, path = data.draw(st.sampled_from(METHODS))
     found = table.find(verb, path)

@@ -1,4 +1,4 @@
-"""Faults on demand."""
+"""Fault injection and the root console."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def api(tmp_path: Path) -> Api:
     return Api(tmp_path / "state")
 
 
-def test_an_answer_is_given_as_often_as_asked(api: Api) -> None:
+def test_an_injected_answer_is_given_the_requested_number_of_times(api: Api) -> None:
     api.rule("answer", "500:no quorum", path="/version", count=2)
     assert [api.ask("GET", "/version").status_code for _ in range(3)] == [500, 500, 200]
 
 
-def test_a_proxy_error_has_no_body(api: Api) -> None:
+def test_an_injected_proxy_error_has_no_body(api: Api) -> None:
     api.rule("answer", "596")
     answer = api.ask("GET", "/version")
     assert (answer.status_code, answer.content) == (596, b"")
 
 
-def test_a_lost_answer_has_done_its_work(api: Api) -> None:
+def test_a_request_whose_answer_is_lost_is_still_performed(api: Api) -> None:
     api.rule("lose", method="POST", path="/nodes/*/lxc")
     answer = api.ask("POST", "/nodes/pve/lxc", vmid=100, ostemplate=TEMPLATE, rootfs="local-lvm:2")
     assert ABORT in answer.headers
@@ -38,7 +38,7 @@ def test_a_lost_answer_has_done_its_work(api: Api) -> None:
     assert api.world.guests.exists(100)
 
 
-def test_tasks_fail_or_warn_on_demand(api: Api) -> None:
+def test_tasks_end_with_injected_errors_and_warnings(api: Api) -> None:
     api.rule("fail-task", "the disk is on fire", path="*/status/start")
     api.rule("warn-task", "smoke", path="*/status/stop")
     api.create(100)
@@ -46,13 +46,13 @@ def test_tasks_fail_or_warn_on_demand(api: Api) -> None:
     assert api.task("POST", "/nodes/pve/lxc/100/status/stop").exitstatus == "WARNINGS: 1"
 
 
-def test_a_full_storage_allocates_nothing(api: Api) -> None:
+def test_a_full_storage_allocates_no_volume(api: Api) -> None:
     api.world.full.add("local-lvm")
     assert "reached threshold" in str(api.create(100).exitstatus)
     assert api.world.guests.vmids() == []
 
 
-def test_a_crash_leaves_locks_and_the_console_removes_them(api: Api) -> None:
+def test_the_console_removes_a_lock_that_was_left_behind(api: Api) -> None:
     api.create(100)
     config = api.world.guests.load(100, "pve")
     config.options["lock"] = "backup"
@@ -66,13 +66,13 @@ def test_a_crash_leaves_locks_and_the_console_removes_them(api: Api) -> None:
     "wrong",
     [{"kind": "nonsense"}, {"kind": "answer", "value": "x"}, {"kind": "slow"}, {"kind": "reset", "x": 1}],
 )
-def test_wrong_rules_are_refused_with_a_hint(wrong: dict[str, object]) -> None:
+def test_an_invalid_fault_is_rejected_with_a_hint(wrong: dict[str, object]) -> None:
     with pytest.raises(SandboxError) as caught:
         Rule.from_json(wrong)
     assert caught.value.hint
 
 
-def test_the_console_does_what_no_token_can(api: Api) -> None:
+def test_the_console_sets_options_that_no_token_may_set(api: Api) -> None:
     api.create(100)
     refused = api.reason("PUT", "/nodes/pve/lxc/100/config", "root@pam!sandbox", mp0="/srv/x,mp=/data")
     assert refused == "Permission check failed (mount point type bind is only allowed for root@pam)"
@@ -85,7 +85,7 @@ def test_the_console_does_what_no_token_can(api: Api) -> None:
     assert "running" in console.run(["pct", "list"]).out
 
 
-def test_the_console_keeps_accounts(api: Api) -> None:
+def test_the_console_manages_roles_users_tokens_and_acls(api: Api) -> None:
     console = Console(api.world)
     assert console.run(["pveum", "role", "add", "R", "--privs", "VM.Audit,VM.Clone"]).code == 0
     assert console.run(["pveum", "user", "add", "bob@pve"]).code == 0
@@ -96,7 +96,7 @@ def test_the_console_keeps_accounts(api: Api) -> None:
 
 
 @pytest.mark.parametrize("argv", [[], ["reboot"], ["pct"], ["pct", "set"], ["pct", "set", "999", "-cores", "1"]])
-def test_what_the_console_cannot_do_is_said(api: Api, argv: list[str]) -> None:
+def test_an_invalid_console_command_fails_with_a_message(api: Api, argv: list[str]) -> None:
     said = Console(api.world).run(argv)
     assert said.code != 0
     assert said.err
