@@ -165,7 +165,7 @@ def _run_with_processes(stage: Stage, keep: bool) -> str:
     return recalled
 
 
-def _tell_of_dead_ones() -> None:
+def _report_killed_demos() -> None:
     """Print how to clean up after demos that were killed."""
     for left in Path(tempfile.gettempdir()).glob("paddock-demo-*/pid"):
         try:
@@ -184,7 +184,7 @@ def _tell_of_dead_ones() -> None:
 @contextmanager
 def stage_folder() -> Iterator[Path]:
     """Create a temporary folder that containers' root can enter, and remove it when the block ends."""
-    _tell_of_dead_ones()
+    _report_killed_demos()
     folder = Path(tempfile.mkdtemp(prefix="paddock-demo-"))
     folder.chmod(0o711)
     (folder / "pid").write_text(str(os.getpid()))

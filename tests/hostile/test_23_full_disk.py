@@ -334,14 +334,14 @@ def test_another_users_folder_brings_no_command_to_clean_up(
 ) -> None:
     folder = left_by_a_demo(temporary / "paddock-demo-x;reboot")
     os.chown(folder, NOBODY, NOBODY)
-    demo._tell_of_dead_ones()
+    demo._report_killed_demos()
     said = capsys.readouterr().err
     assert "rm -r" not in said, f"a person is told to run what another user wrote: {said}"
 
 
 def test_a_folder_of_ones_own_is_quoted(temporary: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = left_by_a_demo(temporary / "paddock-demo-x;reboot")
-    demo._tell_of_dead_ones()
+    demo._report_killed_demos()
     lines = capsys.readouterr().err.splitlines()
     assert shlex.split(lines[-1]) == ["rm", "-r", "--", str(folder)], f"{lines[-1]} does something else"
     assert lines[1].split() == ["kill", "1"]
