@@ -37,7 +37,7 @@ class Chain:
         self.upids: dict[str, str] = {}
         self.unpacking, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
-        containers = self.replay.world.runtime.containers
+        containers = self.replay.cluster.runtime.containers
         populate = containers.populate
 
         def held(spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
@@ -55,7 +55,7 @@ class Chain:
             assert case is not None
             self._put(case["before"])
             for type_, vmid in UNRECORDED.get(case["id"], ()):
-                self.replay.world.start_task("pve", type_, vmid, "ops@pve!auto", lambda task: None)
+                self.replay.cluster.start_task("pve", type_, vmid, "ops@pve!auto", lambda task: None)
                 self.replay.settle()
             if self._is_creating(following):
                 self.go_on.clear()
@@ -81,18 +81,18 @@ class Chain:
 
     def _put(self, state: str) -> None:
         """Load a recorded state into the cluster, except while a task changes the cluster."""
-        world = self.replay.world
-        if world.tasks.running():
+        cluster = self.replay.cluster
+        if cluster.tasks.running():
             return
-        for vmid in world.guests.vmids():
-            world.guests.remove(vmid)
-        runtime = world.runtime
+        for vmid in cluster.guests.vmids():
+            cluster.guests.remove(vmid)
+        runtime = cluster.runtime
         assert isinstance(runtime, MemoryRuntime)
         for vmid in runtime.containers.running_vmids():
             runtime.containers.stop(vmid)
         for volume in runtime.volumes.everything():
             runtime.volumes.remove(volume.ref)
-        load_into_memory(world, runtime, self.states[state])
+        load_into_memory(cluster, runtime, self.states[state])
 
     def _renamed(self, request: dict[str, Json]) -> dict[str, Json]:
         path = request["path"]

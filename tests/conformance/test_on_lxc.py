@@ -13,7 +13,7 @@ import pytest
 from conformance.recordings import load
 from conformance.replay import Replay, case_differences
 from paddock.sandbox import unable_to_run
-from paddock.sandbox.assembly import lxc_world
+from paddock.sandbox.assembly import lxc_cluster
 from paddock.sandbox.clean import clean
 from paddock.sandbox.disks import every_volume
 from paddock.sandbox.fixture import apply_access_lines
@@ -55,10 +55,10 @@ class Node:
 
     def __init__(self, directory: Path) -> None:
         _, self.states, fixture = load()
-        self.world, _ = lxc_world(directory, fixture, ("pve",), None)
-        assert isinstance(self.world.runtime, LxcRuntime)
-        self.runtime: LxcRuntime = self.world.runtime
-        self.replay = Replay(self.world)
+        self.cluster, _ = lxc_cluster(directory, fixture, ("pve",), None)
+        assert isinstance(self.cluster.runtime, LxcRuntime)
+        self.runtime: LxcRuntime = self.cluster.runtime
+        self.replay = Replay(self.cluster)
         self._make_golden()
 
     def _make_golden(self) -> None:
@@ -71,14 +71,14 @@ class Node:
         golden = self.runtime.names.image(GOLDEN)
         golden.parent.mkdir(parents=True)
         self.runtime.names.image(VolumeRef("pve", "local-lvm", "vm-9000-disk-0")).rename(golden)
-        self.world.guests.remove(9000)
+        self.cluster.guests.remove(9000)
 
     def empty(self) -> None:
         """Remove all containers and volumes."""
-        for vmid in self.world.guests.vmids():
+        for vmid in self.cluster.guests.vmids():
             if self.runtime.containers.running(vmid):
                 self.runtime.containers.stop(vmid)
-            self.world.guests.remove(vmid)
+            self.cluster.guests.remove(vmid)
         for storage in ("local-lvm", "dirct"):
             for volume in self.runtime.volumes.on("pve", storage):
                 self.runtime.volumes.remove(volume.ref)
@@ -88,9 +88,9 @@ class Node:
         self.empty()
         state = self.states[case["before"]]
         for vmid, text in state["config"].items():
-            self.world.guests.put(int(vmid), "pve", text)
-        apply_access_lines(self.world.access, state["access"])
-        self.world.access_changed()
+            self.cluster.guests.put(int(vmid), "pve", text)
+        apply_access_lines(self.cluster.access, state["access"])
+        self.cluster.access_changed()
         touched = self._touched(case, state)
         for name, size in state["volumes"].items():
             self._make_volume(name, size, touched)
@@ -100,8 +100,8 @@ class Node:
         self._make_bind_sources(case)
         for vmid in state["running"]:
             if f"local-lvm:vm-{vmid}-disk-0" in touched:
-                config = self.world.guests.load(int(vmid), "pve")
-                self.runtime.containers.start(self.world.spec(int(vmid), "pve", config))
+                config = self.cluster.guests.load(int(vmid), "pve")
+                self.runtime.containers.start(self.cluster.spec(int(vmid), "pve", config))
 
     def _touched(self, case: Mapping[str, Json], state: Mapping[str, Json]) -> set[str]:
         """Return the volumes that a case names, and those of the containers that it names."""
@@ -110,7 +110,7 @@ class Node:
         vmids |= set(state["running"]) & {*vmids, *self._borrowers(vmids, state)}
         found = set(re.findall(r"local-lvm:[a-z]+-\d+-[\w-]+", asked))
         for vmid in vmids:
-            found.update(every_volume(self.world.guests.load(int(vmid), "pve").options))
+            found.update(every_volume(self.cluster.guests.load(int(vmid), "pve").options))
         return found
 
     def _borrowers(self, vmids: set[str], state: Mapping[str, Json]) -> set[str]:
@@ -133,15 +133,15 @@ class Node:
 
     def _roots(self) -> set[str]:
         found = set()
-        for vmid in self.world.guests.vmids():
-            for point in mount_points(self.world.guests.load(vmid, "pve").options):
+        for vmid in self.cluster.guests.vmids():
+            for point in mount_points(self.cluster.guests.load(vmid, "pve").options):
                 if point.key == "rootfs":
                     found.add(point.volume)
         return found
 
     def _make_bind_sources(self, case: Mapping[str, Json]) -> None:
-        for vmid in self.world.guests.vmids():
-            for point in mount_points(self.world.guests.load(vmid, "pve").options):
+        for vmid in self.cluster.guests.vmids():
+            for point in mount_points(self.cluster.guests.load(vmid, "pve").options):
                 if point.type is MountType.BIND:
                     source = self.runtime.host_path("pve", point.volume)
                     if "removed on the host" in str(case.get("setup")):
@@ -165,7 +165,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
 def test_the_answer_with_real_containers_equals_the_recorded_one(case: dict[str, Json], node: Node) -> None:
     node.put(case)
-    running = [str(v) for v in node.world.guests.vmids() if node.world.runtime.containers.running(v)]
+    running = [str(v) for v in node.cluster.guests.vmids() if node.cluster.runtime.containers.running(v)]
     # Containers that the case cannot affect are not started.
     not_started = set(node.states[case["before"]]["running"]) - set(running)
     found = case_differences(case, node.states, node.replay, not_started)

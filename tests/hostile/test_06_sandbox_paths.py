@@ -21,8 +21,9 @@ pytest.importorskip("starlette", reason="the sandbox is an extra: pip install 'p
 
 import paddock.sandbox.endpoints  # noqa: F401 - fills the table of methods
 from paddock.sandbox import directory
-from paddock.sandbox.assembly import assemble, memory_world
+from paddock.sandbox.assembly import assemble, memory_cluster
 from paddock.sandbox.clean import clean, let_go
+from paddock.sandbox.cluster import Cluster
 from paddock.sandbox.config import CtConfig
 from paddock.sandbox.console import Console
 from paddock.sandbox.errors import ApiError, OperationError, SandboxError
@@ -35,7 +36,6 @@ from paddock.sandbox.lxc.names import RUN, Names
 from paddock.sandbox.process import birth, spawn
 from paddock.sandbox.routes import api
 from paddock.sandbox.runtime import GuestSpec, Mount, VolumeRef
-from paddock.sandbox.world import World
 
 DEPLOY = "paddock@pve!deploy"
 NOBODY = 65534
@@ -144,7 +144,7 @@ def test_a_state_directory_that_was_open_is_closed(tmp_path: Path) -> None:
     directory.make(state)
     assert stat.S_IMODE(state.stat().st_mode) == 0o700, "other users may enter the state directory"
     state.chmod(0o777)
-    memory_world(state)
+    memory_cluster(state)
     assert stat.S_IMODE(state.stat().st_mode) == 0o700, "other users may enter the state directory of before"
 
 
@@ -194,8 +194,8 @@ def test_a_link_is_no_state_directory(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return memory_world(tmp_path / "state")
+def cluster(tmp_path: Path) -> Cluster:
+    return memory_cluster(tmp_path / "state")
 
 
 @pytest.fixture
@@ -213,19 +213,19 @@ def up_to(path: Path) -> str:
 
 @pytest.mark.parametrize("command", [("mkdir",), ("mkdir", "-p")], ids=["mkdir", "mkdir -p"])
 def test_mkdir_at_the_console_stays_in_the_nodes_filesystem(
-    world: World, canary: Path, command: tuple[str, ...]
+    cluster: Cluster, canary: Path, command: tuple[str, ...]
 ) -> None:
-    said = Console(world).run(["mkdir", "-p", "/srv"])
+    said = Console(cluster).run(["mkdir", "-p", "/srv"])
     assert said.code == 0, said
-    said = Console(world).run([*command, up_to(canary / "made")])
+    said = Console(cluster).run([*command, up_to(canary / "made")])
     assert not (canary / "made").exists(), "root of the sandbox made a directory on the host"
     assert said.code != 0
 
 
 @as_root
-def test_chown_at_the_console_stays_in_the_nodes_filesystem(world: World, canary: Path) -> None:
-    Console(world).run(["mkdir", "-p", "/srv"])
-    said = Console(world).run(["chown", "-R", f"{NOBODY}:{NOBODY}", up_to(canary)])
+def test_chown_at_the_console_stays_in_the_nodes_filesystem(cluster: Cluster, canary: Path) -> None:
+    Console(cluster).run(["mkdir", "-p", "/srv"])
+    said = Console(cluster).run(["chown", "-R", f"{NOBODY}:{NOBODY}", up_to(canary)])
     owners = {path.stat().st_uid for path in (canary, canary / "file")}
     assert owners == {0}, "root of the sandbox gave files of the host to another user"
     assert said.code != 0
@@ -233,11 +233,11 @@ def test_chown_at_the_console_stays_in_the_nodes_filesystem(world: World, canary
 
 @as_root
 @pytest.mark.parametrize("where", ["/srv/shared/link", "/srv/shared/link/file"])
-def test_a_link_that_a_guest_made_leads_the_console_nowhere(world: World, canary: Path, where: str) -> None:
-    console = Console(world)
+def test_a_link_that_a_guest_made_leads_the_console_nowhere(cluster: Cluster, canary: Path, where: str) -> None:
+    console = Console(cluster)
     console.run(["mkdir", "-p", "/srv/shared"])
     # What a container does that has this directory of the node mounted.
-    (world.runtime.host_path("pve", "/srv/shared") / "link").symlink_to(canary)
+    (cluster.runtime.host_path("pve", "/srv/shared") / "link").symlink_to(canary)
     console.run(["chown", "-R", f"{NOBODY}:{NOBODY}", where])
     console.run(["mkdir", "-p", "/srv/shared/link/made"])
     listed = console.run(["ls", "/srv/shared/link"]).out
@@ -246,13 +246,13 @@ def test_a_link_that_a_guest_made_leads_the_console_nowhere(world: World, canary
     assert listed != "file\n", "a directory of the host was listed"
 
 
-def test_push_reads_no_file_of_the_host(world: World, canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_push_reads_no_file_of_the_host(cluster: Cluster, canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pushed: list[bytes] = []
     monkeypatch.setattr(
-        type(world.runtime.containers), "push", lambda _self, _spec, _path, content, _mode: pushed.append(content)
+        type(cluster.runtime.containers), "push", lambda _self, _spec, _path, content, _mode: pushed.append(content)
     )
-    world.guests.put(100, "pve", "hostname: bee\nrootfs: local-lvm:vm-100-disk-0,size=1G\n")
-    said = Console(world).run(["pct", "push", "100", str(canary / "file"), "/root/file"])
+    cluster.guests.put(100, "pve", "hostname: bee\nrootfs: local-lvm:vm-100-disk-0,size=1G\n")
+    said = Console(cluster).run(["pct", "push", "100", str(canary / "file"), "/root/file"])
     assert not pushed, f"a container got a file of the host: {pushed}"
     assert said.code != 0
 
@@ -261,7 +261,7 @@ def test_push_reads_no_file_of_the_host(world: World, canary: Path, monkeypatch:
 
 
 @pytest.fixture
-def on_disk(tmp_path: Path) -> Iterator[World]:
+def on_disk(tmp_path: Path) -> Iterator[Cluster]:
     """A node whose volumes and files are real, without a network."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a node with real disks")
@@ -280,14 +280,14 @@ def on_disk(tmp_path: Path) -> Iterator[World]:
 OUT = "../" * 5  # from a directory beside the volumes to the one that holds the state
 
 
-def allocate(world: World, storage: str, name: str) -> object:
+def allocate(cluster: Cluster, storage: str, name: str) -> object:
     """Ask for a volume of that name as a deployer's token may."""
     asked = {"vmid": "100", "filename": name, "size": "4M"}
-    return api.perform(world, DEPLOY, "POST", f"/nodes/pve/storage/{storage}/content", asked)
+    return api.perform(cluster, DEPLOY, "POST", f"/nodes/pve/storage/{storage}/content", asked)
 
 
 @pytest.mark.parametrize("name", [f"vm-100-/{OUT}canary/disk", f"vm-100-x/../{OUT[3:]}canary/disk", "vm-100-a/b"])
-def test_a_token_allocates_no_volume_outside(on_disk: World, canary: Path, name: str) -> None:
+def test_a_token_allocates_no_volume_outside(on_disk: Cluster, canary: Path, name: str) -> None:
     before = sorted(canary.parent.rglob("*"))
     said = refusal(lambda: allocate(on_disk, "local-lvm", name))
     made = [str(path) for path in sorted(canary.parent.rglob("*")) if path not in before]
@@ -296,7 +296,7 @@ def test_a_token_allocates_no_volume_outside(on_disk: World, canary: Path, name:
 
 
 @pytest.mark.parametrize("file", ["../../../../canary/disk.raw", "x/../../disk.raw", "vm-100-../../disk.raw"])
-def test_a_token_allocates_no_image_file_outside(on_disk: World, canary: Path, file: str) -> None:
+def test_a_token_allocates_no_image_file_outside(on_disk: Cluster, canary: Path, file: str) -> None:
     before = sorted(canary.parent.rglob("*"))
     said = refusal(lambda: allocate(on_disk, "local", file))
     made = [str(path) for path in sorted(canary.parent.rglob("*")) if path not in before]
@@ -304,7 +304,7 @@ def test_a_token_allocates_no_image_file_outside(on_disk: World, canary: Path, f
     assert said == f"unable to parse volume filename '{file}'"
 
 
-def test_a_volume_id_reaches_no_file_outside(on_disk: World, canary: Path) -> None:
+def test_a_volume_id_reaches_no_file_outside(on_disk: Cluster, canary: Path) -> None:
     (canary / "disk.img").write_bytes(b"\0" * 4096)
     climbing = f"vm-100-/{OUT}canary/disk"
     (on_disk.runtime.host_path("pve", "/x").parents[2] / "volumes/pve/local-lvm/vm-100-").mkdir(parents=True)
@@ -379,11 +379,11 @@ def test_a_pipe_in_a_guests_root_keeps_nobody_waiting(tmp_path: Path) -> None:
     assert read == [None]
 
 
-def volume(world: World, name: str) -> VolumeRef:
+def volume(cluster: Cluster, name: str) -> VolumeRef:
     """A small disk with a filesystem."""
     ref = VolumeRef("pve", "local-lvm", name)
-    world.runtime.volumes.allocate(ref, 16 << 20)
-    world.runtime.volumes.format(ref)
+    cluster.runtime.volumes.allocate(ref, 16 << 20)
+    cluster.runtime.volumes.format(ref)
     return ref
 
 
@@ -392,7 +392,7 @@ def needs_loop_devices() -> None:
         pytest.skip("this machine has no loop devices to mount disks with")
 
 
-def test_another_user_reads_nothing_of_a_mounted_disk(on_disk: World) -> None:
+def test_another_user_reads_nothing_of_a_mounted_disk(on_disk: Cluster) -> None:
     needs_loop_devices()
     runtime: Any = on_disk.runtime
     point = runtime.volumes.hold(volume(on_disk, "vm-100-disk-0"), "test")
@@ -404,7 +404,7 @@ def test_another_user_reads_nothing_of_a_mounted_disk(on_disk: World) -> None:
     assert "what the agent knows" not in read, "another user of this machine read a guest's disk"
 
 
-def test_a_backup_mounts_nothing_over_the_host(on_disk: World, canary: Path, tmp_path: Path) -> None:
+def test_a_backup_mounts_nothing_over_the_host(on_disk: Cluster, canary: Path, tmp_path: Path) -> None:
     needs_loop_devices()
     runtime: Any = on_disk.runtime
     root, data = volume(on_disk, "vm-100-disk-0"), volume(on_disk, "vm-100-disk-1")
@@ -418,7 +418,7 @@ def test_a_backup_mounts_nothing_over_the_host(on_disk: World, canary: Path, tmp
     assert not covered, "a link in a guest's root made root mount a disk over a directory of the host"
 
 
-def test_a_guest_gets_no_directory_of_the_host_through_a_link(on_disk: World, canary: Path) -> None:
+def test_a_guest_gets_no_directory_of_the_host_through_a_link(on_disk: Cluster, canary: Path) -> None:
     runtime: Any = on_disk.runtime
     shared = runtime.host_path("pve", "/srv/shared")
     shared.mkdir(parents=True)
@@ -448,12 +448,12 @@ def test_the_configuration_in_a_backup_is_not_shown_to_others_while_it_is_packed
 
 
 @pytest.mark.parametrize("volid", [f"local-lvm:vm-100-/{OUT}canary/disk", "local:100/vm-100-../../../disk.raw"])
-def test_a_volume_id_that_climbs_is_located_nowhere(world: World, volid: str) -> None:
-    assert refusal(lambda: world.locate(volid, "pve")), f"{volid} was taken for the name of a volume"
+def test_a_volume_id_that_climbs_is_located_nowhere(cluster: Cluster, volid: str) -> None:
+    assert refusal(lambda: cluster.locate(volid, "pve")), f"{volid} was taken for the name of a volume"
 
 
 @pytest.mark.parametrize("name", ["vztmpl/../../../../canary/file", "../file", "/nonexistent/file", "snippets/.."])
-def test_the_name_of_a_file_leads_to_none_outside(on_disk: World, name: str) -> None:
+def test_the_name_of_a_file_leads_to_none_outside(on_disk: Cluster, name: str) -> None:
     for work in (on_disk.runtime.file, on_disk.runtime.archived_config, on_disk.runtime.remove_file):
         said = refusal(lambda work=work: work("pve", "local", name))  # type: ignore[misc]
         assert "leads out" in said, f"{name} became a path for {work.__name__}"

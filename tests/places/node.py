@@ -37,7 +37,7 @@ from paddock.plan.step import Action, CheckStateSize, InstallContents, Plan
 from paddock.process import Result
 from paddock.run.deployment import Deployment, Observation
 from paddock.run.reporter import Reporter
-from paddock.sandbox.assembly import memory_world
+from paddock.sandbox.assembly import memory_cluster
 from paddock.sandbox.config import CtConfig
 from paddock.sandbox.console import Console
 from paddock.sandbox.errors import NodeCrashError
@@ -219,7 +219,7 @@ class Node(httpx.BaseTransport):
     """The node, the wire to it, and whoever else is on it."""
 
     def __init__(self, folder: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
-        self.world = memory_world(folder / "node", nodes=nodes)
+        self.world = memory_cluster(folder / "node", nodes=nodes)
         self.world.guests.lock_timeout = 0.1
         runtime = self.world.runtime
         assert isinstance(runtime, MemoryRuntime)

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import httpx
 
-from paddock.sandbox.assembly import memory_world
+from paddock.sandbox.assembly import memory_cluster
 from paddock.sandbox.faults import Faults, Rule, install
 from paddock.sandbox.http import Face
 from paddock.sandbox.tasks import Task
@@ -23,15 +23,15 @@ class Api:
 
     def __init__(self, directory: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
         self.directory = directory
-        self.world = memory_world(directory, nodes=nodes)
-        self.world.guests.lock_timeout = 0.1
+        self.cluster = memory_cluster(directory, nodes=nodes)
+        self.cluster.guests.lock_timeout = 0.1
         self.faults = Faults()
-        self._face = Face(self.world, delay_401=0)
+        self._face = Face(self.cluster, delay_401=0)
         install(self._face, self.faults)
 
     def ask(self, method: str, path: str, token: str = "paddock@pve!deploy", /, **params: Json) -> httpx.Response:
         """Send a request and return the response. Its reason phrase is in the header x-paddock-reason."""
-        secret = self.world.access.tokens[token].secret
+        secret = self.cluster.access.tokens[token].secret
         headers = {"Authorization": f"PVEAPIToken={token}={secret}"}
         content = None
         if params and method in ("GET", "DELETE"):
@@ -53,7 +53,7 @@ class Api:
 
     def task(self, method: str, path: str, /, **params: Json) -> Task:
         """Send a request that starts a task, and return the finished task."""
-        return self.world.tasks.wait(self.data(method, path, **params), 10)
+        return self.cluster.tasks.wait(self.data(method, path, **params), 10)
 
     def create(self, vmid: int, node: str = "pve", **params: Json) -> Task:
         """Create a container and return the finished task."""
@@ -68,7 +68,7 @@ class Api:
 
     def settle(self) -> None:
         """Wait until no task runs."""
-        while running := self.world.tasks.running():
+        while running := self.cluster.tasks.running():
             running[0].ended.wait(10)
 
     def rule(self, kind: str, value: str = "", **more: Json) -> None:

@@ -33,9 +33,9 @@ def test_a_request_whose_answer_is_lost_is_still_performed(api: Api) -> None:
     api.rule("lose", method="POST", path="/nodes/*/lxc")
     answer = api.ask("POST", "/nodes/pve/lxc", vmid=100, ostemplate=TEMPLATE, rootfs="local-lvm:2")
     assert ABORT in answer.headers
-    for task in api.world.tasks.newest_first():
+    for task in api.cluster.tasks.newest_first():
         task.ended.wait(5)
-    assert api.world.guests.exists(100)
+    assert api.cluster.guests.exists(100)
 
 
 def test_tasks_end_with_injected_errors_and_warnings(api: Api) -> None:
@@ -47,18 +47,18 @@ def test_tasks_end_with_injected_errors_and_warnings(api: Api) -> None:
 
 
 def test_a_full_storage_allocates_no_volume(api: Api) -> None:
-    api.world.full.add("local-lvm")
+    api.cluster.full.add("local-lvm")
     assert "reached threshold" in str(api.create(100).exitstatus)
-    assert api.world.guests.vmids() == []
+    assert api.cluster.guests.vmids() == []
 
 
 def test_the_console_removes_a_lock_that_was_left_behind(api: Api) -> None:
     api.create(100)
-    config = api.world.guests.load(100, "pve")
+    config = api.cluster.guests.load(100, "pve")
     config.options["lock"] = "backup"
-    api.world.guests.save(100, "pve", config)
+    api.cluster.guests.save(100, "pve", config)
     assert api.reason("PUT", "/nodes/pve/lxc/100/config", cores=1) == "CT is locked (backup)"
-    assert Console(api.world).run(["pct", "unlock", "100"]).code == 0
+    assert Console(api.cluster).run(["pct", "unlock", "100"]).code == 0
     assert api.ask("PUT", "/nodes/pve/lxc/100/config", cores=1).status_code == 200
 
 
@@ -76,7 +76,7 @@ def test_the_console_sets_options_that_no_token_may_set(api: Api) -> None:
     api.create(100)
     refused = api.reason("PUT", "/nodes/pve/lxc/100/config", "root@pam!sandbox", mp0="/srv/x,mp=/data")
     assert refused == "Permission check failed (mount point type bind is only allowed for root@pam)"
-    console = Console(api.world)
+    console = Console(api.cluster)
     assert console.run(["pct", "set", "100", "-mp0", "/srv/x,mp=/data"]).code == 0
     assert console.run(["pct", "set", "100", "--features", "nesting=1,keyctl=1"]).code == 0
     assert api.data("GET", "/nodes/pve/lxc/100/config")["mp0"] == "/srv/x,mp=/data"
@@ -86,17 +86,17 @@ def test_the_console_sets_options_that_no_token_may_set(api: Api) -> None:
 
 
 def test_the_console_manages_roles_users_tokens_and_acls(api: Api) -> None:
-    console = Console(api.world)
+    console = Console(api.cluster)
     assert console.run(["pveum", "role", "add", "R", "--privs", "VM.Audit,VM.Clone"]).code == 0
     assert console.run(["pveum", "user", "add", "bob@pve"]).code == 0
     assert console.run(["pveum", "acl", "modify", "/vms/100", "--roles", "R", "--users", "bob@pve"]).code == 0
     assert console.run(["pveum", "user", "token", "add", "bob@pve", "t", "--privsep", "0"]).code == 0
-    assert api.world.access.privileges("bob@pve!t", "/vms/100") == {"VM.Audit": 1, "VM.Clone": 1}
+    assert api.cluster.access.privileges("bob@pve!t", "/vms/100") == {"VM.Audit": 1, "VM.Clone": 1}
     assert console.run(["pveum", "role", "add", "X", "--privs", "VM.Nonsense"]).code == 2
 
 
 @pytest.mark.parametrize("argv", [[], ["reboot"], ["pct"], ["pct", "set"], ["pct", "set", "999", "-cores", "1"]])
 def test_an_invalid_console_command_fails_with_a_message(api: Api, argv: list[str]) -> None:
-    said = Console(api.world).run(argv)
+    said = Console(api.cluster).run(argv)
     assert said.code != 0
     assert said.err

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 
 from . import accounting
 from .access import ROOT
+from .cluster import Cluster
 from .confined import descend, parts_of
 from .errors import ApiError
 from .routes import api
 from .shell import Said, UsageError, parse_options
-from .world import World
 
 
 class _Parser(argparse.ArgumentParser):
@@ -26,10 +26,10 @@ class _Parser(argparse.ArgumentParser):
 class Console:
     """Runs commands as root of a node: the few that Paddock's console steps and the tests need."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._commands: dict[str, Callable[[list[str]], Said]] = {
-            "pveum": lambda rest: accounting.run(world, rest),
+            "pveum": lambda rest: accounting.run(cluster, rest),
             "mkdir": self._mkdir,
             "chown": self._chown,
             "ls": self._ls,
@@ -54,10 +54,10 @@ class Console:
             return Said(1, err=f"{argv[0]}: {error.strerror}: {error.filename}\n")
 
     def _call(self, verb: str, path: str, **params: Any) -> Any:
-        return api.perform(self._world, ROOT, verb, path, params)
+        return api.perform(self._cluster, ROOT, verb, path, params)
 
     def _wait(self, upid: str) -> Said:
-        task = self._world.tasks.wait(upid, timeout=300)
+        task = self._cluster.tasks.wait(upid, timeout=300)
         lines = [line for line in task.log if not line.startswith("TASK ")]
         out = "".join(f"{line}\n" for line in lines)
         ok = task.exitstatus == "OK" or str(task.exitstatus).startswith("WARNINGS")
@@ -72,7 +72,7 @@ class Console:
         if not rest or not rest[0].isdecimal():
             raise UsageError(f"pct {verb}: missing VMID")
         vmid, rest = int(rest[0]), rest[1:]
-        node = self._world.guests.node_of(vmid) or next(iter(self._world.nodes))
+        node = self._cluster.guests.node_of(vmid) or next(iter(self._cluster.nodes))
         path = f"/nodes/{node}/lxc/{vmid}"
         match verb:
             case "set":
@@ -98,28 +98,28 @@ class Console:
 
     def _list(self) -> str:
         lines = ["VMID       Status     Lock         Name\n"]
-        for vmid in self._world.guests.vmids():
-            config = self._world.guests.load(vmid, self._world.guests.node_of(vmid) or "")
-            status = "running" if self._world.runtime.containers.running(vmid) else "stopped"
+        for vmid in self._cluster.guests.vmids():
+            config = self._cluster.guests.load(vmid, self._cluster.guests.node_of(vmid) or "")
+            status = "running" if self._cluster.runtime.containers.running(vmid) else "stopped"
             name = config.text("hostname") or ""
             lines.append(f"{vmid:<10} {status:<10} {config.text('lock') or '':<12} {name}\n")
         return "".join(lines)
 
     def _unlock(self, vmid: int, node: str) -> Said:
-        with self._world.guests.lock(vmid):
-            config = self._world.guests.load(vmid, node)
+        with self._cluster.guests.lock(vmid):
+            config = self._cluster.guests.load(vmid, node)
             config.options.pop("lock", None)
-            self._world.guests.save(vmid, node, config)
+            self._cluster.guests.save(vmid, node, config)
         return Said()
 
     def _exec(self, vmid: int, node: str, rest: list[str]) -> Said:
-        self._world.guests.load(vmid, node)
-        if not self._world.runtime.containers.running(vmid):
+        self._cluster.guests.load(vmid, node)
+        if not self._cluster.runtime.containers.running(vmid):
             return Said(255, err=f"container '{vmid}' not running!\n")
         command = rest[1:] if rest[:1] == ["--"] else rest
         if not command:
             raise UsageError("pct exec: missing command")
-        return Said(*self._world.runtime.containers.execute(vmid, command, None))
+        return Said(*self._cluster.runtime.containers.execute(vmid, command, None))
 
     def _push(self, vmid: int, node: str, rest: list[str], own: Mapping[str, bytes]) -> Said:
         parser = _Parser(prog="pct push", add_help=False)
@@ -130,9 +130,9 @@ class Console:
         parser.add_argument("--group", "-group")
         given = parser.parse_args(rest)
         content = own[given.file] if given.file in own else self._read(given.file)
-        config = self._world.guests.load(vmid, node)
-        spec = self._world.spec(vmid, node, config)
-        self._world.runtime.containers.push(spec, given.destination, content, int(given.perms, 8))
+        config = self._cluster.guests.load(vmid, node)
+        spec = self._cluster.spec(vmid, node, config)
+        self._cluster.runtime.containers.push(spec, given.destination, content, int(given.perms, 8))
         return Said()
 
     def _read(self, path: str) -> bytes:
@@ -145,7 +145,7 @@ class Console:
 
     def _top(self) -> Path:
         """Return the directory that stands for the node's root. Containers may have made symlinks in it."""
-        top = self._world.runtime.host_path(next(iter(self._world.nodes)), "/")
+        top = self._cluster.runtime.host_path(next(iter(self._cluster.nodes)), "/")
         top.mkdir(parents=True, exist_ok=True)
         return top
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 
+from .cluster import Cluster
 from .config import CtConfig, Options, Value
 from .errors import OperationError
 from .mountpoint import MountPoint, MountType, mount_points, new_disk, parse
@@ -12,7 +13,6 @@ from .options import UNUSED_KEYS
 from .routes import Call
 from .runtime import VolumeBusyError, VolumeRef
 from .storage import Storage, StorageType
-from .world import World
 
 Log = Callable[..., None]
 
@@ -23,7 +23,7 @@ def silent(*lines: str) -> None:
 
 def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) -> None:
     """Raise unless the caller may use a volume in a container's config."""
-    world = call.world
+    cluster = call.cluster
     store, separator, _ = volid.partition(":")
     if not separator or volid.startswith("/"):
         if not call.is_root:
@@ -31,7 +31,7 @@ def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) 
                 "Only root can pass arbitrary filesystem paths. at /usr/share/perl5/PVE/Storage.pm line 590."
             )
         return
-    name = world.parse_volume(volid)
+    name = cluster.parse_volume(volid)
     # Storage plugins do not distinguish images of VMs from those of containers.
     if content is not None and name.content != content and (content, name.content) != ("rootdir", "images"):
         raise OperationError(f"unable to use volume {volid} - content type needs to be '{content}'")
@@ -53,20 +53,20 @@ def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) 
             raise OperationError(f"missing privileges to access {volid}")
 
 
-def next_volume(world: World, storage: Storage, node: str, vmid: int) -> VolumeRef:
+def next_volume(cluster: Cluster, storage: Storage, node: str, vmid: int) -> VolumeRef:
     """Return the reference of a container's next volume on a storage. Raise if the storage is full."""
-    taken = [volume.ref.name for volume in world.runtime.volumes.on(node, storage.id)]
+    taken = [volume.ref.name for volume in cluster.runtime.volumes.on(node, storage.id)]
     name = storage.disk_name(vmid, taken)
-    world.require_space(storage, name)
+    cluster.require_space(storage, name)
     return VolumeRef(node, storage.id, name)
 
 
-def allocate(world: World, storage: Storage, ref: VolumeRef, size: int, say: Log) -> None:
+def allocate(cluster: Cluster, storage: Storage, ref: VolumeRef, size: int, say: Log) -> None:
     """Create a volume without a filesystem. LVM rounds its size up to extents of 4 MiB."""
-    world.require_space(storage, ref.name)
+    cluster.require_space(storage, ref.name)
     if storage.type is StorageType.LVM_THIN:
         size = -(-size // (4 << 20)) * (4 << 20)
-    world.runtime.volumes.allocate(ref, size)
+    cluster.runtime.volumes.allocate(ref, size)
     if storage.type is StorageType.LVM_THIN:
         say(
             f'  Logical volume "{ref.name}" created.',
@@ -75,7 +75,7 @@ def allocate(world: World, storage: Storage, ref: VolumeRef, size: int, say: Log
 
 
 def create_disks(
-    world: World, vmid: int, node: str, wanted: Mapping[str, Value], say: Log
+    cluster: Cluster, vmid: int, node: str, wanted: Mapping[str, Value], say: Log
 ) -> tuple[dict[str, str], list[VolumeRef]]:
     """Create the new volumes that mount points ask for; return the mount points' config texts and the new volumes."""
     texts: dict[str, str] = {}
@@ -86,17 +86,17 @@ def create_disks(
             if asked is None:
                 texts[point.key] = str(point)
                 continue
-            storage = world.storage(asked[0])
-            world.require_content(storage)
-            ref = next_volume(world, storage, node, vmid)
-            allocate(world, storage, ref, asked[1], say)
+            storage = cluster.storage(asked[0])
+            cluster.require_content(storage)
+            ref = next_volume(cluster, storage, node, vmid)
+            allocate(cluster, storage, ref, asked[1], say)
             made.append(ref)
-            world.runtime.volumes.format(ref)
-            volume = world.runtime.volumes.get(ref)
+            cluster.runtime.volumes.format(ref)
+            volume = cluster.runtime.volumes.get(ref)
             say(*_filesystem_lines(asked[1] // 4096))
             texts[point.key] = str(point.on(f"{ref.storage}:{ref.name}", volume.size if volume else None))
     except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
-        destroy_volumes(world, made, say)
+        destroy_volumes(cluster, made, say)
         raise
     return texts, made
 
@@ -114,21 +114,21 @@ def _filesystem_lines(blocks: int) -> list[str]:
     ]
 
 
-def destroy_volumes(world: World, refs: list[VolumeRef], say: Log) -> None:
+def destroy_volumes(cluster: Cluster, refs: list[VolumeRef], say: Log) -> None:
     """Destroy the volumes that a failed operation created."""
     for ref in refs:
-        free(world, ref, say)
+        free(cluster, ref, say)
 
 
-def free(world: World, ref: VolumeRef, say: Log) -> None:
+def free(cluster: Cluster, ref: VolumeRef, say: Log) -> None:
     """Destroy a volume and, on LVM-thin, its snapshots. Raise if the volume is mounted."""
-    storage = world.storage(ref.storage)
-    if world.runtime.volumes.get(ref) is None:
+    storage = cluster.storage(ref.storage)
+    if cluster.runtime.volumes.get(ref) is None:
         return
     try:
-        for snapshot in world.snapshots_of(ref):
-            world.runtime.volumes.remove(snapshot)
-        world.runtime.volumes.remove(ref)
+        for snapshot in cluster.snapshots_of(ref):
+            cluster.runtime.volumes.remove(snapshot)
+        cluster.runtime.volumes.remove(ref)
     except VolumeBusyError:
         lv = f"{storage.vgname}/{ref.name}"
         raise OperationError(f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use.") from None
@@ -136,13 +136,13 @@ def free(world: World, ref: VolumeRef, say: Log) -> None:
         say(f'  Logical volume "{ref.name}" successfully removed.')
 
 
-def free_if_owned(world: World, vmid: int, node: str, volid: str, say: Log) -> None:
+def free_if_owned(cluster: Cluster, vmid: int, node: str, volid: str, say: Log) -> None:
     """Destroy a volume if the container owns it, according to the volume's name."""
     if volid.startswith("/"):
         return
-    _, ref = world.locate(volid, node)
-    if world.parse_volume(volid).owner == vmid:
-        free(world, ref, say)
+    _, ref = cluster.locate(volid, node)
+    if cluster.parse_volume(volid).owner == vmid:
+        free(cluster, ref, say)
     else:
         say(f"ignore deletion of '{volid}', CT {vmid} isn't the owner!")
 
@@ -160,11 +160,11 @@ def every_volume(options: Mapping[str, Value]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def with_true_size(world: World, point: MountPoint, node: str) -> MountPoint:
+def with_true_size(cluster: Cluster, point: MountPoint, node: str) -> MountPoint:
     """Return a mount point with the real size of its volume, or unchanged if the volume does not exist."""
     if point.type is not MountType.VOLUME:
         return point
-    volume = world.volume(point.volume, node)
+    volume = cluster.volume(point.volume, node)
     if volume is None:
         return point
     return point.on(point.volume, volume.size)

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from . import formats
 from .access import Access, AclEntry, Pool, Token, User
+from .cluster import Node, Release
 from .errors import SandboxError
 from .privileges import BUILT_IN_ROLES
 from .schema import FormatError
 from .storage import Storage, StorageType
-from .world import Node, Release
 
 DEFAULT_TEMPLATE: Final = "debian-12-standard_12.12-1_amd64.tar.zst"
 

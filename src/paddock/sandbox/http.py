@@ -18,6 +18,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from . import endpoints
+from .cluster import Cluster
 from .errors import (
     INTERNAL,
     ApiError,
@@ -28,7 +29,6 @@ from .errors import (
     SandboxError,
 )
 from .routes import METHODS, Reply, Table, api
-from .world import World
 
 _REASON: Final = b"x-paddock-reason"
 # A response with this header is not sent; the server aborts the connection instead.
@@ -116,8 +116,8 @@ async def _no_interceptor(request: Request, go_on: Callable[[], Awaitable[Respon
 class Face:
     """Turns HTTP requests into API calls."""
 
-    def __init__(self, world: World, table: Table = api, *, delay_401: float = 3.0) -> None:
-        self.world = world
+    def __init__(self, cluster: Cluster, table: Table = api, *, delay_401: float = 3.0) -> None:
+        self.cluster = cluster
         self.table = table
         self.delay_401 = delay_401
         # Called before every API request; fault injection replaces it.
@@ -148,13 +148,13 @@ class Face:
         path = (request.scope.get("raw_path") or raw.encode()).decode("ascii", "replace")
         path = path.split("?", 1)[0].removeprefix(PREFIX) or "/"
         try:
-            user = request.state.user = self.world.access.authenticate(_authorization(request))
+            user = request.state.user = self.cluster.access.authenticate(_authorization(request))
         except CredentialsError as error:
             await asyncio.sleep(self.delay_401)
             return error_answer(error)
         try:
             params = await _parameters(request)
-            data = await run_in_threadpool(self.table.perform, self.world, user, request.method, path, params)
+            data = await run_in_threadpool(self.table.perform, self.cluster, user, request.method, path, params)
         except ApiError as error:
             return error_answer(error)
         except SandboxError as error:

@@ -9,9 +9,9 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from . import formats
+from .cluster import Cluster
 from .errors import NoSuchMethodError, OperationError, ParameterError, PrivilegeError
 from .schema import Prop, Properties, verify
-from .world import World
 
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 
@@ -26,7 +26,7 @@ _URI_PROPS: Final[Properties] = {"node": NODE, "vmid": VMID, "storage": STORAGE}
 class Call:
     """One authenticated request: the caller and the parameters."""
 
-    world: World
+    cluster: Cluster
     user: str
     params: dict[str, Any]
 
@@ -56,11 +56,11 @@ class Call:
 
     def require(self, path: str, *privileges: str, any_of: bool = False) -> None:
         """Raise unless the caller has the privileges on a path."""
-        self.world.access.require(self.user, path, privileges, any_of=any_of)
+        self.cluster.access.require(self.user, path, privileges, any_of=any_of)
 
     def allows(self, path: str, *privileges: str, any_of: bool = False) -> bool:
         """Return whether the caller has the privileges on a path."""
-        return self.world.access.allows(self.user, path, privileges, any_of=any_of)
+        return self.cluster.access.allows(self.user, path, privileges, any_of=any_of)
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Table:
     def __iter__(self) -> Iterator[Method]:
         return iter(self._methods)
 
-    def perform(self, world: World, user: str, verb: str, path: str, params: Mapping[str, Any]) -> Any:
+    def perform(self, cluster: Cluster, user: str, verb: str, path: str, params: Mapping[str, Any]) -> Any:
         """Perform a request, with Proxmox's checks in Proxmox's order."""
         found = self.find(verb, path)
         if found is None:
@@ -168,16 +168,16 @@ class Table:
                 raise ParameterError({key: "duplicate parameter (already defined in URI) with conflicting values!"})
         if not method.for_tokens and "!" in user:
             raise PrivilegeError(f"URI '{path}' not available with API token, need proper ticket.\n")
-        call = Call(world, user, {**params, **from_path})
+        call = Call(cluster, user, {**params, **from_path})
         method.check(call)
         node = from_path.get("node")
-        if node is not None and node not in world.nodes and node != "localhost":
+        if node is not None and node not in cluster.nodes and node != "localhost":
             raise OperationError(
                 f"hostname lookup '{node}' failed - failed to get address info for: {node}: "
                 "Temporary failure in name resolution"
             )
         if node == "localhost":
-            call.params["node"] = next(iter(world.nodes))
+            call.params["node"] = next(iter(cluster.nodes))
         verify(call.params, method.properties)
         return method.handler(call)
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from . import private
 from .accesslog import AccessLog
-from .assembly import lxc_world, memory_world
+from .assembly import lxc_cluster, memory_cluster
 from .certificates import ensure_certificates
+from .cluster import Cluster
 from .control import Control
 from .errors import SandboxError
 from .faults import Faults, Rule, install
@@ -23,7 +24,6 @@ from .http import Face
 from .process import is_alive, note_own_pid
 from .server import bind, serve
 from .storage import StorageType
-from .world import World
 
 # Seconds that running tasks get to finish when the server is stopped.
 _PATIENCE = 5.0
@@ -47,22 +47,22 @@ def serve_foreground(
     listener = bind(port)
     gateway: str | None
     if runtime == "memory":
-        world = memory_world(state, given, nodes)
+        cluster = memory_cluster(state, given, nodes)
         gateway = None
     else:
-        world, gateway = lxc_world(state, given, nodes, subnet)
+        cluster, gateway = lxc_cluster(state, given, nodes, subnet)
     certificates = ensure_certificates(state / "tls", (gateway,) if gateway else ())
-    world.fingerprint = certificates.fingerprint()
-    face = Face(world, delay_401=delay_401)
+    cluster.fingerprint = certificates.fingerprint()
+    face = Face(cluster, delay_401=delay_401)
     face.log = AccessLog(state / "access.log")
     rules = Faults()
     for rule in faults:
         rules.add(rule)
     install(face, rules)
     key = secrets.token_urlsafe(24)
-    face.control = Control(world, rules, key)
+    face.control = Control(cluster, rules, key)
     note_own_pid(state / "server.pid")
-    said = ready_line(world, listener.getsockname()[1], certificates.ca, gateway)
+    said = ready_line(cluster, listener.getsockname()[1], certificates.ca, gateway)
     said["control"] = {"url": f"{said['url']}/control", "key": key}
 
     def announce() -> None:
@@ -73,8 +73,8 @@ def serve_foreground(
     try:
         serve(face, certificates, listener, announce)
     finally:
-        world.tasks.wait_for_all(_PATIENCE)
-        world.runtime.close()
+        cluster.tasks.wait_for_all(_PATIENCE)
+        cluster.runtime.close()
         (state / "ready.json").unlink(missing_ok=True)
         # Remove this file last: `clean` waits for that before it deletes the directory.
         (state / "server.pid").unlink(missing_ok=True)
@@ -92,22 +92,22 @@ def _without_secrets(said: Mapping[str, Any], state: Path) -> dict[str, Any]:
     return {**shown, "secrets": str(state / "ready.json")}
 
 
-def ready_line(world: World, port: int, ca: Path, gateway: str | None) -> dict[str, Any]:
+def ready_line(cluster: Cluster, port: int, ca: Path, gateway: str | None) -> dict[str, Any]:
     """Return the data that a client needs to use the sandbox."""
-    node = next(iter(world.nodes.values()))
-    thin = next((s.id for s in world.storages.values() if s.type is StorageType.LVM_THIN), None)
+    node = next(iter(cluster.nodes.values()))
+    thin = next((s.id for s in cluster.storages.values() if s.type is StorageType.LVM_THIN), None)
     templates = [
         f"{storage.id}:{name}"
-        for storage in world.storages.values()
-        for name in world.runtime.templates(node.name, storage.id)
+        for storage in cluster.storages.values()
+        for name in cluster.runtime.templates(node.name, storage.id)
         if name.startswith("vztmpl/")
     ]
     return {
         "url": f"https://127.0.0.1:{port}",
         "ca": str(ca),
-        "tokens": {name: token.secret for name, token in world.access.tokens.items()},
+        "tokens": {name: token.secret for name, token in cluster.access.tokens.items()},
         "node": node.name,
-        "nodes": list(world.nodes),
+        "nodes": list(cluster.nodes),
         "storage": thin,
         "base": templates[0] if templates else None,
         "bridge": node.bridges[0] if node.bridges else None,

@@ -25,8 +25,8 @@ def permissions(call: Call) -> dict[str, dict[str, int]]:
         call.require("/access", "Sys.Audit")
     path = call.text("path")
     if path is not None:
-        return {path: call.world.access.privileges(who, path)}
-    return call.world.access.effective(who)
+        return {path: call.cluster.access.privileges(who, path)}
+    return call.cluster.access.effective(who)
 
 
 @api.method("GET", "/access/acl", anybody)
@@ -34,7 +34,7 @@ def acl(call: Call) -> list[dict[str, Any]]:
     """Return the ACL entries that the caller may see."""
     audits = call.allows("/access", "Sys.Audit")
     found = []
-    for entry in call.world.access.acl:
+    for entry in call.cluster.access.acl:
         if not audits and not call.allows(entry.path, "Permissions.Modify"):
             continue
         kind = "group" if entry.ugid.startswith("@") else "token" if "!" in entry.ugid else "user"
@@ -82,7 +82,7 @@ def tokens(call: Call) -> list[dict[str, Any]]:
     start = f"{call.params['userid']}!"
     return [
         {"tokenid": name.removeprefix(start), **_token_info(token)}
-        for name, token in call.world.access.tokens.items()
+        for name, token in call.cluster.access.tokens.items()
         if name.startswith(start)
     ]
 
@@ -91,7 +91,7 @@ def tokens(call: Call) -> list[dict[str, Any]]:
 def token_info(call: Call) -> dict[str, Any]:
     """Return a token without its secret."""
     name = f"{call.params['userid']}!{call.params['tokenid']}"
-    token = call.world.access.tokens.get(name)
+    token = call.cluster.access.tokens.get(name)
     if token is None:
         raise OperationError(f"no such token '{call.params['tokenid']}' for user '{call.params['userid']}'")
     return _token_info(token)
@@ -112,9 +112,9 @@ def create_token(call: Call) -> dict[str, Any]:
     """Create a token and return it with its secret."""
     owner, token_id = str(call.params["userid"]), str(call.params["tokenid"])
     name = f"{owner}!{token_id}"
-    if owner not in call.world.access.users:
+    if owner not in call.cluster.access.users:
         raise OperationError(f"no such user ('{owner}')")
-    if name in call.world.access.tokens:
+    if name in call.cluster.access.tokens:
         raise ParameterError({"tokenid": "Token already exists."})
     token = Token(
         str(uuid.uuid4()),
@@ -122,8 +122,8 @@ def create_token(call: Call) -> dict[str, Any]:
         expire=int(call.params.get("expire", 0)),
         comment=call.text("comment") or "",
     )
-    call.world.access.tokens[name] = token
-    call.world.access_changed()
+    call.cluster.access.tokens[name] = token
+    call.cluster.access_changed()
     return {"full-tokenid": name, "value": token.secret, "info": _token_info(token)}
 
 
@@ -146,16 +146,16 @@ def pools(call: Call) -> list[dict[str, Any]]:
     if wanted is None:
         return [
             {"poolid": name, "comment": pool.comment} if pool.comment else {"poolid": name}
-            for name, pool in call.world.access.pools.items()
+            for name, pool in call.cluster.access.pools.items()
             if _may_see_pool(call, name)
         ]
-    pool = call.world.access.pools.get(wanted)
+    pool = call.cluster.access.pools.get(wanted)
     if pool is None:
         raise OperationError(f"pool '{wanted}' does not exist")
     members = []
     for vmid in sorted(pool.vmids):
-        if call.world.guests.exists(vmid) and call.text("type") in (None, "lxc"):
-            entry = call.world.statistics.of(vmid)
+        if call.cluster.guests.exists(vmid) and call.text("type") in (None, "lxc"):
+            entry = call.cluster.statistics.of(vmid)
             entry.pop("pool", None)
             members.append(entry)
     return [{"poolid": wanted, "comment": pool.comment, "members": members}]
@@ -181,7 +181,7 @@ def _may_change_pool(call: Call) -> None:
 def change_pool(call: Call) -> None:
     """Change a pool's comment, or add or remove containers and storages."""
     name = str(call.params["poolid"])
-    access = call.world.access
+    access = call.cluster.access
     pool = access.pools.get(name)
     if pool is None:
         raise OperationError(f"pool '{name}' does not exist")
@@ -209,4 +209,4 @@ def change_pool(call: Call) -> None:
             pool.storages.discard(storage)
         else:
             pool.storages.add(storage)
-    call.world.access_changed()
+    call.cluster.access_changed()

@@ -22,8 +22,8 @@ _AUDIT = having("/vms/{vmid}", "VM.Audit")
 def listing(call: Call) -> list[dict[str, Any]]:
     """Return the containers of a node that the caller may see."""
     return [
-        guest_status(call.world, vmid, call.node)
-        for vmid in call.world.guests.vmids(call.node)
+        guest_status(call.cluster, vmid, call.node)
+        for vmid in call.cluster.guests.vmids(call.node)
         if call.allows(f"/vms/{vmid}", "VM.Audit")
     ]
 
@@ -31,7 +31,7 @@ def listing(call: Call) -> list[dict[str, Any]]:
 @api.method("GET", _GUEST, anybody)
 def index(call: Call) -> list[dict[str, str]]:
     """Return the names below a container's path."""
-    call.world.guests.load(call.vmid, call.node)
+    call.cluster.guests.load(call.vmid, call.node)
     names = (
         *("config", "pending", "status", "vncproxy", "termproxy", "vncwebsocket", "spiceproxy", "migrate"),
         *("clone", "rrd", "rrddata", "firewall", "snapshot", "resize", "interfaces"),
@@ -42,7 +42,7 @@ def index(call: Call) -> list[dict[str, str]]:
 @api.method("GET", f"{_GUEST}/status/current", _AUDIT)
 def current(call: Call) -> dict[str, Any]:
     """Return the status and usage figures of a container."""
-    entry = guest_status(call.world, call.vmid, call.node)
+    entry = guest_status(call.cluster, call.vmid, call.node)
     entry["ha"] = {"managed": 0}
     if entry["status"] == "running":
         for what in ("cpu", "io", "memory"):
@@ -60,29 +60,29 @@ def _refuse_skiplock(call: Call) -> None:
 def begin(call: Call) -> str:
     """Start a container in a task."""
     _refuse_skiplock(call)
-    if call.world.runtime.containers.running(call.vmid):
+    if call.cluster.runtime.containers.running(call.vmid):
         raise OperationError(f"CT {call.vmid} already running")
-    return begin_start(call.world, call.vmid, call.node, call.user)
+    return begin_start(call.cluster, call.vmid, call.node, call.user)
 
 
 @api.method("POST", f"{_GUEST}/status/stop", _POWER, {"skiplock": _FLAG, "overrule-shutdown": _FLAG})
 def stop(call: Call) -> str:
     """Kill a container in a task."""
     _refuse_skiplock(call)
-    world, vmid, node = call.world, call.vmid, call.node
-    if not world.runtime.containers.running(vmid):
+    cluster, vmid, node = call.cluster, call.vmid, call.node
+    if not cluster.runtime.containers.running(vmid):
         raise OperationError(f"CT {vmid} not running")
     if call.flag("overrule-shutdown"):
-        for task in world.tasks.running():
+        for task in cluster.tasks.running():
             if task.upid.type == "vzshutdown" and task.upid.id == str(vmid):
                 task.abort()
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            world.guests.load(vmid, node).require_unlocked()
-            world.runtime.containers.stop(vmid)
+        with cluster.guests.lock(vmid):
+            cluster.guests.load(vmid, node).require_unlocked()
+            cluster.runtime.containers.stop(vmid)
 
-    return world.start_task(node, "vzstop", str(vmid), call.user, work)
+    return cluster.start_task(node, "vzstop", str(vmid), call.user, work)
 
 
 @api.method(
@@ -93,22 +93,22 @@ def stop(call: Call) -> str:
 )
 def shutdown(call: Call) -> str:
     """Shut a container down in a task."""
-    world, vmid, node = call.world, call.vmid, call.node
-    if not world.runtime.containers.running(vmid):
+    cluster, vmid, node = call.cluster, call.vmid, call.node
+    if not cluster.runtime.containers.running(vmid):
         raise OperationError(f"CT {vmid} not running")
     timeout = int(call.params.get("timeout", 60))
     force = call.flag("forceStop")
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            world.guests.load(vmid, node).require_unlocked()
-            if not world.runtime.containers.shutdown(vmid, timeout):
+        with cluster.guests.lock(vmid):
+            cluster.guests.load(vmid, node).require_unlocked()
+            if not cluster.runtime.containers.shutdown(vmid, timeout):
                 task.check_aborted()
                 if not force:
                     raise OperationError("container did not stop")
-                world.runtime.containers.stop(vmid)
+                cluster.runtime.containers.stop(vmid)
 
-    return world.start_task(node, "vzshutdown", str(vmid), call.user, work)
+    return cluster.start_task(node, "vzshutdown", str(vmid), call.user, work)
 
 
 @api.method(
@@ -119,19 +119,19 @@ def shutdown(call: Call) -> str:
 )
 def reboot(call: Call) -> str:
     """Shut a container down and start it again in a task."""
-    world, vmid, node = call.world, call.vmid, call.node
-    if not world.runtime.containers.running(vmid):
+    cluster, vmid, node = call.cluster, call.vmid, call.node
+    if not cluster.runtime.containers.running(vmid):
         raise OperationError(f"VM {vmid} not running")
     timeout = int(call.params.get("timeout", 60))
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            world.guests.load(vmid, node).require_unlocked()
-            if not world.runtime.containers.shutdown(vmid, timeout):
+        with cluster.guests.lock(vmid):
+            cluster.guests.load(vmid, node).require_unlocked()
+            if not cluster.runtime.containers.shutdown(vmid, timeout):
                 raise OperationError("container did not stop")
-            start(world, vmid, node, world.guests.load(vmid, node))
+            start(cluster, vmid, node, cluster.guests.load(vmid, node))
 
-    return world.start_task(node, "vzreboot", str(vmid), call.user, work)
+    return cluster.start_task(node, "vzreboot", str(vmid), call.user, work)
 
 
 @api.method("POST", f"{_GUEST}/status/suspend", _POWER)
@@ -147,18 +147,18 @@ def resume(call: Call) -> str:
 
 
 def _checkpoint(call: Call, type_: str, command: str) -> str:
-    world, vmid, node = call.world, call.vmid, call.node
-    runs = world.runtime.containers.running(vmid)
+    cluster, vmid, node = call.cluster, call.vmid, call.node
+    runs = cluster.runtime.containers.running(vmid)
     if type_ == "vzsuspend" and not runs:
         raise OperationError(f"CT {vmid} not running")
     if type_ == "vzresume" and runs:
         raise OperationError(f"CT {vmid} already running")
 
     def work(task: Task) -> None:
-        world.guests.load(vmid, node).require_unlocked()
+        cluster.guests.load(vmid, node).require_unlocked()
         raise OperationError(f"command '{command}' failed: exit code 1")
 
-    return world.start_task(node, type_, str(vmid), call.user, work)
+    return cluster.start_task(node, type_, str(vmid), call.user, work)
 
 
 @api.method(
@@ -169,43 +169,43 @@ def _checkpoint(call: Call, type_: str, command: str) -> str:
 )
 def remove(call: Call) -> str:
     """Destroy a container in a task."""
-    world, vmid, node = call.world, call.vmid, call.node
+    cluster, vmid, node = call.cluster, call.vmid, call.node
     force, purge = call.flag("force"), call.flag("purge")
     unreferenced = call.flag("destroy-unreferenced-disks")
-    config = world.guests.load(vmid, node)
+    config = cluster.guests.load(vmid, node)
     config.require_unprotected(f"can't remove CT {vmid}")
     config.require_unlocked()
     running = f"unable to destroy CT {vmid} - container is running"
-    if world.runtime.containers.running(vmid) and not force:
+    if cluster.runtime.containers.running(vmid) and not force:
         raise OperationError(running)
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            fresh = world.guests.load(vmid, node)
+        with cluster.guests.lock(vmid):
+            fresh = cluster.guests.load(vmid, node)
             fresh.require_unprotected(f"can't remove CT {vmid}")
             fresh.require_unlocked()
-            if world.runtime.containers.running(vmid):
+            if cluster.runtime.containers.running(vmid):
                 if not force:
                     raise OperationError(running)
                 task.say(f"forced to stop CT {vmid} before destroying!")
-                world.runtime.containers.stop(vmid)
-                fresh = world.guests.load(vmid, node)
-            destroy(world, vmid, node, fresh, task, unreferenced=unreferenced)
+                cluster.runtime.containers.stop(vmid)
+                fresh = cluster.guests.load(vmid, node)
+            destroy(cluster, vmid, node, fresh, task, unreferenced=unreferenced)
             if purge:
                 task.say(f"purging CT {vmid} from related configurations..")
 
-    return world.start_task(node, "vzdestroy", str(vmid), call.user, work)
+    return cluster.start_task(node, "vzdestroy", str(vmid), call.user, work)
 
 
 @api.method("GET", f"{_GUEST}/interfaces", _AUDIT)
 def interfaces(call: Call) -> list[dict[str, Any]] | None:
     """Return the network interfaces of a running container."""
-    world, vmid = call.world, call.vmid
-    config = world.guests.load(vmid, call.node)
-    if not world.runtime.containers.running(vmid):
+    cluster, vmid = call.cluster, call.vmid
+    config = cluster.guests.load(vmid, call.node)
+    if not cluster.runtime.containers.running(vmid):
         return None
     found = []
-    for interface in world.runtime.containers.interfaces(vmid, config):
+    for interface in cluster.runtime.containers.interfaces(vmid, config):
         entry: dict[str, Any] = {
             "name": interface.name,
             "hwaddr": interface.mac,
@@ -232,7 +232,7 @@ def interfaces(call: Call) -> list[dict[str, Any]] | None:
 )
 def feature(call: Call) -> dict[str, int]:
     """Return whether a container can be snapshotted, cloned or copied."""
-    config = call.world.guests.load(call.vmid, call.node)
+    config = call.cluster.guests.load(call.vmid, call.node)
     wanted = call.params["feature"]
     has = not has_bind_mounts(config)
     if wanted == "clone":

@@ -38,7 +38,7 @@ _KEYS = formats.list_of(formats.configid)
 )
 def read(call: Call) -> dict[str, Any]:
     """Return a container's config, with pending changes unless the caller asks for the current one."""
-    config = call.world.guests.load(call.vmid, call.node)
+    config = call.cluster.guests.load(call.vmid, call.node)
     snapshot = call.text("snapshot")
     shown: dict[str, Any]
     if snapshot is not None:
@@ -61,7 +61,7 @@ def read(call: Call) -> dict[str, Any]:
 @api.method("GET", f"{_GUEST}/pending", _AUDIT)
 def pending(call: Call) -> list[dict[str, Any]]:
     """Return each option with its value, its pending value and its pending deletion."""
-    config = call.world.guests.load(call.vmid, call.node)
+    config = call.cluster.guests.load(call.vmid, call.node)
     entries = []
     current = {**config.options, "digest": config.digest}
     for key in [*current, *(key for key in config.pending if key not in current)]:
@@ -89,7 +89,7 @@ def pending(call: Call) -> list[dict[str, Any]]:
 )
 def change(call: Call) -> None:
     """Change, delete or revert options."""
-    world, vmid, node = call.world, call.vmid, call.node
+    cluster, vmid, node = call.cluster, call.vmid, call.node
     asked = {key: value for key, value in call.params.items() if key not in ("node", "vmid", "digest")}
     if not asked:
         raise OperationError("no options specified")
@@ -97,15 +97,15 @@ def change(call: Call) -> None:
     revert = formats.split_list(str(asked.pop("revert", "")))
     _require_known(asked, "delete", delete)
     _require_known(asked, "revert", revert)
-    with world.guests.lock(vmid):
-        config = world.guests.load(vmid, node)
+    with cluster.guests.lock(vmid):
+        config = cluster.guests.load(vmid, node)
         config.require_unlocked()
         require_same_digest(config, call.text("digest"))
         unprivileged = config.flag("unprivileged")
         old = config.options
         require_config_rights(call, vmid, None, old, {}, delete, unprivileged=unprivileged)
         require_config_rights(call, vmid, None, old, asked, [], unprivileged=unprivileged)
-        errors = update(world, vmid, node, config, changes=asked, delete=delete, revert=revert)
+        errors = update(cluster, vmid, node, config, changes=asked, delete=delete, revert=revert)
     if errors:
         raise ParameterError(errors)
 

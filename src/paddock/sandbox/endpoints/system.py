@@ -6,17 +6,17 @@ import time
 from typing import Any
 
 from .. import formats
+from ..cluster import Node
 from ..errors import OperationError, ParameterError
 from ..routes import Call, anybody, api, having
 from ..schema import Prop
 from ..storage import Storage
-from ..world import Node
 
 _BOOTED = time.time()
 
 
 def _version(call: Call) -> dict[str, str]:
-    release = call.world.release
+    release = call.cluster.release
     return {"release": release.release, "version": release.version, "repoid": release.repoid}
 
 
@@ -37,11 +37,11 @@ def next_id(call: Call) -> str:
     """Return a free VMID as text, without reserving it."""
     wanted = call.text("vmid")
     if wanted is not None:
-        if call.world.guests.exists(int(wanted)):
+        if call.cluster.guests.exists(int(wanted)):
             raise ParameterError({"vmid": f"VM {wanted} already exists"})
         return wanted
     for vmid in range(100, 1_000_000):
-        if not call.world.guests.exists(vmid):
+        if not call.cluster.guests.exists(vmid):
             return str(vmid)
     raise OperationError("unable to get any free VMID in range [100, 1000000]")
 
@@ -57,14 +57,14 @@ def resources(call: Call) -> list[dict[str, Any]]:
     wanted = call.text("type")
     found: list[dict[str, Any]] = []
     if wanted in (None, "vm"):
-        for vmid in call.world.guests.vmids():
+        for vmid in call.cluster.guests.vmids():
             if call.allows(f"/vms/{vmid}", "VM.Audit"):
-                found.append(call.world.statistics.of(vmid))
+                found.append(call.cluster.statistics.of(vmid))
     if wanted in (None, "node"):
-        found += [_node_resource(call, node) for node in call.world.nodes.values()]
+        found += [_node_resource(call, node) for node in call.cluster.nodes.values()]
     if wanted in (None, "storage"):
-        for node in call.world.nodes:
-            for storage in call.world.storages_of(node):
+        for node in call.cluster.nodes:
+            for storage in call.cluster.storages_of(node):
                 if call.allows(f"/storage/{storage.id}", "Datastore.Audit"):
                     found.append(_storage_resource(call, node, storage))
     return found
@@ -93,7 +93,7 @@ def _node_resource(call: Call, node: Node) -> dict[str, Any]:
 
 
 def _storage_resource(call: Call, node: str, storage: Storage) -> dict[str, Any]:
-    total, used = call.world.capacity(storage)
+    total, used = call.cluster.capacity(storage)
     return {
         "id": f"storage/{node}/{storage.id}",
         "type": "storage",
@@ -111,7 +111,7 @@ def _storage_resource(call: Call, node: str, storage: Storage) -> dict[str, Any]
 @api.method("GET", "/cluster/status", having("/", "Sys.Audit"))
 def cluster_status(call: Call) -> list[dict[str, Any]]:
     """Return the nodes, and the cluster if it has more than one node."""
-    nodes = list(call.world.nodes.values())
+    nodes = list(call.cluster.nodes.values())
     clustered = len(nodes) > 1
     entries: list[dict[str, Any]] = []
     if clustered:
@@ -151,10 +151,10 @@ def cluster_tasks(call: Call) -> list[dict[str, Any]]:
 def nodes(call: Call) -> list[dict[str, Any]]:
     """Return the nodes, with usage figures if the caller may see them."""
     found = []
-    for node in call.world.nodes.values():
+    for node in call.cluster.nodes.values():
         entry = _node_resource(call, node)
         del entry["cgroup-mode"]
-        entry["ssl_fingerprint"] = call.world.fingerprint
+        entry["ssl_fingerprint"] = call.cluster.fingerprint
         found.append(entry)
     return found
 
@@ -162,13 +162,13 @@ def nodes(call: Call) -> list[dict[str, Any]]:
 @api.method("GET", "/nodes/{node}/status", having("/nodes/{node}", "Sys.Audit"))
 def node_status(call: Call) -> dict[str, Any]:
     """Return the status and usage figures of a node."""
-    node = call.world.nodes[call.node]
+    node = call.cluster.nodes[call.node]
     return {
         "uptime": int(time.time() - _BOOTED),
         "cpu": 0.01,
         "wait": 0,
         "loadavg": ["0.10", "0.10", "0.10"],
-        "pveversion": f"pve-manager/{call.world.release.version}/{call.world.release.repoid}",
+        "pveversion": f"pve-manager/{call.cluster.release.version}/{call.cluster.release.repoid}",
         "kversion": "Linux 6.14.11-4-pve #1 SMP PREEMPT_DYNAMIC",
         "cpuinfo": {"cpus": node.cpus, "cores": node.cpus, "sockets": 1, "model": "sandbox"},
         "memory": {"total": node.memory, "used": node.memory // 8, "free": node.memory - node.memory // 8},
@@ -185,7 +185,7 @@ def node_status(call: Call) -> dict[str, Any]:
 )
 def network(call: Call) -> list[dict[str, Any]]:
     """Return the bridges that the caller may use."""
-    node = call.world.nodes[call.node]
+    node = call.cluster.nodes[call.node]
     if call.text("type") not in (None, "bridge", "any_bridge", "any_local_bridge"):
         return []
     found = []

@@ -60,7 +60,7 @@ def listing(call: Call) -> Reply:
     audits = call.allows(f"/nodes/{call.node}", "Sys.Audit")
     matching = [
         task
-        for task in call.world.tasks.newest_first()
+        for task in call.cluster.tasks.newest_first()
         if task.upid.node == call.node
         and (audits or task.upid.user == call.user)
         and _in_source(task, source)
@@ -114,7 +114,7 @@ def _own_or(call: Call, privilege: str) -> Upid:
 def status(call: Call) -> dict[str, Any]:
     """Return whether a task is running, or its exit status."""
     upid = _own_or(call, "Sys.Audit")
-    task = call.world.tasks.find(str(upid))
+    task = call.cluster.tasks.find(str(upid))
     if task is None:
         raise ParameterError({"upid": "no such task"})
     if task.exitstatus is None:
@@ -131,7 +131,7 @@ def status(call: Call) -> dict[str, Any]:
 def log(call: Call) -> Reply:
     """Return a page of a task's log."""
     upid = _own_or(call, "Sys.Audit")
-    task = call.world.tasks.find(str(upid))
+    task = call.cluster.tasks.find(str(upid))
     lines = list(task.log) if task is not None else ["unable to open file - No such file or directory"]
     start, limit = int(call.params.get("start", 0)), int(call.params.get("limit", _PAGE))
     page = lines[start : start + limit] if limit else lines[start:]
@@ -145,7 +145,7 @@ def log(call: Call) -> Reply:
 def stop(call: Call) -> None:
     """Ask a running task to stop. A finished task stays unchanged."""
     upid = _own_or(call, "Sys.Modify")
-    task = call.world.tasks.find(str(upid))
+    task = call.cluster.tasks.find(str(upid))
     if task is None:
         raise OperationError("no such task")
     if task.exitstatus is None:

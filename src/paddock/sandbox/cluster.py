@@ -50,7 +50,7 @@ class Figures(Protocol):
 
 
 @dataclass
-class World:
+class Cluster:
     """The data and the runtime behind the API."""
 
     nodes: dict[str, Node]
