@@ -29,7 +29,7 @@ class Replay:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         # Proxmox waits ten seconds for a lock. Here a short wait is enough.
-        self.cluster.guests.lock_timeout = 0.2
+        self.cluster.configs.lock_timeout = 0.2
         self._secrets = {name: token.secret for name, token in self.cluster.access.tokens.items()}
         self._app = Face(self.cluster, delay_401=0).app()
 
@@ -82,9 +82,9 @@ def state_of(cluster: Cluster) -> dict[str, Json]:
         for volume in cluster.runtime.volumes.on(node, storage.id)
     ]
     return {
-        "config": {str(vmid): cluster.guests.text(vmid, node) for vmid in cluster.guests.vmids()},
+        "config": {str(vmid): cluster.configs.text(vmid, node) for vmid in cluster.configs.vmids()},
         "volumes": {volume.ref.name: volume.size for volume in cluster.runtime.volumes.on(node, thin)},
-        "running": [str(v) for v in cluster.guests.vmids() if cluster.runtime.containers.running(v)],
+        "running": [str(v) for v in cluster.configs.vmids() if cluster.runtime.containers.running(v)],
         "access": access_lines(cluster.access),
         "dir": directories,
     }
@@ -128,7 +128,7 @@ def _surroundings(case: Mapping[str, Json], cluster: Cluster) -> Iterator[None]:
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with cluster.guests.lock(int(vmid[1])):
+        with cluster.configs.lock(int(vmid[1])):
             held.set()
             done.wait(30)
 

@@ -16,7 +16,7 @@ from conformance.recordings import load, masked
 from conformance.replay import Replay
 from paddock.sandbox.memory import MemoryRuntime
 from paddock.sandbox.recorded import load_into_memory
-from paddock.sandbox.runtime import Archive, GuestSpec, Unpacked
+from paddock.sandbox.runtime import Archive, ContainerSpec, Unpacked
 from paddock.sandbox.tasks import Task
 
 Json = Any
@@ -40,7 +40,7 @@ class Chain:
         containers = self.replay.cluster.runtime.containers
         populate = containers.populate
 
-        def held(spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+        def held(spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
             self.unpacking.set()
             while not self.go_on.wait(0.01):
                 task.check_aborted()
@@ -84,8 +84,8 @@ class Chain:
         cluster = self.replay.cluster
         if cluster.tasks.running():
             return
-        for vmid in cluster.guests.vmids():
-            cluster.guests.remove(vmid)
+        for vmid in cluster.configs.vmids():
+            cluster.configs.remove(vmid)
         runtime = cluster.runtime
         assert isinstance(runtime, MemoryRuntime)
         for vmid in runtime.containers.running_vmids():

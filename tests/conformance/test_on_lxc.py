@@ -71,14 +71,14 @@ class Node:
         golden = self.runtime.names.image(GOLDEN)
         golden.parent.mkdir(parents=True)
         self.runtime.names.image(VolumeRef("pve", "local-lvm", "vm-9000-disk-0")).rename(golden)
-        self.cluster.guests.remove(9000)
+        self.cluster.configs.remove(9000)
 
     def empty(self) -> None:
         """Remove all containers and volumes."""
-        for vmid in self.cluster.guests.vmids():
+        for vmid in self.cluster.configs.vmids():
             if self.runtime.containers.running(vmid):
                 self.runtime.containers.stop(vmid)
-            self.cluster.guests.remove(vmid)
+            self.cluster.configs.remove(vmid)
         for storage in ("local-lvm", "dirct"):
             for volume in self.runtime.volumes.on("pve", storage):
                 self.runtime.volumes.remove(volume.ref)
@@ -88,7 +88,7 @@ class Node:
         self.empty()
         state = self.states[case["before"]]
         for vmid, text in state["config"].items():
-            self.cluster.guests.put(int(vmid), "pve", text)
+            self.cluster.configs.put(int(vmid), "pve", text)
         apply_access_lines(self.cluster.access, state["access"])
         self.cluster.access_changed()
         touched = self._touched(case, state)
@@ -100,7 +100,7 @@ class Node:
         self._make_bind_sources(case)
         for vmid in state["running"]:
             if f"local-lvm:vm-{vmid}-disk-0" in touched:
-                config = self.cluster.guests.load(int(vmid), "pve")
+                config = self.cluster.configs.load(int(vmid), "pve")
                 self.runtime.containers.start(self.cluster.spec(int(vmid), "pve", config))
 
     def _touched(self, case: Mapping[str, Json], state: Mapping[str, Json]) -> set[str]:
@@ -110,7 +110,7 @@ class Node:
         vmids |= set(state["running"]) & {*vmids, *self._borrowers(vmids, state)}
         found = set(re.findall(r"local-lvm:[a-z]+-\d+-[\w-]+", asked))
         for vmid in vmids:
-            found.update(every_volume(self.cluster.guests.load(int(vmid), "pve").options))
+            found.update(every_volume(self.cluster.configs.load(int(vmid), "pve").options))
         return found
 
     def _borrowers(self, vmids: set[str], state: Mapping[str, Json]) -> set[str]:
@@ -133,15 +133,15 @@ class Node:
 
     def _roots(self) -> set[str]:
         found = set()
-        for vmid in self.cluster.guests.vmids():
-            for point in mount_points(self.cluster.guests.load(vmid, "pve").options):
+        for vmid in self.cluster.configs.vmids():
+            for point in mount_points(self.cluster.configs.load(vmid, "pve").options):
                 if point.key == "rootfs":
                     found.add(point.volume)
         return found
 
     def _make_bind_sources(self, case: Mapping[str, Json]) -> None:
-        for vmid in self.cluster.guests.vmids():
-            for point in mount_points(self.cluster.guests.load(vmid, "pve").options):
+        for vmid in self.cluster.configs.vmids():
+            for point in mount_points(self.cluster.configs.load(vmid, "pve").options):
                 if point.type is MountType.BIND:
                     source = self.runtime.host_path("pve", point.volume)
                     if "removed on the host" in str(case.get("setup")):
@@ -165,7 +165,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["id"]))
 def test_the_answer_with_real_containers_equals_the_recorded_one(case: dict[str, Json], node: Node) -> None:
     node.put(case)
-    running = [str(v) for v in node.cluster.guests.vmids() if node.cluster.runtime.containers.running(v)]
+    running = [str(v) for v in node.cluster.configs.vmids() if node.cluster.runtime.containers.running(v)]
     # Containers that the case cannot affect are not started.
     not_started = set(node.states[case["before"]]["running"]) - set(running)
     found = case_differences(case, node.states, node.replay, not_started)

@@ -29,13 +29,13 @@ from paddock.sandbox.console import Console
 from paddock.sandbox.errors import ApiError, OperationError, SandboxError
 from paddock.sandbox.fixture import default_fixture, parse_fixture
 from paddock.sandbox.lxc import LxcRuntime, packing
-from paddock.sandbox.lxc.guestroot import GuestRoot
+from paddock.sandbox.lxc.containerroot import ContainerRoot
 from paddock.sandbox.lxc.lxcconfig import render
 from paddock.sandbox.lxc.mounts import is_mounted, mounted_below
 from paddock.sandbox.lxc.names import RUN, Names
 from paddock.sandbox.process import birth, spawn
 from paddock.sandbox.routes import api
-from paddock.sandbox.runtime import GuestSpec, Mount, VolumeRef
+from paddock.sandbox.runtime import ContainerSpec, Mount, VolumeRef
 
 DEPLOY = "paddock@pve!deploy"
 NOBODY = 65534
@@ -251,7 +251,7 @@ def test_push_reads_no_file_of_the_host(cluster: Cluster, canary: Path, monkeypa
     monkeypatch.setattr(
         type(cluster.runtime.containers), "push", lambda _self, _spec, _path, content, _mode: pushed.append(content)
     )
-    cluster.guests.put(100, "pve", "hostname: bee\nrootfs: local-lvm:vm-100-disk-0,size=1G\n")
+    cluster.configs.put(100, "pve", "hostname: bee\nrootfs: local-lvm:vm-100-disk-0,size=1G\n")
     said = Console(cluster).run(["pct", "push", "100", str(canary / "file"), "/root/file"])
     assert not pushed, f"a container got a file of the host: {pushed}"
     assert said.code != 0
@@ -344,7 +344,7 @@ def test_a_fixtures_names_are_names(kind: str, name: str) -> None:
 
 def test_a_mount_path_adds_no_line_to_the_config_that_root_starts_from(tmp_path: Path) -> None:
     mount = Mount("mp0", VolumeRef("pve", "local-lvm", "vm-100-disk-1"), "/data\nlxc.hook.pre-start = /evil")
-    spec = GuestSpec(100, "pve", CtConfig(), [mount])
+    spec = ContainerSpec(100, "pve", CtConfig(), [mount])
     try:
         text = render(Names(tmp_path / "state"), spec, Path("/root"), [(Path("/source"), mount)], nesting=False)
     except OperationError:
@@ -360,7 +360,7 @@ def test_a_mount_path_adds_no_line_to_the_config_that_root_starts_from(tmp_path:
 @pytest.mark.parametrize("path", ["/../canary/file", "/etc/../../canary/file"])
 def test_a_file_for_a_guest_is_not_written_above_its_root(tmp_path: Path, canary: Path, path: str) -> None:
     (tmp_path / "root/etc").mkdir(parents=True)
-    said = refusal(lambda: GuestRoot(tmp_path / "root").write(path, "hostile"))
+    said = refusal(lambda: ContainerRoot(tmp_path / "root").write(path, "hostile"))
     assert (canary / "file").read_text() == "the host's own", "a file of the host was overwritten"
     assert "leads out" in said
 
@@ -369,7 +369,7 @@ def test_a_pipe_in_a_guests_root_keeps_nobody_waiting(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     os.mkfifo(tmp_path / "etc/hosts")
     read: list[str | None] = []
-    reader = threading.Thread(target=lambda: read.append(GuestRoot(tmp_path).read("/etc/hosts")), daemon=True)
+    reader = threading.Thread(target=lambda: read.append(ContainerRoot(tmp_path).read("/etc/hosts")), daemon=True)
     reader.start()
     reader.join(5)
     waits = reader.is_alive()
@@ -410,7 +410,7 @@ def test_a_backup_mounts_nothing_over_the_host(on_disk: Cluster, canary: Path, t
     root, data = volume(on_disk, "vm-100-disk-0"), volume(on_disk, "vm-100-disk-1")
     (runtime.volumes.hold(root, "test") / "data").symlink_to(canary)
     runtime.volumes.release("test")
-    spec = GuestSpec(100, "pve", CtConfig(), [Mount("rootfs", root, "/"), Mount("mp0", data, "/data")])
+    spec = ContainerSpec(100, "pve", CtConfig(), [Mount("rootfs", root, "/"), Mount("mp0", data, "/data")])
     refusal(lambda: runtime.containers.archive(spec, tmp_path / "state/backup.tar", ""))
     covered = is_mounted(canary)
     if covered:
@@ -424,7 +424,7 @@ def test_a_guest_gets_no_directory_of_the_host_through_a_link(on_disk: Cluster, 
     shared.mkdir(parents=True)
     (shared / "link").symlink_to(canary)
     source = runtime.names.host_root("pve") / "srv/shared/link"
-    spec = GuestSpec(100, "pve", CtConfig(), [Mount("mp0", source, "/data")])
+    spec = ContainerSpec(100, "pve", CtConfig(), [Mount("mp0", source, "/data")])
     refusal(lambda: runtime.containers._hold_mounts(spec, "ct100"))
     seen = [str(path.name) for path in (runtime.names.mounts / ".bind/100-mp0").glob("*")]
     assert seen == [], f"a container got a directory of the host: {seen}"

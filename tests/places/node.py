@@ -44,7 +44,7 @@ from paddock.sandbox.errors import NodeCrashError
 from paddock.sandbox.faults import Faults, Rule, install
 from paddock.sandbox.http import ABORT, Face
 from paddock.sandbox.memory import MemoryContainers, MemoryRuntime
-from paddock.sandbox.runtime import Archive, GuestSpec, Interface, Say, Unpacked
+from paddock.sandbox.runtime import Archive, ContainerSpec, Interface, Say, Unpacked
 from paddock.sandbox.shell import Said
 from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
@@ -106,16 +106,16 @@ class Machines(MemoryContainers):
         self.crashes = False  # whether the node goes down in the next clone
         self.obstacle: Callable[[Task], None] = lambda task: None  # in the way of everyone who unpacks an archive
 
-    def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+    def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         self.obstacle(task)
         self.host_keys[spec.vmid] = host_key(f"fresh{spec.vmid}x{len(self.host_keys)}")
         return super().populate(spec, archive, task)
 
-    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
+    def prepare(self, spec: ContainerSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
         say("Creating SSH host key 'ssh_host_ed25519_key' - this may take some time ...")
         say(f"done: {reach_room.fingerprint(self.host_keys[spec.vmid])} root@localhost")
 
-    def settle_clone(self, spec: GuestSpec) -> Unpacked:
+    def settle_clone(self, spec: ContainerSpec) -> Unpacked:
         self.host_keys[spec.vmid] = self.host_keys[self.cloned]
         if self.crashes:
             self.crashes = False
@@ -220,7 +220,7 @@ class Node(httpx.BaseTransport):
 
     def __init__(self, folder: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
         self.world = memory_cluster(folder / "node", nodes=nodes)
-        self.world.guests.lock_timeout = 0.1
+        self.world.configs.lock_timeout = 0.1
         runtime = self.world.runtime
         assert isinstance(runtime, MemoryRuntime)
         self.machines = runtime.containers = Machines(runtime)
@@ -433,21 +433,21 @@ class Node(httpx.BaseTransport):
 
     @property
     def vmids(self) -> list[int]:
-        return self.world.guests.vmids()
+        return self.world.configs.vmids()
 
     def config(self, vmid: int) -> dict[str, Any]:
-        node = self.world.guests.node_of(vmid) or ""
-        return dict(self.world.guests.load(vmid, node).options)
+        node = self.world.configs.node_of(vmid) or ""
+        return dict(self.world.configs.load(vmid, node).options)
 
     def put(self, vmid: int, **options: Any) -> None:
         """Write into a configuration file, as only the node itself can; None takes an option out."""
-        node = self.world.guests.node_of(vmid) or ""
-        config = self.world.guests.load(vmid, node)
+        node = self.world.configs.node_of(vmid) or ""
+        config = self.world.configs.load(vmid, node)
         for key, value in options.items():
             config.options.pop(key, None)
             if value is not None:
                 config.options[key] = value
-        self.world.guests.save(vmid, node, config)
+        self.world.configs.save(vmid, node, config)
 
     @property
     def volumes(self) -> set[str]:

@@ -24,7 +24,7 @@ class Api:
     def __init__(self, directory: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
         self.directory = directory
         self.cluster = memory_cluster(directory, nodes=nodes)
-        self.cluster.guests.lock_timeout = 0.1
+        self.cluster.configs.lock_timeout = 0.1
         self.faults = Faults()
         self._face = Face(self.cluster, delay_401=0)
         install(self._face, self.faults)

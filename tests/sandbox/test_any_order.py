@@ -101,8 +101,8 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def every_volume_in_a_config_has_an_owner(self) -> None:
         cluster = self.api.cluster
-        for vmid in cluster.guests.vmids():
-            config = cluster.guests.load(vmid, "pve")
+        for vmid in cluster.configs.vmids():
+            config = cluster.configs.load(vmid, "pve")
             for volid in every_volume(config.options):
                 if not volid.startswith("local-lvm:1") and cluster.volume(volid, "pve") is not None:
                     assert cluster.parse_volume(volid).owner is not None
@@ -111,8 +111,8 @@ class AnyOrder(RuleBasedStateMachine):
     def configs_and_files_and_running_containers_agree(self) -> None:
         cluster = self.api.cluster
         files = {int(file.stem) for file in (self.api.directory / "pve/nodes/pve/lxc").glob("*.conf")}
-        assert files == set(cluster.guests.vmids())
-        assert all(cluster.guests.exists(vmid) for vmid in range(100, 105) if cluster.runtime.containers.running(vmid))
+        assert files == set(cluster.configs.vmids())
+        assert all(cluster.configs.exists(vmid) for vmid in range(100, 105) if cluster.runtime.containers.running(vmid))
 
     @invariant()
     def every_task_finishes_without_a_python_error(self) -> None:
@@ -123,7 +123,7 @@ class AnyOrder(RuleBasedStateMachine):
     @invariant()
     def only_a_failed_rollback_leaves_a_lock(self) -> None:
         cluster = self.api.cluster
-        locks = {cluster.guests.load(vmid, "pve").text("lock") for vmid in cluster.guests.vmids()}
+        locks = {cluster.configs.load(vmid, "pve").text("lock") for vmid in cluster.configs.vmids()}
         assert locks <= {None, "rollback", "snapshot-delete"}
 
 
@@ -166,6 +166,6 @@ def _shared(tmp_path_factory: Any) -> Api:
     if not _APIS:
         _APIS.append(Api(tmp_path_factory.mktemp("fuzz") / "state"))
     api = _APIS[0]
-    if not api.cluster.guests.exists(100):
+    if not api.cluster.configs.exists(100):
         api.create(100, mp0="local-lvm:1,mp=/data")
     return api

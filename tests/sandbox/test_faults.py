@@ -35,7 +35,7 @@ def test_a_request_whose_answer_is_lost_is_still_performed(api: Api) -> None:
     assert ABORT in answer.headers
     for task in api.cluster.tasks.newest_first():
         task.ended.wait(5)
-    assert api.cluster.guests.exists(100)
+    assert api.cluster.configs.exists(100)
 
 
 def test_tasks_end_with_injected_errors_and_warnings(api: Api) -> None:
@@ -49,14 +49,14 @@ def test_tasks_end_with_injected_errors_and_warnings(api: Api) -> None:
 def test_a_full_storage_allocates_no_volume(api: Api) -> None:
     api.cluster.full.add("local-lvm")
     assert "reached threshold" in str(api.create(100).exitstatus)
-    assert api.cluster.guests.vmids() == []
+    assert api.cluster.configs.vmids() == []
 
 
 def test_the_console_removes_a_lock_that_was_left_behind(api: Api) -> None:
     api.create(100)
-    config = api.cluster.guests.load(100, "pve")
+    config = api.cluster.configs.load(100, "pve")
     config.options["lock"] = "backup"
-    api.cluster.guests.save(100, "pve", config)
+    api.cluster.configs.save(100, "pve", config)
     assert api.reason("PUT", "/nodes/pve/lxc/100/config", cores=1) == "CT is locked (backup)"
     assert Console(api.cluster).run(["pct", "unlock", "100"]).code == 0
     assert api.ask("PUT", "/nodes/pve/lxc/100/config", cores=1).status_code == 200

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.runtime import Archive, GuestSpec, Unpacked
+from paddock.sandbox.runtime import Archive, ContainerSpec, Unpacked
 from paddock.sandbox.tasks import Task
 from sandbox.inprocess import TEMPLATE, Api
 
@@ -26,7 +26,7 @@ def config(api: Api, vmid: int) -> dict[str, object]:
 def test_a_container_is_locked_while_it_is_created(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     unpacking, go_on = threading.Event(), threading.Event()
 
-    def slow(spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+    def slow(spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         unpacking.set()
         go_on.wait(5)
         return Unpacked(systemd=252)
@@ -45,7 +45,7 @@ def test_a_container_is_locked_while_it_is_created(api: Api, monkeypatch: pytest
 def test_a_failed_create_leaves_no_config_and_no_volume(api: Api) -> None:
     task = api.create(100, mp0="local-lvm:vm-999-disk-1,mp=/data")
     assert task.exitstatus == "unable to create CT 100 - no such logical volume pve/vm-999-disk-1"
-    assert api.cluster.guests.vmids() == []
+    assert api.cluster.configs.vmids() == []
     assert api.cluster.runtime.volumes.on("pve", "local-lvm") == []
 
 
@@ -168,7 +168,7 @@ def test_sixteen_containers_are_created_run_and_destroyed_in_parallel(api: Api) 
     with ThreadPoolExecutor(8) as pool:
         ends = list(pool.map(live, range(100, 116)))
     assert ends == [["OK"] * 4] * 16
-    assert api.cluster.guests.vmids() == []
+    assert api.cluster.configs.vmids() == []
     assert api.cluster.runtime.volumes.on("pve", "local-lvm") == []
 
 
@@ -177,7 +177,7 @@ def test_a_container_is_locked_while_it_is_cloned(api: Api, monkeypatch: pytest.
     go_on = threading.Event()
     settle = api.cluster.runtime.containers.settle_clone
 
-    def slow(spec: GuestSpec) -> Unpacked:
+    def slow(spec: ContainerSpec) -> Unpacked:
         go_on.wait(5)
         return settle(spec)
 
@@ -186,5 +186,5 @@ def test_a_container_is_locked_while_it_is_cloned(api: Api, monkeypatch: pytest.
     assert api.reason("POST", "/nodes/pve/lxc/900/clone", newid=102) == "CT is locked (disk)"
     go_on.set()
     api.settle()
-    assert api.cluster.guests.vmids() == [101, 900]
+    assert api.cluster.configs.vmids() == [101, 900]
     assert "lock" not in config(api, 900)

@@ -132,7 +132,7 @@ class Access:
         """Return the pool of a container, or None."""
         return next((name for name, pool in self.pools.items() if vmid in pool.vmids), None)
 
-    def forget_guest(self, vmid: int) -> None:
+    def forget_container(self, vmid: int) -> None:
         """Drop a destroyed container's own ACLs and its pool membership."""
         gone = f"/vms/{vmid}"
         self.acl = [entry for entry in self.acl if entry.path != gone]

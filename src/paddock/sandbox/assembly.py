@@ -12,9 +12,9 @@ from typing import Any
 from . import directory
 from .base import ensure_base
 from .cluster import Cluster
+from .configstore import ConfigStore
 from .errors import SandboxError
 from .fixture import Fixture, access_data, default_fixture, parse_fixture
-from .guests import Guests
 from .lifecycle import settle_stopped, start_on_boot
 from .lxc import LxcRuntime
 from .memory import MemoryRuntime
@@ -52,7 +52,7 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
         nodes=dict(fixture.nodes),
         storages=dict(fixture.storages),
         access=fixture.access,
-        guests=Guests(state / "pve", tuple(fixture.nodes)),
+        configs=ConfigStore(state / "pve", tuple(fixture.nodes)),
         tasks=Tasks(state / "tasks.jsonl"),
         runtime=runtime,
         release=fixture.release,
@@ -86,8 +86,8 @@ def memory_cluster(state: Path, given: Mapping[str, Any] | None = None, nodes: t
         if fixture.state is not None:
             load_into_memory(cluster, runtime, fixture.state)
     for vmid in runtime.containers.running_vmids():
-        node = cluster.guests.node_of(vmid) or ""
-        spec = cluster.spec(vmid, node, cluster.guests.load(vmid, node))
+        node = cluster.configs.node_of(vmid) or ""
+        spec = cluster.spec(vmid, node, cluster.configs.load(vmid, node))
         runtime.containers.mark_running(vmid, tuple(spec.mounts))
     cluster.statistics.gather()
     return cluster
@@ -115,9 +115,9 @@ def lxc_cluster(
             _place_template(runtime, volid, cluster)
         if fixture.state is not None:
             load_into_lxc(cluster, runtime, fixture.state)
-    for vmid in cluster.guests.vmids():
-        node = cluster.guests.node_of(vmid) or ""
-        runtime.containers.adopt(cluster.spec(vmid, node, cluster.guests.load(vmid, node)))
+    for vmid in cluster.configs.vmids():
+        node = cluster.configs.node_of(vmid) or ""
+        runtime.containers.adopt(cluster.spec(vmid, node, cluster.configs.load(vmid, node)))
     runtime.volumes.unmount_unheld()
     if boots:
         start_on_boot(cluster)

@@ -13,7 +13,7 @@ from .errors import ApiError, OperationError
 from .lifecycle import CreateOrder, create, start
 from .mountpoint import MountType, mount_points
 from .network import complete_network
-from .runtime import GuestSpec, Mount, VolumeRef
+from .runtime import ContainerSpec, Mount, VolumeRef
 from .storage import snapshot_name
 from .tasks import Task
 
@@ -40,12 +40,12 @@ def back_up(cluster: Cluster, order: BackupOrder, task: Task) -> None:
     mode = order.mode if running else "stop"
     task.say(f"INFO: Starting Backup of VM {vmid} (lxc)")
     task.say(f"INFO: status = {'running' if running else 'stopped'}")
-    with cluster.guests.lock(vmid):
-        config = cluster.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.require_unlocked()
         text = ct.write(CtConfig(options=dict(config.options), raw_lxc=list(config.raw_lxc)))
         config.options["lock"] = "backup"
-        cluster.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
     task.say(f"INFO: backup mode: {mode}", f"INFO: CT Name: {config.text('hostname')}")
     copies: list[VolumeRef] = []
     try:
@@ -60,16 +60,16 @@ def back_up(cluster: Cluster, order: BackupOrder, task: Task) -> None:
         name = f"backup/vzdump-lxc-{vmid}-{stamp}.{order.suffix}"
         task.say(f"INFO: creating vzdump archive '{cluster.storage(order.storage).device(name)}'")
         target = cluster.runtime.file(node, order.storage, name)
-        size = cluster.runtime.containers.archive(GuestSpec(vmid, node, config, mounts), target, text)
+        size = cluster.runtime.containers.archive(ContainerSpec(vmid, node, config, mounts), target, text)
         cluster.runtime.note_file(node, order.storage, name, size, text)
         task.say(f"INFO: archive file size: {size >> 20}MB")
     finally:
         for copy in copies:
             cluster.runtime.volumes.remove(copy)
-        with cluster.guests.lock(vmid):
-            fresh = cluster.guests.load(vmid, node)
+        with cluster.configs.lock(vmid):
+            fresh = cluster.configs.load(vmid, node)
             fresh.options.pop("lock", None)
-            cluster.guests.save(vmid, node, fresh)
+            cluster.configs.save(vmid, node, fresh)
             if running and mode == "stop" and not cluster.runtime.containers.running(vmid):
                 task.say("INFO: restarting vm")
                 start(cluster, vmid, node, fresh)
@@ -114,9 +114,9 @@ def restore(cluster: Cluster, order: CreateOrder, recovery: Recovery, task: Task
         complete = _recovered(cluster, order, recovery, task)
     except ApiError as error:
         if order.replaces is None:
-            cluster.guests.remove(order.vmid)
+            cluster.configs.remove(order.vmid)
         else:
-            cluster.guests.save(order.vmid, order.node, order.replaces)
+            cluster.configs.save(order.vmid, order.node, order.replaces)
         raise OperationError(f"unable to restore CT {order.vmid} - {error.text}") from None
     create(cluster, complete, task, verb="restore")
 

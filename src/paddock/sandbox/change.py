@@ -57,7 +57,7 @@ def update(
         errors = apply_pending(cluster, vmid, node, config, touched)
     # Proxmox writes nothing if one of the changes failed.
     if not errors:
-        cluster.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
     return errors
 
 

@@ -64,11 +64,11 @@ def clone(cluster: Cluster, order: CloneOrder, task: Task) -> None:
             ref = _clone_volume(cluster, order, point, task)
             made.append(ref)
             volume = cluster.runtime.volumes.get(ref)
-            config = cluster.guests.load(order.target, order.node)
+            config = cluster.configs.load(order.target, order.node)
             size = point.size if point.size is not None else volume.size if volume else None
             config.options[point.key] = str(point.on(f"{ref.storage}:{ref.name}", size))
-            cluster.guests.save(order.target, order.node, config)
-        config = cluster.guests.load(order.target, order.node)
+            cluster.configs.save(order.target, order.node, config)
+        config = cluster.configs.load(order.target, order.node)
         found = cluster.runtime.containers.settle_clone(cluster.spec(order.target, order.node, config))
         warn_about_nesting(config, found, task)
     except ApiError as error:
@@ -88,15 +88,15 @@ def _undo(cluster: Cluster, order: CloneOrder, made: list[VolumeRef], task: Task
     unlock(cluster, order.source, order.node)
     for ref in made:
         free(cluster, ref, task.say)
-    cluster.guests.remove(order.target)
+    cluster.configs.remove(order.target)
 
 
 def unlock(cluster: Cluster, vmid: int, node: str) -> None:
     """Remove the lock from a container's config."""
-    with cluster.guests.lock(vmid):
-        config = cluster.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.options.pop("lock", None)
-        cluster.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
 
 
 def _clone_volume(cluster: Cluster, order: CloneOrder, point: MountPoint, task: Task) -> VolumeRef:
@@ -129,7 +129,7 @@ def require_convertible(cluster: Cluster, vmid: int, config: CtConfig) -> None:
 
 def convert(cluster: Cluster, vmid: int, node: str) -> None:
     """Convert a container to a template. All volumes it mounts become base volumes, also those of other containers."""
-    config = cluster.guests.load(vmid, node)
+    config = cluster.configs.load(vmid, node)
     for point in mount_points(config.options):
         if point.type is not MountType.VOLUME:
             continue
@@ -144,4 +144,4 @@ def convert(cluster: Cluster, vmid: int, node: str) -> None:
                 raise OperationError(f"volume '{point.volume}' is in use") from None
         config.options[point.key] = str(point.on(f"{storage.id}:{name}", point.size))
     config.options["template"] = 1
-    cluster.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)

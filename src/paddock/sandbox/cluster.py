@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from .access import Access
 from .config import CtConfig
+from .configstore import ConfigStore
 from .errors import OperationError
-from .guests import Guests
 from .mountpoint import MountPoint, MountType, mount_points
-from .runtime import GuestSpec, Mount, Runtime, Volume, VolumeRef
+from .runtime import ContainerSpec, Mount, Runtime, Volume, VolumeRef
 from .storage import Storage, StorageType, VolumeName, parse_volume_id, snapshot_name
 from .tasks import Task, Tasks
 
@@ -56,7 +56,7 @@ class Cluster:
     nodes: dict[str, Node]
     storages: dict[str, Storage]
     access: Access
-    guests: Guests
+    configs: ConfigStore
     tasks: Tasks
     runtime: Runtime
     release: Release = field(default_factory=Release)
@@ -107,10 +107,10 @@ class Cluster:
             volume.ref for volume in self.runtime.volumes.on(ref.node, ref.storage) if volume.ref.name.startswith(start)
         ]
 
-    def spec(self, vmid: int, node: str, config: CtConfig) -> GuestSpec:
+    def spec(self, vmid: int, node: str, config: CtConfig) -> ContainerSpec:
         """Return the data that the runtime needs of a container."""
         mounts = [self.mount(point, node) for point in mount_points(config.options)]
-        return GuestSpec(vmid, node, config, mounts)
+        return ContainerSpec(vmid, node, config, mounts)
 
     def mount(self, point: MountPoint, node: str) -> Mount:
         """Resolve the source of a mount point."""

@@ -72,7 +72,7 @@ class Console:
         if not rest or not rest[0].isdecimal():
             raise UsageError(f"pct {verb}: missing VMID")
         vmid, rest = int(rest[0]), rest[1:]
-        node = self._cluster.guests.node_of(vmid) or next(iter(self._cluster.nodes))
+        node = self._cluster.configs.node_of(vmid) or next(iter(self._cluster.nodes))
         path = f"/nodes/{node}/lxc/{vmid}"
         match verb:
             case "set":
@@ -98,22 +98,22 @@ class Console:
 
     def _list(self) -> str:
         lines = ["VMID       Status     Lock         Name\n"]
-        for vmid in self._cluster.guests.vmids():
-            config = self._cluster.guests.load(vmid, self._cluster.guests.node_of(vmid) or "")
+        for vmid in self._cluster.configs.vmids():
+            config = self._cluster.configs.load(vmid, self._cluster.configs.node_of(vmid) or "")
             status = "running" if self._cluster.runtime.containers.running(vmid) else "stopped"
             name = config.text("hostname") or ""
             lines.append(f"{vmid:<10} {status:<10} {config.text('lock') or '':<12} {name}\n")
         return "".join(lines)
 
     def _unlock(self, vmid: int, node: str) -> Said:
-        with self._cluster.guests.lock(vmid):
-            config = self._cluster.guests.load(vmid, node)
+        with self._cluster.configs.lock(vmid):
+            config = self._cluster.configs.load(vmid, node)
             config.options.pop("lock", None)
-            self._cluster.guests.save(vmid, node, config)
+            self._cluster.configs.save(vmid, node, config)
         return Said()
 
     def _exec(self, vmid: int, node: str, rest: list[str]) -> Said:
-        self._cluster.guests.load(vmid, node)
+        self._cluster.configs.load(vmid, node)
         if not self._cluster.runtime.containers.running(vmid):
             return Said(255, err=f"container '{vmid}' not running!\n")
         command = rest[1:] if rest[:1] == ["--"] else rest
@@ -130,7 +130,7 @@ class Console:
         parser.add_argument("--group", "-group")
         given = parser.parse_args(rest)
         content = own[given.file] if given.file in own else self._read(given.file)
-        config = self._cluster.guests.load(vmid, node)
+        config = self._cluster.configs.load(vmid, node)
         spec = self._cluster.spec(vmid, node, config)
         self._cluster.runtime.containers.push(spec, given.destination, content, int(given.perms, 8))
         return Said()

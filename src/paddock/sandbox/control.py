@@ -81,7 +81,7 @@ class Control:
     def _stop_everything(self) -> None:
         for task in self._cluster.tasks.running():
             task.crash()
-        for vmid in self._cluster.guests.vmids():
+        for vmid in self._cluster.configs.vmids():
             if self._cluster.runtime.containers.running(vmid):
                 self._cluster.runtime.containers.stop(vmid)
 
@@ -89,7 +89,7 @@ class Control:
         running = self._cluster.runtime.containers.running
         return {
             "nodes": list(self._cluster.nodes),
-            "containers": {vmid: running(vmid) for vmid in self._cluster.guests.vmids()},
+            "containers": {vmid: running(vmid) for vmid in self._cluster.configs.vmids()},
             "tasks": [str(task.upid) for task in self._cluster.tasks.running()],
             "faults": self._faults.listing(),
         }

@@ -71,15 +71,15 @@ def create(cluster: Cluster, order: CreateOrder, task: Task, *, verb: str = "cre
         if verb == "create":
             cluster.runtime.containers.prepare(spec, order.password, order.ssh_keys, task.say)
             warn_about_nesting(config, unpacked, task)
-        cluster.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
     except (ApiError, AbortedError, SandboxError) as error:
         text = _why(error, vmid)
         destroy_volumes(cluster, made, task.say)
-        cluster.guests.remove(vmid)
+        cluster.configs.remove(vmid)
         raise OperationError(f"unable to {verb} CT {vmid} - {text}") from None
     except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
         destroy_volumes(cluster, made, task.say)
-        cluster.guests.remove(vmid)
+        cluster.configs.remove(vmid)
         raise
     if order.pool:
         cluster.access.pools[order.pool].vmids.add(vmid)
@@ -153,8 +153,8 @@ def begin_start(cluster: Cluster, vmid: int, node: str, user: str) -> str:
     """Start a container in a task and return the UPID."""
 
     def work(task: Task) -> None:
-        with cluster.guests.lock(vmid):
-            config = cluster.guests.load(vmid, node)
+        with cluster.configs.lock(vmid):
+            config = cluster.configs.load(vmid, node)
             config.require_unlocked()
             start(cluster, vmid, node, config)
 
@@ -163,9 +163,9 @@ def begin_start(cluster: Cluster, vmid: int, node: str, user: str) -> str:
 
 def start_on_boot(cluster: Cluster) -> None:
     """Start the containers with `onboot` set, each in its own task, as a booting node does."""
-    for vmid in cluster.guests.vmids():
-        node = cluster.guests.node_of(vmid) or ""
-        config = cluster.guests.load(vmid, node)
+    for vmid in cluster.configs.vmids():
+        node = cluster.configs.node_of(vmid) or ""
+        config = cluster.configs.load(vmid, node)
         if config.flag("onboot") and not config.flag("template"):
             begin_start(cluster, vmid, node, ROOT)
 
@@ -176,7 +176,7 @@ def start(cluster: Cluster, vmid: int, node: str, config: CtConfig) -> None:
         raise OperationError("you can't start a CT if it's a template")
     if config.pending or config.pending_delete:
         apply_pending(cluster, vmid, node, config)
-        cluster.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
     _require_volumes(cluster, node, config)
     for key in sorted(key for key in config.options if key.startswith("net")):
         bridge = parse_network(str(config.options[key])).get("bridge")
@@ -187,13 +187,13 @@ def start(cluster: Cluster, vmid: int, node: str, config: CtConfig) -> None:
 
 def settle_stopped(cluster: Cluster, vmid: int) -> None:
     """Apply the pending changes of a container that has stopped."""
-    node = cluster.guests.node_of(vmid)
+    node = cluster.configs.node_of(vmid)
     if node is None:
         return
-    config = cluster.guests.load(vmid, node)
+    config = cluster.configs.load(vmid, node)
     if config.pending or config.pending_delete:
         apply_pending(cluster, vmid, node, config)
-        cluster.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
 
 
 def destroy(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task, *, unreferenced: bool) -> None:
@@ -202,9 +202,9 @@ def destroy(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task
     if unreferenced:
         for storage in cluster.storages_of(node):
             _free_unreferenced(cluster, storage, vmid, node, task)
-    cluster.access.forget_guest(vmid)
+    cluster.access.forget_container(vmid)
     cluster.access_changed()
-    cluster.guests.remove(vmid)
+    cluster.configs.remove(vmid)
 
 
 def free_all(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task) -> None:

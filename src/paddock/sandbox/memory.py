@@ -18,7 +18,7 @@ from .confined import below, parts_of
 from .network import parse_network
 from .runtime import (
     Archive,
-    GuestSpec,
+    ContainerSpec,
     Interface,
     Mount,
     NotMountableError,
@@ -225,7 +225,7 @@ class MemoryContainers:
         """Return whether a container runs."""
         return vmid in self._running
 
-    def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+    def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         """Check that all volumes have a filesystem, and report the systemd version of Debian 12."""
         for mount in spec.mounts:
             if isinstance(mount.source, VolumeRef):
@@ -235,18 +235,18 @@ class MemoryContainers:
         task.say("Total bytes read: 237824000 (227MiB, 200MiB/s)")
         return Unpacked(systemd=252)
 
-    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
+    def prepare(self, spec: ContainerSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
         """Log random fingerprints of ssh host keys."""
         for kind in ("ed25519", "rsa", "ecdsa"):
             fingerprint = base64.b64encode(secrets.token_bytes(32)).decode().rstrip("=")
             say(f"Creating SSH host key 'ssh_host_{kind}_key' - this may take some time ...")
             say(f"done: SHA256:{fingerprint} root@localhost")
 
-    def settle_clone(self, spec: GuestSpec) -> Unpacked:
+    def settle_clone(self, spec: ContainerSpec) -> Unpacked:
         """Report the systemd version of Debian 12."""
         return Unpacked(systemd=252)
 
-    def start(self, spec: GuestSpec) -> None:
+    def start(self, spec: ContainerSpec) -> None:
         """Record that a container runs."""
         self.mark_running(spec.vmid, tuple(spec.mounts))
         self._changed()
@@ -277,7 +277,7 @@ class MemoryContainers:
         """Return exit code 0 and no output, without running anything."""
         return 0, "", ""
 
-    def push(self, spec: GuestSpec, path: str, content: bytes, mode: int) -> None:
+    def push(self, spec: ContainerSpec, path: str, content: bytes, mode: int) -> None:
         """Do nothing: a simulated container has no files."""
 
     def usage(self, vmid: int) -> Usage:
@@ -298,6 +298,6 @@ class MemoryContainers:
             found.append(Interface(network["name"], network.get("hwaddr", "").lower()))
         return found
 
-    def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
+    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
         """Return the size of an imaginary archive."""
         return 100 << 20

@@ -15,7 +15,7 @@ from .fixture import apply_access_lines
 from .lxc import LxcRuntime
 from .memory import MemoryRuntime
 from .mountpoint import mount_points
-from .runtime import Archive, GuestSpec, Mount, Volume, VolumeRef
+from .runtime import Archive, ContainerSpec, Mount, Volume, VolumeRef
 from .storage import StorageType
 from .tasks import Task, Upid
 
@@ -40,8 +40,8 @@ def load_into_lxc(cluster: Cluster, runtime: LxcRuntime, state: Mapping[str, Any
     node = _load_configs(cluster, state)
     roots = {
         point.volume
-        for vmid in cluster.guests.vmids()
-        for point in mount_points(cluster.guests.load(vmid, node).options)
+        for vmid in cluster.configs.vmids()
+        for point in mount_points(cluster.configs.load(vmid, node).options)
         if point.key == "rootfs"
     }
     golden: VolumeRef | None = None
@@ -62,23 +62,23 @@ def _load_configs(cluster: Cluster, state: Mapping[str, Any]) -> str:
     """Load configs, pools and ACLs, and return the node of the containers."""
     node = next(iter(cluster.nodes))
     for vmid, text in state.get("config", {}).items():
-        cluster.guests.put(int(vmid), node, text)
+        cluster.configs.put(int(vmid), node, text)
     if "access" in state:
         apply_access_lines(cluster.access, list(state["access"]))
         cluster.access_changed()
     return node
 
 
-def _spec(cluster: Cluster, vmid: int, node: str) -> GuestSpec:
-    return cluster.spec(vmid, node, cluster.guests.load(vmid, node))
+def _spec(cluster: Cluster, vmid: int, node: str) -> ContainerSpec:
+    return cluster.spec(vmid, node, cluster.configs.load(vmid, node))
 
 
 def _volumes(cluster: Cluster, node: str, state: Mapping[str, Any]) -> Iterator[tuple[VolumeRef, int, bool]]:
     """Yield each recorded volume, its size and whether it has a filesystem."""
     thin = next((s.id for s in cluster.storages.values() if s.type is StorageType.LVM_THIN), "local-lvm")
     mounted = set()
-    for vmid in cluster.guests.vmids():
-        mounted.update(every_volume(cluster.guests.load(vmid, node).options))
+    for vmid in cluster.configs.vmids():
+        mounted.update(every_volume(cluster.configs.load(vmid, node).options))
     for name, size in state.get("volumes", {}).items():
         # Proxmox numbers the volumes that it creates for containers, and formats them. Any other name was
         # chosen in a call of the storage API, which does not format.
@@ -100,7 +100,7 @@ def _unpack_once(cluster: Cluster, runtime: LxcRuntime, node: str) -> VolumeRef:
             golden = VolumeRef(node, "unpacked", "base-0-disk-0")
             runtime.volumes.allocate(golden, _GOLDEN_SIZE)
             runtime.volumes.format(golden)
-            spec = GuestSpec(0, node, CtConfig(), [Mount("rootfs", golden, "/")])
+            spec = ContainerSpec(0, node, CtConfig(), [Mount("rootfs", golden, "/")])
             archive = Archive(f"{storage.id}:{name}", runtime.file(node, storage.id, name))
             runtime.containers.populate(spec, archive, Task(Upid(node, 0, 0, 0, "unpack", "", "root@pam")))
             return golden

@@ -51,7 +51,7 @@ class Mount:
 
 
 @dataclass(frozen=True)
-class GuestSpec:
+class ContainerSpec:
     """The data that a runtime needs to create or start a container."""
 
     vmid: int
@@ -148,19 +148,19 @@ class Containers(Protocol):
         """Return whether a container runs."""
         ...
 
-    def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+    def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         """Unpack a template archive over a container's mounts."""
         ...
 
-    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
+    def prepare(self, spec: ContainerSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
         """Write ssh host keys, name, network and accounts into a new container, and log the keys' fingerprints."""
         ...
 
-    def settle_clone(self, spec: GuestSpec) -> Unpacked:
+    def settle_clone(self, spec: ContainerSpec) -> Unpacked:
         """Give a clone its own identity, as far as Proxmox does."""
         ...
 
-    def start(self, spec: GuestSpec) -> None:
+    def start(self, spec: ContainerSpec) -> None:
         """Start a container and return when its init runs."""
         ...
 
@@ -184,7 +184,7 @@ class Containers(Protocol):
         """Run a program as root in a running container; return its exit code, output and error output."""
         ...
 
-    def push(self, spec: GuestSpec, path: str, content: bytes, mode: int) -> None:
+    def push(self, spec: ContainerSpec, path: str, content: bytes, mode: int) -> None:
         """Write a file into a container."""
         ...
 
@@ -196,7 +196,7 @@ class Containers(Protocol):
         """Return the network interfaces of a running container."""
         ...
 
-    def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
+    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
         """Pack a container's mounts and its config into an archive file; return its size."""
         ...
 

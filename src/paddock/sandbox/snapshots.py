@@ -36,7 +36,7 @@ def _snapshot_of(ref: VolumeRef, name: str) -> VolumeRef:
 
 def take(cluster: Cluster, vmid: int, node: str, name: str, description: str) -> None:
     """Take a snapshot of a container and of all volumes it mounts, also those of other containers."""
-    config = cluster.guests.load(vmid, node)
+    config = cluster.configs.load(vmid, node)
     if config.flag("template"):
         raise OperationError("you can't take a snapshot if it's a template")
     config.require_unlocked()
@@ -56,7 +56,7 @@ def take(cluster: Cluster, vmid: int, node: str, name: str, description: str) ->
                 f"lvcreate snapshot 'pve/{lv}' error:   Failed to find logical volume \"pve/{ref.name}\""
             )
     config.options["lock"] = "snapshot"
-    cluster.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)
     made: list[VolumeRef] = []
     try:
         for ref in volumes:
@@ -74,13 +74,13 @@ def take(cluster: Cluster, vmid: int, node: str, name: str, description: str) ->
     config.snapshots[name] = section
     config.options["parent"] = name
     del config.options["lock"]
-    cluster.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)
 
 
 def _unlock(cluster: Cluster, vmid: int, node: str) -> None:
-    config = cluster.guests.load(vmid, node)
+    config = cluster.configs.load(vmid, node)
     config.options.pop("lock", None)
-    cluster.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)
 
 
 def _existing(config: CtConfig, name: str) -> Options:
@@ -92,11 +92,11 @@ def _existing(config: CtConfig, name: str) -> Options:
 
 def delete(cluster: Cluster, vmid: int, node: str, name: str, *, force: bool) -> None:
     """Delete a snapshot. Volumes that only this snapshot named are added as unused volumes."""
-    config = cluster.guests.load(vmid, node)
+    config = cluster.configs.load(vmid, node)
     config.require_unlocked()
     section = _existing(config, name)
     config.options["lock"] = "snapshot-delete"
-    cluster.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)
     for ref in _volumes(cluster, node, section):
         cluster.runtime.volumes.remove(_snapshot_of(ref, name))
     parent = section.get("parent")
@@ -110,22 +110,22 @@ def delete(cluster: Cluster, vmid: int, node: str, name: str, *, force: bool) ->
         if point.type is MountType.VOLUME and not in_use(config, point.volume):
             add_unused(config.options, point.volume)
     config.options.pop("lock", None)
-    cluster.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)
 
 
 def roll_back(cluster: Cluster, vmid: int, node: str, name: str, *, start_after: bool) -> None:
     """Roll a container back to a snapshot. If a volume is in use, the container stays locked and half rolled back."""
-    config = cluster.guests.load(vmid, node)
+    config = cluster.configs.load(vmid, node)
     if config.flag("template"):
         raise OperationError("you can't rollback if vm is a template")
     section = _existing(config, name)
     config.require_unlocked()
     if cluster.runtime.containers.running(vmid):
         cluster.runtime.containers.stop(vmid)
-        config = cluster.guests.load(vmid, node)
+        config = cluster.configs.load(vmid, node)
         section = _existing(config, name)
     config.options["lock"] = "rollback"
-    cluster.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)
     for ref in _volumes(cluster, node, section):
         _roll_back_volume(cluster, ref, name)
     kept = {key: value for key, value in config.options.items() if key.startswith("unused") or key == "description"}
@@ -137,7 +137,7 @@ def roll_back(cluster: Cluster, vmid: int, node: str, name: str, *, start_after:
             add_unused(config.options, point.volume)
     config.pending.clear()
     config.pending_delete.clear()
-    cluster.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)
     if start_after:
         start(cluster, vmid, node, config)
 

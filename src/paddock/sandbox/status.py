@@ -11,9 +11,9 @@ from .config import CtConfig
 from .mountpoint import parse
 
 
-def guest_status(cluster: Cluster, vmid: int, node: str) -> dict[str, Any]:
+def container_status(cluster: Cluster, vmid: int, node: str) -> dict[str, Any]:
     """Return the status of a container in the format of the node's list."""
-    config = cluster.guests.load(vmid, node)
+    config = cluster.configs.load(vmid, node)
     maxdisk = _root_size(config)
     entry: dict[str, Any] = {
         "vmid": vmid,
@@ -71,21 +71,21 @@ class Statistics:
         """Collect the figures of all containers now."""
         with self._lock:
             self._when = time.monotonic()
-            self._gathered = {vmid: _resource(self._cluster, vmid) for vmid in self._cluster.guests.vmids()}
+            self._gathered = {vmid: _resource(self._cluster, vmid) for vmid in self._cluster.configs.vmids()}
 
     def of(self, vmid: int) -> dict[str, Any]:
         """Return a container's entry from the last collection."""
         if time.monotonic() - self._when >= self._interval:
             self.gather()
         known = self._gathered.get(vmid)
-        entry = {"id": f"lxc/{vmid}", "type": "lxc", "vmid": vmid, "node": self._cluster.guests.node_of(vmid)}
+        entry = {"id": f"lxc/{vmid}", "type": "lxc", "vmid": vmid, "node": self._cluster.configs.node_of(vmid)}
         entry |= known if known is not None else {"status": "unknown"}
         pool = self._cluster.access.pool_of(vmid)
         return {**entry, "pool": pool} if pool is not None else entry
 
 
 def _resource(cluster: Cluster, vmid: int) -> dict[str, Any]:
-    status = guest_status(cluster, vmid, cluster.guests.node_of(vmid) or "")
+    status = container_status(cluster, vmid, cluster.configs.node_of(vmid) or "")
     kept = (
         *("status", "name", "uptime", "cpu", "mem", "maxmem", "disk", "maxdisk"),
         *("diskread", "diskwrite", "netin", "netout"),

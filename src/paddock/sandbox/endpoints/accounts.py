@@ -154,7 +154,7 @@ def pools(call: Call) -> list[dict[str, Any]]:
         raise OperationError(f"pool '{wanted}' does not exist")
     members = []
     for vmid in sorted(pool.vmids):
-        if call.cluster.guests.exists(vmid) and call.text("type") in (None, "lxc"):
+        if call.cluster.configs.exists(vmid) and call.text("type") in (None, "lxc"):
             entry = call.cluster.statistics.of(vmid)
             entry.pop("pool", None)
             members.append(entry)

@@ -57,7 +57,7 @@ def vzdump(call: Call) -> str:
         skipped = {int(vmid) for vmid in formats.split_list(call.text("exclude") or "")}
         vmids = [
             vmid
-            for vmid in cluster.guests.vmids(node)
+            for vmid in cluster.configs.vmids(node)
             if vmid not in skipped and call.allows(f"/vms/{vmid}", "VM.Backup")
         ]
     for vmid in vmids:

@@ -16,7 +16,7 @@ from ..schema import Prop
 from ..storage import parse_volume_id
 from ..tasks import Task
 
-_GUEST = "/nodes/{node}/lxc/{vmid}"
+_CONTAINER = "/nodes/{node}/lxc/{vmid}"
 _FLAG = Prop(type="boolean", optional=True)
 # Proxmox answers before the conversion is visible, so clients must poll for the result.
 _TEMPLATE_HEAD_START: Final = 0.3
@@ -33,7 +33,7 @@ def _may_clone(call: Call) -> None:
 
 @api.method(
     "POST",
-    f"{_GUEST}/clone",
+    f"{_CONTAINER}/clone",
     _may_clone,
     {
         "newid": VMID,
@@ -62,7 +62,7 @@ def clone_container(call: Call) -> str:
             raise OperationError(f"can't clone to non-shared storage '{storage}'")
     source = _lock_source(call)
     try:
-        cluster.guests.reserve(target, node, CtConfig(options={"lock": "create"}))
+        cluster.configs.reserve(target, node, CtConfig(options={"lock": "create"}))
     except ApiError:
         unlock(cluster, vmid, node)
         raise
@@ -76,9 +76,9 @@ def clone_container(call: Call) -> str:
             raise OperationError(f"can't clone CT to node '{target_node}' (CT uses local storage)")
     except ApiError:
         unlock(cluster, vmid, node)
-        cluster.guests.remove(target)
+        cluster.configs.remove(target)
         raise
-    cluster.guests.save(target, node, CtConfig(options={**options, "lock": "create"}))
+    cluster.configs.save(target, node, CtConfig(options={**options, "lock": "create"}))
     order = CloneOrder(
         source=vmid,
         target=target,
@@ -94,11 +94,11 @@ def clone_container(call: Call) -> str:
 
 def _lock_source(call: Call) -> CtConfig:
     cluster, vmid, node = call.cluster, call.vmid, call.node
-    with cluster.guests.lock(vmid):
-        config = cluster.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.require_unlocked()
         config.options["lock"] = "disk"
-        cluster.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
     del config.options["lock"]
     return config
 
@@ -132,21 +132,21 @@ def _plan(call: Call, source: CtConfig) -> tuple[Options, list[MountPoint], bool
 
 @api.method(
     "POST",
-    f"{_GUEST}/template",
+    f"{_CONTAINER}/template",
     having("/vms/{vmid}", "VM.Allocate"),
     {"experimental": _FLAG},
 )
 def make_template(call: Call) -> None:
     """Convert a container to a template in a task. As in Proxmox, the answer does not contain the UPID."""
     cluster, vmid, node = call.cluster, call.vmid, call.node
-    with cluster.guests.lock(vmid):
-        config = cluster.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.require_unlocked()
         require_convertible(cluster, vmid, config)
 
     def work(task: Task) -> None:
         time.sleep(_TEMPLATE_HEAD_START)
-        with cluster.guests.lock(vmid):
+        with cluster.configs.lock(vmid):
             convert(cluster, vmid, node)
 
     cluster.start_task(node, "vztemplate", str(vmid), call.user, work)

@@ -9,10 +9,10 @@ from ..errors import OperationError, ParameterError
 from ..lifecycle import begin_start, destroy, has_bind_mounts, start
 from ..routes import Call, anybody, api, having
 from ..schema import Prop
-from ..status import guest_status
+from ..status import container_status
 from ..tasks import Task
 
-_GUEST = "/nodes/{node}/lxc/{vmid}"
+_CONTAINER = "/nodes/{node}/lxc/{vmid}"
 _FLAG = Prop(type="boolean", optional=True)
 _POWER = having("/vms/{vmid}", "VM.PowerMgmt")
 _AUDIT = having("/vms/{vmid}", "VM.Audit")
@@ -22,16 +22,16 @@ _AUDIT = having("/vms/{vmid}", "VM.Audit")
 def listing(call: Call) -> list[dict[str, Any]]:
     """Return the containers of a node that the caller may see."""
     return [
-        guest_status(call.cluster, vmid, call.node)
-        for vmid in call.cluster.guests.vmids(call.node)
+        container_status(call.cluster, vmid, call.node)
+        for vmid in call.cluster.configs.vmids(call.node)
         if call.allows(f"/vms/{vmid}", "VM.Audit")
     ]
 
 
-@api.method("GET", _GUEST, anybody)
+@api.method("GET", _CONTAINER, anybody)
 def index(call: Call) -> list[dict[str, str]]:
     """Return the names below a container's path."""
-    call.cluster.guests.load(call.vmid, call.node)
+    call.cluster.configs.load(call.vmid, call.node)
     names = (
         *("config", "pending", "status", "vncproxy", "termproxy", "vncwebsocket", "spiceproxy", "migrate"),
         *("clone", "rrd", "rrddata", "firewall", "snapshot", "resize", "interfaces"),
@@ -39,10 +39,10 @@ def index(call: Call) -> list[dict[str, str]]:
     return [{"subdir": name} for name in names]
 
 
-@api.method("GET", f"{_GUEST}/status/current", _AUDIT)
+@api.method("GET", f"{_CONTAINER}/status/current", _AUDIT)
 def current(call: Call) -> dict[str, Any]:
     """Return the status and usage figures of a container."""
-    entry = guest_status(call.cluster, call.vmid, call.node)
+    entry = container_status(call.cluster, call.vmid, call.node)
     entry["ha"] = {"managed": 0}
     if entry["status"] == "running":
         for what in ("cpu", "io", "memory"):
@@ -56,7 +56,7 @@ def _refuse_skiplock(call: Call) -> None:
         raise ParameterError({"skiplock": "Only root may use this option."})
 
 
-@api.method("POST", f"{_GUEST}/status/start", _POWER, {"skiplock": _FLAG, "debug": _FLAG})
+@api.method("POST", f"{_CONTAINER}/status/start", _POWER, {"skiplock": _FLAG, "debug": _FLAG})
 def begin(call: Call) -> str:
     """Start a container in a task."""
     _refuse_skiplock(call)
@@ -65,7 +65,7 @@ def begin(call: Call) -> str:
     return begin_start(call.cluster, call.vmid, call.node, call.user)
 
 
-@api.method("POST", f"{_GUEST}/status/stop", _POWER, {"skiplock": _FLAG, "overrule-shutdown": _FLAG})
+@api.method("POST", f"{_CONTAINER}/status/stop", _POWER, {"skiplock": _FLAG, "overrule-shutdown": _FLAG})
 def stop(call: Call) -> str:
     """Kill a container in a task."""
     _refuse_skiplock(call)
@@ -78,8 +78,8 @@ def stop(call: Call) -> str:
                 task.abort()
 
     def work(task: Task) -> None:
-        with cluster.guests.lock(vmid):
-            cluster.guests.load(vmid, node).require_unlocked()
+        with cluster.configs.lock(vmid):
+            cluster.configs.load(vmid, node).require_unlocked()
             cluster.runtime.containers.stop(vmid)
 
     return cluster.start_task(node, "vzstop", str(vmid), call.user, work)
@@ -87,7 +87,7 @@ def stop(call: Call) -> str:
 
 @api.method(
     "POST",
-    f"{_GUEST}/status/shutdown",
+    f"{_CONTAINER}/status/shutdown",
     _POWER,
     {"timeout": Prop(type="integer", minimum=0, optional=True), "forceStop": _FLAG},
 )
@@ -100,8 +100,8 @@ def shutdown(call: Call) -> str:
     force = call.flag("forceStop")
 
     def work(task: Task) -> None:
-        with cluster.guests.lock(vmid):
-            cluster.guests.load(vmid, node).require_unlocked()
+        with cluster.configs.lock(vmid):
+            cluster.configs.load(vmid, node).require_unlocked()
             if not cluster.runtime.containers.shutdown(vmid, timeout):
                 task.check_aborted()
                 if not force:
@@ -113,7 +113,7 @@ def shutdown(call: Call) -> str:
 
 @api.method(
     "POST",
-    f"{_GUEST}/status/reboot",
+    f"{_CONTAINER}/status/reboot",
     _POWER,
     {"timeout": Prop(type="integer", minimum=0, optional=True)},
 )
@@ -125,22 +125,22 @@ def reboot(call: Call) -> str:
     timeout = int(call.params.get("timeout", 60))
 
     def work(task: Task) -> None:
-        with cluster.guests.lock(vmid):
-            cluster.guests.load(vmid, node).require_unlocked()
+        with cluster.configs.lock(vmid):
+            cluster.configs.load(vmid, node).require_unlocked()
             if not cluster.runtime.containers.shutdown(vmid, timeout):
                 raise OperationError("container did not stop")
-            start(cluster, vmid, node, cluster.guests.load(vmid, node))
+            start(cluster, vmid, node, cluster.configs.load(vmid, node))
 
     return cluster.start_task(node, "vzreboot", str(vmid), call.user, work)
 
 
-@api.method("POST", f"{_GUEST}/status/suspend", _POWER)
+@api.method("POST", f"{_CONTAINER}/status/suspend", _POWER)
 def suspend(call: Call) -> str:
     """Start a task that fails: checkpoints need criu, which Proxmox does not ship."""
     return _checkpoint(call, "vzsuspend", f"lxc-checkpoint -n {call.vmid} -s -D /var/lib/vz/dump")
 
 
-@api.method("POST", f"{_GUEST}/status/resume", _POWER)
+@api.method("POST", f"{_CONTAINER}/status/resume", _POWER)
 def resume(call: Call) -> str:
     """Start a task that fails, as suspend does."""
     return _checkpoint(call, "vzresume", f"lxc-checkpoint -n {call.vmid} -r --foreground -D /var/lib/vz/dump")
@@ -155,7 +155,7 @@ def _checkpoint(call: Call, type_: str, command: str) -> str:
         raise OperationError(f"CT {vmid} already running")
 
     def work(task: Task) -> None:
-        cluster.guests.load(vmid, node).require_unlocked()
+        cluster.configs.load(vmid, node).require_unlocked()
         raise OperationError(f"command '{command}' failed: exit code 1")
 
     return cluster.start_task(node, type_, str(vmid), call.user, work)
@@ -163,7 +163,7 @@ def _checkpoint(call: Call, type_: str, command: str) -> str:
 
 @api.method(
     "DELETE",
-    _GUEST,
+    _CONTAINER,
     having("/vms/{vmid}", "VM.Allocate"),
     {"force": _FLAG, "purge": _FLAG, "destroy-unreferenced-disks": _FLAG},
 )
@@ -172,7 +172,7 @@ def remove(call: Call) -> str:
     cluster, vmid, node = call.cluster, call.vmid, call.node
     force, purge = call.flag("force"), call.flag("purge")
     unreferenced = call.flag("destroy-unreferenced-disks")
-    config = cluster.guests.load(vmid, node)
+    config = cluster.configs.load(vmid, node)
     config.require_unprotected(f"can't remove CT {vmid}")
     config.require_unlocked()
     running = f"unable to destroy CT {vmid} - container is running"
@@ -180,8 +180,8 @@ def remove(call: Call) -> str:
         raise OperationError(running)
 
     def work(task: Task) -> None:
-        with cluster.guests.lock(vmid):
-            fresh = cluster.guests.load(vmid, node)
+        with cluster.configs.lock(vmid):
+            fresh = cluster.configs.load(vmid, node)
             fresh.require_unprotected(f"can't remove CT {vmid}")
             fresh.require_unlocked()
             if cluster.runtime.containers.running(vmid):
@@ -189,7 +189,7 @@ def remove(call: Call) -> str:
                     raise OperationError(running)
                 task.say(f"forced to stop CT {vmid} before destroying!")
                 cluster.runtime.containers.stop(vmid)
-                fresh = cluster.guests.load(vmid, node)
+                fresh = cluster.configs.load(vmid, node)
             destroy(cluster, vmid, node, fresh, task, unreferenced=unreferenced)
             if purge:
                 task.say(f"purging CT {vmid} from related configurations..")
@@ -197,11 +197,11 @@ def remove(call: Call) -> str:
     return cluster.start_task(node, "vzdestroy", str(vmid), call.user, work)
 
 
-@api.method("GET", f"{_GUEST}/interfaces", _AUDIT)
+@api.method("GET", f"{_CONTAINER}/interfaces", _AUDIT)
 def interfaces(call: Call) -> list[dict[str, Any]] | None:
     """Return the network interfaces of a running container."""
     cluster, vmid = call.cluster, call.vmid
-    config = cluster.guests.load(vmid, call.node)
+    config = cluster.configs.load(vmid, call.node)
     if not cluster.runtime.containers.running(vmid):
         return None
     found = []
@@ -223,7 +223,7 @@ def interfaces(call: Call) -> list[dict[str, Any]] | None:
 
 @api.method(
     "GET",
-    f"{_GUEST}/feature",
+    f"{_CONTAINER}/feature",
     _AUDIT,
     {
         "feature": Prop(enum=("snapshot", "clone", "copy")),
@@ -232,7 +232,7 @@ def interfaces(call: Call) -> list[dict[str, Any]] | None:
 )
 def feature(call: Call) -> dict[str, int]:
     """Return whether a container can be snapshotted, cloned or copied."""
-    config = call.cluster.guests.load(call.vmid, call.node)
+    config = call.cluster.configs.load(call.vmid, call.node)
     wanted = call.params["feature"]
     has = not has_bind_mounts(config)
     if wanted == "clone":
@@ -241,13 +241,13 @@ def feature(call: Call) -> dict[str, int]:
     return {"hasFeature": int(has)}
 
 
-@api.method("GET", f"{_GUEST}/firewall/options", _AUDIT)
+@api.method("GET", f"{_CONTAINER}/firewall/options", _AUDIT)
 def firewall_options(call: Call) -> dict[str, str]:
     """Return no options, only the digest of an empty file."""
     return {"digest": hashlib.sha1(b"", usedforsecurity=False).hexdigest()}
 
 
-@api.method("GET", f"{_GUEST}/firewall/rules", _AUDIT)
+@api.method("GET", f"{_CONTAINER}/firewall/rules", _AUDIT)
 def firewall_rules(call: Call) -> list[dict[str, Any]]:
     """Return no rules."""
     return []

@@ -55,15 +55,15 @@ def create_container(call: Call) -> str:
     if call.flag("ha-managed"):
         call.require("/", "Sys.Console")
     replaces = None
-    overwrites = restoring and call.flag("force") and cluster.guests.node_of(vmid) == node
+    overwrites = restoring and call.flag("force") and cluster.configs.node_of(vmid) == node
     if overwrites:
         if cluster.runtime.containers.running(vmid):
             raise OperationError("can't overwrite running container")
-        replaces = cluster.guests.load(vmid, node)
+        replaces = cluster.configs.load(vmid, node)
         replaces.require_unprotected(f"unable to restore CT {vmid}")
         replaces.require_unlocked()
-    elif cluster.guests.exists(vmid):
-        raise OperationError(f"CT {vmid} already exists on node '{cluster.guests.node_of(vmid)}'")
+    elif cluster.configs.exists(vmid):
+        raise OperationError(f"CT {vmid} already exists on node '{cluster.configs.node_of(vmid)}'")
     keys = call.text("ssh-public-keys")
     if keys is not None:
         _require_valid_keys(keys)
@@ -103,9 +103,9 @@ def create_container(call: Call) -> str:
         replaces=replaces,
     )
     if replaces is None:
-        cluster.guests.reserve(vmid, node, initial_config(order))
+        cluster.configs.reserve(vmid, node, initial_config(order))
     else:
-        cluster.guests.save(vmid, node, initial_config(order))
+        cluster.configs.save(vmid, node, initial_config(order))
     recovery = Recovery(
         storage=call.text("storage") or "local",
         given_mounts="rootfs" in options,
@@ -114,7 +114,7 @@ def create_container(call: Call) -> str:
     )
 
     def work(task: Task) -> None:
-        with cluster.guests.lock(vmid):
+        with cluster.configs.lock(vmid):
             if restoring:
                 restore(cluster, order, recovery, task)
             else:

@@ -58,17 +58,17 @@ def _reassign(call: Call, target: int) -> str:
     call.require(f"/storage/{storage.id}", "Datastore.AllocateSpace")
 
     def work(task: Task) -> None:
-        with cluster.guests.lock(vmid), cluster.guests.lock(target):
+        with cluster.configs.lock(vmid), cluster.configs.lock(target):
             source_config, _, moved = _checked(call, target, key, target_key)
             task.say(f"moving volume '{key}' from container '{vmid}' to '{target}'")
             renamed = _rename(cluster, node, moved, target, task)
             del source_config.options[key]
             task.say(f"removing volume '{key}' from container '{vmid}' config")
-            cluster.guests.save(vmid, node, source_config)
-            target_config = cluster.guests.load(target, node)
+            cluster.configs.save(vmid, node, source_config)
+            target_config = cluster.configs.load(target, node)
             if target_key.startswith("unused"):
                 target_config.options[target_key] = renamed.volume
-                cluster.guests.save(target, node, target_config)
+                cluster.configs.save(target, node, target_config)
             else:
                 text = str(MountPoint(target_key, renamed.volume, renamed.path, renamed.attributes))
                 errors = update(cluster, target, node, target_config, changes={target_key: text}, delete=[], revert=[])
@@ -101,14 +101,14 @@ def _checked(call: Call, target: int, key: str, target_key: str) -> tuple[CtConf
     if key.startswith("unused") and not target_key.startswith("unused"):
         raise OperationError("Moving an unused volume to a used one is not possible")
     for each in (vmid, target):
-        if not cluster.guests.exists(each):
+        if not cluster.configs.exists(each):
             raise OperationError(f"could not find CT {each}")
-    target_node = cluster.guests.node_of(target)
+    target_node = cluster.configs.node_of(target)
     if target_node != node:
         raise OperationError(f"Both containers need to be on the same node ({node} != {target_node})")
-    source = cluster.guests.load(vmid, node)
+    source = cluster.configs.load(vmid, node)
     source.require_unlocked()
-    target_config = source if target == vmid else cluster.guests.load(target, node)
+    target_config = source if target == vmid else cluster.configs.load(target, node)
     target_config.require_unlocked()
     if source.flag("template") or target_config.flag("template"):
         raise OperationError("Can't move volumes from or to template CT")
@@ -140,8 +140,8 @@ def _move_to_storage(call: Call, storage_id: str) -> str:
     cluster, vmid, node, key = call.cluster, call.vmid, call.node, str(call.params["volume"])
     call.require(f"/storage/{storage_id}", "Datastore.AllocateSpace")
     delete = call.flag("delete")
-    with cluster.guests.lock(vmid):
-        config = cluster.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.require_unlocked()
         if cluster.runtime.containers.running(vmid):
             raise OperationError("cannot move volumes of a running container")
@@ -152,16 +152,16 @@ def _move_to_storage(call: Call, storage_id: str) -> str:
             raise OperationError("you can't move a volume with snapshots and delete the source")
         require_same_digest(config, call.text("digest"))
         config.options["lock"] = "disk"
-        cluster.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
 
     def work(task: Task) -> None:
         try:
             _copy_over(cluster, vmid, node, cluster.storage(storage_id), point, task, delete=delete)
         finally:
-            with cluster.guests.lock(vmid):
-                fresh = cluster.guests.load(vmid, node)
+            with cluster.configs.lock(vmid):
+                fresh = cluster.configs.load(vmid, node)
                 fresh.options.pop("lock", None)
-                cluster.guests.save(vmid, node, fresh)
+                cluster.configs.save(vmid, node, fresh)
 
     return cluster.start_task(node, "move_volume", str(vmid), call.user, work)
 
@@ -177,19 +177,19 @@ def _copy_over(
     cluster.runtime.volumes.copy(source, target)
     if storage.type is StorageType.LVM_THIN:
         task.say(f'  Logical volume "{target.name}" created.')
-    with cluster.guests.lock(vmid):
-        config = cluster.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.options[point.key] = str(point.on(f"{storage.id}:{target.name}", point.size))
         if not delete:
             add_unused(config.options, point.volume)
-        cluster.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
     if delete:
         try:
             # As in Proxmox, without a check of who owns the volume.
             free(cluster, source, task.say)
         except ApiError as error:
             task.say(error.text)
-            with cluster.guests.lock(vmid):
-                config = cluster.guests.load(vmid, node)
+            with cluster.configs.lock(vmid):
+                config = cluster.configs.load(vmid, node)
                 add_unused(config.options, point.volume)
-                cluster.guests.save(vmid, node, config)
+                cluster.configs.save(vmid, node, config)

@@ -13,7 +13,7 @@ from ..rights import require_config_rights
 from ..routes import DIGEST, Call, api, having
 from ..schema import Prop
 
-_GUEST = "/nodes/{node}/lxc/{vmid}"
+_CONTAINER = "/nodes/{node}/lxc/{vmid}"
 _AUDIT = having("/vms/{vmid}", "VM.Audit")
 _ANY_CONFIG = having(
     "/vms/{vmid}",
@@ -29,7 +29,7 @@ _KEYS = formats.list_of(formats.configid)
 
 @api.method(
     "GET",
-    f"{_GUEST}/config",
+    f"{_CONTAINER}/config",
     _AUDIT,
     {
         "current": Prop(type="boolean", optional=True),
@@ -38,7 +38,7 @@ _KEYS = formats.list_of(formats.configid)
 )
 def read(call: Call) -> dict[str, Any]:
     """Return a container's config, with pending changes unless the caller asks for the current one."""
-    config = call.cluster.guests.load(call.vmid, call.node)
+    config = call.cluster.configs.load(call.vmid, call.node)
     snapshot = call.text("snapshot")
     shown: dict[str, Any]
     if snapshot is not None:
@@ -58,10 +58,10 @@ def read(call: Call) -> dict[str, Any]:
     return shown
 
 
-@api.method("GET", f"{_GUEST}/pending", _AUDIT)
+@api.method("GET", f"{_CONTAINER}/pending", _AUDIT)
 def pending(call: Call) -> list[dict[str, Any]]:
     """Return each option with its value, its pending value and its pending deletion."""
-    config = call.cluster.guests.load(call.vmid, call.node)
+    config = call.cluster.configs.load(call.vmid, call.node)
     entries = []
     current = {**config.options, "digest": config.digest}
     for key in [*current, *(key for key in config.pending if key not in current)]:
@@ -78,7 +78,7 @@ def pending(call: Call) -> list[dict[str, Any]]:
 
 @api.method(
     "PUT",
-    f"{_GUEST}/config",
+    f"{_CONTAINER}/config",
     _ANY_CONFIG,
     {
         **SETTABLE,
@@ -97,8 +97,8 @@ def change(call: Call) -> None:
     revert = formats.split_list(str(asked.pop("revert", "")))
     _require_known(asked, "delete", delete)
     _require_known(asked, "revert", revert)
-    with cluster.guests.lock(vmid):
-        config = cluster.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.require_unlocked()
         require_same_digest(config, call.text("digest"))
         unprivileged = config.flag("unprivileged")

@@ -23,7 +23,7 @@ _ROLLBACK = having("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", any_of=
 def listing(call: Call) -> list[dict[str, Any]]:
     """Return the snapshots of a container, and its current state as the last entry."""
     cluster, vmid = call.cluster, call.vmid
-    config = cluster.guests.load(vmid, call.node)
+    config = cluster.configs.load(vmid, call.node)
     found = []
     for name, section in sorted(config.snapshots.items()):
         entry: dict[str, Any] = {"name": name, "snaptime": section.get("snaptime", 0)}
@@ -51,7 +51,7 @@ def take(call: Call) -> str:
     description = call.text("description") or ""
 
     def work(task: Task) -> None:
-        with cluster.guests.lock(vmid):
+        with cluster.configs.lock(vmid):
             snapshots.take(cluster, vmid, node, name, description)
 
     return cluster.start_task(node, "vzsnapshot", str(vmid), call.user, work)
@@ -70,7 +70,7 @@ def delete(call: Call) -> str:
     force = call.flag("force")
 
     def work(task: Task) -> None:
-        with cluster.guests.lock(vmid):
+        with cluster.configs.lock(vmid):
             snapshots.delete(cluster, vmid, node, name, force=force)
 
     return cluster.start_task(node, "vzdelsnapshot", str(vmid), call.user, work)
@@ -80,7 +80,7 @@ def delete(call: Call) -> str:
 def config(call: Call) -> dict[str, Any]:
     """Return the config in a snapshot."""
     name = str(call.params["snapname"])
-    section = call.cluster.guests.load(call.vmid, call.node).snapshots.get(name)
+    section = call.cluster.configs.load(call.vmid, call.node).snapshots.get(name)
     if section is None:
         raise OperationError(f"snapshot '{name}' does not exist")
     return dict(section)
@@ -93,13 +93,13 @@ def describe(call: Call) -> None:
     description = call.text("description")
     if description is None:
         return
-    with cluster.guests.lock(vmid):
-        config = cluster.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.require_unlocked()
         if name not in config.snapshots:
             raise OperationError(f"snapshot '{name}' does not exist")
         config.snapshots[name]["description"] = description
-        cluster.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
 
 
 @api.method("POST", f"{_ONE}/rollback", _ROLLBACK, {"snapname": _NAME, "start": _FLAG})
@@ -109,7 +109,7 @@ def roll_back(call: Call) -> str:
     start_after = call.flag("start")
 
     def work(task: Task) -> None:
-        with cluster.guests.lock(vmid):
+        with cluster.configs.lock(vmid):
             snapshots.roll_back(cluster, vmid, node, name, start_after=start_after)
 
     return cluster.start_task(node, "vzrollback", str(vmid), call.user, work)

@@ -102,14 +102,14 @@ def _volumes(call: Call, storage: Storage) -> Iterator[dict[str, Any]]:
         except OperationError:
             continue
         # Proxmox reports a volume whose owner does not exist as the image of a VM.
-        is_guest = name.owner is not None and cluster.guests.exists(name.owner)
+        owner_exists = name.owner is not None and cluster.configs.exists(name.owner)
         yield {
             "volid": f"{storage.id}:{volume.ref.name}",
             "vmid": name.owner,
             "format": "raw",
             "size": volume.size,
             "ctime": str(volume.ctime) if storage.type is StorageType.LVM_THIN else volume.ctime,
-            "content": "rootdir" if is_guest else "images",
+            "content": "rootdir" if owner_exists else "images",
         }
     for file, (size, when) in cluster.runtime.templates(node, storage.id).items():
         content, _, plain = file.partition("/")

@@ -37,11 +37,11 @@ def next_id(call: Call) -> str:
     """Return a free VMID as text, without reserving it."""
     wanted = call.text("vmid")
     if wanted is not None:
-        if call.cluster.guests.exists(int(wanted)):
+        if call.cluster.configs.exists(int(wanted)):
             raise ParameterError({"vmid": f"VM {wanted} already exists"})
         return wanted
     for vmid in range(100, 1_000_000):
-        if not call.cluster.guests.exists(vmid):
+        if not call.cluster.configs.exists(vmid):
             return str(vmid)
     raise OperationError("unable to get any free VMID in range [100, 1000000]")
 
@@ -57,7 +57,7 @@ def resources(call: Call) -> list[dict[str, Any]]:
     wanted = call.text("type")
     found: list[dict[str, Any]] = []
     if wanted in (None, "vm"):
-        for vmid in call.cluster.guests.vmids():
+        for vmid in call.cluster.configs.vmids():
             if call.allows(f"/vms/{vmid}", "VM.Audit"):
                 found.append(call.cluster.statistics.of(vmid))
     if wanted in (None, "node"):

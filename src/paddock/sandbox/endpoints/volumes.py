@@ -12,12 +12,12 @@ from ..schema import Prop
 from ..tasks import Task
 from .settings import require_same_digest
 
-_GUEST = "/nodes/{node}/lxc/{vmid}"
+_CONTAINER = "/nodes/{node}/lxc/{vmid}"
 
 
 @api.method(
     "PUT",
-    f"{_GUEST}/resize",
+    f"{_CONTAINER}/resize",
     having("/vms/{vmid}", "VM.Config.Disk"),
     {
         "disk": Prop(enum=MOUNT_KEYS),
@@ -29,7 +29,7 @@ def resize(call: Call) -> str:
     """Grow a volume in a task."""
     cluster, vmid, node, disk = call.cluster, call.vmid, call.node, str(call.params["disk"])
     asked = str(call.params["size"])
-    config = cluster.guests.load(vmid, node)
+    config = cluster.configs.load(vmid, node)
     config.require_unlocked()
     if not call.is_root:
         # Proxmox checks the parameter `disk` like an unknown config option, which needs this privilege.
@@ -55,8 +55,8 @@ def resize(call: Call) -> str:
         raise OperationError("disk is already at specified size")
 
     def work(task: Task) -> None:
-        with cluster.guests.lock(vmid):
-            fresh = cluster.guests.load(vmid, node)
+        with cluster.configs.lock(vmid):
+            fresh = cluster.configs.load(vmid, node)
             fresh.require_unlocked()
             task.say(
                 f"  Size of logical volume {storage.vgname}/{ref.name} changed from"
@@ -65,6 +65,6 @@ def resize(call: Call) -> str:
             online = cluster.runtime.containers.running(vmid)
             cluster.runtime.volumes.resize(ref, size, task.say, online=online)
             fresh.options[disk] = str(parse_existing(disk, fresh).on(point.volume, size))
-            cluster.guests.save(vmid, node, fresh)
+            cluster.configs.save(vmid, node, fresh)
 
     return cluster.start_task(node, "resize", str(vmid), call.user, work)

@@ -16,11 +16,11 @@ from ..confined import descend, through
 from ..errors import OperationError
 from ..options import FEATURES
 from ..process import attempt, birth
-from ..runtime import Archive, GuestSpec, Interface, Mount, NotMountableError, Say, Unpacked, Usage, VolumeRef
+from ..runtime import Archive, ContainerSpec, Interface, Mount, NotMountableError, Say, Unpacked, Usage, VolumeRef
 from ..schema import parse_property_string
 from ..tasks import Task
-from . import figures, guestfiles, lxcconfig, packing
-from .guestroot import GuestRoot
+from . import containerfiles, figures, lxcconfig, packing
+from .containerroot import ContainerRoot
 from .images import Images
 from .mounts import mount_in_container, mounted_below, unmount
 from .names import Names
@@ -28,7 +28,7 @@ from .names import Names
 # Without newuidmap on the PATH, LXC writes the id maps itself. newuidmap would need entries in /etc/subuid.
 _WITHOUT_NEWUIDMAP: Final = {"PATH": "/nonexistent", "LANG": "C.UTF-8"}
 _POLL: Final = 0.5
-_GUEST_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PATH_IN_CONTAINER: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class LxcContainers:
@@ -47,7 +47,7 @@ class LxcContainers:
         self._closing = threading.Event()
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
 
-    def adopt(self, spec: GuestSpec) -> bool:
+    def adopt(self, spec: ContainerSpec) -> bool:
         """Track a container that an earlier server started. Return whether it is running."""
         pid = self._ask_pid(spec.vmid)
         if pid is None:
@@ -66,19 +66,19 @@ class LxcContainers:
         known = self._pids.get(vmid)
         return known is not None and birth(known[0]) == known[1] != ""
 
-    def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+    def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         """Unpack a template archive into a container's mounts, with the ids of the container's root."""
         holder = f"create{spec.vmid}"
         hostname = (spec.config.text("hostname") or "localhost").split(".", 1)[0]
-        self._keys[spec.vmid] = self._pool.submit(guestfiles.new_host_keys, hostname)
+        self._keys[spec.vmid] = self._pool.submit(containerfiles.new_host_keys, hostname)
         try:
             root = self._mounted_root(spec, holder)
             packing.unpack(archive, root, task)
-            return Unpacked(systemd=guestfiles.systemd_version(GuestRoot(root)))
+            return Unpacked(systemd=containerfiles.systemd_version(ContainerRoot(root)))
         finally:
             self._unmount_root(spec, holder, linger=True)
 
-    def _mounted_root(self, spec: GuestSpec, holder: str) -> Path:
+    def _mounted_root(self, spec: ContainerSpec, holder: str) -> Path:
         """Mount a container's root and its other mounts inside it, and return the root."""
         root: Path | None = None
         for mount in spec.mounts:
@@ -87,7 +87,7 @@ class LxcContainers:
                     if root is None:
                         root = path
                     elif mount.path.strip("/"):
-                        with GuestRoot(root).directory(mount.path) as inside:
+                        with ContainerRoot(root).directory(mount.path) as inside:
                             self._bind(source, through(inside))
             except NotMountableError:
                 raise NotMountableError(mount.key) from None
@@ -117,7 +117,7 @@ class LxcContainers:
         if not ended.ok:
             raise OperationError(f"command 'mount --bind {source} {target}' failed: exit code {ended.code}")
 
-    def _unmount_root(self, spec: GuestSpec, holder: str, *, linger: bool = False) -> None:
+    def _unmount_root(self, spec: ContainerSpec, holder: str, *, linger: bool = False) -> None:
         root = next((m.source for m in spec.mounts if m.key == "rootfs"), None)
         if isinstance(root, VolumeRef):
             top = self._names.mount_point(root)
@@ -126,44 +126,44 @@ class LxcContainers:
                     attempt("umount", str(point))
         self._images.release(holder, linger=linger)
 
-    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
+    def prepare(self, spec: ContainerSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
         """Write ssh host keys, name, network and accounts into a new container."""
         holder = f"create{spec.vmid}"
         try:
-            root = GuestRoot(self._mounted_root(spec, holder))
-            guestfiles.forget_machine(root)
-            guestfiles.write_identity(root, spec.vmid, spec.config)
-            guestfiles.write_resolver(root, spec.config, self._gateway)
-            guestfiles.write_host_trust(root)
-            guestfiles.write_accounts(root, password, ssh_keys)
+            root = ContainerRoot(self._mounted_root(spec, holder))
+            containerfiles.forget_machine(root)
+            containerfiles.write_identity(root, spec.vmid, spec.config)
+            containerfiles.write_resolver(root, spec.config, self._gateway)
+            containerfiles.write_host_trust(root)
+            containerfiles.write_accounts(root, password, ssh_keys)
             keys = self._keys.pop(spec.vmid, None)
             if keys is not None:
-                guestfiles.write_host_keys(root, keys.result(), say)
+                containerfiles.write_host_keys(root, keys.result(), say)
         finally:
             self._unmount_root(spec, holder, linger=True)
 
-    def settle_clone(self, spec: GuestSpec) -> Unpacked:
+    def settle_clone(self, spec: ContainerSpec) -> Unpacked:
         """Give a clone its own machine id and name. As on Proxmox, it keeps the ssh host keys of its source."""
         holder = f"clone{spec.vmid}"
         only_root = _only_root(spec)
         try:
-            root = GuestRoot(self._mounted_root(only_root, holder))
-            guestfiles.forget_machine(root)
-            guestfiles.write_identity(root, spec.vmid, spec.config)
-            return Unpacked(systemd=guestfiles.systemd_version(root))
+            root = ContainerRoot(self._mounted_root(only_root, holder))
+            containerfiles.forget_machine(root)
+            containerfiles.write_identity(root, spec.vmid, spec.config)
+            return Unpacked(systemd=containerfiles.systemd_version(root))
         finally:
             self._unmount_root(only_root, holder, linger=True)
 
-    def start(self, spec: GuestSpec) -> None:
+    def start(self, spec: ContainerSpec) -> None:
         """Start a container and return when its init runs."""
         holder = f"ct{spec.vmid}"
         name = self._names.container(spec.vmid)
         log = self._names.lxc_path / name / "start.log"
         try:
             root, entries = self._hold_mounts(spec, holder)
-            inside = GuestRoot(root)
-            guestfiles.write_identity(inside, spec.vmid, spec.config)
-            guestfiles.write_resolver(inside, spec.config, self._gateway)
+            inside = ContainerRoot(root)
+            containerfiles.write_identity(inside, spec.vmid, spec.config)
+            containerfiles.write_resolver(inside, spec.config, self._gateway)
             for _, mount in entries:
                 inside.make_directory(mount.path)
             features = parse_property_string(spec.config.text("features") or "", FEATURES)
@@ -193,7 +193,7 @@ class LxcContainers:
             raise OperationError(f"startup for container '{vmid}' failed")
         return pid
 
-    def _hold_mounts(self, spec: GuestSpec, holder: str) -> tuple[Path, list[tuple[Path, Mount]]]:
+    def _hold_mounts(self, spec: ContainerSpec, holder: str) -> tuple[Path, list[tuple[Path, Mount]]]:
         root: Path | None = None
         entries: list[tuple[Path, Mount]] = []
         for mount in spec.mounts:
@@ -321,17 +321,17 @@ class LxcContainers:
         name = self._names.container(vmid)
         ended = attempt(
             *("lxc-attach", "-P", str(self._names.lxc_path), "-n", name, "--clear-env"),
-            *("--set-var", f"PATH={_GUEST_PATH}", "--", *argv),
+            *("--set-var", f"PATH={_PATH_IN_CONTAINER}", "--", *argv),
             stdin=stdin,
             timeout=600,
         )
         return ended.code, ended.out, ended.err
 
-    def push(self, spec: GuestSpec, path: str, content: bytes, mode: int) -> None:
+    def push(self, spec: ContainerSpec, path: str, content: bytes, mode: int) -> None:
         """Write a file into a container."""
         holder = f"push{spec.vmid}"
         try:
-            GuestRoot(self._mounted_root(_only_root(spec), holder)).write(path, content, mode)
+            ContainerRoot(self._mounted_root(_only_root(spec), holder)).write(path, content, mode)
         finally:
             self._images.release(holder)
 
@@ -344,7 +344,7 @@ class LxcContainers:
         """Return the network interfaces of a running container."""
         return figures.interfaces(self._pids[vmid][0])
 
-    def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
+    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
         """Pack a container's mounts and its config into an archive file; return its size."""
         if target is None:
             raise OperationError("the backup has no target file")
@@ -360,7 +360,7 @@ class LxcContainers:
                         # Otherwise the mounts below would propagate into a running container.
                         attempt("mount", "--make-private", str(stage))
                     else:
-                        with GuestRoot(stage).directory(mount.path, create=False) as inside:
+                        with ContainerRoot(stage).directory(mount.path, create=False) as inside:
                             self._bind(source, through(inside))
             return packing.pack(stage, target, config_text)
         finally:
@@ -384,7 +384,7 @@ class LxcContainers:
         return int(text) if ended.ok and text.isdecimal() and int(text) > 0 else None
 
 
-def _only_root(spec: GuestSpec) -> GuestSpec:
+def _only_root(spec: ContainerSpec) -> ContainerSpec:
     """Return the spec of the same container with its root as the only mount."""
     mounts = [mount for mount in spec.mounts if mount.key == "rootfs"]
-    return GuestSpec(spec.vmid, spec.node, spec.config, mounts)
+    return ContainerSpec(spec.vmid, spec.node, spec.config, mounts)

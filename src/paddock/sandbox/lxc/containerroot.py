@@ -17,7 +17,7 @@ from .names import FIRST_ID
 _MOST: Final = 1 << 20
 
 
-class GuestRoot:
+class ContainerRoot:
     """A container's root directory. New files belong to the container's root."""
 
     def __init__(self, root: Path) -> None:

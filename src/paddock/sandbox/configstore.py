@@ -16,7 +16,7 @@ from .mountpoint import drop_used_from_unused
 LOCK_TIMEOUT: Final = 10.0
 
 
-class Guests:
+class ConfigStore:
     """Stores the config file of every container, by VMID and node."""
 
     def __init__(self, directory: Path, nodes: tuple[str, ...]) -> None:

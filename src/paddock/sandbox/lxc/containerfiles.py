@@ -15,7 +15,7 @@ from ..config import CtConfig
 from ..network import parse_network
 from ..process import run
 from ..runtime import Say
-from .guestroot import GuestRoot
+from .containerroot import ContainerRoot
 
 _BEGIN: Final = "# --- BEGIN PVE ---"
 _END: Final = "# --- END PVE ---"
@@ -54,7 +54,7 @@ def _stanza(name: str, family: str, address: str | None, gateway: str | None) ->
     return lines
 
 
-def write_identity(root: GuestRoot, vmid: int, config: CtConfig) -> None:
+def write_identity(root: ContainerRoot, vmid: int, config: CtConfig) -> None:
     """Write host name and network configuration, as Proxmox does before every start."""
     hostname = config.text("hostname") or f"CT{vmid}"
     short = hostname.split(".", 1)[0]
@@ -67,7 +67,7 @@ def write_identity(root: GuestRoot, vmid: int, config: CtConfig) -> None:
     root.write("/etc/network/interfaces", interfaces_file(config))
 
 
-def write_resolver(root: GuestRoot, config: CtConfig, gateway: str) -> None:
+def write_resolver(root: ContainerRoot, config: CtConfig, gateway: str) -> None:
     """Write /etc/resolv.conf from the container's options or else from the host's settings."""
     servers = (config.text("nameserver") or "").split()
     search = (config.text("searchdomain") or "").strip()
@@ -87,7 +87,7 @@ def _host_nameservers() -> list[str]:
     return re.findall(r"^nameserver\s+(\d+\.\d+\.\d+\.\d+)", text, re.MULTILINE)
 
 
-def write_host_trust(root: GuestRoot) -> None:
+def write_host_trust(root: ContainerRoot) -> None:
     """Copy the host's CA certificates and pip configuration into a container."""
     for source, target in (
         (Path(_HOST_TRUST), _HOST_TRUST),
@@ -114,7 +114,7 @@ def new_host_keys(hostname: str) -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in Path(directory).iterdir()}
 
 
-def write_host_keys(root: GuestRoot, keys: dict[str, bytes], say: Say) -> None:
+def write_host_keys(root: ContainerRoot, keys: dict[str, bytes], say: Say) -> None:
     """Write the ssh host keys to /etc/ssh and log their fingerprints as Proxmox does."""
     for name, content in keys.items():
         if name.endswith(".pub"):
@@ -126,7 +126,7 @@ def write_host_keys(root: GuestRoot, keys: dict[str, bytes], say: Say) -> None:
         root.write(f"/etc/ssh/{name}", content, 0o644 if name.endswith(".pub") else 0o600)
 
 
-def write_accounts(root: GuestRoot, password: str | None, ssh_keys: str | None) -> None:
+def write_accounts(root: ContainerRoot, password: str | None, ssh_keys: str | None) -> None:
     """Set root's password and ssh keys. Without a password, lock it."""
     hashed = run("openssl", "passwd", "-6", "-stdin", stdin=password).strip() if password else "*"
     shadow = root.read("/etc/shadow")
@@ -138,12 +138,12 @@ def write_accounts(root: GuestRoot, password: str | None, ssh_keys: str | None) 
         root.chmod("/root/.ssh", 0o700)
 
 
-def forget_machine(root: GuestRoot) -> None:
+def forget_machine(root: ContainerRoot) -> None:
     """Empty the machine id, so that the next boot creates a new one."""
     root.write("/etc/machine-id", "", 0o444)
 
 
-def systemd_version(root: GuestRoot) -> int | None:
+def systemd_version(root: ContainerRoot) -> int | None:
     """Return the version of systemd in a container's root, or None."""
     for folder in (*(f"/usr/lib/{name}/systemd" for name in root.entries("/usr/lib")), "/usr/lib/systemd"):
         for name in root.entries(folder):
