@@ -18,7 +18,7 @@ from conformance.recordings import masked, masked_text, renumbered
 from paddock.sandbox.assembly import memory_cluster
 from paddock.sandbox.cluster import Cluster
 from paddock.sandbox.fixture import access_lines
-from paddock.sandbox.http import Face
+from paddock.sandbox.http import HttpApi
 
 Json = Any
 
@@ -31,7 +31,7 @@ class Replay:
         # Proxmox waits ten seconds for a lock. Here a short wait is enough.
         self.cluster.configs.lock_timeout = 0.2
         self._secrets = {name: token.secret for name, token in self.cluster.access.tokens.items()}
-        self._app = Face(self.cluster, delay_401=0).app()
+        self._app = HttpApi(self.cluster, delay_401=0).app()
 
     @classmethod
     def of(cls, directory: Path, fixture: Mapping[str, Json], state: Mapping[str, Json]) -> Replay:
@@ -104,7 +104,7 @@ def case_differences(
 
     `not_started` names the containers that run in the recorded state but were not started in the sandbox.
     """
-    with _surroundings(case, replay.cluster):
+    with _held_lock(case, replay.cluster):
         status, reason, body = replay.ask(case["request"])
         found = answer_differences(case, status, reason, body)
         # If the answer is not a UPID, the state was recorded at once, while a task may still have been running.
@@ -119,7 +119,7 @@ def case_differences(
 
 
 @contextlib.contextmanager
-def _surroundings(case: Mapping[str, Json], cluster: Cluster) -> Iterator[None]:
+def _held_lock(case: Mapping[str, Json], cluster: Cluster) -> Iterator[None]:
     """Hold the lock of a config while the case runs, if the case's description says so."""
     vmid = re.search(r"/lxc/(\d+)", case["request"]["path"])
     if "holds the config lock" not in case["case"] or vmid is None:

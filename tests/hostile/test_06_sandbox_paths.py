@@ -20,9 +20,9 @@ import pytest
 pytest.importorskip("starlette", reason="the sandbox is an extra: pip install 'paddock[sandbox]'")
 
 import paddock.sandbox.endpoints  # noqa: F401 - fills the table of methods
-from paddock.sandbox import directory
+from paddock.sandbox import statedir
 from paddock.sandbox.assembly import assemble, memory_cluster
-from paddock.sandbox.clean import clean, let_go
+from paddock.sandbox.clean import clean, stop_sandbox
 from paddock.sandbox.cluster import Cluster
 from paddock.sandbox.config import CtConfig
 from paddock.sandbox.console import Console
@@ -33,7 +33,7 @@ from paddock.sandbox.lxc.containerroot import ContainerRoot
 from paddock.sandbox.lxc.lxcconfig import render
 from paddock.sandbox.lxc.mounts import is_mounted, mounted_below
 from paddock.sandbox.lxc.names import RUN, Names
-from paddock.sandbox.process import birth, spawn
+from paddock.sandbox.process import spawn, start_ticks
 from paddock.sandbox.routes import api
 from paddock.sandbox.runtime import ContainerSpec, Mount, VolumeRef
 
@@ -141,7 +141,7 @@ def test_a_state_directory_that_was_open_is_closed(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir(mode=0o755)
     state.chmod(0o755)
-    directory.make(state)
+    statedir.prepare(state)
     assert stat.S_IMODE(state.stat().st_mode) == 0o700, "other users may enter the state directory"
     state.chmod(0o777)
     memory_cluster(state)
@@ -153,7 +153,7 @@ def test_a_state_directory_of_another_user_is_refused(open_folder: Path) -> None
     state = open_folder / "state"
     state.mkdir()
     os.chown(state, NOBODY, NOBODY)
-    said = refusal(lambda: directory.make(state))
+    said = refusal(lambda: statedir.prepare(state))
     assert "belongs to another user" in said, "root's tokens and disks went into a directory of another user"
     (state / ".paddock-sandbox").touch()
     with pytest.raises(SandboxError, match="belongs to another user"):
@@ -165,10 +165,10 @@ def test_down_ends_no_process_that_another_user_wrote_down(open_folder: Path) ->
     state = open_folder / "state"
     state.mkdir()
     bystander = subprocess.Popen(["sleep", "60"])
-    (state / "server.pid").write_text(f"{bystander.pid} {birth(bystander.pid)}\n")
+    (state / "server.pid").write_text(f"{bystander.pid} {start_ticks(bystander.pid)}\n")
     os.chown(state, NOBODY, NOBODY)
     try:
-        refusal(lambda: let_go(state))
+        refusal(lambda: stop_sandbox(state))
         assert bystander.poll() is None, "root ended a process that another user named"
     finally:
         bystander.kill()
@@ -178,14 +178,14 @@ def test_down_ends_no_process_that_another_user_wrote_down(open_folder: Path) ->
 @as_root
 def test_a_state_directory_that_another_user_can_replace_is_refused(open_folder: Path) -> None:
     os.chown(open_folder, NOBODY, NOBODY)
-    said = refusal(lambda: directory.make(open_folder / "state"))
+    said = refusal(lambda: statedir.prepare(open_folder / "state"))
     assert "can be replaced by another user" in said, "another user can put a link where root's server writes"
 
 
 def test_a_link_is_no_state_directory(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "state").symlink_to(tmp_path / "real")
-    said = refusal(lambda: directory.make(tmp_path / "state"))
+    said = refusal(lambda: statedir.prepare(tmp_path / "state"))
     assert not list((tmp_path / "real").iterdir()), "a link decided where a sandbox is"
     assert "is a link" in said
 
@@ -266,7 +266,7 @@ def on_disk(tmp_path: Path) -> Iterator[Cluster]:
     if os.geteuid() != 0:
         pytest.skip("only root can make a node with real disks")
     state = tmp_path / "state"
-    directory.make(state)
+    statedir.prepare(state)
     (state / "cluster.json").write_text("{}")
     fixture = parse_fixture(default_fixture())
     runtime = LxcRuntime(state, {"pve": ("vmbr0",)}, "10.255.254.0/24")
@@ -274,7 +274,7 @@ def on_disk(tmp_path: Path) -> Iterator[Cluster]:
     runtime.close()
     for point in mounted_below(Names(state).run):
         subprocess.run(["umount", str(point)], check=True)
-    shutil.rmtree(RUN / Names(state).mark)
+    shutil.rmtree(RUN / Names(state).short_id)
 
 
 OUT = "../" * 5  # from a directory beside the volumes to the one that holds the state

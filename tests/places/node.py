@@ -42,10 +42,10 @@ from paddock.sandbox.config import CtConfig
 from paddock.sandbox.console import Console
 from paddock.sandbox.errors import NodeCrashError
 from paddock.sandbox.faults import Faults, Rule, install
-from paddock.sandbox.http import ABORT, Face
+from paddock.sandbox.http import ABORT, HttpApi
 from paddock.sandbox.memory import MemoryContainers, MemoryRuntime
 from paddock.sandbox.runtime import Archive, ContainerSpec, Interface, Say, Unpacked
-from paddock.sandbox.shell import Said
+from paddock.sandbox.shell import CommandResult
 from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
 from paddock.spec.load import load
@@ -98,7 +98,7 @@ class Machines(MemoryContainers):
     """Containers on paper that have addresses and ssh host keys."""
 
     def __init__(self, runtime: MemoryRuntime) -> None:
-        super().__init__(runtime.volumes, runtime._say_stopped, runtime.save)
+        super().__init__(runtime.volumes, runtime._call_stop_hooks, runtime.save)
         self.host_keys: dict[int, str] = {}
         self.cloned = 0  # the source of the last clone: a clone keeps its ssh host keys
         self.strays: dict[int, list[str]] = {}  # what is on root disks that may be an agent's
@@ -234,7 +234,7 @@ class Node(httpx.BaseTransport):
         self._hooks: list[Hook] = []
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        face = Face(self.world, delay_401=0)
+        face = HttpApi(self.world, delay_401=0)
         install(face, self.faults)
         self._app = face.app()
         self._folder = folder
@@ -374,9 +374,9 @@ class Node(httpx.BaseTransport):
         assert said.code == 0, said.err
         return said.out
 
-    def shell(self, line: str) -> Said:
+    def shell(self, line: str) -> CommandResult:
         """A line in the node's shell."""
-        console, said = Console(self.world), Said()
+        console, said = Console(self.world), CommandResult()
         for alternative in line.split(" || "):
             if alternative.startswith("exit "):
                 return replace(said, code=int(alternative.split()[1]))

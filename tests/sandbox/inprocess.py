@@ -11,7 +11,7 @@ import httpx
 
 from paddock.sandbox.assembly import memory_cluster
 from paddock.sandbox.faults import Faults, Rule, install
-from paddock.sandbox.http import Face
+from paddock.sandbox.http import HttpApi
 from paddock.sandbox.tasks import Task
 
 Json = Any
@@ -26,8 +26,8 @@ class Api:
         self.cluster = memory_cluster(directory, nodes=nodes)
         self.cluster.configs.lock_timeout = 0.1
         self.faults = Faults()
-        self._face = Face(self.cluster, delay_401=0)
-        install(self._face, self.faults)
+        self._http_api = HttpApi(self.cluster, delay_401=0)
+        install(self._http_api, self.faults)
 
     def ask(self, method: str, path: str, token: str = "paddock@pve!deploy", /, **params: Json) -> httpx.Response:
         """Send a request and return the response. Its reason phrase is in the header x-paddock-reason."""
@@ -76,6 +76,6 @@ class Api:
         self.faults.add(Rule.from_json({"kind": kind, "value": value, **more}))
 
     async def _send(self, method: str, path: str, headers: dict[str, str], content: bytes | None) -> httpx.Response:
-        transport = httpx.ASGITransport(app=self._face.app())
+        transport = httpx.ASGITransport(app=self._http_api.app())
         async with httpx.AsyncClient(transport=transport) as client:
             return await client.request(method, f"https://sandbox/api2/json{path}", headers=headers, content=content)

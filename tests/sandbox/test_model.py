@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paddock.sandbox.model import UNKNOWN, answer, chunks, serve, thinking_seconds
+from paddock.sandbox.model import UNKNOWN, answer, chunks, delay_seconds, serve
 
 Json = dict[str, Any]
 
@@ -98,8 +98,8 @@ def test_the_prompt_write_calls_the_file_tool() -> None:
     (call,) = answer(asked)["choices"][0]["message"]["tool_calls"]
     assert call["function"]["name"] == "write_file"
     assert json.loads(call["function"]["arguments"]) == {"path": "/data/note", "content": "big disks\n"}
-    told = request("Write /data/note: big disks", *tool_turn("no space left", "write_file"))
-    assert text(told) == "The tool says: no space left"
+    reply = request("Write /data/note: big disks", *tool_turn("no space left", "write_file"))
+    assert text(reply) == "The tool says: no space left"
     assert text(request("Write /data/note: big disks")) == "I cannot write that: no tool for files was offered."
 
 
@@ -229,4 +229,4 @@ def test_a_port_in_use_is_reported_with_its_number() -> None:
 )
 def test_the_prompt_take_seconds_delays_the_answer(prompt: str, seconds: int) -> None:
     before = ({"role": "user", "content": "Take 9 seconds."}, {"role": "assistant", "content": "ok"})
-    assert thinking_seconds(request(prompt, before=before)) == seconds
+    assert delay_seconds(request(prompt, before=before)) == seconds

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from . import directory
+from . import statedir
 from .base import ensure_base
 from .cluster import Cluster
 from .configstore import ConfigStore
@@ -27,9 +27,11 @@ from .tasks import Tasks
 _TEMPLATE_SIZE = 75_636_531
 
 
-def remembered_fixture(state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...]) -> tuple[Fixture, bool]:
+def load_or_create_fixture(
+    state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...]
+) -> tuple[Fixture, bool]:
     """Return the fixture saved in a state directory and False, or save a new fixture and return it and True."""
-    directory.make(state)
+    statedir.prepare(state)
     file = state / "cluster.json"
     if file.exists():
         return parse_fixture(json.loads(file.read_text(encoding="utf-8"))), False
@@ -74,7 +76,7 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
 
 def memory_cluster(state: Path, given: Mapping[str, Any] | None = None, nodes: tuple[str, ...] = ("pve",)) -> Cluster:
     """Build a cluster with simulated containers."""
-    fixture, is_new = remembered_fixture(state, given, nodes)
+    fixture, is_new = load_or_create_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
     runtime = MemoryRuntime(state, bridges)
     cluster = assemble(state, fixture, runtime)
@@ -100,7 +102,7 @@ def lxc_cluster(
     reason = unable_to_run()
     if reason is not None:
         raise SandboxError(reason, hint="Use --runtime memory to run without real containers.")
-    fixture, is_new = remembered_fixture(state, given, nodes)
+    fixture, is_new = load_or_create_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
     runtime = LxcRuntime(state, bridges, subnet)
     cluster = assemble(state, fixture, runtime)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from . import directory, private
-from .clean import clean, let_go
+from . import private, statedir
+from .clean import clean, stop_sandbox
 from .errors import SandboxError
 from .process import is_alive, spawn
 
@@ -49,10 +49,10 @@ def up(state: Path, options: Sequence[str]) -> dict[str, Any]:
     running = ready(state)
     if running is not None:
         return running
-    directory.make(state)
+    statedir.prepare(state)
     (state / "up.json").write_text(json.dumps(list(options)), encoding="utf-8")
     log = state / "server.log"
-    with private.appending(log) as errors:
+    with private.open_append(log) as errors:
         begins_at = errors.tell()
         # Standard output is not logged: the ready line holds tokens and the control key.
         server = spawn(
@@ -76,7 +76,7 @@ def up(state: Path, options: Sequence[str]) -> dict[str, Any]:
 
 def down(state: Path) -> None:
     """Stop the server and the containers and remove the network. Volumes and configs stay for the next `up`."""
-    let_go(state)
+    stop_sandbox(state)
 
 
 def reset(state: Path) -> dict[str, Any] | None:

@@ -99,7 +99,7 @@ def _copied(cluster: Cluster, mount: Mount, copies: list[VolumeRef]) -> Mount:
 
 
 @dataclass(frozen=True)
-class Recovery:
+class RestoreOptions:
     """The parameters that a restore call has in addition to those of a create call."""
 
     storage: str
@@ -108,7 +108,7 @@ class Recovery:
     unique: bool
 
 
-def restore(cluster: Cluster, order: CreateOrder, recovery: Recovery, task: Task) -> None:
+def restore(cluster: Cluster, order: CreateOrder, recovery: RestoreOptions, task: Task) -> None:
     """Create a container from a backup. Options that the call does not set come from the config in the archive."""
     try:
         complete = _recovered(cluster, order, recovery, task)
@@ -121,7 +121,7 @@ def restore(cluster: Cluster, order: CreateOrder, recovery: Recovery, task: Task
     create(cluster, complete, task, verb="restore")
 
 
-def _recovered(cluster: Cluster, order: CreateOrder, recovery: Recovery, task: Task) -> CreateOrder:
+def _recovered(cluster: Cluster, order: CreateOrder, recovery: RestoreOptions, task: Task) -> CreateOrder:
     task.say(f"recovering backed-up configuration from '{order.archive.volid}'")
     store, _, name = order.archive.volid.partition(":")
     text = cluster.runtime.archived_config(order.node, store, name)
@@ -142,7 +142,7 @@ def _recovered(cluster: Cluster, order: CreateOrder, recovery: Recovery, task: T
     return replace(order, mounts=mounts, options=merged, unprivileged=unprivileged)
 
 
-def _new_mounts(saved: CtConfig, recovery: Recovery) -> dict[str, str]:
+def _new_mounts(saved: CtConfig, recovery: RestoreOptions) -> dict[str, str]:
     mounts: dict[str, str] = {}
     for point in mount_points(saved.options):
         if point.type is not MountType.VOLUME:

@@ -8,24 +8,24 @@ import shutil
 import time
 from pathlib import Path
 
-from . import directory
+from . import statedir
 from .errors import SandboxError
 from .lxc import bridge
 from .lxc.mounts import mounted_below, unmount
 from .lxc.names import Names
-from .process import attempt, end_noted, is_alive
+from .process import attempt, is_alive, terminate_by_pid_file
 
 
 def clean(state: Path) -> None:
     """Remove the containers, mounts and network of a sandbox, then its state directory."""
-    if directory.is_one(state):
-        let_go(state)
+    if statedir.is_sandbox(state):
+        stop_sandbox(state)
         shutil.rmtree(state)
 
 
-def let_go(state: Path) -> None:
+def stop_sandbox(state: Path) -> None:
     """Stop a sandbox's server and containers, and remove its mounts and network. Volumes and configs stay."""
-    directory.require_own(state)
+    statedir.require_own(state)
     _end_server(state)
     if os.geteuid() == 0 and (state / "run" / "subnet").exists():
         names = Names(state)
@@ -40,7 +40,7 @@ def let_go(state: Path) -> None:
 
 def _end_server(state: Path) -> None:
     note = state / "server.pid"
-    end_noted(note)
+    terminate_by_pid_file(note)
     for _ in range(200):
         if not is_alive(note):
             return
@@ -69,5 +69,5 @@ def _remove_empty(top: Path) -> None:
 
 
 def _remove_links(names: Names) -> None:
-    for link in Path("/sys/class/net").glob(f"p{names.mark}*"):
+    for link in Path("/sys/class/net").glob(f"p{names.short_id}*"):
         attempt("ip", "link", "delete", link.name)

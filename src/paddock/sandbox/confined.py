@@ -1,6 +1,6 @@
 """Resolve untrusted paths without leaving a directory.
 
-Requests, console commands and containers choose the names. `below` is for directories in which only the sandbox
+Requests, console commands and containers choose the names. `path_below` is for directories in which only the sandbox
 writes. `descend` is for directories in which a container can create entries: its root, and directories of the node
 that it mounts. `descend` opens one entry after the other and follows no symlink, so that a container cannot redirect
 the path by a change in between.
@@ -16,7 +16,7 @@ from pathlib import Path
 from .errors import OperationError
 
 
-def below(top: Path, *names: str) -> Path:
+def path_below(top: Path, *names: str) -> Path:
     """Return the path of a name below a directory. Raise if the name leads out of the directory."""
     parts = [part for name in names for part in name.split("/")]
     if not parts or any(part in ("", ".", "..") or "\0" in part for part in parts):
@@ -65,7 +65,7 @@ def _enter(directory: int, name: str, *, create: bool, owner: int | None) -> int
     return made
 
 
-def through(descriptor: int) -> str:
+def descriptor_path(descriptor: int) -> str:
     """Return a /proc path through which another process of root reaches the file that this descriptor has open."""
     return f"/proc/{os.getpid()}/fd/{descriptor}"
 

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from .errors import SandboxError
-from .http import ABORT, PREFIX, Face, answer
-from .tasks import FATES, Fate
+from .http import ABORT, PREFIX, HttpApi, answer
+from .tasks import INJECTED_OUTCOMES, InjectedOutcome
 
 
 class Kind(StrEnum):
@@ -128,7 +128,7 @@ class Faults:
             return matching
 
 
-def install(face: Face, faults: Faults) -> None:
+def install(http_api: HttpApi, faults: Faults) -> None:
     """Apply the rules to a server's requests and to the tasks that these start."""
 
     async def intercept(request: Request, go_on: Callable[[], Awaitable[Response]]) -> Response:
@@ -149,17 +149,17 @@ def install(face: Face, faults: Faults) -> None:
                     return _canned(rule.value)
                 case Kind.LOSE | Kind.FAIL_TASK | Kind.WARN_TASK:
                     continue
-        FATES.set(tuple(_fate(rule) for rule in rules if rule.kind in (Kind.FAIL_TASK, Kind.WARN_TASK)))
+        INJECTED_OUTCOMES.set(tuple(_outcome(rule) for rule in rules if rule.kind in (Kind.FAIL_TASK, Kind.WARN_TASK)))
         response = await go_on()
         return _aborted() if any(rule.kind is Kind.LOSE for rule in rules) else response
 
-    face.intercept = intercept
+    http_api.intercept = intercept
 
 
-def _fate(rule: Rule) -> Fate:
+def _outcome(rule: Rule) -> InjectedOutcome:
     if rule.kind is Kind.FAIL_TASK:
-        return Fate(fails=True, words=rule.value or "unexpected status")
-    return Fate(fails=False, words=rule.value or "injected warning")
+        return InjectedOutcome(fails=True, words=rule.value or "unexpected status")
+    return InjectedOutcome(fails=False, words=rule.value or "injected warning")
 
 
 def _aborted() -> Response:

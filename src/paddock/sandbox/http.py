@@ -113,7 +113,7 @@ async def _no_interceptor(request: Request, go_on: Callable[[], Awaitable[Respon
     return await go_on()
 
 
-class Face:
+class HttpApi:
     """Turns HTTP requests into API calls."""
 
     def __init__(self, cluster: Cluster, table: Table = api, *, delay_401: float = 3.0) -> None:

@@ -73,7 +73,7 @@ def create(cluster: Cluster, order: CreateOrder, task: Task, *, verb: str = "cre
             warn_about_nesting(config, unpacked, task)
         cluster.configs.save(vmid, node, config)
     except (ApiError, AbortedError, SandboxError) as error:
-        text = _why(error, vmid)
+        text = _message_of(error, vmid)
         destroy_volumes(cluster, made, task.say)
         cluster.configs.remove(vmid)
         raise OperationError(f"unable to {verb} CT {vmid} - {text}") from None
@@ -89,7 +89,7 @@ def create(cluster: Cluster, order: CreateOrder, task: Task, *, verb: str = "cre
         begin_start(cluster, vmid, node, order.user)
 
 
-def _why(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
+def _message_of(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
     match error:
         case ApiError():
             return error.text

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .config import CtConfig
-from .confined import below, parts_of
+from .confined import parts_of, path_below
 from .network import parse_network
 from .runtime import (
     Archive,
@@ -48,7 +48,7 @@ class MemoryRuntime:
         self._archived: dict[str, str] = {}
         self._stopped: list[Callable[[int], None]] = []
         self.volumes = MemoryVolumes(self.busy, self.save)
-        self.containers = MemoryContainers(self.volumes, self._say_stopped, self.save)
+        self.containers = MemoryContainers(self.volumes, self._call_stop_hooks, self.save)
         self._load()
 
     def bridge_exists(self, node: str, bridge: str) -> bool:
@@ -57,7 +57,7 @@ class MemoryRuntime:
 
     def host_path(self, node: str, path: str) -> Path:
         """Return the path in the sandbox's directory that stands for a path of the node."""
-        return below(self._host, node, *parts_of(path))
+        return path_below(self._host, node, *parts_of(path))
 
     def on_stop(self, hook: Callable[[int], None]) -> None:
         """Register a hook that is called after a container has stopped."""
@@ -98,7 +98,7 @@ class MemoryRuntime:
         """Save the state."""
         self.save()
 
-    def _say_stopped(self, vmid: int) -> None:
+    def _call_stop_hooks(self, vmid: int) -> None:
         for hook in self._stopped:
             hook(vmid)
 

@@ -46,7 +46,7 @@ _QUESTION: Final = re.compile(
 )
 _READ: Final = re.compile(r"^\s*read (https?://\S+)", re.I)
 _WRITE: Final = re.compile(r"^\s*write (/\S+): (\S.*)$", re.I | re.M)
-_PATIENCE: Final = re.compile(r"^\s*take (\d{1,2}) seconds?\b", re.I)
+_DELAY: Final = re.compile(r"^\s*take (\d{1,2}) seconds?\b", re.I)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n(?:\s*§\s*\n)?")
 _WORD: Final = re.compile(r"\w+")
 _FILLERS: Final = frozenset(
@@ -74,11 +74,11 @@ def answer(request: Mapping[str, Any]) -> Json:
     }
 
 
-def thinking_seconds(request: Mapping[str, Any]) -> int:
+def delay_seconds(request: Mapping[str, Any]) -> int:
     """Return the delay in seconds that the last user message asks for, or 0."""
     asked = [_text(m.get("content")) for m in _messages(request) if m.get("role") == "user"]
-    told = _PATIENCE.match(asked[-1]) if asked else None
-    return int(told[1]) if told else 0
+    wanted = _DELAY.match(asked[-1]) if asked else None
+    return int(wanted[1]) if wanted else 0
 
 
 def chunks(completion: Json, *, usage: bool) -> Iterator[Json]:
@@ -98,41 +98,41 @@ def _reply(request: Mapping[str, Any], *, call_id: str) -> tuple[Json, str]:
     messages = _messages(request)
     last = max((i for i, m in enumerate(messages) if m.get("role") == "user"), default=-1)
     prompt = _text(messages[last].get("content")).strip() if last >= 0 else ""
-    if errand := _errand(prompt):
-        result = _result_of(errand.tool, messages[last + 1 :])
+    if tool_task := _tool_task(prompt):
+        result = _result_of(tool_task.tool, messages[last + 1 :])
         if result is not None:
-            return _said(errand.told(result))
-        if errand.tool not in _tools_offered(request):
-            return _said(errand.without_it)
-        return _called(errand.tool, errand.arguments, call_id)
+            return _said(tool_task.reply(result))
+        if tool_task.tool not in _tools_offered(request):
+            return _said(tool_task.without_tool)
+        return _called(tool_task.tool, tool_task.arguments, call_id)
     if question := _QUESTION.search(prompt):
         return _said(_recall(question[1], messages) or UNKNOWN)
     return _said(f"ok: {prompt}")
 
 
 @dataclass(frozen=True)
-class _Errand:
+class _ToolTask:
     """A call of one of the agent's tools, and the replies for its result or if the tool is missing."""
 
     tool: str
     arguments: Json
-    told: Callable[[str], str]
-    without_it: str
+    reply: Callable[[str], str]
+    without_tool: str
 
 
-def _errand(prompt: str) -> _Errand | None:
+def _tool_task(prompt: str) -> _ToolTask | None:
     if fact := _REMEMBER.search(prompt):
         content = fact[1].strip()
         arguments = {"action": "add", "target": "memory", "content": content}
-        without_it = "I cannot remember that: no memory tool was offered."
-        return _Errand("memory", arguments, lambda result: _confirmation(content, result), without_it)
+        without_tool = "I cannot remember that: no memory tool was offered."
+        return _ToolTask("memory", arguments, lambda result: _confirmation(content, result), without_tool)
     if page := _READ.search(prompt):
-        without_it = "I cannot read that: no browser was offered."
-        return _Errand("browser_navigate", {"url": page[1]}, lambda shown: f"The page says: {shown}", without_it)
+        without_tool = "I cannot read that: no browser was offered."
+        return _ToolTask("browser_navigate", {"url": page[1]}, lambda shown: f"The page says: {shown}", without_tool)
     if file := _WRITE.search(prompt):
         arguments = {"path": file[1], "content": f"{file[2]}\n"}
-        without_it = "I cannot write that: no tool for files was offered."
-        return _Errand("write_file", arguments, lambda result: f"The tool says: {result}", without_it)
+        without_tool = "I cannot write that: no tool for files was offered."
+        return _ToolTask("write_file", arguments, lambda result: f"The tool says: {result}", without_tool)
     return None
 
 
@@ -156,10 +156,10 @@ def _recall(subject: str, messages: Sequence[Json]) -> str | None:
 
 def _confirmation(content: str, result: str) -> str:
     try:
-        told = json.loads(result)
+        outcome = json.loads(result)
     except ValueError:
-        told = None
-    match told:
+        outcome = None
+    match outcome:
         case {"success": True, "staged": True}:
             return f"It is not stored yet, it waits for approval: {content}"
         case {"success": True}:
@@ -236,7 +236,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
             self._send_error(400, "The body must be a JSON object with a list of messages.", "bad_request")
             return
-        time.sleep(thinking_seconds(request))
+        time.sleep(delay_seconds(request))
         completion = answer(request) | {"created": int(time.time())}
         if request.get("stream"):
             options = request.get("stream_options") or {}

@@ -13,7 +13,7 @@ def write(path: Path, text: str) -> None:
         file.write(text)
 
 
-def appending(path: Path) -> IO[bytes]:
+def open_append(path: Path) -> IO[bytes]:
     """Open a file for appending."""
     file = os.fdopen(_opened(path, os.O_APPEND), "ab")
     file.seek(0, os.SEEK_END)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from .errors import SandboxError
-from .process import Ended, attempt
+from .process import ProcessResult, attempt
 
 # The programs that the lxc runtime needs, each with its Debian package.
 _PROGRAMS: Final = {
@@ -60,7 +60,7 @@ def unable_to_run() -> str | None:
     return None
 
 
-def _said(ended: Ended) -> str:
+def _said(ended: ProcessResult) -> str:
     said = (ended.err or ended.out).strip().split("\n")[0]
     return said.strip().rstrip(".") if said else f"exit code {ended.code}"
 

@@ -15,7 +15,7 @@ from .errors import SandboxError
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProcessResult:
     """The result of a program: exit code and output."""
 
     argv: tuple[str, ...]
@@ -32,7 +32,7 @@ class Ended:
 class CommandError(SandboxError):
     """A program failed that must succeed."""
 
-    def __init__(self, ended: Ended) -> None:
+    def __init__(self, ended: ProcessResult) -> None:
         said = (ended.err or ended.out).strip().split("\n")
         super().__init__(f"{ended.argv[0]} failed: {said[-1] if said else f'exit code {ended.code}'}")
         self.ended = ended
@@ -44,7 +44,7 @@ def attempt(
     timeout: float | None = 60,
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-) -> Ended:
+) -> ProcessResult:
     """Run a program and return its result, also if it fails."""
     program = shutil.which(argv[0])
     if program is None:
@@ -63,8 +63,8 @@ def attempt(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Ended(argv, 124, "", f"timed out after {timeout} s")
-    return Ended(argv, done.returncode, done.stdout, done.stderr)
+        return ProcessResult(argv, 124, "", f"timed out after {timeout} s")
+    return ProcessResult(argv, done.returncode, done.stdout, done.stderr)
 
 
 def run(
@@ -100,7 +100,7 @@ def spawn(
     )
 
 
-def birth(pid: int) -> str:
+def start_ticks(pid: int) -> str:
     """Return the start time of a process in ticks since boot, which distinguishes processes with the same pid."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -110,29 +110,29 @@ def birth(pid: int) -> str:
     return "" if fields[0] in "ZX" else fields[19]
 
 
-def note_own_pid(file: Path) -> None:
+def write_pid_file(file: Path) -> None:
     """Write the pid and start time of this process to a file."""
-    file.write_text(f"{os.getpid()} {birth(os.getpid())}\n", encoding="ascii")
+    file.write_text(f"{os.getpid()} {start_ticks(os.getpid())}\n", encoding="ascii")
 
 
 def is_alive(file: Path) -> bool:
     """Return whether the process of a pid file is running."""
-    return _noted(file) is not None
+    return _pid_in(file) is not None
 
 
-def end_noted(file: Path) -> None:
+def terminate_by_pid_file(file: Path) -> None:
     """Send SIGTERM to the process of a pid file if it is running."""
-    pid = _noted(file)
+    pid = _pid_in(file)
     if pid is not None:
         os.kill(pid, signal.SIGTERM)
 
 
-def _noted(file: Path) -> int | None:
+def _pid_in(file: Path) -> int | None:
     try:
         pid, started = file.read_text(encoding="ascii").split()
     except (OSError, ValueError):
         return None
-    return int(pid) if pid.isdecimal() and birth(int(pid)) == started else None
+    return int(pid) if pid.isdecimal() and start_ticks(int(pid)) == started else None
 
 
 def command_line(pid: int) -> str:
@@ -143,7 +143,7 @@ def command_line(pid: int) -> str:
         return ""
 
 
-def end(pid: int, owner: str) -> bool:
+def terminate_if_owned(pid: int, owner: str) -> bool:
     """Send SIGTERM to a process if its command line contains `owner`; return whether a signal was sent."""
     if owner not in command_line(pid):
         return False

@@ -20,7 +20,7 @@ from .storage import StorageType
 from .tasks import Task, Upid
 
 _DIR_VOLUME_SIZE: Final = 1 << 30
-_GOLDEN_SIZE: Final = 2 << 30
+_BASE_SIZE: Final = 2 << 30
 
 
 def load_into_memory(cluster: Cluster, runtime: MemoryRuntime, state: Mapping[str, Any]) -> None:
@@ -98,7 +98,7 @@ def _unpack_once(cluster: Cluster, runtime: LxcRuntime, node: str) -> VolumeRef:
             if not name.startswith("vztmpl/"):
                 continue
             golden = VolumeRef(node, "unpacked", "base-0-disk-0")
-            runtime.volumes.allocate(golden, _GOLDEN_SIZE)
+            runtime.volumes.allocate(golden, _BASE_SIZE)
             runtime.volumes.format(golden)
             spec = ContainerSpec(0, node, CtConfig(), [Mount("rootfs", golden, "/")])
             archive = Archive(f"{storage.id}:{name}", runtime.file(node, storage.id, name))

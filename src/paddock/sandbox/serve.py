@@ -20,13 +20,13 @@ from .control import Control
 from .errors import SandboxError
 from .faults import Faults, Rule, install
 from .fixture import read_fixture
-from .http import Face
-from .process import is_alive, note_own_pid
+from .http import HttpApi
+from .process import is_alive, write_pid_file
 from .server import bind, serve
 from .storage import StorageType
 
 # Seconds that running tasks get to finish when the server is stopped.
-_PATIENCE = 5.0
+_TASK_TIMEOUT = 5.0
 
 
 def serve_foreground(
@@ -53,34 +53,34 @@ def serve_foreground(
         cluster, gateway = lxc_cluster(state, given, nodes, subnet)
     certificates = ensure_certificates(state / "tls", (gateway,) if gateway else ())
     cluster.fingerprint = certificates.fingerprint()
-    face = Face(cluster, delay_401=delay_401)
-    face.log = AccessLog(state / "access.log")
+    http_api = HttpApi(cluster, delay_401=delay_401)
+    http_api.log = AccessLog(state / "access.log")
     rules = Faults()
     for rule in faults:
         rules.add(rule)
-    install(face, rules)
+    install(http_api, rules)
     key = secrets.token_urlsafe(24)
-    face.control = Control(cluster, rules, key)
-    note_own_pid(state / "server.pid")
+    http_api.control = Control(cluster, rules, key)
+    write_pid_file(state / "server.pid")
     said = ready_line(cluster, listener.getsockname()[1], certificates.ca, gateway)
     said["control"] = {"url": f"{said['url']}/control", "key": key}
 
     def announce() -> None:
         private.write(state / "ready.json", json.dumps(said))
-        sys.stdout.write(json.dumps(said if _is_read_by_a_program() else _without_secrets(said, state)) + "\n")
+        sys.stdout.write(json.dumps(said if _is_pipe() else _without_secrets(said, state)) + "\n")
         sys.stdout.flush()
 
     try:
-        serve(face, certificates, listener, announce)
+        serve(http_api, certificates, listener, announce)
     finally:
-        cluster.tasks.wait_for_all(_PATIENCE)
+        cluster.tasks.wait_for_all(_TASK_TIMEOUT)
         cluster.runtime.close()
         (state / "ready.json").unlink(missing_ok=True)
         # Remove this file last: `clean` waits for that before it deletes the directory.
         (state / "server.pid").unlink(missing_ok=True)
 
 
-def _is_read_by_a_program() -> bool:
+def _is_pipe() -> bool:
     """Return whether standard output is a pipe or socket. A file would be a log, which other users may read."""
     mode = os.fstat(sys.stdout.fileno()).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

@@ -11,7 +11,7 @@ import uvicorn
 
 from .certificates import Certificates
 from .errors import SandboxError
-from .http import Face, ReasonProtocol
+from .http import HttpApi, ReasonProtocol
 
 
 def bind(port: int, host: str = "127.0.0.1") -> socket.socket:
@@ -31,10 +31,10 @@ def bind(port: int, host: str = "127.0.0.1") -> socket.socket:
     return listener
 
 
-def serve(face: Face, certificates: Certificates, listener: socket.socket, announce: Callable[[], None]) -> None:
+def serve(http_api: HttpApi, certificates: Certificates, listener: socket.socket, announce: Callable[[], None]) -> None:
     """Answer requests until SIGTERM or SIGINT. Call `announce` once the server answers."""
     config = uvicorn.Config(
-        face.app(),
+        http_api.app(),
         http=ReasonProtocol,
         ws="none",
         lifespan="off",

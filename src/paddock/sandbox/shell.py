@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """The result of a console command: exit code and output."""
 
     code: int = 0

@@ -50,7 +50,7 @@ class Upid:
 
 
 @dataclass(frozen=True)
-class Fate:
+class InjectedOutcome:
     """An injected error or warning for the end of a task, whatever its work does."""
 
     fails: bool
@@ -58,7 +58,7 @@ class Fate:
 
 
 # The injected outcomes for the tasks that the current request starts.
-FATES: ContextVar[tuple[Fate, ...]] = ContextVar("fates", default=())
+INJECTED_OUTCOMES: ContextVar[tuple[InjectedOutcome, ...]] = ContextVar("injected_outcomes", default=())
 
 
 @dataclass
@@ -73,7 +73,7 @@ class Task:
     aborted: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
     cancel: Callable[[], None] | None = None
-    fates: tuple[Fate, ...] = ()
+    injected_outcomes: tuple[InjectedOutcome, ...] = ()
     crashed: bool = False
 
     def say(self, *lines: str) -> None:
@@ -158,7 +158,7 @@ class Tasks:
         with self._lock:
             pid = next(self._pids)
             upid = Upid(node, pid, int((now - self._boot) * 100), int(now), type_, id_, user)
-            task = Task(upid, fates=FATES.get())
+            task = Task(upid, injected_outcomes=INJECTED_OUTCOMES.get())
             self._tasks[str(upid)] = task
         self._write({"upid": str(upid)})
         return task
@@ -167,11 +167,11 @@ class Tasks:
         error: str | None = None
         try:
             work(task)
-            for fate in task.fates:
-                if fate.fails:
-                    error = fate.words
+            for outcome in task.injected_outcomes:
+                if outcome.fails:
+                    error = outcome.words
                 else:
-                    task.warn(fate.words)
+                    task.warn(outcome.words)
         except NodeCrashError:
             task.crashed = False
             error = "unexpected status"

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from .. import formats
-from ..backups import Recovery, restore
+from ..backups import RestoreOptions, restore
 from ..disks import check_volume_access
 from ..errors import OperationError, ParameterError, PrivilegeError
 from ..lifecycle import CreateOrder, create, initial_config
@@ -106,7 +106,7 @@ def create_container(call: Call) -> str:
         cluster.configs.reserve(vmid, node, initial_config(order))
     else:
         cluster.configs.save(vmid, node, initial_config(order))
-    recovery = Recovery(
+    recovery = RestoreOptions(
         storage=call.text("storage") or "local",
         given_mounts="rootfs" in options,
         is_root=call.is_root,

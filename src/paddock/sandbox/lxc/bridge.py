@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import SandboxError
-from ..process import attempt, command_line, end, run
+from ..process import attempt, command_line, run, terminate_if_owned
 from .names import RUN, Names
 
 _FORWARD: Final = Path("/proc/sys/net/ipv4/ip_forward")
@@ -111,7 +111,7 @@ def _free_network(names: Names) -> ipaddress.IPv4Network:
         for route in routes
         if route.get("dst") not in (None, "default") and "/" in route["dst"]
     ]
-    start = int(names.mark, 16)
+    start = int(names.short_id, 16)
     for step in range(65536):
         number = (start + step) % (128 * 256)
         candidate = ipaddress.IPv4Network(f"10.{100 + number // 256 % 128}.{number % 256}.0/24")
@@ -129,7 +129,7 @@ def down(names: Names) -> None:
     """Remove a sandbox's bridge, DHCP server and firewall rules, also those of an earlier server."""
     pid_file = names.state / "run" / "dnsmasq.pid"
     if pid_file.exists():
-        end(_pid(pid_file), str(names.state))
+        terminate_if_owned(_pid(pid_file), str(names.state))
         pid_file.unlink(missing_ok=True)
     for table in ("nat", "filter"):
         for line in attempt("iptables", "-w", "-t", table, "-S").out.split("\n"):

@@ -14,7 +14,7 @@ from ..errors import OperationError
 from .names import FIRST_ID
 
 # More than the size of any file that is read here. A container could make such a file larger.
-_MOST: Final = 1 << 20
+_LARGEST_FILE: Final = 1 << 20
 
 
 class ContainerRoot:
@@ -65,9 +65,9 @@ class ContainerRoot:
                 descriptor = os.open(pure.name, flags, dir_fd=directory)
                 with os.fdopen(descriptor, "rb") as file:
                     facts = os.fstat(file.fileno())
-                    if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MOST:
+                    if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST_FILE:
                         return None
-                    return file.read(_MOST).decode(errors="replace")
+                    return file.read(_LARGEST_FILE).decode(errors="replace")
         except (OperationError, OSError):
             return None
 

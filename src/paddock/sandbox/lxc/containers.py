@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from ..config import CtConfig
-from ..confined import descend, through
+from ..confined import descend, descriptor_path
 from ..errors import OperationError
 from ..options import FEATURES
-from ..process import attempt, birth
+from ..process import attempt, start_ticks
 from ..runtime import Archive, ContainerSpec, Interface, Mount, NotMountableError, Say, Unpacked, Usage, VolumeRef
 from ..schema import parse_property_string
 from ..tasks import Task
@@ -49,22 +49,22 @@ class LxcContainers:
 
     def adopt(self, spec: ContainerSpec) -> bool:
         """Track a container that an earlier server started. Return whether it is running."""
-        pid = self._ask_pid(spec.vmid)
+        pid = self._init_pid(spec.vmid)
         if pid is None:
             return False
         for mount in spec.mounts:
             if isinstance(mount.source, VolumeRef):
                 self._images.adopt(mount.source, f"ct{spec.vmid}")
-        self._pids[spec.vmid] = (pid, birth(pid))
+        self._pids[spec.vmid] = (pid, start_ticks(pid))
         return True
 
     def running(self, vmid: int) -> bool:
         """Return whether a container runs. If it has stopped by itself, clean up after it first."""
-        return self._alive(vmid) or (vmid in self._pids and self._revive_or_settle(vmid))
+        return self._alive(vmid) or (vmid in self._pids and self._track_or_clean_up(vmid))
 
     def _alive(self, vmid: int) -> bool:
         known = self._pids.get(vmid)
-        return known is not None and birth(known[0]) == known[1] != ""
+        return known is not None and start_ticks(known[0]) == known[1] != ""
 
     def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         """Unpack a template archive into a container's mounts, with the ids of the container's root."""
@@ -88,7 +88,7 @@ class LxcContainers:
                         root = path
                     elif mount.path.strip("/"):
                         with ContainerRoot(root).directory(mount.path) as inside:
-                            self._bind(source, through(inside))
+                            self._bind(source, descriptor_path(inside))
             except NotMountableError:
                 raise NotMountableError(mount.key) from None
             except OSError as error:
@@ -109,7 +109,7 @@ class LxcContainers:
             return
         hosts = self._names.hosts
         with descend(hosts, str(mount.source.relative_to(hosts))) as found:
-            yield through(found), mount.source
+            yield descriptor_path(found), mount.source
 
     def _bind(self, source: str, target: str) -> None:
         # Without canonicalizing: the resolved path could lead elsewhere by the time the kernel uses it.
@@ -185,10 +185,10 @@ class LxcContainers:
             self._release(spec.vmid)
             raise
         with self._lock:
-            self._pids[spec.vmid] = (pid, birth(pid))
+            self._pids[spec.vmid] = (pid, start_ticks(pid))
 
     def _started_pid(self, vmid: int, started: bool) -> int:
-        pid = self._ask_pid(vmid) if started else None
+        pid = self._init_pid(vmid) if started else None
         if pid is None:
             raise OperationError(f"startup for container '{vmid}' failed")
         return pid
@@ -226,14 +226,14 @@ class LxcContainers:
 
     def stop(self, vmid: int) -> None:
         """Kill a container and unmount its volumes."""
-        with self._ending_it(vmid):
+        with self._stopping(vmid):
             attempt("lxc-stop", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid), "--kill")
-            self._settle(vmid)
+            self._clean_up(vmid)
 
     def shutdown(self, vmid: int, timeout: float) -> bool:
         """Ask a container's init to power off; return whether it stopped within the timeout."""
         name = self._names.container(vmid)
-        with self._ending_it(vmid):
+        with self._stopping(vmid):
             until = time.monotonic() + timeout
             while self._alive(vmid):
                 # Repeat the request: an init that is still starting ignores the first one.
@@ -245,11 +245,11 @@ class LxcContainers:
                     *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name),
                     *("--nokill", "--timeout", patience),
                 )
-            self._settle(vmid)
+            self._clean_up(vmid)
             return True
 
     @contextlib.contextmanager
-    def _ending_it(self, vmid: int) -> Iterator[None]:
+    def _stopping(self, vmid: int) -> Iterator[None]:
         """Keep other threads from cleaning up after a container while this thread stops it."""
         self._ending.add(vmid)
         try:
@@ -257,7 +257,7 @@ class LxcContainers:
         finally:
             self._ending.discard(vmid)
 
-    def _settle(self, vmid: int) -> None:
+    def _clean_up(self, vmid: int) -> None:
         """Clean up after a stopped container, once."""
         with self._lock:
             if self._pids.pop(vmid, None) is None:
@@ -282,16 +282,16 @@ class LxcContainers:
                 self.running(vmid)
             self._images.unmount_idle()
 
-    def _revive_or_settle(self, vmid: int) -> bool:
+    def _track_or_clean_up(self, vmid: int) -> bool:
         """Track the new init of a rebooted container and return True, or clean up after a stopped one."""
         with self._lock:
             if vmid not in self._pids or vmid in self._ending:
                 return False
-            pid = self._ask_pid(vmid)
+            pid = self._init_pid(vmid)
             if pid is not None:
-                self._pids[vmid] = (pid, birth(pid))
+                self._pids[vmid] = (pid, start_ticks(pid))
                 return True
-        self._settle(vmid)
+        self._clean_up(vmid)
         return False
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
@@ -337,8 +337,8 @@ class LxcContainers:
 
     def usage(self, vmid: int) -> Usage:
         """Return the resource usage of a running container."""
-        pid, birth = self._pids[vmid]
-        return figures.usage(self._names, vmid, pid, birth)
+        pid, start_ticks = self._pids[vmid]
+        return figures.usage(self._names, vmid, pid, start_ticks)
 
     def interfaces(self, vmid: int, config: CtConfig) -> list[Interface]:
         """Return the network interfaces of a running container."""
@@ -361,7 +361,7 @@ class LxcContainers:
                         attempt("mount", "--make-private", str(stage))
                     else:
                         with ContainerRoot(stage).directory(mount.path, create=False) as inside:
-                            self._bind(source, through(inside))
+                            self._bind(source, descriptor_path(inside))
             return packing.pack(stage, target, config_text)
         finally:
             for point in mounted_below(stage):
@@ -375,7 +375,7 @@ class LxcContainers:
         self._images.unmount_idle(after=0)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _ask_pid(self, vmid: int) -> int | None:
+    def _init_pid(self, vmid: int) -> int | None:
         name = self._names.container(vmid)
         if not (self._names.lxc_path / name / "config").exists():
             return None

@@ -18,7 +18,7 @@ def control_groups(name: str) -> list[Path]:
     return [*top.glob(f"lxc.*.{name}"), *top.glob(f"*/lxc.*.{name}")]
 
 
-def usage(names: Names, vmid: int, pid: int, birth: str) -> Usage:
+def usage(names: Names, vmid: int, pid: int, start_ticks: str) -> Usage:
     """Return the resource usage of a container, given its init's pid and start time."""
     ticks = os.sysconf("SC_CLK_TCK")
     uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
@@ -35,7 +35,7 @@ def usage(names: Names, vmid: int, pid: int, birth: str) -> Usage:
     received, sent = _traffic(names, vmid)
     return Usage(
         pid=pid,
-        uptime=int(uptime - int(birth or 0) / ticks),
+        uptime=int(uptime - int(start_ticks or 0) / ticks),
         mem=memory,
         disk=disk,
         maxdisk=maxdisk,

@@ -121,7 +121,7 @@ class Images:
         old, new = self._names.image(source), self._names.image(target)
         new.parent.mkdir(parents=True, exist_ok=True)
         self._unmount_if_idle(source)
-        with self._quiet(source):
+        with self._frozen(source):
             _copy_sparse(old, new)
         if _base_of(old).exists():
             os.link(_base_of(old), _base_of(new))
@@ -242,7 +242,7 @@ class Images:
                 point.rmdir()
 
     @contextlib.contextmanager
-    def _quiet(self, ref: VolumeRef) -> Iterator[None]:
+    def _frozen(self, ref: VolumeRef) -> Iterator[None]:
         """Freeze the filesystem of a volume while the context is open, if it is mounted."""
         with self._lock:
             upper = self._names.layer(ref)

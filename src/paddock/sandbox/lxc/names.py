@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..confined import below
+from ..confined import path_below
 from ..errors import SandboxError
 from ..runtime import VolumeRef
 
@@ -33,23 +33,23 @@ class Names:
             )
 
     @property
-    def mark(self) -> str:
+    def short_id(self) -> str:
         """Six hexadecimal digits that identify the state directory."""
         return hashlib.sha256(str(self.state).encode()).hexdigest()[:6]
 
     @property
     def bridge(self) -> str:
         """The name of the bridge on the host."""
-        return f"pdk{self.mark}"
+        return f"pdk{self.short_id}"
 
     @property
     def rule_comment(self) -> str:
         """The comment of the sandbox's firewall rules."""
-        return f"paddock-sandbox-{self.mark}"
+        return f"paddock-sandbox-{self.short_id}"
 
     def container(self, vmid: int) -> str:
         """Return the LXC name of a container."""
-        return f"pdk{self.mark}-{vmid}"
+        return f"pdk{self.short_id}-{vmid}"
 
     def veth(self, vmid: int, index: int) -> str:
         """Return the name of the host's end of a container's network interface, at most 15 characters."""
@@ -57,7 +57,7 @@ class Names:
         while number:
             number, digit = divmod(number, 36)
             short = _DIGITS[digit] + short
-        return f"p{self.mark}{short}{_DIGITS[index]}"
+        return f"p{self.short_id}{short}{_DIGITS[index]}"
 
     @property
     def lxc_path(self) -> Path:
@@ -70,7 +70,7 @@ class Names:
 
         The containers' root must be able to enter it, so it cannot be in a private home directory.
         """
-        return RUN / self.mark
+        return RUN / self.short_id
 
     def make_run(self) -> None:
         """Create the directory `run`, accessible to root and to the containers' root only."""
@@ -87,27 +87,27 @@ class Names:
 
     def image(self, ref: VolumeRef) -> Path:
         """Return the image file of a volume."""
-        return below(self.state / "volumes", ref.node, ref.storage, f"{ref.name}.img")
+        return path_below(self.state / "volumes", ref.node, ref.storage, f"{ref.name}.img")
 
     def mount_point(self, ref: VolumeRef) -> Path:
         """Return the mount point of a volume."""
-        return below(self.mounts, ref.node, ref.storage, ref.name)
+        return path_below(self.mounts, ref.node, ref.storage, ref.name)
 
     def layer(self, ref: VolumeRef) -> Path:
         """Return the mount point of the image that stores only the changes to a base volume."""
-        return below(self.mounts / ".layer", f"{ref.node}-{ref.storage}-{ref.name}")
+        return path_below(self.mounts / ".layer", f"{ref.node}-{ref.storage}-{ref.name}")
 
     def volumes(self, node: str, storage: str) -> Path:
         """Return the directory of a storage's image files."""
-        return below(self.state / "volumes", node, storage)
+        return path_below(self.state / "volumes", node, storage)
 
     def files(self, node: str, storage: str) -> Path:
         """Return the directory of a storage's templates and backups."""
-        return below(self.state / "files", node, storage)
+        return path_below(self.state / "files", node, storage)
 
     def file(self, node: str, storage: str, name: str) -> Path:
         """Return the path of a storage's template or backup."""
-        return below(self.files(node, storage), name)
+        return path_below(self.files(node, storage), name)
 
     @property
     def hosts(self) -> Path:
@@ -116,4 +116,4 @@ class Names:
 
     def host_root(self, node: str) -> Path:
         """Return the directory that stands for a node's own filesystem."""
-        return below(self.hosts, node)
+        return path_below(self.hosts, node)

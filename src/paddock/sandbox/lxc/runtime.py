@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ..confined import below, parts_of
+from ..confined import parts_of, path_below
 from . import packing
 from .bridge import Bridge, choose_network
 from .containers import LxcContainers
@@ -24,7 +24,7 @@ class LxcRuntime:
         self.names.make_run()
         self.names.lxc_path.mkdir(exist_ok=True)
         self.volumes = Images(self.names)
-        self.containers = LxcContainers(self.names, self.volumes, self.bridge.gateway, self._say_stopped)
+        self.containers = LxcContainers(self.names, self.volumes, self.bridge.gateway, self._call_stop_hooks)
 
     def bridge_exists(self, node: str, bridge: str) -> bool:
         """Return whether the node has a bridge of this name. On the host all of them are the same bridge."""
@@ -32,7 +32,7 @@ class LxcRuntime:
 
     def host_path(self, node: str, path: str) -> Path:
         """Return the path in the sandbox's directory that stands for a path of the node."""
-        return below(self.names.hosts, node, *parts_of(path))
+        return path_below(self.names.hosts, node, *parts_of(path))
 
     def on_stop(self, hook: Callable[[int], None]) -> None:
         """Register a hook that is called after a container has stopped, for whatever reason."""
@@ -66,6 +66,6 @@ class LxcRuntime:
         """Stop polling. Containers, mounts and the network stay."""
         self.containers.close()
 
-    def _say_stopped(self, vmid: int) -> None:
+    def _call_stop_hooks(self, vmid: int) -> None:
         for hook in self._hooks:
             hook(vmid)

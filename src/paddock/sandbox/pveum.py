@@ -10,12 +10,12 @@ from .access import AclEntry, Token, User
 from .cluster import Cluster
 from .formats import split_list
 from .privileges import ALL
-from .shell import Said, UsageError, parse_options
+from .shell import CommandResult, UsageError, parse_options
 
 _ALIASES: Final = {"roleadd": ("role", "add"), "useradd": ("user", "add"), "aclmod": ("acl", "modify")}
 
 
-def run(cluster: Cluster, rest: list[str]) -> Said:
+def run(cluster: Cluster, rest: list[str]) -> CommandResult:
     """Run a pveum command with these arguments."""
     words = list(rest)
     if words and words[0] in _ALIASES:
@@ -61,7 +61,7 @@ def run(cluster: Cluster, rest: list[str]) -> Said:
         case _:
             raise UsageError(f"pveum: unknown command '{subject} {verb}'")
     cluster.access_changed()
-    return Said(out=out)
+    return CommandResult(out=out)
 
 
 def _one(names: list[str], what: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox import directory
+from paddock.sandbox import statedir
 from paddock.sandbox.clean import clean
 from paddock.sandbox.errors import SandboxError
 
@@ -16,15 +16,15 @@ def test_a_directory_with_other_files_is_neither_used_nor_deleted(tmp_path: Path
     with pytest.raises(SandboxError, match="is not a sandbox's directory"):
         clean(tmp_path)
     with pytest.raises(SandboxError, match="not a sandbox's"):
-        directory.make(tmp_path)
+        statedir.prepare(tmp_path)
     assert (tmp_path / "precious").exists()
 
 
 def test_clean_deletes_the_state_directory_of_a_sandbox(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    directory.make(state)
+    statedir.prepare(state)
     (state / "volumes").mkdir()
-    directory.make(state)
+    statedir.prepare(state)
     clean(state)
     assert not state.exists()
     clean(state)

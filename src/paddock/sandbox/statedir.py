@@ -12,25 +12,25 @@ from typing import Final
 
 from .errors import SandboxError
 
-_MARK: Final = ".paddock-sandbox"
-_CHOOSE: Final = "Choose another directory with --state."
+_MARKER: Final = ".paddock-sandbox"
+_HINT: Final = "Choose another directory with --state."
 
 
-def make(state: Path) -> None:
+def prepare(state: Path) -> None:
     """Create and mark a sandbox's state directory, private to its user. Raise if it holds anything else."""
     state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _take(state)
-    if not (state / _MARK).exists():
+    _make_private(state)
+    if not (state / _MARKER).exists():
         if any(state.iterdir()):
             raise SandboxError(
                 f"{state} is not empty and not a sandbox's directory.", hint="Choose an empty directory with --state."
             )
-        (state / _MARK).touch()
+        (state / _MARKER).touch()
 
 
-def is_one(state: Path) -> bool:
+def is_sandbox(state: Path) -> bool:
     """Return whether a directory belongs to a sandbox. Remove it if it is empty: the sandbox had not marked it yet."""
-    if not (state / _MARK).exists():
+    if not (state / _MARKER).exists():
         with contextlib.suppress(OSError):
             state.rmdir()
         if state.exists():
@@ -52,7 +52,7 @@ def _owned(state: Path) -> Iterator[int]:
     try:
         directory = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except NotADirectoryError:
-        raise SandboxError(f"{state} is a link or a file, not a directory.", hint=_CHOOSE) from None
+        raise SandboxError(f"{state} is a link or a file, not a directory.", hint=_HINT) from None
     try:
         owner = os.fstat(directory).st_uid
         if owner != os.geteuid():
@@ -65,7 +65,7 @@ def _owned(state: Path) -> Iterator[int]:
         os.close(directory)
 
 
-def _take(state: Path) -> None:
+def _make_private(state: Path) -> None:
     """Raise if another user can replace the directory, and remove the permissions of other users.
 
     The directory holds tokens, the control key and disks, and the server may run as root.
@@ -74,11 +74,12 @@ def _take(state: Path) -> None:
         for above in {*state.absolute().parents, *state.resolve().parents}:
             if _is_changed_by_others(above.stat()):
                 raise SandboxError(
-                    f"{state} can be replaced by another user, who has write permission in {above}.", hint=_CHOOSE
+                    f"{state} can be replaced by another user, who has write permission in {above}.",
+                    hint=_HINT,
                 )
         if stat.S_IMODE(os.fstat(directory).st_mode) & 0o077:
             os.fchmod(directory, 0o700)
-            if (state / _MARK).exists():
+            if (state / _MARKER).exists():
                 sys.stderr.write(
                     f"{state} was accessible to other users of this machine. Its mode is now 0700. "
                     "They may know its tokens: `paddock sandbox reset` creates new ones.\n"
