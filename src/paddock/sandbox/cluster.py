@@ -62,7 +62,7 @@ class Cluster:
     release: Release = field(default_factory=Release)
     fingerprint: str = ""
     statistics: Figures = field(init=False)
-    # Storages that are made to look full.
+    # Storages that reject allocations because they are simulated as full.
     full: set[str] = field(default_factory=set)
     # Called after a change of users, tokens, roles, pools or ACLs, to save them.
     access_changed: Callable[[], None] = lambda: None

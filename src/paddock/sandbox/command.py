@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from . import background
 from .clean import clean
@@ -78,9 +78,32 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--faults", type=Path, help="JSON file with a list of faults to start with")
 
 
+_FAULTS: Final = """\
+faults of requests:
+  answer STATUS[:MESSAGE]   answer with this status
+  reset                     abort the connection
+  stall MILLISECONDS        wait, then abort the connection
+  slow MILLISECONDS         delay the answer
+  lose                      perform the request, but abort the connection instead of answering
+  fail-task [MESSAGE]       make the task that the request starts fail
+  warn-task [MESSAGE]       make the task that the request starts end with a warning
+
+faults that happen now:
+  kill VMID                 kill a container
+  fill STORAGE              make a storage reject allocations; undo it with empty STORAGE
+  crash [SECONDS]           crash all nodes, and boot them again after some seconds (default: 2)
+
+list prints the active faults of requests as JSON, clear [ID] removes one or all.
+"""
+
+
 def _add_faults(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _FAULTS
     parser.add_argument(
         "what",
+        metavar="FAULT",
+        help="one of the faults below, list or clear",
         choices=(
             *("list", "clear", "answer", "reset", "stall", "lose", "slow", "fail-task", "warn-task"),
             *("kill", "fill", "empty", "crash"),

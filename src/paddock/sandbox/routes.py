@@ -65,7 +65,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """Data of an answer with a total beside it, as task lists have."""
+    """The data of an answer and a total count, which task lists have."""
 
     data: Any
     total: int | None = None

@@ -29,7 +29,10 @@ def prepare(state: Path) -> None:
 
 
 def is_sandbox(state: Path) -> bool:
-    """Return whether a directory belongs to a sandbox. Remove it if it is empty: the sandbox had not marked it yet."""
+    """Return whether a sandbox's directory exists. Raise if the directory belongs to something else.
+
+    An empty directory is removed: its sandbox was killed before it could mark the directory.
+    """
     if not (state / _MARKER).exists():
         with contextlib.suppress(OSError):
             state.rmdir()
