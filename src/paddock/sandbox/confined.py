@@ -71,4 +71,4 @@ def descriptor_path(descriptor: int) -> str:
 
 
 def _leads_out(name: str) -> OperationError:
-    return OperationError(f"{name!r} leads out of the directory it belongs to")
+    return OperationError(f"the path {name!r} leads out of its directory")

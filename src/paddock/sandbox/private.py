@@ -8,13 +8,13 @@ from typing import IO
 
 
 def write(path: Path, text: str) -> None:
-    """Replace the content of a file."""
+    """Write a private file, replacing its content."""
     with os.fdopen(_opened(path, os.O_TRUNC), "w", encoding="utf-8") as file:
         file.write(text)
 
 
 def open_append(path: Path) -> IO[bytes]:
-    """Open a file for appending."""
+    """Open a private file for appending."""
     file = os.fdopen(_opened(path, os.O_APPEND), "ab")
     file.seek(0, os.SEEK_END)
     return file

@@ -44,7 +44,7 @@ def is_sandbox(state: Path) -> bool:
 
 
 def require_own(state: Path) -> None:
-    """Raise if the directory belongs to another user, whose files would name the processes to stop."""
+    """Raise if the directory belongs to another user, whose pid files could name any process to be stopped."""
     if os.path.lexists(state):
         with _owned(state):
             pass

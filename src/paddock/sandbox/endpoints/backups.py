@@ -1,4 +1,4 @@
-"""API method: vzdump."""
+"""API method: back up containers (vzdump)."""
 
 from __future__ import annotations
 
