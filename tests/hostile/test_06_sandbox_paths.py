@@ -20,22 +20,22 @@ import pytest
 pytest.importorskip("starlette", reason="the sandbox is an extra: pip install 'paddock[sandbox]'")
 
 import paddock.sandbox.endpoints  # noqa: F401 - fills the table of methods
-from paddock.sandbox import directory
-from paddock.sandbox.assembly import assemble, memory_world
-from paddock.sandbox.clean import clean, let_go
+from paddock.sandbox import statedir
+from paddock.sandbox.assembly import assemble, memory_cluster
+from paddock.sandbox.clean import clean, stop_sandbox
+from paddock.sandbox.cluster import Cluster
 from paddock.sandbox.config import CtConfig
 from paddock.sandbox.console import Console
 from paddock.sandbox.errors import ApiError, OperationError, SandboxError
 from paddock.sandbox.fixture import default_fixture, parse_fixture
 from paddock.sandbox.lxc import LxcRuntime, packing
-from paddock.sandbox.lxc.guestroot import GuestRoot
+from paddock.sandbox.lxc.containerroot import ContainerRoot
 from paddock.sandbox.lxc.lxcconfig import render
 from paddock.sandbox.lxc.mounts import is_mounted, mounted_below
 from paddock.sandbox.lxc.names import RUN, Names
-from paddock.sandbox.process import birth, spawn
+from paddock.sandbox.process import spawn, start_ticks
 from paddock.sandbox.routes import api
-from paddock.sandbox.runtime import GuestSpec, Mount, VolumeRef
-from paddock.sandbox.world import World
+from paddock.sandbox.runtime import ContainerSpec, Mount, VolumeRef
 
 DEPLOY = "paddock@pve!deploy"
 NOBODY = 65534
@@ -141,10 +141,10 @@ def test_an_existing_state_directory_is_closed_to_other_users(tmp_path: Path) ->
     state = tmp_path / "state"
     state.mkdir(mode=0o755)
     state.chmod(0o755)
-    directory.make(state)
+    statedir.prepare(state)
     assert stat.S_IMODE(state.stat().st_mode) == 0o700, "other users may enter the state directory"
     state.chmod(0o777)
-    memory_world(state)
+    memory_cluster(state)
     assert stat.S_IMODE(state.stat().st_mode) == 0o700, "other users may enter an existing state directory"
 
 
@@ -153,7 +153,7 @@ def test_a_state_directory_of_another_user_is_refused(open_folder: Path) -> None
     state = open_folder / "state"
     state.mkdir()
     os.chown(state, NOBODY, NOBODY)
-    said = refusal(lambda: directory.make(state))
+    said = refusal(lambda: statedir.prepare(state))
     assert "belongs to another user" in said, "root's tokens and disks went into a directory of another user"
     (state / ".paddock-sandbox").touch()
     with pytest.raises(SandboxError, match="belongs to another user"):
@@ -165,10 +165,10 @@ def test_down_does_not_kill_a_process_named_in_another_users_pid_file(open_folde
     state = open_folder / "state"
     state.mkdir()
     bystander = subprocess.Popen(["sleep", "60"])
-    (state / "server.pid").write_text(f"{bystander.pid} {birth(bystander.pid)}\n")
+    (state / "server.pid").write_text(f"{bystander.pid} {start_ticks(bystander.pid)}\n")
     os.chown(state, NOBODY, NOBODY)
     try:
-        refusal(lambda: let_go(state))
+        refusal(lambda: stop_sandbox(state))
         assert bystander.poll() is None, "root killed a process that another user chose"
     finally:
         bystander.kill()
@@ -178,14 +178,14 @@ def test_down_does_not_kill_a_process_named_in_another_users_pid_file(open_folde
 @as_root
 def test_a_state_directory_that_another_user_can_replace_is_refused(open_folder: Path) -> None:
     os.chown(open_folder, NOBODY, NOBODY)
-    said = refusal(lambda: directory.make(open_folder / "state"))
+    said = refusal(lambda: statedir.prepare(open_folder / "state"))
     assert "can be replaced by another user" in said, "another user can put a link where root's server writes"
 
 
 def test_a_link_is_refused_as_state_directory(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "state").symlink_to(tmp_path / "real")
-    said = refusal(lambda: directory.make(tmp_path / "state"))
+    said = refusal(lambda: statedir.prepare(tmp_path / "state"))
     assert not list((tmp_path / "real").iterdir()), "the sandbox followed a link to its state directory"
     assert "is a link" in said
 
@@ -194,8 +194,8 @@ def test_a_link_is_refused_as_state_directory(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return memory_world(tmp_path / "state")
+def cluster(tmp_path: Path) -> Cluster:
+    return memory_cluster(tmp_path / "state")
 
 
 @pytest.fixture
@@ -213,19 +213,19 @@ def up_to(path: Path) -> str:
 
 @pytest.mark.parametrize("command", [("mkdir",), ("mkdir", "-p")], ids=["mkdir", "mkdir -p"])
 def test_mkdir_at_the_console_stays_in_the_nodes_filesystem(
-    world: World, canary: Path, command: tuple[str, ...]
+    cluster: Cluster, canary: Path, command: tuple[str, ...]
 ) -> None:
-    said = Console(world).run(["mkdir", "-p", "/srv"])
+    said = Console(cluster).run(["mkdir", "-p", "/srv"])
     assert said.code == 0, said
-    said = Console(world).run([*command, up_to(canary / "made")])
+    said = Console(cluster).run([*command, up_to(canary / "made")])
     assert not (canary / "made").exists(), "root of the sandbox made a directory on the host"
     assert said.code != 0
 
 
 @as_root
-def test_chown_at_the_console_stays_in_the_nodes_filesystem(world: World, canary: Path) -> None:
-    Console(world).run(["mkdir", "-p", "/srv"])
-    said = Console(world).run(["chown", "-R", f"{NOBODY}:{NOBODY}", up_to(canary)])
+def test_chown_at_the_console_stays_in_the_nodes_filesystem(cluster: Cluster, canary: Path) -> None:
+    Console(cluster).run(["mkdir", "-p", "/srv"])
+    said = Console(cluster).run(["chown", "-R", f"{NOBODY}:{NOBODY}", up_to(canary)])
     owners = {path.stat().st_uid for path in (canary, canary / "file")}
     assert owners == {0}, "root of the sandbox gave files of the host to another user"
     assert said.code != 0
@@ -233,11 +233,11 @@ def test_chown_at_the_console_stays_in_the_nodes_filesystem(world: World, canary
 
 @as_root
 @pytest.mark.parametrize("where", ["/srv/shared/link", "/srv/shared/link/file"])
-def test_the_console_does_not_follow_a_link_created_by_a_guest(world: World, canary: Path, where: str) -> None:
-    console = Console(world)
+def test_the_console_does_not_follow_a_link_created_by_a_guest(cluster: Cluster, canary: Path, where: str) -> None:
+    console = Console(cluster)
     console.run(["mkdir", "-p", "/srv/shared"])
     # A container that has this directory of the node mounted can create the link.
-    (world.runtime.host_path("pve", "/srv/shared") / "link").symlink_to(canary)
+    (cluster.runtime.host_path("pve", "/srv/shared") / "link").symlink_to(canary)
     console.run(["chown", "-R", f"{NOBODY}:{NOBODY}", where])
     console.run(["mkdir", "-p", "/srv/shared/link/made"])
     listed = console.run(["ls", "/srv/shared/link"]).out
@@ -246,13 +246,13 @@ def test_the_console_does_not_follow_a_link_created_by_a_guest(world: World, can
     assert listed != "file\n", "a directory of the host was listed"
 
 
-def test_push_does_not_read_a_file_of_the_host(world: World, canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_push_does_not_read_a_file_of_the_host(cluster: Cluster, canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pushed: list[bytes] = []
     monkeypatch.setattr(
-        type(world.runtime.containers), "push", lambda _self, _spec, _path, content, _mode: pushed.append(content)
+        type(cluster.runtime.containers), "push", lambda _self, _spec, _path, content, _mode: pushed.append(content)
     )
-    world.guests.put(100, "pve", "hostname: bee\nrootfs: local-lvm:vm-100-disk-0,size=1G\n")
-    said = Console(world).run(["pct", "push", "100", str(canary / "file"), "/root/file"])
+    cluster.configs.put(100, "pve", "hostname: bee\nrootfs: local-lvm:vm-100-disk-0,size=1G\n")
+    said = Console(cluster).run(["pct", "push", "100", str(canary / "file"), "/root/file"])
     assert not pushed, f"a container got a file of the host: {pushed}"
     assert said.code != 0
 
@@ -261,12 +261,12 @@ def test_push_does_not_read_a_file_of_the_host(world: World, canary: Path, monke
 
 
 @pytest.fixture
-def on_disk(tmp_path: Path) -> Iterator[World]:
+def on_disk(tmp_path: Path) -> Iterator[Cluster]:
     """Create a node with real volumes and files, and without a network."""
     if os.geteuid() != 0:
         pytest.skip("only root can create a node with real disks")
     state = tmp_path / "state"
-    directory.make(state)
+    statedir.prepare(state)
     (state / "cluster.json").write_text("{}")
     fixture = parse_fixture(default_fixture())
     runtime = LxcRuntime(state, {"pve": ("vmbr0",)}, "10.255.254.0/24")
@@ -274,20 +274,20 @@ def on_disk(tmp_path: Path) -> Iterator[World]:
     runtime.close()
     for point in mounted_below(Names(state).run):
         subprocess.run(["umount", str(point)], check=True)
-    shutil.rmtree(RUN / Names(state).mark)
+    shutil.rmtree(RUN / Names(state).short_id)
 
 
 OUT = "../" * 5  # from a directory beside the volumes to the parent of the state directory
 
 
-def allocate(world: World, storage: str, name: str) -> object:
+def allocate(cluster: Cluster, storage: str, name: str) -> object:
     """Request a volume with a name, using a deployer's token."""
     asked = {"vmid": "100", "filename": name, "size": "4M"}
-    return api.perform(world, DEPLOY, "POST", f"/nodes/pve/storage/{storage}/content", asked)
+    return api.perform(cluster, DEPLOY, "POST", f"/nodes/pve/storage/{storage}/content", asked)
 
 
 @pytest.mark.parametrize("name", [f"vm-100-/{OUT}canary/disk", f"vm-100-x/../{OUT[3:]}canary/disk", "vm-100-a/b"])
-def test_a_token_cannot_allocate_a_volume_outside_the_state(on_disk: World, canary: Path, name: str) -> None:
+def test_a_token_cannot_allocate_a_volume_outside_the_state(on_disk: Cluster, canary: Path, name: str) -> None:
     before = sorted(canary.parent.rglob("*"))
     said = refusal(lambda: allocate(on_disk, "local-lvm", name))
     made = [str(path) for path in sorted(canary.parent.rglob("*")) if path not in before]
@@ -296,7 +296,7 @@ def test_a_token_cannot_allocate_a_volume_outside_the_state(on_disk: World, cana
 
 
 @pytest.mark.parametrize("file", ["../../../../canary/disk.raw", "x/../../disk.raw", "vm-100-../../disk.raw"])
-def test_a_token_cannot_allocate_an_image_file_outside_the_state(on_disk: World, canary: Path, file: str) -> None:
+def test_a_token_cannot_allocate_an_image_file_outside_the_state(on_disk: Cluster, canary: Path, file: str) -> None:
     before = sorted(canary.parent.rglob("*"))
     said = refusal(lambda: allocate(on_disk, "local", file))
     made = [str(path) for path in sorted(canary.parent.rglob("*")) if path not in before]
@@ -304,7 +304,7 @@ def test_a_token_cannot_allocate_an_image_file_outside_the_state(on_disk: World,
     assert said == f"unable to parse volume filename '{file}'"
 
 
-def test_a_volume_id_cannot_name_a_file_outside_the_state(on_disk: World, canary: Path) -> None:
+def test_a_volume_id_cannot_name_a_file_outside_the_state(on_disk: Cluster, canary: Path) -> None:
     (canary / "disk.img").write_bytes(b"\0" * 4096)
     climbing = f"vm-100-/{OUT}canary/disk"
     (on_disk.runtime.host_path("pve", "/x").parents[2] / "volumes/pve/local-lvm/vm-100-").mkdir(parents=True)
@@ -344,7 +344,7 @@ def test_a_fixture_with_a_path_as_a_name_is_refused(kind: str, name: str) -> Non
 
 def test_a_mount_path_cannot_add_a_line_to_the_lxc_configuration(tmp_path: Path) -> None:
     mount = Mount("mp0", VolumeRef("pve", "local-lvm", "vm-100-disk-1"), "/data\nlxc.hook.pre-start = /evil")
-    spec = GuestSpec(100, "pve", CtConfig(), [mount])
+    spec = ContainerSpec(100, "pve", CtConfig(), [mount])
     try:
         text = render(Names(tmp_path / "state"), spec, Path("/root"), [(Path("/source"), mount)], nesting=False)
     except OperationError:
@@ -360,7 +360,7 @@ def test_a_mount_path_cannot_add_a_line_to_the_lxc_configuration(tmp_path: Path)
 @pytest.mark.parametrize("path", ["/../canary/file", "/etc/../../canary/file"])
 def test_a_file_for_a_guest_is_not_written_outside_its_root(tmp_path: Path, canary: Path, path: str) -> None:
     (tmp_path / "root/etc").mkdir(parents=True)
-    said = refusal(lambda: GuestRoot(tmp_path / "root").write(path, "hostile"))
+    said = refusal(lambda: ContainerRoot(tmp_path / "root").write(path, "hostile"))
     assert (canary / "file").read_text() == "the host's own", "a file of the host was overwritten"
     assert "leads out" in said
 
@@ -369,7 +369,7 @@ def test_reading_a_named_pipe_in_a_guests_root_does_not_block(tmp_path: Path) ->
     (tmp_path / "etc").mkdir()
     os.mkfifo(tmp_path / "etc/hosts")
     read: list[str | None] = []
-    reader = threading.Thread(target=lambda: read.append(GuestRoot(tmp_path).read("/etc/hosts")), daemon=True)
+    reader = threading.Thread(target=lambda: read.append(ContainerRoot(tmp_path).read("/etc/hosts")), daemon=True)
     reader.start()
     reader.join(5)
     waits = reader.is_alive()
@@ -379,11 +379,11 @@ def test_reading_a_named_pipe_in_a_guests_root_does_not_block(tmp_path: Path) ->
     assert read == [None]
 
 
-def volume(world: World, name: str) -> VolumeRef:
+def volume(cluster: Cluster, name: str) -> VolumeRef:
     """Create a small volume with a filesystem."""
     ref = VolumeRef("pve", "local-lvm", name)
-    world.runtime.volumes.allocate(ref, 16 << 20)
-    world.runtime.volumes.format(ref)
+    cluster.runtime.volumes.allocate(ref, 16 << 20)
+    cluster.runtime.volumes.format(ref)
     return ref
 
 
@@ -392,7 +392,7 @@ def needs_loop_devices() -> None:
         pytest.skip("this machine has no loop devices to mount disks with")
 
 
-def test_another_user_cannot_read_a_mounted_disk(on_disk: World) -> None:
+def test_another_user_cannot_read_a_mounted_disk(on_disk: Cluster) -> None:
     needs_loop_devices()
     runtime: Any = on_disk.runtime
     point = runtime.volumes.hold(volume(on_disk, "vm-100-disk-0"), "test")
@@ -404,13 +404,13 @@ def test_another_user_cannot_read_a_mounted_disk(on_disk: World) -> None:
     assert "what the agent knows" not in read, "another user of this machine read a guest's disk"
 
 
-def test_a_backup_does_not_mount_over_a_directory_of_the_host(on_disk: World, canary: Path, tmp_path: Path) -> None:
+def test_a_backup_does_not_mount_over_a_directory_of_the_host(on_disk: Cluster, canary: Path, tmp_path: Path) -> None:
     needs_loop_devices()
     runtime: Any = on_disk.runtime
     root, data = volume(on_disk, "vm-100-disk-0"), volume(on_disk, "vm-100-disk-1")
     (runtime.volumes.hold(root, "test") / "data").symlink_to(canary)
     runtime.volumes.release("test")
-    spec = GuestSpec(100, "pve", CtConfig(), [Mount("rootfs", root, "/"), Mount("mp0", data, "/data")])
+    spec = ContainerSpec(100, "pve", CtConfig(), [Mount("rootfs", root, "/"), Mount("mp0", data, "/data")])
     refusal(lambda: runtime.containers.archive(spec, tmp_path / "state/backup.tar", ""))
     covered = is_mounted(canary)
     if covered:
@@ -418,13 +418,13 @@ def test_a_backup_does_not_mount_over_a_directory_of_the_host(on_disk: World, ca
     assert not covered, "a link in a guest's root made root mount a disk over a directory of the host"
 
 
-def test_a_link_does_not_give_a_guest_a_directory_of_the_host(on_disk: World, canary: Path) -> None:
+def test_a_link_does_not_give_a_guest_a_directory_of_the_host(on_disk: Cluster, canary: Path) -> None:
     runtime: Any = on_disk.runtime
     shared = runtime.host_path("pve", "/srv/shared")
     shared.mkdir(parents=True)
     (shared / "link").symlink_to(canary)
     source = runtime.names.host_root("pve") / "srv/shared/link"
-    spec = GuestSpec(100, "pve", CtConfig(), [Mount("mp0", source, "/data")])
+    spec = ContainerSpec(100, "pve", CtConfig(), [Mount("mp0", source, "/data")])
     refusal(lambda: runtime.containers._hold_mounts(spec, "ct100"))
     seen = [str(path.name) for path in (runtime.names.mounts / ".bind/100-mp0").glob("*")]
     assert seen == [], f"a container got a directory of the host: {seen}"
@@ -448,12 +448,12 @@ def test_another_user_cannot_read_the_configuration_while_a_backup_is_packed(
 
 
 @pytest.mark.parametrize("volid", [f"local-lvm:vm-100-/{OUT}canary/disk", "local:100/vm-100-../../../disk.raw"])
-def test_a_volume_id_that_leads_to_a_parent_directory_is_refused(world: World, volid: str) -> None:
-    assert refusal(lambda: world.locate(volid, "pve")), f"{volid} was accepted as the name of a volume"
+def test_a_volume_id_that_leads_to_a_parent_directory_is_refused(cluster: Cluster, volid: str) -> None:
+    assert refusal(lambda: cluster.locate(volid, "pve")), f"{volid} was accepted as the name of a volume"
 
 
 @pytest.mark.parametrize("name", ["vztmpl/../../../../canary/file", "../file", "/nonexistent/file", "snippets/.."])
-def test_a_file_name_that_leads_outside_the_storage_is_refused(on_disk: World, name: str) -> None:
+def test_a_file_name_that_leads_outside_the_storage_is_refused(on_disk: Cluster, name: str) -> None:
     for work in (on_disk.runtime.file, on_disk.runtime.archived_config, on_disk.runtime.remove_file):
         said = refusal(lambda work=work: work("pve", "local", name))  # type: ignore[misc]
         assert "leads out" in said, f"{work.__name__} accepted {name} as a path"

@@ -334,7 +334,7 @@ def test_no_cleanup_command_is_printed_for_another_users_folder(
 ) -> None:
     folder = left_by_a_demo(temporary / "paddock-demo-x;reboot")
     os.chown(folder, NOBODY, NOBODY)
-    demo._tell_of_dead_ones()
+    demo._report_killed_demos()
     said = capsys.readouterr().err
     assert "rm -r" not in said, f"the user is told to run a command with another user's file name: {said}"
 
@@ -343,7 +343,7 @@ def test_the_users_own_folder_is_quoted_in_the_cleanup_command(
     temporary: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = left_by_a_demo(temporary / "paddock-demo-x;reboot")
-    demo._tell_of_dead_ones()
+    demo._report_killed_demos()
     lines = capsys.readouterr().err.splitlines()
     assert shlex.split(lines[-1]) == ["rm", "-r", "--", str(folder)], f"{lines[-1]} does something else"
     assert lines[1].split() == ["kill", "1"]

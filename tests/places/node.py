@@ -43,15 +43,15 @@ from paddock.run.perform import carry_out
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate, resolve
 from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
-from paddock.sandbox.assembly import memory_world
+from paddock.sandbox.assembly import memory_cluster
 from paddock.sandbox.config import CtConfig
 from paddock.sandbox.console import Console
 from paddock.sandbox.errors import NodeCrashError
 from paddock.sandbox.faults import Faults, Rule, install
-from paddock.sandbox.http import ABORT, Face
+from paddock.sandbox.http import ABORT, HttpApi
 from paddock.sandbox.memory import MemoryContainers, MemoryRuntime
-from paddock.sandbox.runtime import Archive, GuestSpec, Interface, Say, Unpacked
-from paddock.sandbox.shell import Said
+from paddock.sandbox.runtime import Archive, ContainerSpec, Interface, Say, Unpacked
+from paddock.sandbox.shell import CommandResult
 from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
 from paddock.spec.files import inlined
@@ -110,7 +110,7 @@ class Machines(MemoryContainers):
     """Containers on paper that have addresses and ssh host keys."""
 
     def __init__(self, runtime: MemoryRuntime) -> None:
-        super().__init__(runtime.volumes, runtime._say_stopped, runtime.save)
+        super().__init__(runtime.volumes, runtime._call_stop_hooks, runtime.save)
         self.host_keys: dict[int, str] = {}
         self.inside: dict[str, AgentSeen] = {}  # of each machine, by its address
         self.cloned = 0  # the source of the last clone: a clone keeps its ssh host keys
@@ -119,17 +119,17 @@ class Machines(MemoryContainers):
         self.crashes = False  # whether the node goes down in the next clone
         self.obstacle: Callable[[Task], None] = lambda task: None  # in the way of everyone who unpacks an archive
 
-    def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+    def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         self.obstacle(task)
         self.inside.pop(address_of(spec.vmid), None)
         self.host_keys[spec.vmid] = host_key(f"fresh{spec.vmid}x{len(self.host_keys)}")
         return super().populate(spec, archive, task)
 
-    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
+    def prepare(self, spec: ContainerSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
         say("Creating SSH host key 'ssh_host_ed25519_key' - this may take some time ...")
         say(f"done: {reach_module.fingerprint(self.host_keys[spec.vmid])} root@localhost")
 
-    def settle_clone(self, spec: GuestSpec) -> Unpacked:
+    def settle_clone(self, spec: ContainerSpec) -> Unpacked:
         self.inside.pop(address_of(spec.vmid), None)
         self.host_keys[spec.vmid] = self.host_keys[self.cloned]
         if self.crashes:
@@ -270,8 +270,8 @@ class Node(httpx.BaseTransport):
     """The node, the wire to it, and whoever else is on it."""
 
     def __init__(self, folder: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
-        self.world = memory_world(folder / "node", nodes=nodes)
-        self.world.guests.lock_timeout = 0.1
+        self.world = memory_cluster(folder / "node", nodes=nodes)
+        self.world.configs.lock_timeout = 0.1
         runtime = self.world.runtime
         assert isinstance(runtime, MemoryRuntime)
         self.machines = runtime.containers = Machines(runtime)
@@ -286,7 +286,7 @@ class Node(httpx.BaseTransport):
         self._hooks: list[Hook] = []
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        face = Face(self.world, delay_401=0)
+        face = HttpApi(self.world, delay_401=0)
         install(face, self.faults)
         self._app = face.app()
         self._folder = folder
@@ -424,9 +424,9 @@ class Node(httpx.BaseTransport):
         assert said.code == 0, said.err
         return said.out
 
-    def shell(self, line: str) -> Said:
+    def shell(self, line: str) -> CommandResult:
         """A line in the node's shell."""
-        console, said = Console(self.world), Said()
+        console, said = Console(self.world), CommandResult()
         for alternative in line.split(" || "):
             if alternative.startswith("exit "):
                 return replace(said, code=int(alternative.split()[1]))
@@ -483,21 +483,21 @@ class Node(httpx.BaseTransport):
 
     @property
     def vmids(self) -> list[int]:
-        return self.world.guests.vmids()
+        return self.world.configs.vmids()
 
     def config(self, vmid: int) -> dict[str, Any]:
-        node = self.world.guests.node_of(vmid) or ""
-        return dict(self.world.guests.load(vmid, node).options)
+        node = self.world.configs.node_of(vmid) or ""
+        return dict(self.world.configs.load(vmid, node).options)
 
     def put(self, vmid: int, **options: Any) -> None:
         """Write into a configuration file, as only the node itself can; None takes an option out."""
-        node = self.world.guests.node_of(vmid) or ""
-        config = self.world.guests.load(vmid, node)
+        node = self.world.configs.node_of(vmid) or ""
+        config = self.world.configs.load(vmid, node)
         for key, value in options.items():
             config.options.pop(key, None)
             if value is not None:
                 config.options[key] = value
-        self.world.guests.save(vmid, node, config)
+        self.world.configs.save(vmid, node, config)
 
     @property
     def volumes(self) -> set[str]:

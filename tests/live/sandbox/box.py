@@ -191,7 +191,7 @@ def _processes() -> set[str]:
 def left_behind(before: dict[str, set[str]], state: Path) -> dict[str, set[str]]:
     """What is there now and was not before, and bears the mark of the sandbox."""
     now = host_things()
-    marks = (str(state), Names(state).mark)
+    marks = (str(state), Names(state).short_id)
     extra = {
         kind: {thing for thing in now[kind] - before[kind] if any(mark in thing for mark in marks)} for kind in now
     }

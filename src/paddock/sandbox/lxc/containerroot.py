@@ -1,4 +1,4 @@
-"""Files inside a container's root, written from outside without following its symlinks."""
+"""Read and write files in a container's root from the host, without following symlinks."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..confined import descend
 from ..errors import OperationError
 from .names import FIRST_ID
 
-# More than any file that is read here; the container may have made it larger.
-_MOST: Final = 1 << 20
+# More than the size of any file that is read here. A container could make such a file larger.
+_LARGEST_FILE: Final = 1 << 20
 
 
-class GuestRoot:
-    """A container's root directory, as a place to put files that its root owns."""
+class ContainerRoot:
+    """A container's root directory. New files belong to the container's root."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     @contextlib.contextmanager
     def directory(self, path: str | PurePosixPath, *, create: bool = True) -> Iterator[int]:
-        """A descriptor of a directory; a symlink on the way is refused: the container may have made it."""
+        """Yield a descriptor of a directory. Raise if the path has a symlink, which the container may have made."""
         try:
             with descend(self.root, str(path), create=create, owner=FIRST_ID) as found:
                 yield found
@@ -33,12 +33,12 @@ class GuestRoot:
             raise OperationError(f"unable to use '{path}' in the container: {error.strerror}") from None
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and what leads to it."""
+        """Create a directory and its parents."""
         with self.directory(path):
             pass
 
     def write(self, path: str, content: str | bytes, mode: int = 0o644) -> None:
-        """Write a file whole, replacing whatever had its name."""
+        """Write a file atomically; replace an existing one."""
         pure = PurePosixPath(path)
         if pure.name in ("", ".."):
             raise OperationError(f"'{path}' is not the name of a file")
@@ -56,26 +56,26 @@ class GuestRoot:
             os.rename(temporary, pure.name, src_dir_fd=directory, dst_dir_fd=directory)
 
     def read(self, path: str) -> str | None:
-        """A file's text, or None if there is none, it is no ordinary file, or it is too large."""
+        """Return the text of a file, or None if the file is missing, not a regular file or too large."""
         pure = PurePosixPath(path)
-        # Without waiting: nobody may ever write into a pipe of that name.
+        # O_NONBLOCK: opening a named pipe would otherwise wait for a writer.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             with self.directory(pure.parent, create=False) as directory:
                 descriptor = os.open(pure.name, flags, dir_fd=directory)
                 with os.fdopen(descriptor, "rb") as file:
                     facts = os.fstat(file.fileno())
-                    if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MOST:
+                    if not stat.S_ISREG(facts.st_mode) or facts.st_size > _LARGEST_FILE:
                         return None
-                    return file.read(_MOST).decode(errors="replace")
+                    return file.read(_LARGEST_FILE).decode(errors="replace")
         except (OperationError, OSError):
             return None
 
     def entries(self, path: str) -> list[str]:
-        """The names in a directory; none if it is not there or a link leads to it."""
+        """Return the names in a directory; none if the directory is missing or its path has a symlink."""
         try:
             with self.directory(path, create=False) as directory:
-                return os.listdir(directory)  # noqa: PTH208 - of a descriptor
+                return os.listdir(directory)  # noqa: PTH208 - lists a descriptor
         except OperationError:
             return []
 

@@ -1,4 +1,4 @@
-"""The config files of a cluster's containers, and the locks on them."""
+"""The config files of the cluster's containers, and their locks."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .mountpoint import drop_used_from_unused
 LOCK_TIMEOUT: Final = 10.0
 
 
-class Guests:
-    """Containers by VMID: where each is, what its config says."""
+class ConfigStore:
+    """Stores the config file of every container, by VMID and node."""
 
     def __init__(self, directory: Path, nodes: tuple[str, ...]) -> None:
         self._directory = directory
         self._texts: dict[int, tuple[str, str]] = {}
         self._locks: dict[int, threading.RLock] = {}
         self._guard = threading.Lock()
-        # Shortened by tests: Proxmox waits ten seconds for a config's lock.
+        # Proxmox waits ten seconds for the lock of a config; tests shorten the wait.
         self.lock_timeout = LOCK_TIMEOUT
         for node in nodes:
             (self._folder(node)).mkdir(parents=True, exist_ok=True)
@@ -32,38 +32,38 @@ class Guests:
                 self._texts[int(file.stem)] = (node, file.read_text(encoding="utf-8"))
 
     def vmids(self, node: str | None = None) -> list[int]:
-        """The containers of a node, or all, by number."""
+        """Return the sorted VMIDs of the containers on a node, or of all."""
         with self._guard:
             return sorted(vmid for vmid, (where, _) in self._texts.items() if node in (None, where))
 
     def exists(self, vmid: int) -> bool:
-        """Whether any node has such a container."""
+        """Return whether a container with this VMID exists on any node."""
         return vmid in self._texts
 
     def node_of(self, vmid: int) -> str | None:
-        """The node a container is on."""
+        """Return the node of a container, or None."""
         found = self._texts.get(vmid)
         return found[0] if found else None
 
     def load(self, vmid: int, node: str) -> CtConfig:
-        """The config of a container that is on the node."""
+        """Parse the config of a container. Raise if the container is not on the node."""
         return ct.parse(self.text(vmid, node))
 
     def text(self, vmid: int, node: str) -> str:
-        """The config file's text."""
+        """Return the text of a container's config file. Raise if the container is not on the node."""
         found = self._texts.get(vmid)
         if found is None or found[0] != node:
             raise OperationError(f"Configuration file 'nodes/{node}/lxc/{vmid}.conf' does not exist")
         return found[1]
 
     def save(self, vmid: int, node: str, config: CtConfig) -> None:
-        """Write a config; volumes that are mounted again stop being unused."""
+        """Write a config, without the `unused` entries of volumes that it mounts."""
         drop_used_from_unused(config.options)
         self.put(vmid, node, ct.write(config))
         config.digest = ct.digest_of(self._texts[vmid][1])
 
     def reserve(self, vmid: int, node: str, config: CtConfig) -> None:
-        """Write the config of a new container, unless somebody was faster."""
+        """Write the config of a new container. Raise if its VMID is taken."""
         with self._guard:
             taken = self._texts.get(vmid)
             if taken is not None:
@@ -71,7 +71,7 @@ class Guests:
             self._write(vmid, node, ct.write(config))
 
     def put(self, vmid: int, node: str, text: str) -> None:
-        """Write a config file as it is given."""
+        """Write the text of a config file unchanged."""
         with self._guard:
             self._write(vmid, node, text)
 
@@ -91,7 +91,7 @@ class Guests:
 
     @contextlib.contextmanager
     def lock(self, vmid: int) -> Iterator[None]:
-        """Hold a config's lock, or fail as Proxmox does when somebody else holds it too long."""
+        """Hold the lock of a config. Raise Proxmox's timeout error if the lock is not released in time."""
         with self._guard:
             lock = self._locks.setdefault(vmid, threading.RLock())
         if not lock.acquire(timeout=self.lock_timeout):

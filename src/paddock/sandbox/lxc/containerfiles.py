@@ -1,4 +1,4 @@
-"""The files Proxmox writes into a Debian container: name, network, resolver, keys, accounts."""
+"""Write the files that Proxmox writes into a Debian container: name, network, resolver, keys, accounts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..config import CtConfig
 from ..network import parse_network
 from ..process import run
 from ..runtime import Say
-from .guestroot import GuestRoot
+from .containerroot import ContainerRoot
 
 _BEGIN: Final = "# --- BEGIN PVE ---"
 _END: Final = "# --- END PVE ---"
@@ -24,7 +24,7 @@ _HOST_TRUST: Final = "/etc/ssl/certs/ca-certificates.crt"
 
 
 def interfaces_file(config: CtConfig) -> str:
-    """The text of /etc/network/interfaces for a container's networks."""
+    """Return the text of /etc/network/interfaces for a container's networks."""
     blocks = ["auto lo\niface lo inet loopback\n"]
     for key in sorted(key for key in config.options if re.fullmatch(r"net\d+", key)):
         network = parse_network(str(config.options[key]))
@@ -54,8 +54,8 @@ def _stanza(name: str, family: str, address: str | None, gateway: str | None) ->
     return lines
 
 
-def write_identity(root: GuestRoot, vmid: int, config: CtConfig) -> None:
-    """Write name and network, as happens before every start."""
+def write_identity(root: ContainerRoot, vmid: int, config: CtConfig) -> None:
+    """Write host name and network configuration, as Proxmox does before every start."""
     hostname = config.text("hostname") or f"CT{vmid}"
     short = hostname.split(".", 1)[0]
     root.write("/etc/hostname", f"{short}\n")
@@ -67,12 +67,12 @@ def write_identity(root: GuestRoot, vmid: int, config: CtConfig) -> None:
     root.write("/etc/network/interfaces", interfaces_file(config))
 
 
-def write_resolver(root: GuestRoot, config: CtConfig, gateway: str) -> None:
-    """Write the resolver's settings: the container's own, else the host's."""
+def write_resolver(root: ContainerRoot, config: CtConfig, gateway: str) -> None:
+    """Write /etc/resolv.conf from the container's options or else from the host's settings."""
     servers = (config.text("nameserver") or "").split()
     search = (config.text("searchdomain") or "").strip()
     if not servers:
-        # A resolver on the host's loopback is out of a container's reach; the bridge's is not.
+        # A container cannot reach a resolver on the host's loopback, but the one on the bridge.
         servers = [server for server in _host_nameservers() if not server.startswith("127.")] or [gateway]
     lines = [f"search {search}"] if search else []
     lines += [f"nameserver {server}" for server in servers]
@@ -87,8 +87,8 @@ def _host_nameservers() -> list[str]:
     return re.findall(r"^nameserver\s+(\d+\.\d+\.\d+\.\d+)", text, re.MULTILINE)
 
 
-def write_host_trust(root: GuestRoot) -> None:
-    """Let containers trust what the host trusts, and find the package indexes it finds."""
+def write_host_trust(root: ContainerRoot) -> None:
+    """Copy the host's CA certificates and pip configuration into a container."""
     for source, target in (
         (Path(_HOST_TRUST), _HOST_TRUST),
         (Path("/etc/pip.conf"), "/etc/pip.conf"),
@@ -99,7 +99,7 @@ def write_host_trust(root: GuestRoot) -> None:
 
 
 def new_host_keys(hostname: str) -> dict[str, bytes]:
-    """Fresh ssh host keys, by file name."""
+    """Create ssh host keys and return them by file name."""
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor() as pool:
         made = [
             pool.submit(
@@ -114,8 +114,8 @@ def new_host_keys(hostname: str) -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in Path(directory).iterdir()}
 
 
-def write_host_keys(root: GuestRoot, keys: dict[str, bytes], say: Say) -> None:
-    """Put host keys where sshd looks for them, and say their fingerprints as Proxmox does."""
+def write_host_keys(root: ContainerRoot, keys: dict[str, bytes], say: Say) -> None:
+    """Write the ssh host keys to /etc/ssh and log their fingerprints as Proxmox does."""
     for name, content in keys.items():
         if name.endswith(".pub"):
             _, encoded, comment = content.decode().split()
@@ -126,8 +126,8 @@ def write_host_keys(root: GuestRoot, keys: dict[str, bytes], say: Say) -> None:
         root.write(f"/etc/ssh/{name}", content, 0o644 if name.endswith(".pub") else 0o600)
 
 
-def write_accounts(root: GuestRoot, password: str | None, ssh_keys: str | None) -> None:
-    """Give root a password and keys, or lock the password."""
+def write_accounts(root: ContainerRoot, password: str | None, ssh_keys: str | None) -> None:
+    """Set root's password and ssh keys. Without a password, lock it."""
     hashed = run("openssl", "passwd", "-6", "-stdin", stdin=password).strip() if password else "*"
     shadow = root.read("/etc/shadow")
     if shadow is not None:
@@ -138,13 +138,13 @@ def write_accounts(root: GuestRoot, password: str | None, ssh_keys: str | None) 
         root.chmod("/root/.ssh", 0o700)
 
 
-def forget_machine(root: GuestRoot) -> None:
-    """Empty the machine id, so that the next boot makes a new one."""
+def forget_machine(root: ContainerRoot) -> None:
+    """Empty the machine id, so that the next boot creates a new one."""
     root.write("/etc/machine-id", "", 0o444)
 
 
-def systemd_version(root: GuestRoot) -> int | None:
-    """The version of the systemd in a container's root."""
+def systemd_version(root: ContainerRoot) -> int | None:
+    """Return the version of systemd in a container's root, or None."""
     for folder in (*(f"/usr/lib/{name}/systemd" for name in root.entries("/usr/lib")), "/usr/lib/systemd"):
         for name in root.entries(folder):
             found = re.fullmatch(r"libsystemd-shared-(\d{1,4})\S*\.so", name)
