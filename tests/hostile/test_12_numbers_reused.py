@@ -148,7 +148,7 @@ def test_a_container_with_the_vmid_of_a_destroyed_pet_gets_no_volume(node: Node,
     up(node.agent())
     down(node.agent())
     agent = node.agent("ant", state={"pet": PET})
-    agent.told.when("give pet 100", stranger.takes(PET, running=False))
+    agent.told.when("create a state volume of", stranger.takes(PET, running=False))
     run(up, agent)
     stranger.is_unharmed(running=False)
 
@@ -157,7 +157,7 @@ def test_a_container_with_the_vmid_of_a_destroyed_builder_does_not_become_a_temp
     node: Node, stranger: Stranger
 ) -> None:
     agent = node.agent(template="auto")
-    agent.told.when("turn builder 102 into template", stranger.takes(102))
+    agent.told.when("convert builder 102 to template", stranger.takes(102))
     run(up, agent)
     stranger.is_unharmed()
 
@@ -178,7 +178,7 @@ def test_the_commands_for_root_do_not_change_a_strangers_container(node: Node, s
     """The printed commands for the node's shell contain a vmid."""
     up(node.agent())
     agent = node.agent(machine={"features": ["nesting", "keyctl"]}, patient=False)
-    agent.told.when("wait until root has given machine 101", stranger.takes())
+    agent.told.when("wait until root has added keyctl to machine 101", stranger.takes())
     ends = []
     try:
         up(agent)
@@ -203,7 +203,7 @@ def test_root_over_ssh_does_not_change_a_strangers_container(
     monkeypatch.setattr("paddock.places.proxmox.place._root_guest", lambda destination: Shell())
     up(node.agent())
     agent = node.agent(machine={"features": ["nesting", "keyctl"]}, root="root@node")
-    agent.told.when("give machine 101", stranger.takes())
+    agent.told.when("add keyctl to machine 101", stranger.takes())
     run(up, agent)
     assert not [line for line in ran if "101" in line], f"root ran this on another user's container: {ran}"
     stranger.is_unharmed()

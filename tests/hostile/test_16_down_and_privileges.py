@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from cases import golden, read_case
 from paddock.errors import PaddockError
 from paddock.places import AdoptTarget
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.node import CATTLE, PET, Node, PaperAgent, play_ssh
+from places.test_planner import inputs, plans
 
 USER = "paddock@pve"
 DATA: dict[str, Any] = {"runtime": "docker", "container": {"image": "docker.io/library/busybox:1", "data": "1G"}}
@@ -139,10 +141,11 @@ def test_the_hint_for_a_running_agents_pet_without_its_mark_is_the_line_to_put_b
     assert node.running == [CATTLE]
 
 
-def test_no_hint_of_a_plan_suggests_to_detach_or_remove_a_volume() -> None:
-    cases = Path(__file__).parents[1] / "data" / "plan" / "proxmox"
-    hints = [line for path in cases.glob("*.yaml") for line in path.read_text().splitlines() if "hint:" in line]
-    wrong = [line for line in hints if any(word in line for word in ("detach", "remove them", "remove it"))]
+def test_no_plan_suggests_to_detach_or_remove_a_volume() -> None:
+    cases = [(path, read_case(path)) for path in (param.values[0] for param in golden("plan/proxmox"))]
+    found = [plan for path, case in cases for plan in plans(inputs(path, case), case).values()]
+    hints = [refusal.hint for plan in found for refusal in plan.refusals if refusal.hint]
+    wrong = [hint for hint in hints if any(word in hint for word in ("detach", "remove them", "remove it"))]
     assert hints
     assert not wrong
 

@@ -202,7 +202,7 @@ def test_an_answer_of_the_proxmox_api_is_limited_in_size(server: str, path: str)
         f"try:\n    client.get({path!r})\nexcept PaddockError as error:\n    print(error.message)\n"
     )
     assert grew < MOST, f"an answer of {MUCH >> 20} MiB took {grew} MiB of memory"
-    assert ("packs its answers" if path == "/packed" else "is over 32 MiB") in said
+    assert ("compresses its responses" if path == "/packed" else "is over 32 MiB") in said
 
 
 def test_the_output_of_a_secret_command_is_limited_in_size() -> None:

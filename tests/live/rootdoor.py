@@ -41,7 +41,7 @@ def up_with_a_person(node: Node, *files: str) -> list[str]:
         assert running.stdout is not None
         for line in running.stdout:
             lines.append(line)
-            if "waiting until that is done" in line:
+            if "waiting until this is done" in line:
                 start = max(at for at, each in enumerate(lines) if "Proxmox lets root alone" in each)
                 asked = [each.strip() for each in lines[start + 1 : -1]]
                 obey(node, asked)

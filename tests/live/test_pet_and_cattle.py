@@ -106,7 +106,7 @@ def test_the_state_grows_with_its_filesystem(web: Web) -> None:
     assert web.fact() == "small"
     assert web.status()["used"].endswith("of 1.9G")
     web.spec["state"]["size"] = "1G"
-    assert "nothing shrinks" in web.paddock("plan", fails=True)
+    assert "volumes cannot shrink" in web.paddock("plan", fails=True)
     web.spec["state"]["size"] = "2G"
 
 
@@ -150,7 +150,7 @@ def test_forgetting_takes_the_name_and_no_machine(web: Web) -> None:
 def test_templates_are_refreshed_and_pruned(web: Web) -> None:
     web.paddock("up")
     web.paddock("template", "refresh")
-    assert "makes it anew" in web.paddock("plan")
+    assert "`paddock cycle` recreates it" in web.paddock("plan")
     web.paddock("template", "refresh")
     listed = json.loads(web.paddock("template", "list", "--json"))
     service = [row for row in listed if row["label"] == "service"]

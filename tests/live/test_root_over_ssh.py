@@ -71,7 +71,7 @@ def test_a_person_pipes_the_commands_into_the_same_shell(shell: NodeShell, hive:
 
 def test_what_goes_wrong_on_the_way_is_a_sentence_and_up_goes_on(shell: NodeShell, hive: Hive, tmp_path: Path) -> None:
     there = f"error: {shell.destination} cannot be reached over ssh at {shell.address}: "
-    by_hand = "`paddock console` shows what to run there by hand"
+    by_hand = "`paddock console` prints the commands to run there by hand"
     stranger = tmp_path / "stranger"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(stranger)], check=True)
     with shell.another_host_key(stranger):

@@ -398,7 +398,7 @@ def somebody_runs(node: Node, vmid: int, **options: Any) -> None:
 
 
 REFUSED: list[tuple[str, Callable[[Node], object], AdoptTarget, str]] = [
-    ("nothing", lambda n: None, AdoptTarget(), "say what to adopt"),
+    ("nothing", lambda n: None, AdoptTarget(), "nothing to adopt was named"),
     ("nowhere", lambda n: None, AdoptTarget(404), "container 404 does not exist"),
     ("no such volume", lambda n: None, AdoptTarget(200, "mp5"), "there is no volume mp5"),
     ("no such name", lambda n: None, AdoptTarget(None, "local-lvm:vm-404-disk-1"), "there is no volume"),
@@ -407,7 +407,7 @@ REFUSED: list[tuple[str, Callable[[Node], object], AdoptTarget, str]] = [
     ("privileged", lambda n: n.put(200, unprivileged=None), AdoptTarget(200, "mp0"), "is privileged"),
     ("snapshots", lambda n: n.put(200, parent="before"), AdoptTarget(200, "mp0"), "has snapshots"),
     ("protected", lambda n: n.put(200, protection=1), AdoptTarget(200, "mp0"), "is protected"),
-    ("running", lambda n: None, AdoptTarget(None, OWN), "container 200 .* runs"),
+    ("running", lambda n: None, AdoptTarget(None, OWN), "container 200 .* is running"),
     (
         "another's machine",
         lambda n: n.put(200, description="paddock: v=1 role=cattle agent=ant"),
@@ -432,7 +432,7 @@ REFUSED: list[tuple[str, Callable[[Node], object], AdoptTarget, str]] = [
         "another's pet, which runs",
         lambda n: somebody_runs(n, 300, description="paddock: v=1 role=pet"),
         AdoptTarget(200, "mp0"),
-        "is a pet and runs",
+        "is a pet and is running",
     ),
     (
         "mounted elsewhere",
@@ -477,7 +477,7 @@ def test_an_owner_that_cannot_be_a_pet_is_refused(pet_and_cattle: Node, change: 
 
 def test_a_running_pet_is_refused(pet_and_cattle: Node) -> None:
     pet_and_cattle.root("pct", "start", 999)
-    with pytest.raises(Refused, match="is a pet and runs"):
+    with pytest.raises(Refused, match="is a pet and is running"):
         Adoption(pet_and_cattle, 105).run()
     assert not pet_and_cattle.writes
 
@@ -485,6 +485,6 @@ def test_a_running_pet_is_refused(pet_and_cattle: Node) -> None:
 def test_the_agent_s_other_machine_is_in_the_way(pet_and_cattle: Node) -> None:
     up(pet_and_cattle.agent(state={"size": "1G"}))
     pet_and_cattle.sent.clear()
-    with pytest.raises(Refused, match="is the machine of bee already"):
+    with pytest.raises(Refused, match="is already the machine of bee"):
         Adoption(pet_and_cattle, 105).run()
     assert not pet_and_cattle.writes

@@ -71,7 +71,7 @@ def test_what_only_root_may_is_not_blamed_on_privileges(node: Node) -> None:
     agent = node.agent(token=ROOT, machine={"features": ["nesting", "keyctl"]}, patient=False)
     with pytest.raises(NeedsPerson, match=rf"pct set {CATTLE} -features keyctl=1,nesting=1"):
         up(agent)
-    assert "the token may not: Permission check failed (changing feature flags" in str(agent.told)
+    assert "the token may not set the features: Permission check failed (changing feature flags" in str(agent.told)
     assert [sent.params["features"] for sent in node.writes if "keyctl" in str(sent.params)] == ["keyctl=1,nesting=1"]
     assert node.running == [CATTLE]  # all that the token could do is done
 
@@ -395,13 +395,13 @@ def test_what_runs_or_is_stopped_already_is_fine(node: Node) -> None:
     node.before("POST", "*/status/start", lambda: node.root("pct", "start", CATTLE))
     agent = node.agent()
     up(agent)
-    assert f"machine {CATTLE} runs already" in str(agent.told)
+    assert f"machine {CATTLE} is already running" in str(agent.told)
     with pytest.raises(Running):
         node.client().send("POST", f"{LXC}/{CATTLE}/status/start")
     node.before("POST", "*/status/shutdown", lambda: node.root("pct", "stop", CATTLE))
     agent = node.agent()
     down(agent)
-    assert f"machine {CATTLE} has stopped already" in str(agent.told)
+    assert f"machine {CATTLE} has already stopped" in str(agent.told)
     with pytest.raises(NotRunning):
         node.client().send("POST", f"{LXC}/{PET}/status/stop")
 
@@ -420,7 +420,7 @@ def test_tasks_are_waited_for_to_their_end_and_only_own_ones(node: Node, monkeyp
     go = node.hold_creates()
     client = node.client()
     upid = str(client.send("POST", LXC, create(200)))
-    with pytest.raises(TaskFailed, match="vzcreate still runs after 5 s"):
+    with pytest.raises(TaskFailed, match="vzcreate is still running after 5 s"):
         client.wait(upid, 5)
     with node.unnoted():
         theirs = str(node.client(ROOT).send("POST", LXC, create(201)))
@@ -516,13 +516,13 @@ def test_the_state_grows_through_the_pet_with_the_machine_stopped_and_never_shri
     assert grown == [f"PUT {LXC}/{PET}/resize"]
     assert node.running == [CATTLE]
     node.sent.clear()
-    with pytest.raises(Refused, match="the state volume has 9G, the file says 8G"):
+    with pytest.raises(Refused, match="the state volume has 9G, but the file says 8G"):
         up(node.agent())
     up(node.agent(machine={"disk": "9G"}, state={"size": "9G"}))
     node.sent.clear()
     agent = node.agent(machine={"disk": "8G"}, state={"size": "9G"})
     up(agent)
-    assert "has 9G, the file says 8G: left as it is" in str(agent.told)
+    assert "has 9G, but the file says 8G: left as it is" in str(agent.told)
     assert not node.writes
 
 

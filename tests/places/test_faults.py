@@ -240,14 +240,14 @@ def test_a_machine_that_stops_while_it_is_waited_for_is_started_again(node: Node
     node.before("GET", "*/interfaces", lambda: setattr(node.machines, "unanswered", 0), nth=3)
     agent = node.agent()
     up(agent)
-    assert f"machine {CATTLE} runs no more; looking again" in str(agent.told)
+    assert f"machine {CATTLE} is no longer running; looking again" in str(agent.told)
     expect_up(node)
 
 
 def test_a_machine_that_never_keeps_running_is_a_sentence(node: Node) -> None:
     for nth in range(1, 20):
         node.before("GET", "*/interfaces", lambda: node.machines.stop(CATTLE), nth=nth)
-    with pytest.raises(PaddockError, match=f"machine {CATTLE} runs no more") as caught:
+    with pytest.raises(PaddockError, match=f"machine {CATTLE} is no longer running") as caught:
         up(node.agent())
     assert "console" in str(caught.value.hint)
     assert node.waited_in_vain  # more of them than the run has patience for

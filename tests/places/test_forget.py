@@ -62,7 +62,7 @@ def test_what_is_half_forgotten_does_not_come_back_by_itself(shared: Node) -> No
     shared.kill_after = 2
     with pytest.raises(Killed):
         forgotten(ant(shared))
-    with pytest.raises(Refused, match="about to forget the state of ant") as caught:
+    with pytest.raises(Refused, match="has an unfinished `forget` of ant") as caught:
         up(ant(shared))
     assert "paddock forget" in str(caught.value.hint)
     up(shared.agent())  # the others are not concerned, except that their pet gets its protection back

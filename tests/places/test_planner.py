@@ -58,17 +58,19 @@ def inputs(path: Path, case: dict[str, Any]) -> Inputs:
     return Inputs(planner, want, target, seen)
 
 
+def plans(given: Inputs, case: dict[str, Any]) -> dict[str, MachinePlan]:
+    """Plan each verb that a golden case expects a plan for."""
+    planner, want, seen = given.planner, given.want, given.seen
+    found = {verb: getattr(planner, verb)(want, seen) for verb in ("up", "down", "forget") if verb in case}
+    return found | ({"adopt": planner.adopt(want, given.target, seen)} if "adopt" in case else {})
+
+
 @pytest.mark.parametrize("path", golden("plan/proxmox"))
 def test_plan(path: Path) -> None:
     case = read_case(path)
-    given = inputs(path, case)
-    if "adopt" in case:
-        found = _as_data(given.planner.adopt(given.want, given.target, given.seen))
-        assert agrees(path, case, "adopt", found), found
-    for verb in ("up", "down", "forget"):
-        if verb in case:
-            found = _as_data(getattr(given.planner, verb)(given.want, given.seen))
-            assert agrees(path, case, verb, found), found
+    for verb, plan in plans(inputs(path, case), case).items():
+        found = _as_data(plan)
+        assert agrees(path, case, verb, found), found
 
 
 def _seen(case: dict[str, Any]) -> ProxmoxSeen:

@@ -84,12 +84,12 @@ def test_the_key_of_the_log_goes_on_record(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_another_key_than_that_of_the_log_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Unreachable, match="answers another ssh host key"):
+    with pytest.raises(Unreachable, match="answers with another ssh host key"):
         _reached(monkeypatch, LOG)
 
 
 def test_a_machine_of_paddock_without_a_log_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Unreachable, match="no log tells with which ssh host key machine 105 was made") as caught:
+    with pytest.raises(Unreachable, match="no log shows the ssh host key that machine 105 was created with") as caught:
         _reached(monkeypatch, [])
     assert "paddock cycle" in str(caught.value.hint)
 
@@ -98,20 +98,20 @@ def test_a_machine_of_paddock_without_a_log_is_not_trusted(monkeypatch: pytest.M
 @pytest.mark.parametrize("log", [[], LOG])
 def test_the_key_of_the_file_goes_on_record(monkeypatch: pytest.MonkeyPatch, told: str, log: list[str]) -> None:
     """Whoever changed a container's keys after it was made says so in the file."""
-    assert _reached(monkeypatch, log, HostKeyTrust(told=told, adopted_by="bee")) == ([KEY], [])
+    assert _reached(monkeypatch, log, HostKeyTrust(from_file=told, adopted_by="bee")) == ([KEY], [])
 
 
 @pytest.mark.parametrize("told", [f"SHA256:{'A' * 43}", f"ssh-ed25519 {KEY[:-1]}A"])
 def test_another_key_than_that_of_the_file_is_not_trusted(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
-    with pytest.raises(Unreachable, match="answers another ssh host key than the one the file names") as caught:
-        _reached(monkeypatch, [], HostKeyTrust(told=told, adopted_by="bee"))
+    with pytest.raises(Unreachable, match="answers with another ssh host key than the one in the file") as caught:
+        _reached(monkeypatch, [], HostKeyTrust(from_file=told, adopted_by="bee"))
     assert "pct exec 105 -- ssh-keygen -l -f" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("key", ["AAAA,BBBB", "AAAA\x1b[31m", f"{KEY}A", f"{KEY[:-1]}\u00e9", "AAAAC3NzaC1"])
 def test_what_is_no_key_does_not_go_on_record(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setattr(__name__ + ".KEY", key)
-    with pytest.raises(Unreachable, match="has no ssh host key of type ed25519"):
+    with pytest.raises(Unreachable, match="has no host key of type ed25519"):
         _reached(monkeypatch, [])
 
 

@@ -25,7 +25,7 @@ LXC = "/nodes/pve/lxc"
 HOST = "/mnt/pve/hdd/bee"
 MOUNTS = [{"host": HOST, "path": "/data"}]
 WANTED: dict[str, Any] = {"mounts": MOUNTS, "machine": {"features": ["nesting", "keyctl"]}}
-WAITING = "waiting until that is done"
+WAITING = "waiting until this is done"
 STATE = "local-lvm:vm-100-disk-1,mp=/var/lib/paddock/bee"
 
 
@@ -99,7 +99,7 @@ def test_without_waiting_the_commands_are_the_error(node: Node) -> None:
     assert "in the shell of node pve" in caught.value.message
     assert node.running == [CATTLE]
     lines = list(script(node.agent(mounts=MOUNTS)))
-    assert lines[0].startswith("# bee: wait until root has given machine 101")
+    assert lines[0].startswith("# bee: wait until root has added ")
     for line in lines[1:]:
         assert node.shell(line).code == 0, line
     node.sent.clear()
@@ -112,7 +112,7 @@ def test_a_restart_that_was_left_out_is_done(node: Node) -> None:
     agent = node.agent(**WANTED)
     agent.told.when(WAITING, obey(node, agent, "pct reboot"))
     up(agent)
-    assert "the machine was not restarted; doing it" in str(agent.told)
+    assert "the machine was not restarted; restarting it" in str(agent.told)
     assert restarts(node) == 1
     assert set(node.config(CATTLE)["features"].split(",")) == {"keyctl=1", "nesting=1"}
 
@@ -133,10 +133,10 @@ def test_a_restart_in_the_middle_is_not_done_twice(node: Node) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (f"pct set {CATTLE} -mp1 {HOST},mp=/dat", f"mp1 mounts {HOST} at /dat, and the file says /data"),
-        (f"pct set {CATTLE} -mp1 /srv,mp=/data", f"mp1 mounts /srv at /data, and the file says {HOST}"),
-        (f"pct set {CATTLE} -mp1 {HOST},mp=/data,ro=1", f"mp1 mounts {HOST} read-only, and the file says writable"),
-        (f"pct set {CATTLE} -mp0 {HOST},mp=/data", f"mp0 is the machine's own {STATE.partition(',')[0]}"),
+        (f"pct set {CATTLE} -mp1 {HOST},mp=/dat", f"mp1 mounts {HOST} at /dat, but the file says /data"),
+        (f"pct set {CATTLE} -mp1 /srv,mp=/data", f"mp1 mounts /srv at /data, but the file says {HOST}"),
+        (f"pct set {CATTLE} -mp1 {HOST},mp=/data,ro=1", f"mp1 mounts {HOST} read-only, but the file says writable"),
+        (f"pct set {CATTLE} -mp0 {HOST},mp=/data", f"mp0 must be the machine's own volume {STATE.partition(',')[0]}"),
     ],
 )
 def test_other_commands_are_told_and_can_be_set_right(node: Node, command: str, said: str) -> None:
@@ -171,7 +171,7 @@ def test_a_directory_that_should_be_read_only_is_told_when_it_is_not(node: Node)
 
     agent.told.when(WAITING, writable)
     up(agent)
-    assert any(f"not yet: mp1 mounts {HOST} writable, and the file says read-only" in line for line in agent.told.lines)
+    assert any(f"not yet: mp1 mounts {HOST} writable, but the file says read-only" in line for line in agent.told.lines)
     assert node.config(CATTLE)["mp1"] == f"{HOST},mp=/data,ro=1"
     assert owner_on_node(node, HOST) == (0, 0), "what is only read needs no other owner"
 
@@ -179,8 +179,8 @@ def test_a_directory_that_should_be_read_only_is_told_when_it_is_not(node: Node)
 @pytest.mark.parametrize(
     ("features", "said"),
     [
-        ("nesting=1", "keyctl is not among the features of machine 101"),
-        ("keyctl=1", "nesting is not among the features of machine 101"),
+        ("nesting=1", "machine 101 does not have the feature keyctl"),
+        ("keyctl=1", "machine 101 does not have the feature nesting"),
     ],
 )
 def test_other_features_are_told(node: Node, features: str, said: str) -> None:
@@ -208,7 +208,7 @@ def test_another_key_is_as_good_and_more_mounts_are_told(node: Node) -> None:
     up(agent)
     again = node.agent(mounts=MOUNTS)
     assert "nothing to do" in up(again)
-    assert "has /srv/more at /more (mp7) too, which the file does not name" in str(again.told)
+    assert "also has /srv/more at /more (mp7), which the file does not name" in str(again.told)
 
 
 def test_a_new_machine_needs_root_again_and_down_says_so(node: Node) -> None:
@@ -287,7 +287,7 @@ def test_a_disk_of_its_own_is_not_given_away(node: Node, root: PlayedRoot, monke
     up(node.agent())
     monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "bee")
     node.shell(f"mkdir -p {HOST}")
-    with pytest.raises(Refused, match=f"{HOST} is where a disk is mounted on root@node"):
+    with pytest.raises(Refused, match=f"{HOST} is the mount point of a disk on root@node"):
         up(node.agent(root="root@node", mounts=MOUNTS))
     assert "mp1" not in node.config(CATTLE)
     assert owner_on_node(node, HOST) == (0, 0)

@@ -30,7 +30,7 @@ def test_a_token_of_root_is_used_like_any_other(node: Node, token: str) -> None:
     for params in ({"mp1": "/srv,mp=/x"}, {"dev0": "/dev/fuse"}, {"features": "keyctl=1,nesting=1"}):
         with pytest.raises(RootOnly) as caught:
             node.client(token).send("PUT", f"{LXC}/{CATTLE}/config", params)
-        assert "at the node's console" in str(caught.value.hint)
+        assert "in the node's shell" in str(caught.value.hint)
     down(node.agent(token=token))
     assert node.vmids == [PET]
 
@@ -103,7 +103,7 @@ def test_a_pet_is_never_destroyed_whatever_a_plan_says(node: Node) -> None:
         with pytest.raises(Refused):
             perform(node, action)
     node.put(PET, mp0=None)
-    with pytest.raises(Refused, match="not marked as something Paddock may destroy"):
+    with pytest.raises(Refused, match="has no mark that lets Paddock destroy it"):
         perform(node, Destroy(PET))
     assert not node.writes
     assert {"vm-100-disk-0", "vm-100-disk-1"} <= node.volumes

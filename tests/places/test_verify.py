@@ -37,7 +37,7 @@ def findings(**broken: dict[str, Any]) -> dict[str, Finding]:
 def test_all_is_well() -> None:
     found = findings()
     assert [(name, finding.ok) for name, finding in found.items()] == [("machine", True), ("state.owner", True)]
-    assert found["machine"].evidence == "container 105 (hermes) carries the mark of hermes and is running"
+    assert found["machine"].evidence == "container 105 (hermes) is marked as the machine of hermes and is running"
     assert found["state.owner"].evidence == f"{VOLUME} belongs to container 999 (hermes-pet), stopped and protected"
 
 
@@ -47,9 +47,9 @@ def test_all_is_well() -> None:
         (
             {"ct105": {"status": "stopped"}},
             "machine",
-            "container 105 (hermes) carries the mark of hermes and is stopped",
+            "container 105 (hermes) is marked as the machine of hermes and is stopped",
         ),
-        ({"ct105": {"config": {"description": "mine"}}}, "machine", "no container carries the mark of hermes"),
+        ({"ct105": {"config": {"description": "mine"}}}, "machine", "no container is marked as the machine of hermes"),
         (
             {
                 "ct106": {
@@ -57,9 +57,9 @@ def test_all_is_well() -> None:
                 }
             },
             "machine",
-            "container 105 (hermes) and container 106 (twin) both carry the mark of hermes",
+            "container 105 (hermes) and container 106 (twin) are marked as the machine of hermes",
         ),
-        ({"ct999": {"status": "running"}}, "state.owner", "container 999 (hermes-pet) is the pet and runs"),
+        ({"ct999": {"status": "running"}}, "state.owner", "container 999 (hermes-pet) is the pet and is running"),
         (
             {"ct999": {"config": {"protection": 0}}},
             "state.owner",
@@ -79,7 +79,7 @@ def test_all_is_well() -> None:
         (
             {"ct120": {"config": {"hostname": "thief", "mp3": f"{VOLUME},mp=/x"}}},
             "state.owner",
-            f"container 120 (thief) mounts {VOLUME} too",
+            f"container 120 (thief) also mounts {VOLUME}",
         ),
     ],
 )

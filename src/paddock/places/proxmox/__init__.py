@@ -1,1 +1,1 @@
-"""A Proxmox VE node, worked with an API token alone."""
+"""The place ``proxmox``: machines on one Proxmox VE node, managed with an API token."""

@@ -1,4 +1,4 @@
-"""What a token needs: privileges by path and verb, and the commands that grant them."""
+"""The privileges that an API token needs, by path, and the commands that grant them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 from paddock.spec.models import ProxmoxSpec
 
-DAILY: Final = "daily"  # up, down, cycle, status of agents that have their pet and template
-SETUP: Final = "setup"  # makes and adopts pets and grows their volumes, builds templates, downloads the base; forget
+DAILY: Final = "daily"  # up, down, cycle and status of agents whose pet and template exist
+SETUP: Final = "setup"  # create and adopt pets, grow volumes, build templates, download the base archive, forget
 
 _MACHINE: Final = (
     "VM.Allocate",
@@ -24,7 +24,7 @@ _MACHINE: Final = (
 )
 _ROLES: Final = {
     "PaddockMachine": _MACHINE,
-    # A role at a deeper path replaces the one above it, so that this narrows what may be done to a pet.
+    # A role on a deeper path replaces the one above it, so this role restricts the token on a pet.
     "PaddockPet": ("VM.Audit", "VM.Config.Disk"),
     "PaddockPetSetup": tuple(each for each in _MACHINE if each not in ("VM.Clone", "VM.PowerMgmt")),
     "PaddockStorage": ("Datastore.AllocateSpace", "Datastore.Audit"),
@@ -37,7 +37,7 @@ _ROLES: Final = {
 
 @dataclass(frozen=True)
 class Grant:
-    """A role on a path, and which work needs it."""
+    """A role on a path, and the kind of work that needs it."""
 
     path: str
     role: str
@@ -49,7 +49,7 @@ class Grant:
 
 
 def grants(node: ProxmoxSpec, pets: Iterable[int], storages: Iterable[str], bridges: Iterable[str]) -> list[Grant]:
-    """Return what the agents of a file need on this node, least first."""
+    """Return the roles that the agents of a file need on this node, daily work first."""
     base = node.base.volid.partition(":")[0]
     found = [Grant("/vms", "PaddockMachine", DAILY)]
     found += [Grant(f"/vms/{pet}", "PaddockPet", DAILY) for pet in sorted(set(pets))]
@@ -69,7 +69,7 @@ def grants(node: ProxmoxSpec, pets: Iterable[int], storages: Iterable[str], brid
 
 
 def missing(wanted: Iterable[Grant], held: Mapping[str, Iterable[str]]) -> Iterator[tuple[Grant, str]]:
-    """Yield each privilege that is wanted on a path and not held there."""
+    """Yield each privilege that a grant needs and the token does not hold on its path."""
     for grant in wanted:
         for privilege in grant.privileges:
             if privilege not in held.get(grant.path, ()):
@@ -77,7 +77,7 @@ def missing(wanted: Iterable[Grant], held: Mapping[str, Iterable[str]]) -> Itera
 
 
 def commands(work: str, wanted: Iterable[Grant], token: str) -> list[str]:
-    """Return what root runs on the node so that a token, and the user it belongs to, can do that work."""
+    """Return the commands for root on the node that let a token and its user do that work."""
     chosen = [grant for grant in wanted if grant.work == work]
     roles = dict.fromkeys(grant.role for grant in chosen)
     user = token.partition("!")[0]
@@ -88,6 +88,6 @@ def commands(work: str, wanted: Iterable[Grant], token: str) -> list[str]:
 
 
 def _role(name: str) -> str:
-    """One that is there already, with fewer privileges, is changed."""
+    """Return the command that creates a role, or updates an existing one."""
     privileges = f"{name} --privs '{' '.join(_ROLES[name])}'"
     return f"pveum role add {privileges} || pveum role modify {privileges}"

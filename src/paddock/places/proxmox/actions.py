@@ -1,4 +1,4 @@
-"""The changes Paddock makes on a node, as data."""
+"""The actions of a plan for a Proxmox node: each is one change, as data."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TEMPLATE: Final = Ref("template")
 ADDRESS: Final = Ref("address")
 HOST_KEY: Final = Ref("host key")
 
-MOUNT_KEY: Final = "mp0"  # where cattle mounts the state
+MOUNT_KEY: Final = "mp0"  # the key at which a machine mounts the state
 
 Params = Mapping[str, str | int]
 
 
 @dataclass(frozen=True)
 class DownloadBase(PlaceAction):
-    """Let the node fetch the archive that machines are made from, and check it."""
+    """Let the node download the base archive and verify its checksum."""
 
     storage: str
     params: Params
@@ -30,7 +30,7 @@ class DownloadBase(PlaceAction):
 
 @dataclass(frozen=True)
 class CreatePet(PlaceAction):
-    """Create the protected container that owns the state volume; finds the volume's name."""
+    """Create the protected container that owns the state volume. Sets ``STATE_VOLUME``."""
 
     vmid: int
     params: Params
@@ -38,7 +38,7 @@ class CreatePet(PlaceAction):
 
 @dataclass(frozen=True)
 class AddVolume(PlaceAction):
-    """Give a pet another volume: protection off, volume on, protection on, as Proxmox demands; finds its name."""
+    """Add a state volume to a pet, whose protection Proxmox wants off meanwhile. Sets ``STATE_VOLUME``."""
 
     vmid: int
     key: str
@@ -47,7 +47,7 @@ class AddVolume(PlaceAction):
 
 @dataclass(frozen=True)
 class AddCache(PlaceAction):
-    """Give a pet a volume for what can be made again, in the same way; finds its name."""
+    """Add a cache volume to a pet, in the same way. Sets ``CACHE_VOLUME``."""
 
     vmid: int
     key: str
@@ -56,7 +56,7 @@ class AddCache(PlaceAction):
 
 @dataclass(frozen=True)
 class AttachCache(PlaceAction):
-    """Mount the pet's cache in a machine that does not run."""
+    """Mount the pet's cache volume in a stopped machine."""
 
     vmid: int
     key: str
@@ -66,7 +66,7 @@ class AttachCache(PlaceAction):
 
 @dataclass(frozen=True)
 class GrowVolume(PlaceAction):
-    """Make a pet's volume larger while nothing has it mounted, so that its filesystem grows too."""
+    """Grow a pet's volume while no container has it mounted, so that its filesystem grows too."""
 
     vmid: int
     key: str
@@ -75,7 +75,7 @@ class GrowVolume(PlaceAction):
 
 @dataclass(frozen=True)
 class AdoptPet(PlaceAction):
-    """Make a container that owns an agent's volume its pet: mark it, say whose the volume is, protect it."""
+    """Make the owner of a volume its pet: mark the container, name the agent in the mount path, protect it."""
 
     vmid: int
     agent: str
@@ -85,7 +85,7 @@ class AdoptPet(PlaceAction):
 
 @dataclass(frozen=True)
 class Reassign(PlaceAction):
-    """Give a container's volume to a pet. Its path goes with it and says whose it is from the moment it arrives."""
+    """Move a volume from its container to a pet, with a mount path that names the agent."""
 
     source: int
     key: str
@@ -97,7 +97,7 @@ class Reassign(PlaceAction):
 
 @dataclass(frozen=True)
 class AdoptMachine(PlaceAction):
-    """Put the mark of an agent's machine into a container's notes, below what is there."""
+    """Add the mark of an agent's machine to a container's notes, below the existing text."""
 
     vmid: int
     agent: str
@@ -105,7 +105,7 @@ class AdoptMachine(PlaceAction):
 
 @dataclass(frozen=True)
 class DeleteVolume(PlaceAction):
-    """Free a pet's volume, and what is on it; the pet's mark tells of it until it is done."""
+    """Delete a pet's volume. The pet's mark names the volume until it is deleted."""
 
     vmid: int
     agent: str
@@ -114,9 +114,9 @@ class DeleteVolume(PlaceAction):
 
 @dataclass(frozen=True)
 class DestroyPet(PlaceAction):
-    """Free the volumes of a pet's only agent, one by one, and then delete the pet with its root disk.
+    """Delete the volumes of a pet's only agent one by one, then the pet with its root disk.
 
-    Proxmox itself deletes the root disk first: a volume that it then cannot delete would be left in a broken pet.
+    Proxmox itself deletes the root disk first. If it then failed on a volume, the pet would be left broken.
     """
 
     vmid: int
@@ -126,7 +126,7 @@ class DestroyPet(PlaceAction):
 
 @dataclass(frozen=True)
 class CreateCattle(PlaceAction):
-    """Create the machine from the base archive, with the state volume in the same call."""
+    """Create the machine from the base archive, with the state volume attached, in one call."""
 
     vmid: int
     params: Params
@@ -136,7 +136,7 @@ class CreateCattle(PlaceAction):
 
 @dataclass(frozen=True)
 class CloneCattle(PlaceAction):
-    """Clone the machine from a template, then give it the state and all the rest in one PUT."""
+    """Clone the machine from a template, then attach the state and set its configuration in one PUT."""
 
     vmid: int
     template: int | Ref
@@ -156,7 +156,7 @@ class Configure(PlaceAction):
 
 @dataclass(frozen=True)
 class Attach(PlaceAction):
-    """Mount the state in a machine that is there."""
+    """Mount the state in an existing machine."""
 
     vmid: int
     key: str
@@ -174,7 +174,7 @@ class Describe(PlaceAction):
 
 @dataclass(frozen=True)
 class GrowDisk(PlaceAction):
-    """Make a machine's own root disk larger."""
+    """Grow a machine's root disk."""
 
     vmid: int
     size: str
@@ -182,7 +182,7 @@ class GrowDisk(PlaceAction):
 
 @dataclass(frozen=True)
 class Bind:
-    """A directory of the node that a machine is to have."""
+    """A directory of the node to mount in a machine."""
 
     key: str
     host: str
@@ -193,19 +193,19 @@ class Bind:
         return f"{self.host},mp={self.path}" + (",ro=1" if self.read_only else "")
 
     def matches(self, mount: Mount) -> bool:
-        """Whether a mount is this one, at whatever key."""
+        """Whether a mount has the same directory, path and mode; its key does not matter."""
         return (mount.volume.rstrip("/"), mount.path, mount.read_only) == (self.host, self.path, self.read_only)
 
 
 @dataclass(frozen=True)
 class RootWork(PlaceAction):
-    """What Proxmox keeps for root: directories of the node, features beyond nesting. Waits until it is done."""
+    """Changes that Proxmox allows only to root: bind mounts, and features beyond nesting. Waits until they are made."""
 
     vmid: int
-    owner: str  # uid and gid of the agent as they are on the node
+    owner: str  # uid and gid of the agent on the node
     binds: tuple[Bind, ...] = ()
-    features: str = ""  # all of them, as Proxmox writes it; empty when none of them is for root
-    template: int | None = None  # gets the same features, so that machines made from it come with them
+    features: str = ""  # the complete value in Proxmox's format; empty when no feature needs root
+    template: int | None = None  # this template gets the same features, so that its clones have them
 
 
 @dataclass(frozen=True)
@@ -221,15 +221,15 @@ class Reboot(PlaceAction):
 
 @dataclass(frozen=True)
 class Reach(PlaceAction):
-    """Wait for address and ssh; a new machine's host key goes on record in its notes."""
+    """Wait for the machine's address and ssh; record a new machine's host key in its notes."""
 
     vmid: int
-    clone: bool = False  # it still has its template's host key, which is exchanged through the first connection
+    clone: bool = False  # the machine still has its template's host key: replace it over the first connection
 
 
 @dataclass(frozen=True)
 class ReachAdopted(PlaceAction):
-    """The same for a machine that Paddock has not made. The file may name its host key."""
+    """Reach a machine that Paddock did not create. The file may name its host key."""
 
     vmid: int
     host_key: str | None
@@ -237,7 +237,7 @@ class ReachAdopted(PlaceAction):
 
 @dataclass(frozen=True)
 class Shutdown(PlaceAction):
-    """Let the machine end its services, and end it if it does not."""
+    """Shut the machine down; stop it by force after a timeout."""
 
     vmid: int
     seconds: int
@@ -245,21 +245,21 @@ class Shutdown(PlaceAction):
 
 @dataclass(frozen=True)
 class Detach(PlaceAction):
-    """Take foreign volumes out of the configuration, and the unused entries that this leaves."""
+    """Remove foreign volumes from the configuration, with the unused entries that Proxmox leaves."""
 
     vmid: int
 
 
 @dataclass(frozen=True)
 class Destroy(PlaceAction):
-    """Delete a machine, once it has been read that it owns nothing but its root disk."""
+    """Delete a machine or a builder, after checking that it owns only its root disk."""
 
     vmid: int
 
 
 @dataclass(frozen=True)
 class CreateBuilder(PlaceAction):
-    """Create the container a template is made of."""
+    """Create the container that becomes a template."""
 
     vmid: int
     params: Params
@@ -267,7 +267,7 @@ class CreateBuilder(PlaceAction):
 
 @dataclass(frozen=True)
 class Seal(PlaceAction):
-    """Stop a builder and turn it into the template its mark announces; finds the template's number."""
+    """Stop a builder and convert it to a template. Sets ``TEMPLATE``."""
 
     vmid: int
 

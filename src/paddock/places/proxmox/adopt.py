@@ -1,4 +1,4 @@
-"""Taking what is there into the file's care: a machine, and the volume that is to be its state."""
+"""Planning `adopt`: use an existing container as the machine, and an existing volume as the state."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ _KEY: Final = re.compile(r"(mp|unused)\d+")
 
 @dataclass(frozen=True)
 class _Volume:
-    """A volume that is to be a state, and whose configuration names it; None: nobody's."""
+    """A volume to adopt as the state, and the container whose configuration names it, if any."""
 
     mount: Mount
     at: LxcContainer | None
 
 
 def describe(node: ProxmoxSpec, agent: str, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
-    """Return what the wish is about, as the file would say it."""
+    """Describe the container and the volume to adopt with the keys of the file."""
     machine = seen.containers.get(target.machine) if target.machine is not None else None
     try:
         volume = _settled(agent, seen) or _find(target, machine, seen)
     except CannotPlan:
-        volume = None  # the plan refuses as well, and says why
+        volume = None  # the plan refuses too, and gives the reason
     owner = seen.containers.get(volume.mount.owner or 0) if volume else None
     is_pet = owner is not None and owner is not machine and (machine is not None or owner.has(Role.PET))
     return describe_containers(
@@ -59,7 +59,7 @@ def describe(node: ProxmoxSpec, agent: str, target: AdoptTarget, seen: ProxmoxSe
 
 
 def _size(mount: Mount, seen: ProxmoxSeen) -> Size | None:
-    """Not every configuration that names a volume tells how large it is."""
+    """Return the size of a volume from any configuration that has it: not all of them do."""
     sizes = [m.size for c in seen.users_of(mount.volume) for m in c.mounts if m.volume == mount.volume and m.size]
     return max(sizes, default=None)
 
@@ -72,11 +72,11 @@ def plan(
     ids: Iterator[int],
     left_out: Sequence[str],
 ) -> MachinePlan:
-    """The steps to have it in the file's care; afterwards `up` finds the machine as the file says."""
+    """Plan the adoption. Afterwards `up` finds the machine as the file describes it."""
     if target == AdoptTarget():
         raise CannotPlan(
-            "say what to adopt: a container's number, or a volume",
-            f"`paddock adopt {want.agent} 105`",
+            "nothing to adopt was named",
+            f"name a container or a volume, for example `paddock adopt {want.agent} 105`",
             code="adopt.no-target",
         )
     machine = _machine(want, target, seen)
@@ -84,13 +84,13 @@ def plan(
     settled = _settled(want.agent, seen)
     if settled and volume and volume.at and volume.mount.volume != settled.mount.volume:
         raise CannotPlan(
-            f"{want.agent} has {settled.mount.volume} as its state already; {volume.mount.volume} is another",
+            f"{want.agent} already has {settled.mount.volume} as its state; {volume.mount.volume} is another volume",
             code="adopt.second-state",
         )
     if settled is None and volume is None and target.state is not None:
         raise CannotPlan(
             f"there is no volume {target.state}",
-            "`pct config` on the node shows a container's volumes",
+            "`pct config NUMBER` on the node lists a container's volumes",
             code="adopt.no-volume",
         )
     if machine:
@@ -101,28 +101,28 @@ def plan(
         moves = [step.action for step in steps if isinstance(step.action, Reassign)]
         moved = next((move.key for move in moves if move.source == machine.vmid), None)
         if moved and machine.running:
-            steps.insert(-1, machines.stop_step(machine, "a volume is moved only while nothing has it mounted"))
+            steps.insert(-1, machines.stop_step(machine, "a volume is moved only while no container has it mounted"))
         steps += _machine_steps(want, machine, name, moved)
     return MachinePlan(steps, notes=list(_notes(machine, left_out)))
 
 
 def _machine(want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcContainer | None:
-    """The container that is to be the agent's machine; refused unless it can be."""
+    """Return the container to adopt as the agent's machine; refuse if it cannot be adopted."""
     if target.machine is None:
         return None
     machine = seen.containers.get(target.machine)
     if machine is None:
-        where = "is on another node, or a virtual machine" if target.machine in seen.taken else "does not exist"
+        where = "is on another node, or is a virtual machine" if target.machine in seen.taken else "does not exist"
         raise CannotPlan(
             f"container {target.machine} {where}",
-            "machine.node names another node of the cluster",
+            "for a container on another node of the cluster, set machine.node",
             code="adopt.no-container",
         )
     _check_adoptable(machine, Mark(Role.CATTLE, want.agent))
     others = [c.name for c in seen.cattle_of(want.agent) if c is not machine]
     if others:
         raise CannotPlan(
-            f"{', '.join(others)} is the machine of {want.agent} already",
+            f"{', '.join(others)} is already the machine of {want.agent}",
             "run `paddock down` first",
             code="adopt.second-machine",
         )
@@ -130,37 +130,39 @@ def _machine(want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcCo
 
 
 def _check_adoptable(container: LxcContainer, wanted: Mark) -> None:
-    """Refuse a container that cannot be what is wanted of it."""
+    """Refuse a container that cannot get the wanted mark."""
     mark = container.mark
     if not Mark.readable(container.notes):
         raise CannotPlan(
-            f"the notes of {container.name} have a mark that cannot be read",
-            "is it another Paddock's?",
+            f"the mark in the notes of {container.name} cannot be read",
+            "another version of Paddock may have written it",
             code="adopt.unreadable-mark",
         )
     if mark and (mark.role, mark.agent) != (wanted.role, wanted.agent):
         whose = f"the machine of {mark.agent}" if mark.role is Role.CATTLE else f"a {mark.role} of Paddock"
-        raise CannotPlan(f"{container.name} is {whose}", "nothing has two masters", code="adopt.of-another")
+        raise CannotPlan(f"{container.name} is {whose}", "release the container there first", code="adopt.of-another")
     if container.is_template:
         raise CannotPlan(
             f"{container.name} is a template",
-            "make a machine from it first, or let Paddock build its own",
+            "clone a machine from it first, or let Paddock build its own template",
             code="adopt.template",
         )
     if container.lock:
         raise CannotPlan(
-            f"{container.name} is locked ({container.lock})", "wait for what is at work on it", code="adopt.locked"
+            f"{container.name} is locked ({container.lock})",
+            "wait until the task that holds the lock has ended",
+            code="adopt.locked",
         )
     if not container.flag("unprivileged"):
         raise CannotPlan(
-            f"{container.name} is privileged, and Paddock's machines are not: the files would have other owners there",
+            f"{container.name} is privileged; in Paddock's unprivileged machines its files would have other owners",
             "restore a backup of it as an unprivileged container first",
             code="adopt.privileged",
         )
 
 
 def _find(target: AdoptTarget, machine: LxcContainer | None, seen: ProxmoxSeen) -> _Volume | None:
-    """The volume that is to be the state: the named one, or the only one that the machine has from elsewhere."""
+    """Return the volume to adopt: the named one, or the machine's only volume of another container."""
     if target.state is None:
         volumes = [m for m in machine.mounts if m.path and m.owner is not None] if machine else []
         foreign = [m for m in volumes if machine and m.owner != machine.vmid]
@@ -168,7 +170,7 @@ def _find(target: AdoptTarget, machine: LxcContainer | None, seen: ProxmoxSeen) 
             there = ", ".join(f"{m.key} ({m.volume} at {m.path})" for m in foreign)
             raise CannotPlan(
                 f"{machine.name} has several volumes: {there}",
-                "say which is the state: --state mp0",
+                "name the state volume, for example --state mp0",
                 code="adopt.several-volumes",
             )
         return _Volume(foreign[0], machine) if foreign else None
@@ -184,34 +186,34 @@ def _find(target: AdoptTarget, machine: LxcContainer | None, seen: ProxmoxSeen) 
 
 
 def _settled(agent: str, seen: ProxmoxSeen) -> _Volume | None:
-    """The state that a pet has for the agent by now."""
+    """Return the state volume that a pet already has for the agent."""
     pets_of = [(c, m) for c in seen.with_role(Role.PET) if (m := c.mount_at(pets.path_in_pet(agent)))]
     if len(pets_of) > 1:
         numbers = ", ".join(str(c.vmid) for c, _ in pets_of)
         raise CannotPlan(
             f"several pets have a volume of {agent}: {numbers}",
-            "take the mark out of the notes of the others",
+            "remove the mark from the notes of the others",
             code="adopt.several-pets",
         )
     return _Volume(pets_of[0][1], pets_of[0][0]) if pets_of else None
 
 
 def _check_volumes(want: MachineWant, machine: LxcContainer, state: _Volume | None) -> None:
-    """Refuse a machine with volumes that would go with it, or that nobody would look after."""
+    """Refuse a machine with volumes that would be destroyed with it, or that no pet owns."""
     for mount in machine.mounts:
         if mount.key == "rootfs" or mount.owner is None or (state and mount.volume == state.mount.volume):
             continue
         if mount.owner != machine.vmid:
             raise CannotPlan(
                 f"{machine.name} also has {mount.volume} ({mount.key}) of container {mount.owner}",
-                f"if it is the state, say so with `--state {mount.key}`; a machine of Paddock has no other volumes",
+                f"if it is the state, add `--state {mount.key}`; a machine of Paddock has no other volumes",
                 code="adopt.second-volume",
             )
         at = f" at {mount.path}" if mount.path else ""
         raise CannotPlan(
-            f"{machine.name} owns {mount.volume} ({mount.key}{at}), which would go with it: machines come and go",
+            f"{machine.name} owns {mount.volume} ({mount.key}{at}), and `down` would destroy both",
             f"if it is the state: `paddock adopt {want.agent} {machine.vmid} --state {mount.key}` gives it to a pet;"
-            " if not, move it to another container",
+            " otherwise move it to another container",
             code="adopt.owns-volume",
         )
 
@@ -225,7 +227,7 @@ def _state_steps(
     seen: ProxmoxSeen,
     ids: Iterator[int],
 ) -> tuple[list[Step], str | Ref]:
-    """The steps to a pet that has the state, and the volume's name."""
+    """Return the steps to a pet that owns the state, and the volume's name."""
     named = want.spec.state.pet.vmid
     base, storage = node.base.volid, node.storage
     if settled or volume is None:
@@ -245,7 +247,7 @@ def _state_steps(
         return [_pet_step(want, owner, mount.volume)], mount.volume
     if volume.at is None:
         raise CannotPlan(
-            f"no configuration names {mount.volume}, and no container owns it", code="adopt.volume-without-owner"
+            f"no container owns {mount.volume}, and no configuration names it", code="adopt.volume-without-owner"
         )
     return _reassign_steps(node, want, machine, volume.at, mount, seen, ids), STATE_VOLUME
 
@@ -262,7 +264,7 @@ def _check_owner(want: MachineWant, mount: Mount) -> None:
 
 
 def _pet_step(want: MachineWant, owner: LxcContainer, volume: str) -> Step:
-    """The owner of the volume becomes its pet."""
+    """Return the step that makes the owner of the volume its pet."""
     _check_adoptable(owner, Mark(Role.PET))
     pets.check_stopped(owner)
     mount = next((m for m in owner.mounts if m.volume == volume), None)
@@ -273,7 +275,11 @@ def _pet_step(want: MachineWant, owner: LxcContainer, volume: str) -> Step:
     value = mount.mounted_at(path) if mount else f"{volume},mp={path}"
     title = f"make container {owner.vmid} the pet of {want.agent}, with {volume}"
     return Step(
-        "pet.adopt", title, "it owns the state", AdoptPet(owner.vmid, want.agent, key, value), needs_place_lock=True
+        "pet.adopt",
+        title,
+        "the container owns the state",
+        AdoptPet(owner.vmid, want.agent, key, value),
+        needs_place_lock=True,
     )
 
 
@@ -286,25 +292,29 @@ def _reassign_steps(
     seen: ProxmoxSeen,
     ids: Iterator[int],
 ) -> list[Step]:
-    """The volume goes from the container that owns it to a pet."""
+    """Return the steps that move the volume from its owner to a pet."""
     if mount.owner != source.vmid:
         raise CannotPlan(
-            f"{source.name} has {mount.volume}, which it does not own",
-            "name it by its volume, without a machine",
+            f"{source.name} uses {mount.volume} but does not own it",
+            "adopt the volume by its name, without a container",
             code="adopt.not-owned",
         )
     _check_adoptable(source, Mark(Role.CATTLE, want.agent))
     if source.running and source is not machine:
         raise CannotPlan(
-            f"{source.name} runs", "stop it: a volume is moved only while nothing has it mounted", code="adopt.running"
+            f"{source.name} is running",
+            "stop it: a volume is moved only while no container has it mounted",
+            code="adopt.running",
         )
     if "parent" in source.config:
         raise CannotPlan(
-            f"{source.name} has snapshots, which keep its volumes", "delete its snapshots first", code="adopt.snapshots"
+            f"{source.name} has snapshots, so its volumes cannot be moved",
+            "delete its snapshots first",
+            code="adopt.snapshots",
         )
     if source.flag("protection"):
         raise CannotPlan(
-            f"{source.name} is protected, which keeps its volumes as they are",
+            f"{source.name} is protected, so its volumes cannot be moved",
             "set its protection to 0",
             code="adopt.protected",
         )
@@ -320,8 +330,13 @@ def _reassign_steps(
     key = mount.key if mount.path else source.free_key
     value = mount.mounted_at(pets.path_in_pet(want.agent))
     action = Reassign(source.vmid, key, value, number, pet.free_key if pet else MOUNT_KEY, want.agent)
-    title = f"give {mount.volume} of container {source.vmid} to pet {number}"
-    return [*create, Step("state.reassign", title, "it would go with its container", action, needs_place_lock=True)]
+    title = f"move {mount.volume} from container {source.vmid} to pet {number}"
+    return [
+        *create,
+        Step(
+            "state.reassign", title, "the volume would be destroyed with its container", action, needs_place_lock=True
+        ),
+    ]
 
 
 def _check_writers(volume: str, known: Sequence[LxcContainer | None], seen: ProxmoxSeen) -> None:
@@ -329,20 +344,23 @@ def _check_writers(volume: str, known: Sequence[LxcContainer | None], seen: Prox
         if other not in known and (other.running or other.flag("onboot")):
             raise CannotPlan(
                 f"{other.name} also mounts {volume}",
-                "two machines must not write to one state: stop it, and set its onboot to 0",
+                "two machines must not write to one state: stop that container, and set its onboot to 0",
                 code="adopt.second-writer",
             )
 
 
 def _machine_steps(want: MachineWant, machine: LxcContainer, volume: str | Ref, moved: str | None) -> Iterator[Step]:
-    """The state in the machine, the mark in its notes, and its host key on record; ``moved`` is the key it was at."""
+    """Yield the steps that attach the state, mark the machine and record its host key.
+
+    ``moved`` is the key that the volume had in the machine before it was moved to a pet.
+    """
     mounted = next((m for m in machine.mounts if m.path and m.volume == volume), None)
     if mounted is None:
-        machines.check_unprotected(machine, "it is to get the state")
+        machines.check_unprotected(machine, "the state is to be attached to it")
         key = moved or (machine.free_key if machine.mount(MOUNT_KEY) else MOUNT_KEY)
         title = f"attach the state to container {machine.vmid}"
         action = Attach(machine.vmid, key, volume, want.state_path)
-        yield Step("cattle.attach", title, "it is to be the state's machine", action)
+        yield Step("cattle.attach", title, "the machine needs the state", action)
     elif mounted.path != want.state_path:
         raise CannotPlan(
             f"{machine.name} has the state at {mounted.path}, the file says {want.state_path}",
@@ -351,18 +369,18 @@ def _machine_steps(want: MachineWant, machine: LxcContainer, volume: str | Ref, 
         )
     if machine.mark is None:
         title = f"mark container {machine.vmid} as the machine of {want.agent}"
-        yield Step("cattle.adopt", title, "it is to be in the file's care", AdoptMachine(machine.vmid, want.agent))
+        yield Step("cattle.adopt", title, "it is adopted", AdoptMachine(machine.vmid, want.agent))
     if moved and machine.running:
-        yield machines.start_step(machine.vmid, "it was stopped for this")
+        yield machines.start_step(machine.vmid, "it was stopped for the move")
     if machine.running and not (machine.mark and machine.mark.host_key):
-        yield machines.reach_again_step(want, machine, "its host key is not on record")
+        yield machines.reach_again_step(want, machine, "its host key is not recorded yet")
 
 
 def _notes(machine: LxcContainer | None, left_out: Sequence[str]) -> Iterator[str]:
     if machine is None:
         return
-    yield f"from now on `down` and `cycle` destroy container {machine.vmid} with its root disk; the state outlives it"
+    yield f"from now on `down` and `cycle` destroy container {machine.vmid} with its root disk; the state is kept"
     if left_out:
-        yield f"the file cannot say this of it, and a machine made anew will not have it: {'; '.join(left_out)}"
+        yield f"the file cannot express this, and a recreated machine will not have it: {'; '.join(left_out)}"
     if "parent" in machine.config:
-        yield "it has snapshots, which `down` will ask you to delete first"
+        yield f"container {machine.vmid} has snapshots, which must be deleted before `down`"

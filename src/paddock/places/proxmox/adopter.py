@@ -1,4 +1,4 @@
-"""Carrying out an adoption: each call leaves the node in a state from which `adopt` goes on."""
+"""Performing `adopt`. After every request, running `adopt` again continues from there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Adopter(Containers):
     """Performs the actions of `adopt`."""
 
     def perform(self, action: AdoptPet | Reassign | AdoptMachine) -> Got:
-        """Carry out one action and return what later steps may refer to."""
+        """Perform one action and return the values that later steps refer to."""
         match action:
             case AdoptPet(vmid, agent, key, value):
                 return self._adopt_pet(vmid, agent, key, value)
@@ -32,20 +32,20 @@ class Adopter(Containers):
                 assert_never(action)
 
     def _adopt_pet(self, vmid: int, agent: str, key: str, value: str) -> Got:
-        self._open(vmid, agent)
+        self._unprotect(vmid, agent)
         try:
-            self._place(vmid, key, value)
+            self._set_volume(vmid, key, value)
         finally:
             self._put(self.read(vmid), {"protection": 1})
-        return self._arrived(vmid, agent)
+        return self._adopted_volume(vmid, agent)
 
     def _reassign(self, action: Reassign) -> Got:
-        self._place(action.source, action.key, action.value)
-        self._open(action.pet, action.agent)
+        self._set_volume(action.source, action.key, action.value)
+        self._unprotect(action.pet, action.agent)
         source, pet = self.read(action.source), self.read(action.pet)
         if pet.flag("protection"):
-            # Proxmox would take the volume out of the one and not let it into the other.
-            raise Refused(f"someone put the protection of {pet.name} back; the volume was not moved")
+            # Proxmox would remove the volume from its owner, and then refuse to add it to the pet.
+            raise Refused(f"someone protected {pet.name} again; the volume was not moved")
         params: dict[str, str | int] = {
             "volume": action.key,
             "target-vmid": pet.vmid,
@@ -54,29 +54,29 @@ class Adopter(Containers):
             "target-digest": str(pet.config["digest"]),
         }
         self._task("POST", f"{self._path}/{source.vmid}/move_volume", params)
-        # Not when it failed: a task whose answer was lost may still be about to put the volume in.
+        # Not after a failure: a task whose response was lost may still add the volume.
         self._put(self.read(pet.vmid), {"protection": 1})
-        return self._arrived(pet.vmid, action.agent)
+        return self._adopted_volume(pet.vmid, action.agent)
 
-    def _place(self, vmid: int, key: str, value: str) -> None:
-        """Write a volume at a key, unless another one has it by now."""
+    def _set_volume(self, vmid: int, key: str, value: str) -> None:
+        """Set a key to a volume, unless another volume has the key by now."""
         container = self.read(vmid)
         check_key_free(container, key, value.partition(",")[0])
         self._put(container, {key: value})
 
-    def _open(self, vmid: int, agent: str) -> None:
-        """Lift a pet's protection; its mark tells from now on that the agent's volume has a past."""
+    def _unprotect(self, vmid: int, agent: str) -> None:
+        """Remove a pet's protection, and record in its mark that the agent's volume is adopted."""
         pet = self.read(vmid)
         mark = self._own_mark(pet, Mark(Role.PET))
         adopted = ",".join(sorted({*mark.adopted_agents, agent}))
         notes = with_version(replace(mark, adopted=adopted).written_into(pet.notes))
         self._put(pet, {"protection": 0, "description": notes, "tags": pet.tagged})
 
-    def _arrived(self, vmid: int, agent: str) -> Got:
+    def _adopted_volume(self, vmid: int, agent: str) -> Got:
         pet = self.read(vmid)
         mount = pet.mount_at(path_in_pet(agent))
         if mount is None:
-            raise PaddockError(f"{pet.name} does not have the volume of {agent} after it was given to it")
+            raise PaddockError(f"{pet.name} does not have the volume of {agent} after it was adopted")
         return {STATE_VOLUME.name: mount.volume}
 
     def _adopt_machine(self, vmid: int, agent: str) -> None:
@@ -86,10 +86,10 @@ class Adopter(Containers):
         self._put(container, {"description": notes, "tags": container.tagged})
 
     def _own_mark(self, container: LxcContainer, wanted: Mark) -> Mark:
-        """The mark it has, if it is of that kind, or the wanted one; refused where it is someone else's."""
+        """Return the container's mark, or the wanted one if it has none; refuse another role or agent."""
         if not Mark.readable(container.notes):
-            raise Refused(f"the notes of {container.name} have a mark that cannot be read")
+            raise Refused(f"the mark in the notes of {container.name} cannot be read")
         mark = container.mark or wanted
         if (mark.role, mark.agent) != (wanted.role, wanted.agent):
-            raise Refused(f"{container.name} is marked as something else by now")
+            raise Refused(f"{container.name} has another mark by now")
         return mark

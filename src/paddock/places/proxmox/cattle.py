@@ -1,4 +1,4 @@
-"""The machine's part of a plan: made, changed live, after a restart, or not at all."""
+"""The machine's part of a plan: create it, change it live or with a restart, or leave it."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from paddock.spec.machine import Feature
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
-SHUTDOWN_SECONDS: Final = 120  # longer than any unit of ours may take to stop
-# Proxmox takes these into the configuration at once and into the running container with the next start.
+SHUTDOWN_SECONDS: Final = 120  # longer than the stop timeout of any unit of Paddock
+# Proxmox stores these at once; a running container gets them with its next start.
 _AFTER_RESTART: Final = frozenset({"features", "nameserver", "searchdomain", "hostname"})
 _MAY_BE_UNSET: Final = ("nameserver", "searchdomain")
 _UNSET_MEANS: Final = {"onboot": 0, "memory": 512, "swap": 512}  # Proxmox' own defaults
-# Keys of the configuration that the file has another word for.
-_SAID_BY: Final = {"onboot": "start_on_boot", "net0": "net", "nameserver": "dns", "searchdomain": "dns"}
-_OUR_NET_WORDS: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag"})
+# Configuration keys that have another name in the file.
+_FILE_KEYS: Final = {"onboot": "start_on_boot", "net0": "net", "nameserver": "dns", "searchdomain": "dns"}
+_NET_OPTIONS: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag"})
 
 
 def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
-    """Return the agent's machine; refuses when there are several."""
+    """Return the agent's machine; refuse when there are several."""
     herd = seen.cattle_of(want.agent)
     if len(herd) > 1:
         numbers = ", ".join(str(c.vmid) for c in herd)
         raise CannotPlan(
-            f"several machines are marked as {want.agent}'s: {numbers}",
-            "remove the mark of all but one",
+            f"several containers are marked as the machine of {want.agent}: {numbers}",
+            "remove the mark from the notes of all but one",
             code="machine.several",
         )
     return herd[0] if herd else None
@@ -62,17 +62,17 @@ def check_no_machine(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse while the agent has a machine."""
     cattle = find_cattle(want, seen)
     if cattle is not None:
-        raise CannotPlan(f"{cattle.name} is still there", "run `paddock down` first", code="forget.machine-exists")
+        raise CannotPlan(f"{cattle.name} still exists", "run `paddock down` first", code="forget.machine-exists")
 
 
 def check_number(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSeen) -> None:
-    """Refuse a number that is someone else's, or not this machine's."""
+    """Refuse a machine.vmid that is taken, or that is not the number of the existing machine."""
     asked = want.spec.machine.vmid
     if asked is None or (cattle and cattle.vmid == asked):
         return
     if cattle:
         raise CannotPlan(
-            f"{cattle.name} is {want.agent}'s, the file says machine.vmid: {asked}",
+            f"{cattle.name} is the machine of {want.agent}, but the file says machine.vmid: {asked}",
             f"write {cattle.vmid}, or run `paddock down` before you change it",
             code="machine.other-number",
         )
@@ -84,7 +84,10 @@ def check_number(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSe
 
 
 def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[LxcContainer]:
-    """Containers that mount the agent's state and have no readable mark; an adoption that was cut off goes on."""
+    """Return the containers that mount the agent's state and have no readable mark.
+
+    Adopted state does not count: an interrupted adoption continues with `adopt`.
+    """
     owners = [c for c in seen.with_role(Role.PET) if not pets.holds_adopted_state(want, c)]
     volumes = {state.volume for pet in owners if (state := pets.state_in(want, pet))}
     found = [c for c in seen.containers.values() if any(m.path and m.volume in volumes for m in c.mounts)]
@@ -92,11 +95,11 @@ def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[LxcContainer]:
 
 
 def check_unprotected(container: LxcContainer, why: str) -> None:
-    """Refuse what Proxmox would refuse later, once the container is stopped."""
+    """Refuse a protected container now: Proxmox would refuse only after it was stopped."""
     if container.flag("protection"):
         raise CannotPlan(
             f"{container.name} is protected, and {why}",
-            f"take its protection off if that may be: pct set {container.vmid} --protection 0",
+            f"to allow it, remove the protection: pct set {container.vmid} --protection 0",
             code="machine.protected",
         )
 
@@ -110,7 +113,7 @@ def check_single_writer(
     mine = {pet.vmid if pet else None, cattle.vmid if cattle else None}
     for other in seen.users_of(volume):
         if other.vmid not in mine and (other.running or other.flag("onboot")):
-            stop = "two machines must not write to one volume: stop it, and set its onboot to 0"
+            stop = "two machines must not write to one volume: stop that container, and set its onboot to 0"
             lost = cattle is None and other.mark is None
             raise CannotPlan(
                 f"{other.name} also mounts {volume}",
@@ -120,7 +123,7 @@ def check_single_writer(
 
 
 def settings(node: ProxmoxSpec, want: MachineWant, vmid: int) -> dict[str, str | int]:
-    """The keys of the configuration that the file decides, as Proxmox writes them."""
+    """Return the configuration keys that the file decides, in Proxmox's format."""
     machine = want.spec.machine
     found: dict[str, str | int] = {
         "hostname": machine.hostname or want.agent,
@@ -168,7 +171,7 @@ def create_steps(
     key: str,
     attach: Sequence[Step],
 ) -> Iterator[Step]:
-    """The steps to a new machine from the base archive; ``attach`` gives it more volumes."""
+    """Yield the steps to a new machine from the base archive; ``attach`` are steps that add volumes."""
     params: dict[str, str | int] = {
         "ostemplate": node.base.volid,
         "description": _notes(want, made_from),
@@ -179,10 +182,10 @@ def create_steps(
     }
     title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
     action = CreateCattle(vmid, params, volume, want.state_path)
-    yield Step("cattle.create", title, "there is no machine", action, needs_place_lock=True)
+    yield Step("cattle.create", title, "the agent has no machine", action, needs_place_lock=True)
     yield from attach
-    yield start_step(vmid, "it is new")
-    yield reach_step(vmid, "it is new")
+    yield start_step(vmid, "the machine is new")
+    yield reach_step(vmid, "the machine is new")
 
 
 def clone_steps(
@@ -194,7 +197,7 @@ def clone_steps(
     template: LxcContainer | None,
     attach: Sequence[Step],
 ) -> Iterator[Step]:
-    """The steps to a new machine from a template, or from the one that is built before; ``attach`` as above."""
+    """Yield the steps to a new machine from a template; None means the template that the same plan builds."""
     clone: dict[str, str | int] = {
         "newid": vmid,
         "hostname": want.spec.machine.hostname or want.agent,
@@ -203,7 +206,7 @@ def clone_steps(
     root = template.mount("rootfs") if template else None
     storage, there = want.spec.machine.storage, root.volume.partition(":")[0] if root else node.storage
     if storage not in (None, there):
-        clone |= {"full": 1, "storage": str(storage)}  # a linked one is where its template is
+        clone |= {"full": 1, "storage": str(storage)}  # a linked clone would be on the storage of its template
     params = settings(node, want, vmid)
     if template and "features" in params:
         params["features"] = _with_flags_of(template, str(params["features"]))
@@ -211,23 +214,25 @@ def clone_steps(
     action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
     source = f"template {template.vmid}" if template else "the new template"
     yield Step(
-        "cattle.clone", f"clone machine {vmid} from {source}", "there is no machine", action, needs_place_lock=True
+        "cattle.clone", f"clone machine {vmid} from {source}", "the agent has no machine", action, needs_place_lock=True
     )
     yield from attach
-    yield start_step(vmid, "it is new")
+    yield start_step(vmid, "the machine is new")
     size = root.size if root and root.size else DISK
     if want.spec.machine.disk > size:
         yield _grow(vmid, size, want.spec.machine.disk)
-    yield reach_step(vmid, "it is new", clone=True)
+    yield reach_step(vmid, "the machine is new", clone=True)
 
 
 def change_steps(
     node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer, volume: str | Ref, *, running: bool
 ) -> Iterator[Step]:
-    """The steps from the machine there is to the one the file asks for, without making it anew."""
+    """Yield the steps that change the existing machine to match the file, without recreating it."""
     asked = _asked(node, want, cattle)
     other = {key: value for key, value in asked.items() if not _same(key, cattle.config.get(key), value)}
-    gone = [key for key in _MAY_BE_UNSET if key in cattle.config and key not in asked and _compared(want, cattle, key)]
+    gone = [
+        key for key in _MAY_BE_UNSET if key in cattle.config and key not in asked and _file_decides(want, cattle, key)
+    ]
     if other or gone:
         words = [f"{key} {_shown(cattle.config.get(key))} → {value}" for key, value in other.items()]
         words += [f"{key} {cattle.config[key]} → unset" for key in gone]
@@ -245,38 +250,38 @@ def change_steps(
         title = f"restart machine {cattle.vmid}"
         reason = f"{', '.join(waits)} takes effect with a restart"
         yield Step("cattle.restart", title, reason, Reboot(cattle.vmid, SHUTDOWN_SECONDS), Risk.RESTARTS)
-        yield reach_again_step(want, cattle, "it restarts")
+        yield reach_again_step(want, cattle, "the machine restarts")
 
 
 def _with_flags_of(container: LxcContainer, features: str) -> str:
-    """What root added stays: a token may change nesting alone, and only flags that change count."""
+    """Return the features and the container's other flags: a token may change nesting only, and must send all."""
     flags = {**_pairs(str(container.config.get("features", ""))), **_pairs(features)}
     return ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
 
 
 def _asked(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer) -> dict[str, str | int]:
-    """What the file decides of a machine that is there; what others added to it stays."""
-    asked = {k: value for k, value in settings(node, want, cattle.vmid).items() if _compared(want, cattle, k)}
+    """Return the configuration that the file asks for; values that others added to the machine are kept."""
+    asked = {k: value for k, value in settings(node, want, cattle.vmid).items() if _file_decides(want, cattle, k)}
     asked["tags"] = ";".join(sorted({"paddock", *want.spec.machine.tags, *cattle.tags}))
     if "features" in asked:
         asked["features"] = _with_flags_of(cattle, str(asked["features"]))
     if "net0" in asked and "net0" in cattle.config:
         found, words = _pairs(str(cattle.config["net0"])), _pairs(str(asked["net0"]))
         if want.spec.machine.net.mac is None:
-            words["hwaddr"] = found.get("hwaddr", words["hwaddr"])  # it is stable: nothing else is asked of it
-        words |= {name: value for name, value in found.items() if name not in _OUR_NET_WORDS}
+            words["hwaddr"] = found.get("hwaddr", words["hwaddr"])  # any MAC will do, as long as it does not change
+        words |= {name: value for name, value in found.items() if name not in _NET_OPTIONS}
         asked["net0"] = ",".join(f"{name}={value}" for name, value in words.items())
     return asked
 
 
 def is_adopted(cattle: LxcContainer) -> bool:
-    """Whether somebody else made the machine: Paddock writes into the mark what it makes machines from."""
+    """Whether someone else created the machine: only machines that Paddock created have made-from in their mark."""
     return cattle.mark is not None and cattle.mark.made_from is None
 
 
-def _compared(want: MachineWant, cattle: LxcContainer, key: str) -> bool:
-    """Defaults are for machines that Paddock makes; of one it adopted, what the file does not say is as it was."""
-    return not is_adopted(cattle) or _SAID_BY.get(key, key) in want.spec.machine.model_fields_set
+def _file_decides(want: MachineWant, cattle: LxcContainer, key: str) -> bool:
+    """Whether the file decides this key. On an adopted machine only keys that are written in the file count."""
+    return not is_adopted(cattle) or _FILE_KEYS.get(key, key) in want.spec.machine.model_fields_set
 
 
 def _attach_steps(want: MachineWant, cattle: LxcContainer, volume: str | Ref) -> Iterator[Step]:
@@ -284,12 +289,12 @@ def _attach_steps(want: MachineWant, cattle: LxcContainer, volume: str | Ref) ->
     if mounted is None and not cattle.running:
         params = {MOUNT_KEY: f"{volume},mp={want.state_path}"}
         title = f"attach the state to machine {cattle.vmid}"
-        check_unprotected(cattle, "it is to get its state back")
-        yield Step("cattle.attach", title, "it is detached", Configure(cattle.vmid, params))
+        check_unprotected(cattle, "its state is to be attached")
+        yield Step("cattle.attach", title, "the state is detached", Configure(cattle.vmid, params))
     elif mounted is None or (mounted.volume, mounted.path) != (volume, want.state_path):
         raise CannotPlan(
             f"{cattle.name} does not have the state volume {volume} at {want.state_path}",
-            "run `paddock cycle` to make it anew",
+            "run `paddock cycle` to recreate the machine",
             code="machine.state-elsewhere",
         )
 
@@ -297,84 +302,84 @@ def _attach_steps(want: MachineWant, cattle: LxcContainer, volume: str | Ref) ->
 def power_steps(
     want: MachineWant, cattle: LxcContainer, template: LxcContainer | None, *, stopped: bool
 ) -> Iterator[Step]:
-    """The steps to a machine that runs and can be reached; ``stopped`` when a step before has stopped it."""
+    """Yield the steps until the machine runs and is reachable; ``stopped``: an earlier step stops it."""
     clone = _has_key_of(template, cattle)
     starts = stopped or not cattle.running
     if starts:
-        yield start_step(cattle.vmid, "it was stopped for this" if stopped else "it is stopped")
+        yield start_step(cattle.vmid, "it was stopped for this change" if stopped else "the machine is stopped")
     root = cattle.mount("rootfs")
-    if root and root.size and root.size < want.spec.machine.disk and _compared(want, cattle, "disk"):
+    if root and root.size and root.size < want.spec.machine.disk and _file_decides(want, cattle, "disk"):
         yield _grow(cattle.vmid, root.size, want.spec.machine.disk)
     if starts:
-        yield reach_again_step(want, cattle, "it starts", clone=clone)
+        yield reach_again_step(want, cattle, "the machine starts", clone=clone)
     elif cattle.address is None:
-        yield reach_again_step(want, cattle, "it has no address yet", clone=clone)
+        yield reach_again_step(want, cattle, "the machine has no address yet", clone=clone)
     elif not (cattle.mark and cattle.mark.host_key):
-        yield reach_again_step(want, cattle, "its host key is not on record")
+        yield reach_again_step(want, cattle, "its host key is not recorded yet")
     elif clone:
-        yield reach_again_step(want, cattle, "it still has its template's host key", clone=True)
+        yield reach_again_step(want, cattle, "the machine still has its template's host key", clone=True)
 
 
 def _has_key_of(template: LxcContainer | None, cattle: LxcContainer) -> bool:
-    """Whether the host key was not, or not wholly, exchanged since the machine was cloned."""
+    """Whether a clone still has its template's host key, or the exchange of the keys was interrupted."""
     keys = cattle.mark.host_keys if cattle.mark else ()
     return len(keys) > 1 or bool(keys and template and template.mark and template.mark.host_key == keys[0])
 
 
 def root_steps(node: ProxmoxSpec, work: RootWork, cattle: LxcContainer | None) -> Iterator[Step]:
-    """The steps that only root can take, and what follows once they are taken."""
+    """Yield the step that only root can do, and the reconnection after it."""
     flags = [name for name in _pairs(work.features) if name != Feature.NESTING]
     given = ", ".join([*(bind.host for bind in work.binds), *flags])
     things = " and ".join([*(["bind mounts"] if work.binds else []), *flags])
     wrong = [bind for bind in work.binds if cattle and cattle.mount(bind.key)]
     differs = root_work.differences(replace(work, binds=tuple(wrong), features=""), cattle) if cattle else []
-    reason = "; ".join(differs) or f"{things}: for root alone, whatever a token may do"
-    title, risk = f"wait until root has given machine {work.vmid} {given}", Risk.PERSON
+    reason = "; ".join(differs) or f"Proxmox allows {things} only to root, not to a token"
+    title, risk = f"wait until root has added {given} to machine {work.vmid}", Risk.PERSON
     if node.ssh.root:
-        title, risk = f"give machine {work.vmid} {given} as {node.ssh.root}", Risk.RESTARTS
+        title, risk = f"add {given} to machine {work.vmid} as {node.ssh.root}", Risk.RESTARTS
     yield Step("cattle.root", title, reason, work, risk, commands=root_work.commands(work))
-    yield reach_step(work.vmid, "it restarts")
+    yield reach_step(work.vmid, "the machine restarts")
 
 
 def difference_notes(want: MachineWant, cattle: LxcContainer, made_from: str) -> Iterator[str]:
-    """What differs from the file and is left as it is."""
+    """Yield notes about differences from the file that are left as they are."""
     yield from root_work.also_mounted(want, cattle)
     root = cattle.mount("rootfs")
-    if root and root.size and root.size > want.spec.machine.disk and _compared(want, cattle, "disk"):
+    if root and root.size and root.size > want.spec.machine.disk and _file_decides(want, cattle, "disk"):
         asked = want.spec.machine.disk
-        yield f"the root disk of machine {cattle.vmid} has {root.size}, the file says {asked}: left as it is"
+        yield f"the root disk of machine {cattle.vmid} has {root.size}, but the file says {asked}: left as it is"
     storage = want.spec.machine.storage
     if root and storage and not root.volume.startswith(f"{storage}:"):
         there = root.volume.partition(":")[0]
-        yield f"the root disk of machine {cattle.vmid} is on {there}; `paddock cycle` makes it anew on {storage}"
-    if cattle.mark and cattle.mark.made_from not in (None, made_from):  # None: Paddock has not made it
-        yield f"machine {cattle.vmid} would be made differently today; `paddock cycle` makes it anew"
+        yield f"the root disk of machine {cattle.vmid} is on {there}; `paddock cycle` recreates it on {storage}"
+    if cattle.mark and cattle.mark.made_from not in (None, made_from):  # None: Paddock did not create it
+        yield f"machine {cattle.vmid} is not from the current template or base archive; `paddock cycle` recreates it"
 
 
 def stop_step(cattle: LxcContainer, reason: str) -> Step:
-    """Stop the machine, with time for an answer in flight."""
+    """Return the step that shuts the machine down, with time to finish a pending answer."""
     action = Shutdown(cattle.vmid, SHUTDOWN_SECONDS)
     return Step("cattle.stop", f"shut machine {cattle.vmid} down", reason, action, Risk.RESTARTS)
 
 
 def start_step(vmid: int, reason: str) -> Step:
-    """Start the machine."""
+    """Return the step that starts the machine."""
     return Step("cattle.start", f"start machine {vmid}", reason, Start(vmid))
 
 
 def _grow(vmid: int, size: Size, wanted: Size) -> Step:
-    # Of a running machine: growing a filesystem that is not mounted has to wait 22 s for its multi-mount protection.
+    # The machine runs: growing an unmounted ext4 filesystem waits 22 s for its multi-mount protection.
     title = f"grow the root disk of machine {vmid} from {size} to {wanted}"
     return Step("cattle.grow", title, "the file says so", GrowDisk(vmid, str(wanted)))
 
 
 def reach_step(vmid: int, reason: str, *, clone: bool = False) -> Step:
-    """Wait for the machine's ssh, and put its host key on record."""
+    """Return the step that waits for the machine's ssh and records its host key."""
     return Step("cattle.reach", f"reach machine {vmid} over ssh", reason, Reach(vmid, clone))
 
 
 def reach_again_step(want: MachineWant, cattle: LxcContainer, reason: str, *, clone: bool = False) -> Step:
-    """The same for a machine that is there, perhaps one that was adopted, or is about to be."""
+    """Return the same step for an existing machine, which may be adopted."""
     if cattle.mark is not None and not is_adopted(cattle):
         return reach_step(cattle.vmid, reason, clone=clone)
     action = ReachAdopted(cattle.vmid, want.spec.machine.host_key)

@@ -1,4 +1,4 @@
-"""A claim: a line in a container's notes by which a run tells those on other machines to keep away."""
+"""A claim: a line in a container's notes by which a run excludes runs on other machines."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LINE: Final = re.compile(r"^paddock-claim: (\S+) until (\S+)$\n?", re.MULTILINE
 _RUN: Final = re.compile(r"([1-9][0-9]{0,9})\.([0-9]{1,9})", re.ASCII)
 
 
-_open: Final[set[int]] = set()  # numbers of the places that this process has open
+_open: Final[set[int]] = set()  # numbers of the holders that are open in this process
 _numbers: Final = itertools.count(1)
 
 
 class Holder:
-    """One run in one place, as its claims name it: host/process.number."""
+    """One run in one place, named host/process.number in its claims."""
 
     def __init__(self) -> None:
         self._number = next(_numbers)
@@ -29,15 +29,15 @@ class Holder:
         return f"{socket.gethostname()}/{os.getpid()}.{self._number}"
 
     def close(self) -> None:
-        """Its claims keep nobody away any more."""
+        """End this run's claims."""
         _open.discard(self._number)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Which run is at it, and until when others should keep away. It expires, because its holder may die.
+    """The run that works on a container, and until when. A claim expires, because its run may die.
 
-    The locks on one machine are no help here: they go by names and addresses, and one node may have several of both.
+    The locks of one machine do not suffice: they use names and addresses, and a node may have several of both.
     """
 
     holder: str
@@ -49,7 +49,7 @@ class Claim:
 
     @classmethod
     def from_notes(cls, notes: str) -> Self | None:
-        """Return the claim in a container's notes, if there is one that can be read."""
+        """Return the claim in a container's notes, or None without a readable one."""
         match = _LINE.search(notes)
         if match is None:
             return None
@@ -64,15 +64,15 @@ class Claim:
         return f"{without_claim(notes)}\npaddock-claim: {self.holder} until {self.until.isoformat()}"
 
     def blocks(self, holder: str, now: datetime) -> bool:
-        """Whether it keeps another run away at that moment: a run of the same host does so only while it lives."""
+        """Whether the claim excludes another run at that moment; within one host only while its run is alive."""
         if self.holder == holder or now >= self.until:
             return False
         host, _, run = self.holder.partition("/")
-        return host != holder.partition("/")[0] or _lives(run)
+        return host != holder.partition("/")[0] or _alive(run)
 
 
-def _lives(run: str) -> bool:
-    """Whether a run of this machine goes on; a claim of before, with nothing but a host in it, tells nothing."""
+def _alive(run: str) -> bool:
+    """Whether a run of this host is alive; older claims name only a host and count as ended."""
     match = _RUN.fullmatch(run)
     if match is None:
         return False
@@ -84,7 +84,7 @@ def _lives(run: str) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True  # another account's
+        return True  # the process belongs to another user
     return True
 
 

@@ -1,4 +1,4 @@
-"""The HTTP gate to Proxmox: authentication, retries of reads, tasks, and errors as types."""
+"""The HTTP client for the Proxmox API: authentication, retries of reads, tasks, typed errors."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from paddock.places.proxmox.errors import AnswerLost, api_error
 from paddock.secret import Secret, mask
 
 _READ_TRIES: Final = 4
-_LARGEST: Final = 32 << 20  # bytes of an answer; a cluster with thousands of guests stays far below
-# pveproxy's own ways to say that the daemon behind it did not answer; the work may go on behind it.
-_NOT_NOW: Final = frozenset({502, 503, 504, 595, 596})
+_LARGEST: Final = 32 << 20  # bytes of a response; a cluster with thousands of guests stays far below
+# pveproxy's status codes for a daemon that did not answer; it may still carry out the request.
+_NO_BACKEND: Final = frozenset({502, 503, 504, 595, 596})
 
 Params = Mapping[str, str | int]
 
 
 class TaskFailed(PaddockError):
-    """A task of the node ended badly; carries the end of its log."""
+    """A task of the node failed; the message has the end of its log."""
 
 
 @dataclass(frozen=True)
 class TaskEnd:
-    """A task that did its work; warnings are worth showing."""
+    """The end of a successful task, with its warnings."""
 
     warnings: tuple[str, ...] = ()
 
 
 class Client:
-    """One node's API. Reads are tried again; writes are sent once, and a lost answer is an error of its own."""
+    """The API of one node. Reads are retried; writes are sent once and raise AnswerLost without a response."""
 
     def __init__(self, url: str, node: str, token: Secret, trust: ssl.SSLContext) -> None:
         value = token.reveal()
         if not value.isascii():
-            raise BadInput("the token has letters in it that no token has", hint="user@realm!name=uuid")
+            raise BadInput("the API token contains non-ASCII characters", hint="user@realm!name=uuid")
         self._http = httpx.Client(
             base_url=f"{url.rstrip('/')}/api2/json",
-            # Not packed, because a small answer could unfold to any size.
+            # Not compressed, because a small response could expand to any size.
             headers={"Authorization": f"PVEAPIToken={value}", "Accept-Encoding": "identity"},
             verify=trust,
             timeout=httpx.Timeout(60, connect=10),
-            trust_env=False,  # a node is on the person's own network; a proxy would see the token
+            trust_env=False,  # a proxy would see the token, and the node is on the user's own network
         )
         self._url = url
         self.user = token.reveal().partition("=")[0]
@@ -57,7 +57,7 @@ class Client:
         self._http.close()
 
     def get(self, path: str, params: Params | None = None) -> Any:
-        """Read a path; tried again while the node cannot answer."""
+        """Read a path; retry while the node does not answer."""
         for attempt in range(_READ_TRIES):
             last = attempt == _READ_TRIES - 1
             try:
@@ -66,32 +66,32 @@ class Client:
                 if last or _is_certificate(error):
                     raise self._unreachable(error) from None
             else:
-                if response.status_code not in _NOT_NOW or last:
+                if response.status_code not in _NO_BACKEND or last:
                     return self._data("GET", path, response)
             time.sleep(0.2 * 2**attempt)
         raise AssertionError("the last attempt returns or raises")
 
     def send(self, method: str, path: str, params: Params | None = None) -> Any:
-        """Make a writing call, once: what became of a lost answer is for the next observation to see."""
+        """Send a writing request once. If its response is lost, the next observation shows the outcome."""
         what = f"{method} {path}"
         try:
-            # Proxmox refuses a body on DELETE, where parameters belong into the query.
+            # Proxmox refuses a body on DELETE: its parameters go into the query.
             where = "params" if method == "DELETE" else "data"
             response = self._answer(method, path, **{where: dict(params) if params else None})
         except httpx.ConnectError as error:
             raise self._unreachable(error) from None
         except httpx.TransportError as error:
             raise AnswerLost(f"no answer came back to {what}: {error}") from None
-        if response.status_code in _NOT_NOW:
+        if response.status_code in _NO_BACKEND:
             raise AnswerLost(f"Proxmox answered {response.status_code} to {what}: {response.reason_phrase}")
         return self._data(method, path, response)
 
     def task(self, method: str, path: str, params: Params | None = None, *, deadline: float = 600) -> TaskEnd:
-        """Make a call that answers with a task and wait until the task has ended well."""
+        """Send a request that starts a task, and wait until the task has succeeded."""
         return self.wait(str(self.send(method, path, params)), deadline)
 
     def wait(self, upid: str, deadline: float) -> TaskEnd:
-        """Wait for a task; one that failed is an error with the end of its log."""
+        """Wait for a task; raise TaskFailed with the end of its log if it fails."""
         task = f"/nodes/{self.node}/tasks/{quote(upid, safe=':@!')}"
         name = upid.split(":")[5] if upid.count(":") > 5 else upid
         end = time.monotonic() + deadline
@@ -99,8 +99,8 @@ class Client:
         while (status := self.get(f"{task}/status"))["status"] != "stopped":
             if time.monotonic() > end:
                 raise TaskFailed(
-                    f"the task {name} still runs after {deadline:.0f} s",
-                    hint="it goes on without Paddock; run the same command again to continue from where it is",
+                    f"the task {name} is still running after {deadline:.0f} s",
+                    hint="the task continues on the node; run the same command again to continue",
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
@@ -114,15 +114,15 @@ class Client:
         raise TaskFailed(mask(f"the task {name} failed: {outcome}\n{tail}"))
 
     def task_log(self, upid: str) -> list[str]:
-        """Return all lines that a task wrote."""
+        """Return all lines of a task's log."""
         path = f"/nodes/{self.node}/tasks/{quote(upid, safe=':@!')}/log"
         return [str(line["t"]) for line in self.get(path, {"limit": 0})]
 
     def _answer(self, method: str, path: str, **what: Any) -> httpx.Response:
-        """Send a request and read its answer, up to a size that no honest one has."""
+        """Send a request and read the response, up to a size limit."""
         with self._http.stream(method, path, **what) as response:
             if "Content-Encoding" in response.headers:
-                raise PaddockError(f"{self._url} packs its answers unasked: it is not a Proxmox node")
+                raise PaddockError(f"{self._url} compresses its responses unasked: it is not a Proxmox node")
             body = bytearray()
             for part in response.iter_bytes():
                 body += part
@@ -137,7 +137,9 @@ class Client:
             body = {}
         if response.status_code == 200:
             if "data" not in body:
-                raise PaddockError(f"{self._url} is not the API of a Proxmox node", hint="its port is usually 8006")
+                raise PaddockError(
+                    f"{self._url} is not the API of a Proxmox node", hint="the port of the API is usually 8006"
+                )
             return body["data"]
         reason = mask(str(body.get("message") or response.reason_phrase))
         raise api_error(f"{method} {path}", response.status_code, reason, body.get("errors") or {})
@@ -148,7 +150,9 @@ class Client:
                 f"the certificate of {self._url} is not trusted: {error}",
                 hint="name the node's CA in the file: ca: ./pve-root-ca.pem (/etc/pve/pve-root-ca.pem on the node)",
             )
-        return PaddockError(f"{self._url} does not answer: {error}", hint="is the node up, and the url right?")
+        return PaddockError(
+            f"{self._url} does not answer: {error}", hint="check that the node is up and that the url is right"
+        )
 
 
 def _is_certificate(error: httpx.TransportError) -> bool:

@@ -1,4 +1,4 @@
-"""Reading and changing the configurations of containers, for all who carry out steps."""
+"""Reading and changing container configurations: the base of the classes that perform actions."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _DELETING: Final = timedelta(minutes=5)
 
 
 class Containers:
-    """The containers of one node that a run knows, each as it is at the moment it is asked for."""
+    """The containers of one node that a run may change; each is read again before every change."""
 
     def __init__(
-        self, client: Client, reporter: Callable[[str], None], known: ExpectedContainers, holder: Holder
+        self, client: Client, reporter: Callable[[str], None], expected: ExpectedContainers, holder: Holder
     ) -> None:
         self._client = client
         self._reporter = reporter
-        self._expected = known
+        self._expected = expected
         self._holder = holder
         self._path = f"/nodes/{client.node}/lxc"
 
     def read(self, vmid: int) -> LxcContainer:
-        """A container's configuration as it is now; raises unless it is the container that was planned for.
+        """Return a container as it is now; raise unless it is the container that was planned for.
 
-        Every step reads before it acts: Proxmox takes numbers, and one may be somebody else's by now.
+        Every step reads before it acts: requests name containers by number, and another one may have it by now.
         """
         config: dict[str, Any] = self._client.get(f"{self._path}/{vmid}/config")
         container = LxcContainer(vmid, "unknown", config)
@@ -51,23 +51,23 @@ class Containers:
             self._reporter(warning)
 
     def _put(self, read: LxcContainer, params: Mapping[str, str | int]) -> None:
-        """Change a configuration, unless someone else did since it was read."""
+        """Change a configuration; Proxmox refuses if someone else changed it since it was read."""
         digest = str(read.config["digest"])
         self._client.send("PUT", f"{self._path}/{read.vmid}/config", {**params, "digest": digest})
 
     def _delete(self, container: LxcContainer, **changes: int) -> None:
-        """Delete a container under a claim, unless someone else has one."""
+        """Delete a container under a claim, unless another run has one."""
         self._check_claim(container)
-        # Whoever else read the same configuration now has a stale digest, or reads who is at it.
+        # Another run that read the same configuration now has a stale digest, or sees the claim.
         self._put(container, {**changes, "description": self._claim(_DELETING).written_into(container.notes)})
         self._task("DELETE", f"{self._path}/{container.vmid}")
 
     def _claim(self, lasts: timedelta) -> Claim:
-        """A claim of this run, from now on."""
+        """Return a claim of this run that begins now."""
         return Claim.new(self._holder, datetime.now(UTC), lasts)
 
     def _check_claim(self, container: LxcContainer) -> None:
-        """Raise while another run is at work on a container."""
+        """Raise while another run has a claim on the container."""
         other = Claim.from_notes(container.notes)
         if other and other.blocks(str(self._holder), datetime.now(UTC)):
             raise Refused(f"{other.holder} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
@@ -75,11 +75,11 @@ class Containers:
     def _volume(self, vmid: int, key: str) -> str:
         mount = self.read(vmid).mount(key)
         if mount is None or mount.owner != vmid:
-            raise PaddockError(f"container {vmid} has no volume of its own at {key} after it was given one")
+            raise PaddockError(f"container {vmid} has no volume of its own at {key} after it was created")
         return mount.volume
 
 
 def with_version(notes: str) -> str:
-    """The notes with our version in their mark."""
+    """Return the notes with Paddock's version in their mark."""
     mark = Mark.from_notes(notes)
     return replace(mark, by=__version__).written_into(notes) if mark else notes

@@ -1,4 +1,4 @@
-"""A container that is there, in the words of the file. What cannot be read, or said there, stays out of it."""
+"""Describing an existing container with the keys of the file; settings that the file cannot express are left out."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from paddock.spec.machine import Feature, MachineSpec
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
-# The keys of a configuration that the file has words for, and those that say nothing a new machine would not have too.
-_WORDS: Final = {
+# Configuration keys with their names in the file, and keys that matter to no new machine.
+_FILE_KEYS: Final = {
     **{key: key for key in ("hostname", "cores", "memory", "swap", "tags", "features")},
     **{"onboot": "start_on_boot", "net0": "net", "nameserver": "dns", "searchdomain": "dns"},
 }
-_OF_NO_INTEREST: Final = frozenset({"arch", "ostype", "digest", "description", "lock", "parent", "protection"})
-_CARD: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag", "type"})
+_IGNORED: Final = frozenset({"arch", "ostype", "digest", "description", "lock", "parent", "protection"})
+_NET_OPTIONS: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "ip", "mtu", "tag", "type"})
 _BIND: Final = re.compile(r"/(?!dev/)")
 
 
 def describe(
     node: ProxmoxSpec, agent: str, machine: LxcContainer | None, state: Mount | None, pet: int | None
 ) -> Description:
-    """Return what the file would have to say for the machine and the state to be as they are."""
+    """Return the keys of the file that reproduce the machine and the state."""
     said: dict[str, Any] = {}
     left_out: list[str] = []
     if machine is not None:
         words = {key: value for key, value in _machine(node, machine) if value is not None}
-        said["machine"] = {key: value for key, value in words.items() if _can_be_said(MachineSpec, key, value)}
+        said["machine"] = {key: value for key, value in words.items() if _is_valid(MachineSpec, key, value)}
         said["mounts"] = list(_mounts(machine))
-        left_out += _not_said(machine, said["machine"])
+        left_out += _inexpressible(machine, said["machine"])
     if state is not None:
         said["state"] = {key: value for key, value in _state(node, agent, machine, state, pet) if value is not None}
     return Description({part: values for part, values in said.items() if values}, left_out)
@@ -63,7 +63,7 @@ def _machine(node: ProxmoxSpec, machine: LxcContainer) -> Iterator[tuple[str, An
 
 
 def _network(node: ProxmoxSpec, text: str) -> dict[str, Any] | None:
-    """The card, if all that it is can be said of it."""
+    """Return the network card in the format of the file; None if the file cannot express it."""
     words = dict(word.partition("=")[::2] for word in text.split(","))
     if words.get("name") != "eth0" or "ip" not in words:
         return None
@@ -97,27 +97,27 @@ def _state(
     yield "pet", pet
 
 
-def _not_said(machine: LxcContainer, said: dict[str, Any]) -> Iterator[str]:
-    """What the file cannot say, and a machine made anew would not have."""
+def _inexpressible(machine: LxcContainer, said: dict[str, Any]) -> Iterator[str]:
+    """Yield settings that the file cannot express, and that a recreated machine would not have."""
     for key, value in sorted(machine.config.items()):
         mount = machine.mount(key)
-        if key in _WORDS:
-            known = _WORDS[key] in said or str(value) in ("", "0")
+        if key in _FILE_KEYS:
+            known = _FILE_KEYS[key] in said or str(value) in ("", "0")
         elif mount is not None:
             known = mount.owner is not None or _BIND.match(mount.volume) is not None
         else:
-            known = key in _OF_NO_INTEREST or (key, str(value)) == ("unprivileged", "1")
+            known = key in _IGNORED or (key, str(value)) == ("unprivileged", "1")
         if not known:
             yield f"{key}: {value}"
-    for key, all_of_it in (("net0", _CARD), ("features", set(Feature))):
+    for key, expressible in (("net0", _NET_OPTIONS), ("features", set(Feature))):
         words = str(machine.config.get(key, "")).split(",")
-        unknown = [word for word in words if word and word.partition("=")[0] not in all_of_it]
-        if unknown and _WORDS[key] in said:
+        unknown = [word for word in words if word and word.partition("=")[0] not in expressible]
+        if unknown and _FILE_KEYS[key] in said:
             yield f"{key}: {','.join(unknown)}"
 
 
-def _can_be_said(model: type[BaseModel], key: str, value: Any) -> bool:
-    """Whether the file takes that value there."""
+def _is_valid(model: type[BaseModel], key: str, value: Any) -> bool:
+    """Whether the file accepts the value for that key."""
     try:
         model.model_validate({key: value})
     except ValidationError:

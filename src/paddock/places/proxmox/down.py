@@ -1,4 +1,4 @@
-"""The way down: a machine goes only where the state is seen to be a pet's, and is called gone only if it is."""
+"""Planning `down`: destroy a machine only if a pet owns the state, and report it gone only if it is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paddock.plan.step import Risk, Step
 
 
 def check_is_down(want: MachineWant, seen: ProxmoxSeen) -> None:
-    """Refuse to call an agent down while something may have its state: a mark is only a line that people can edit."""
+    """Refuse to report an agent as down while a container may use its state: marks can be edited or lost."""
     states = {pet.vmid: state for pet in seen.with_role(Role.PET) if (state := pets.state_in(want, pet))}
     if not states and (lost := pets.lost_pet(want, seen)) is not None:
         raise pets.lost_pet_refusal(want, lost)
@@ -24,7 +24,9 @@ def check_is_down(want: MachineWant, seen: ProxmoxSeen) -> None:
             if user.vmid == owner or not any(mount.path and mount.volume == state.volume for mount in user.mounts):
                 continue
             whose = (
-                f"marked as the machine of {user.mark.agent}" if user.has(Role.CATTLE) and user.mark else "not marked"
+                f"is marked as the machine of {user.mark.agent}"
+                if user.has(Role.CATTLE) and user.mark
+                else "is not marked"
             )
             raise CannotPlan(
                 f"{user.name} mounts {state.volume}, the state of {want.agent}, but {whose}",
@@ -34,12 +36,12 @@ def check_is_down(want: MachineWant, seen: ProxmoxSeen) -> None:
 
 
 def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
-    """The steps to no machine; refused unless everything but its root disk is a pet's."""
+    """Yield the steps that remove the machine; refuse unless a pet owns every volume but its root disk."""
     owners = {pet.vmid for pet in seen.with_role(Role.PET)}
     check_unprotected(cattle, "it is to be destroyed")
     if "parent" in cattle.config:
         raise CannotPlan(
-            f"{cattle.name} has snapshots, which hold the state too; destroying it would leave those behind unseen",
+            f"{cattle.name} has snapshots, which also hold the state; destroying the machine would leave them behind",
             "delete its snapshots first",
             code="down.snapshots",
         )
@@ -48,7 +50,7 @@ def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
             continue
         if mount.owner == cattle.vmid:
             raise CannotPlan(
-                f"{cattle.name} owns {mount.volume} ({mount.key}), which destroying it would destroy",
+                f"{cattle.name} owns {mount.volume} ({mount.key}), which would be destroyed with it",
                 "move that volume to another container first",
                 code="down.owns-volume",
             )
@@ -59,20 +61,20 @@ def down_steps(cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[Step]:
                 code="down.volume-without-pet",
             )
     if cattle.running:
-        yield stop_step(cattle, "it runs")
-    # What is to be detached with the next stop is out of the configuration already, and unused after it.
+        yield stop_step(cattle, "the machine is running")
+    # A volume that is detached with the next stop is not in the configuration any more, and unused afterwards.
     if any(mount.key != "rootfs" for mount in cattle.mounts) or MOUNT_KEY in cattle.pending:
         title = f"detach the state from machine {cattle.vmid}"
-        yield Step("cattle.detach", title, "the state stays", Detach(cattle.vmid))
+        yield Step("cattle.detach", title, "the state is kept", Detach(cattle.vmid))
     title = f"destroy machine {cattle.vmid}"
-    yield Step("cattle.destroy", title, "it owns only its root disk", Destroy(cattle.vmid), Risk.RECREATES)
+    yield Step("cattle.destroy", title, "the machine owns only its root disk", Destroy(cattle.vmid), Risk.RECREATES)
 
 
 def _owner_hint(mount: Mount, seen: ProxmoxSeen) -> str:
-    """What a person can do about a volume whose owner is not a pet: it may hold a memory, so it stays in its place."""
+    """Return a hint for a volume whose owner is not a pet: the volume may hold an agent's state."""
     owner = seen.containers.get(mount.owner or 0)
     if owner is None:
-        return f"it may hold a memory: look for container {mount.owner}, which owns it, and let the token see it"
+        return f"it may hold an agent's state: find container {mount.owner}, which owns it, and let the token see it"
     if owner.mark is None:
-        return f"{owner.name} owns it and may be a pet whose mark is gone; {pets.pet_mark_hint(owner)}"
-    return f"it is {owner.name}'s own: move it to a pet first, because it may hold a memory"
+        return f"{owner.name} owns it and may be a pet that lost its mark; {pets.pet_mark_hint(owner)}"
+    return f"{owner.name} owns it: move it to a pet first, because it may hold an agent's state"

@@ -1,4 +1,4 @@
-"""What Proxmox says no with, as types; told apart by the texts of its own code, for lack of better codes."""
+"""Errors of the Proxmox API as types, told apart by their texts because Proxmox has no error codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paddock.errors import PaddockError, WorldChanged
 
 
 class ApiError(PaddockError):
-    """Proxmox said no; carries its message and what it found wrong with each parameter."""
+    """Proxmox refused a request; carries its message and the error of each parameter."""
 
     def __init__(
         self, what: str, status: int, reason: str, errors: Mapping[str, str] | None = None, hint: str | None = None
@@ -23,7 +23,7 @@ class ApiError(PaddockError):
 
 
 class Unauthorized(ApiError):
-    """The token is wrong, expired, or its user is disabled; Proxmox does not tell which."""
+    """The token is wrong or expired, or its user is disabled; Proxmox does not say which."""
 
 
 class Forbidden(ApiError):
@@ -31,15 +31,15 @@ class Forbidden(ApiError):
 
 
 class RootOnly(Forbidden):
-    """Proxmox keeps this for root@pam itself: no token may, whatever its privileges."""
+    """Proxmox allows this only to root@pam; no token may do it, whatever its privileges."""
 
 
 class BadParameters(ApiError):
-    """A parameter has a wrong form."""
+    """A parameter is malformed."""
 
 
 class NoContainer(ApiError, WorldChanged):
-    """There is no such container, or no longer. Proxmox has no 404: it misses the configuration file."""
+    """The container does not exist, or no longer. Proxmox reports a missing configuration file, not a 404."""
 
 
 class Protected(ApiError):
@@ -47,39 +47,39 @@ class Protected(ApiError):
 
 
 class Running(ApiError):
-    """The container runs already."""
+    """The container is already running."""
 
 
 class NotRunning(ApiError, WorldChanged):
-    """The container does not run, or no longer."""
+    """The container is not running, or no longer."""
 
 
 class StillRuns(ApiError, WorldChanged):
-    """It was stopped, and someone started it since."""
+    """The container was stopped, and someone started it since."""
 
 
 class Stopped(WorldChanged):
-    """A container that ran when we looked runs no more."""
+    """A container that was running has stopped since."""
 
 
 class Exists(ApiError, WorldChanged):
-    """Someone else took the number since we looked."""
+    """Someone else took the number since the observation."""
 
 
 class Grown(ApiError, WorldChanged):
-    """Someone else made the disk as large since we looked."""
+    """Someone else grew the disk to this size since the observation."""
 
 
 class Modified(ApiError, WorldChanged):
-    """Someone else changed the configuration since we looked."""
+    """Someone else changed the configuration since it was read."""
 
 
 class Locked(ApiError, WorldChanged):
-    """The container is in the middle of something."""
+    """Another operation holds the container's lock."""
 
 
 class AnswerLost(WorldChanged):
-    """The call went out and no answer came back: it may have been carried out."""
+    """The request was sent and no response came back: Proxmox may have carried it out."""
 
 
 _BY_TEXT: Final[tuple[tuple[re.Pattern[str], type[ApiError]], ...]] = (
@@ -96,17 +96,17 @@ _BY_TEXT: Final[tuple[tuple[re.Pattern[str], type[ApiError]], ...]] = (
 
 
 def api_error(what: str, status: int, reason: str, errors: Mapping[str, str]) -> ApiError:
-    """Return the error of the most telling type."""
+    """Return the error of the most specific type."""
     match status:
         case 401:
             return Unauthorized(
                 what, status, reason, hint="check the token: user@realm!name=uuid, enabled, not expired"
             )
         case 403 if "only allowed for root@pam" in reason:
-            hint = "no token may do this, also none of root@pam: it is for root at the node's console"
+            hint = "no token may do this, not even one of root@pam: run it as root in the node's shell"
             return RootOnly(what, status, reason, errors, hint=hint)
         case 403:
-            return Forbidden(what, status, reason, errors, hint="`paddock doctor` tells which privileges are missing")
+            return Forbidden(what, status, reason, errors, hint="`paddock doctor` shows which privileges are missing")
         case 400:
             return BadParameters(what, status, reason, errors)
     for pattern, kind in _BY_TEXT:

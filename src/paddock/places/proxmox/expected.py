@@ -1,4 +1,4 @@
-"""Telling whether a container is still the one that was planned for: its number may be somebody else's by now."""
+"""Checking that a container is still the one that was planned for: another one may have its number by now."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AGAIN: Final = "run the same command again"
 
 
 class ExpectedContainers:
-    """The containers of one run: those it saw when it planned, and those it has made since."""
+    """The containers that a run may change: those it observed, and those it created since."""
 
     def __init__(self, seen: ProxmoxSeen, got: Got) -> None:
         self._seen = seen.containers
@@ -24,40 +24,42 @@ class ExpectedContainers:
         self._made = {vmid: mark for name in got if (vmid := _number(name)) and (mark := Mark.from_notes(got[name]))}
 
     def record_created(self, vmid: int, mark: Mark) -> Got:
-        """Remember a container that this run has made; returns what later steps know it by."""
+        """Record a container that this run created; return the value by which later steps recognise it."""
         self._made[vmid] = mark
         return {f"mark of {vmid}": str(mark)}
 
     def check(self, now: LxcContainer) -> None:
-        """Raise unless the container that was just read is the one that was planned for."""
+        """Raise unless the container just read is the one that was planned for."""
         if now.vmid in self._made:
-            same = _what_for(now.mark) == _what_for(self._made[now.vmid])
+            same = _purpose(now.mark) == _purpose(self._made[now.vmid])
         elif (planned := self._seen.get(now.vmid)) is None:
             same = False
         elif planned.mark is None:
-            # It is to be adopted. Nothing but its own configuration tells it from another one.
-            same = _looks(now.config) == _looks(planned.config) and _root(now) == _root(planned)
+            # A container without a mark is adopted: only its configuration tells it from another one.
+            same = _look(now.config) == _look(planned.config) and _root(now) == _root(planned)
         else:
-            same = _what_for(now.mark) == _what_for(planned.mark) and _root(now) == _root(planned)
+            same = _purpose(now.mark) == _purpose(planned.mark) and _root(now) == _root(planned)
             same = same and self._may_have_keys(planned.mark, now.mark)
         if not same:
-            raise WorldChanged(f"{now.name} is not the one that was planned for, or its mark has changed", hint=_AGAIN)
+            raise WorldChanged(
+                f"{now.name} is not the container that was planned for, or its mark has changed", hint=_AGAIN
+            )
 
     def check_volume(self, now: LxcContainer, key: str) -> None:
-        """Raise unless the key names the volume that it named when this was planned."""
+        """Raise unless the key still names the volume that it named in the observation."""
         planned = self._seen.get(now.vmid)
         before, there = planned.mount(key) if planned else None, now.mount(key)
         if before and (there is None or there.volume != before.volume):
             raise WorldChanged(f"{now.name} has another volume at {key} than when this was planned", hint=_AGAIN)
 
     def _may_have_keys(self, planned: Mark, now: Mark | None) -> bool:
-        """A machine that was made anew meanwhile has the same mark, but other host keys."""
+        """Whether the host keys fit: a machine recreated meanwhile has the same mark, but other host keys."""
         expected = {*planned.host_keys, self._got.get(HOST_KEY.name)}
         return not planned.host_keys or now is None or not expected.isdisjoint(now.host_keys)
 
 
 def check_key_free(now: LxcContainer, key: str, volume: str) -> None:
-    """Raise when another volume would be pushed out of its place."""
+    """Raise when another volume has the key and would be replaced."""
     there = now.mount(key)
     if there is not None and there.volume != volume:
         raise WorldChanged(f"{now.name} has {there.volume} at {key} by now", hint=_AGAIN)
@@ -68,7 +70,7 @@ def _number(name: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _what_for(mark: Mark | None) -> tuple[Any, ...] | None:
+def _purpose(mark: Mark | None) -> tuple[Any, ...] | None:
     return (mark.role, mark.agent, mark.template, mark.epoch) if mark else None
 
 
@@ -77,7 +79,7 @@ def _root(container: LxcContainer) -> str | None:
     return root.volume if root else None
 
 
-def _looks(config: Any) -> tuple[Any, ...]:
-    """Its name, and the addresses of its network cards, which Proxmox draws at random."""
+def _look(config: Any) -> tuple[Any, ...]:
+    """Return the host name and the MAC addresses, which Proxmox picks at random."""
     cards = [str(config[key]) for key in sorted(config) if _CARD.fullmatch(key)]
     return config.get("hostname"), tuple(re.findall(r"hwaddr=([0-9A-Fa-f:]+)", ",".join(cards)))

@@ -1,4 +1,4 @@
-"""Carrying out `forget`: each delete reads first who uses the volume, and a run that is cut off is gone on with."""
+"""Performing `forget`. Each delete first checks who uses the volume; a second run continues an interrupted one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Forgetter(Containers):
     """Performs the actions of `forget`."""
 
     def perform(self, action: DeleteVolume | DestroyPet) -> None:
-        """Carry out one action."""
+        """Perform one action."""
         match action:
             case DeleteVolume(vmid, agent, volume):
                 self._delete_volume(vmid, agent, volume, last=False)
@@ -32,15 +32,15 @@ class Forgetter(Containers):
     def _destroy_pet(self, action: DestroyPet) -> None:
         pet, _ = self._pet(action.vmid, action.agent)
         if any(mount.volume not in action.volumes for mount in pet.mounts if mount.key != "rootfs"):
-            raise Refused(f"{pet.name} is not a pet with {' and '.join(action.volumes)} alone")
-        # The state is the last of them: while it is there, the pet tells whose it is.
+            raise Refused(f"{pet.name} has other volumes besides {' and '.join(action.volumes)}")
+        # The state is deleted last: its mount path names the agent.
         for volume in reversed(action.volumes):
             if any(mount.volume == volume for mount in self.read(action.vmid).mounts):
                 self._delete_volume(action.vmid, action.agent, volume, last=True)
         pet, _ = self._pet(action.vmid, action.agent)
         more = [mount.volume for mount in pet.mounts if mount.key != "rootfs"]
         if more:
-            raise Refused(f"{pet.name} has {', '.join(more)} by now, and stays")
+            raise Refused(f"{pet.name} has {', '.join(more)} by now, and is kept")
         try:
             self._delete(pet, protection=0)
         except PaddockError:
@@ -48,18 +48,18 @@ class Forgetter(Containers):
             raise
 
     def _protect_again(self, vmid: int) -> None:
-        """A pet that could not be deleted is not left without protection."""
+        """Protect a pet again that could not be deleted."""
         try:
             pet = self.read(vmid)
             self._put(pet, {"protection": 1, "description": without_claim(pet.notes)})
         except PaddockError as error:
-            self._reporter(f"container {vmid} may be without protection: {error.message}")
+            self._reporter(f"container {vmid} may be unprotected: {error.message}")
 
     def _delete_volume(self, vmid: int, agent: str, volume: str, *, last: bool) -> None:
-        """Free a volume: out of the configuration first, then from the unused entry that this leaves.
+        """Delete a volume: remove it from the configuration, then delete the unused entry that this leaves.
 
-        That entry does not tell whose it was, so the mark does, for a run that has to go on with it. With ``last`` the
-        mark stays, because the pet itself is to go next.
+        The unused entry does not name the agent, so the mark does, for a later run that has to continue. With
+        ``last`` the mark is kept, because the pet itself is deleted next.
         """
         pet, mark = self._pet(vmid, agent)
         marked = replace(mark, forgetting=f"{agent}/{volume}").written_into(pet.notes)
@@ -69,14 +69,16 @@ class Forgetter(Containers):
             for prefix in ("mp", "unused"):
                 pet, _ = self._pet(vmid, agent)
                 own = [mount for mount in pet.mounts if (mount.volume, mount.owner) == (volume, vmid)]
-                _check_whose(pet, own, agent)
+                _check_agent(pet, own, agent)
                 named = [mount.key for mount in own if mount.key.startswith(prefix)]
                 if named:
                     self._check_unused(vmid, volume)
                     self._put(pet, {"delete": ",".join(named)})
             pet = self.read(vmid)
             if any(mount.volume == volume for mount in pet.mounts):
-                raise PaddockError(f"{pet.name} still has {volume} after it was deleted", hint="run it again")
+                raise PaddockError(
+                    f"{pet.name} still has {volume} after it was deleted", hint="run `paddock forget` again"
+                )
             if not last:
                 adopted = ",".join(sorted(mark.adopted_agents - {agent})) or None
                 done = {"description": replace(mark, adopted=adopted, forgetting=None).written_into(pet.notes)}
@@ -90,30 +92,30 @@ class Forgetter(Containers):
             self._put(self.read(vmid), {"protection": 1, **done})
 
     def _pet(self, vmid: int, agent: str) -> tuple[LxcContainer, Mark]:
-        """The pet as it is now; refused unless it may forget a volume of the agent."""
+        """Return the pet as it is now; refuse unless a volume of the agent may be deleted from it."""
         pet = self.read(vmid)
         self._check_claim(pet)
         mark = pet.mark
         if mark is None or mark.role is not Role.PET:
             raise Refused(f"{pet.name} is not a pet of Paddock")
         if "parent" in pet.config:
-            raise Refused(f"{pet.name} has snapshots, which hold the state too", hint="delete its snapshots first")
+            raise Refused(f"{pet.name} has snapshots, which also hold the state", hint="delete its snapshots first")
         if mark.unfinished_forget and mark.unfinished_forget[0] != agent:
             other = mark.unfinished_forget[0]
-            raise Refused(f"{pet.name} is about to forget the state of {other}", hint=f"run `paddock forget {other}`")
+            raise Refused(f"{pet.name} has an unfinished `forget` of {other}", hint=f"run `paddock forget {other}`")
         return pet, mark
 
     def _check_unused(self, pet: int, volume: str) -> None:
-        """Refuse while any container of the cluster but the pet names the volume, or has it mounted."""
+        """Refuse while another container of the cluster has the volume mounted or in its configuration."""
         users = users_of(self._client, volume, pet)
         if users:
             raise Refused(
-                f"{', '.join(users)} uses {volume}, which stays",
+                f"{', '.join(users)} uses {volume}, which is kept",
                 hint="run `paddock down` for the agent whose machine it is, and `paddock forget` again",
             )
 
 
-def _check_whose(pet: LxcContainer, own: list[Mount], agent: str) -> None:
+def _check_agent(pet: LxcContainer, own: list[Mount], agent: str) -> None:
     for mount in own:
         others = {agent_of(mount), cache.agent_of(mount)} - {None, agent}
         if others:

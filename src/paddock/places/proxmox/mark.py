@@ -1,4 +1,4 @@
-"""The mark: one line in a container's notes that says it is ours, and what for."""
+"""The mark: one line in a container's notes that says what Paddock uses the container for."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ _VERSION: Final = "1"
 
 
 class Role(StrEnum):
-    PET = "pet"  # owns state volumes; each is an agent's by the path it is mounted at
+    PET = "pet"  # owns state volumes; the mount path of each names its agent
     CATTLE = "cattle"  # an agent's machine
     TEMPLATE = "template"  # what machines are cloned from
-    BUILDER = "builder"  # a template in the making
+    BUILDER = "builder"  # becomes a template when its build is finished
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What a container is for. Values have no spaces in them, and none is a secret."""
+    """The purpose of a container. Values contain no spaces and no secrets."""
 
     role: Role
     agent: str | None = None  # cattle: whose machine
-    made_from: str | None = None  # cattle: what it would have to be made from to be as good as new
+    made_from: str | None = None  # cattle: the template or base archive that it was created from
     template: str | None = None  # template, builder: hash of its inputs
-    epoch: int | None = None  # template, builder: which making of the same inputs
-    label: str | None = None  # template, builder: a word for people
-    made: str | None = None  # template: when
-    by: str | None = None  # version of the Paddock that made it
-    adopted: str | None = None  # pet: agents whose volumes held files before Paddock knew them, with commas
-    forgetting: str | None = None  # pet: a volume that is being deleted, and whose it was: agent/storage:name
-    host_key: str | None = None  # the base64 part of its ed25519 ssh host key; two while it is being exchanged
+    epoch: int | None = None  # template, builder: counts the builds of the same inputs
+    label: str | None = None  # template, builder: a name for people
+    made: str | None = None  # template: time of the build
+    by: str | None = None  # version of the Paddock that created it
+    adopted: str | None = None  # pet: agents whose volumes were adopted, separated by commas
+    forgetting: str | None = None  # pet: the volume that is being deleted, with its agent: agent/storage:name
+    host_key: str | None = None  # base64 part of its ed25519 ssh host key; two keys during an exchange
 
     @classmethod
     def from_notes(cls, notes: str) -> Self | None:
-        """Return the mark in a container's notes; whatever cannot be read as one is none."""
+        """Return the mark in a container's notes; None unless there is exactly one and it is readable."""
         lines = _LINE.findall(notes)
         if len(lines) != 1:
             return None
@@ -54,17 +54,17 @@ class Mark:
 
     @property
     def host_keys(self) -> tuple[str, ...]:
-        """The keys that the machine may answer with; the last one is to stay."""
+        """The host keys that the machine may present; the last one is permanent."""
         return tuple(self.host_key.split(",")) if self.host_key else ()
 
     @property
     def adopted_agents(self) -> frozenset[str]:
-        """The agents whose volumes held files before Paddock knew them."""
+        """The agents whose volumes held files before they were adopted."""
         return frozenset(self.adopted.split(",")) if self.adopted else frozenset()
 
     @property
     def unfinished_forget(self) -> tuple[str, str] | None:
-        """The agent whose volume is being deleted, and the volume."""
+        """The agent and the volume of a `forget` that is not finished."""
         agent, _, volume = (self.forgetting or "").partition("/")
         return (agent, volume) if agent and volume else None
 
@@ -75,21 +75,21 @@ class Mark:
 
     @staticmethod
     def readable(notes: str) -> bool:
-        """Whether notes that seem to have a mark have one that can be read."""
+        """Whether the notes have a readable mark, or none at all."""
         return not _LINE.search(notes) or Mark.from_notes(notes) is not None
 
     @staticmethod
     def text_above(notes: str) -> str:
-        """What a person's notes say above the mark."""
+        """Return the text above the mark."""
         return _LINE.split(notes, maxsplit=1)[0].strip()
 
     def written_below(self, text: str, notes: str) -> str:
-        """Return the notes with another text above the mark; what is below it stays."""
+        """Return the notes with another text above the mark; the text below is kept."""
         below = _LINE.split(notes, maxsplit=1)[2:]
         return "\n".join(filter(None, (f"{text.strip()}\n\n{self}".strip(), *(each.strip("\n") for each in below))))
 
     def written_into(self, notes: str) -> str:
-        """Return the notes with this mark in place of the old one; people's own lines stay."""
+        """Return the notes with this mark in place of the old one; other lines are kept."""
         if _LINE.search(notes):
             return _LINE.sub(lambda _: str(self), notes).strip("\n")
         return f"{notes.strip()}\n\n{self}".strip("\n")

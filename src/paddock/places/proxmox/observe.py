@@ -1,4 +1,4 @@
-"""Reading a node: one list, one configuration per container, and the addresses of what is ours."""
+"""Observing a node: its containers with their configurations, and the addresses of Paddock's machines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from paddock.spec.place import BaseSpec
 _SETTLE_SECONDS: Final = 120
 _TASK_SECONDS: Final = 600
 _MAKING_SECONDS: Final = (
-    60  # for what another token makes; somebody's large restore, or what a crash left, takes longer
+    60  # for a container that another token creates; a large restore or the remains of a crash may last longer
 )
 _MACHINE_TASKS: Final = frozenset(
     {
@@ -42,10 +42,10 @@ _MACHINE_TASKS: Final = frozenset(
 def observe(
     client: Client, node: ProxmoxSpec, agent: str | None, reporter: Callable[[str], None], holder: str
 ) -> ProxmoxSeen:
-    """Return what is on the node, once nothing of the agent's is in the middle of a change.
+    """Observe the node, once no change to the agent's containers is under way.
 
-    A run that was cut off leaves its last task behind. Until a create has ended, the container shows nothing but a
-    lock: no mark yet that would tell whose it is. The task tells.
+    An interrupted run leaves its last task running. A container that is being created has a lock and no mark yet,
+    so only the list of tasks shows that Paddock is creating it.
     """
     start = time.monotonic()
     told = ""
@@ -55,7 +55,7 @@ def observe(
         if task is None:
             seen, without_mark = _read(client, node, holder)
             if without_mark != half_made:
-                # Begun since the tasks were read, perhaps for this very agent: now its task tells, or its mark.
+                # Begun since the tasks were read, perhaps for this agent: read tasks and marks again.
                 half_made = without_mark
                 continue
             locked = next((c for c in seen.containers.values() if c.lock and _concerns(agent, c)), None)
@@ -64,17 +64,17 @@ def observe(
                 return seen
             if locked and time.monotonic() > start + _SETTLE_SECONDS:
                 raise Refused(
-                    f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, and not by a task of ours",
-                    hint=f"if the node's task list shows nothing at work on it, run there: pct unlock {locked.vmid}",
+                    f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, not by a task of Paddock",
+                    hint=f"if the node's task list shows no task for it, run there: pct unlock {locked.vmid}",
                 )
-            made = f"container {min(unknown)} is being made, perhaps for {agent}" if unknown else ""
+            made = f"container {min(unknown)} is being created, perhaps for {agent}" if unknown else ""
             waiting = f"{locked.name} is locked ({locked.lock})" if locked else made
         else:
             waiting = f"the node is busy with {task}"
             if time.monotonic() > start + _TASK_SECONDS:
                 raise PaddockError(
                     f"the node has been busy with {task} for {_TASK_SECONDS} s",
-                    hint="see what it waits for on the node, and run the same command again once it has ended",
+                    hint="check on the node why the task has not ended, and run the same command again afterwards",
                 )
         if waiting != told:
             reporter(f"{waiting}; waiting for it to end")
@@ -83,7 +83,7 @@ def observe(
 
 
 def _is_new(agent: str | None, seen: ProxmoxSeen) -> bool:
-    """Whether a pet or a machine is to be made for the agent, which a run with another token may be making."""
+    """Whether the agent lacks a pet or a machine, which a run with another token may be creating."""
     if agent is None:
         return False
     pets = [pet for pet in seen.with_role(Role.PET) if pet.mount_at(path_in_pet(agent))]
@@ -91,7 +91,7 @@ def _is_new(agent: str | None, seen: ProxmoxSeen) -> bool:
 
 
 def _concerns(agent: str | None, container: LxcContainer) -> bool:
-    """Whether a container is the agent's machine, its pet, or a template; others may be locked as long as they like."""
+    """Whether a container is the agent's machine, its pet, or a template; the locks of others do not matter."""
     if container.mark is None or agent is None:
         return False
     if container.has(Role.PET):
@@ -100,7 +100,7 @@ def _concerns(agent: str | None, container: LxcContainer) -> bool:
 
 
 def _own_task(client: Client) -> str | None:
-    """A running task that this token started: one with more rights sees those of others too."""
+    """Return a running task of this token; a token with more privileges also sees the tasks of others."""
     for task in client.get(f"/nodes/{client.node}/tasks", {"source": "active"}):
         own = str(task["upid"]).split(":")[7] == client.user
         if own and task["type"] in _MACHINE_TASKS and "endtime" not in task:
@@ -109,7 +109,7 @@ def _own_task(client: Client) -> str | None:
 
 
 def _read(client: Client, node: ProxmoxSpec, holder: str) -> tuple[ProxmoxSeen, frozenset[int]]:
-    """What is there, and which containers are in the making and do not tell yet whose they are."""
+    """Return the observation, and the containers that are being created and have no mark yet."""
     listed = client.get(f"/nodes/{client.node}/lxc")
     with ThreadPoolExecutor(max_workers=8) as pool:
         taken = pool.submit(client.get, "/cluster/resources", {"type": "vm"})
@@ -141,13 +141,13 @@ def _on_another(node: str, row: Mapping[str, Any]) -> bool:
 
 def _base_missing(client: Client, base: BaseSpec) -> bool:
     if base.url is None:
-        return False  # the file says that it is there; Proxmox says so if it is not
+        return False  # without a url Paddock cannot download it; Proxmox reports a missing archive
     listed = client.get(f"/nodes/{client.node}/storage/{base.storage}/content", {"content": "vztmpl"})
     return base.volid not in {row["volid"] for row in listed}
 
 
 def _storages(client: Client) -> dict[str, str]:
-    """Where storages keep their things on the node, as far as the token may know."""
+    """Return the directories of the storages that the token may see."""
     return {str(row["storage"]): str(row["path"]) for row in client.get("/storage") if "path" in row}
 
 
@@ -156,7 +156,7 @@ def _capacity(client: Client) -> Capacity:
         memory = client.get(f"/nodes/{client.node}/status").get("memory", {}).get("total")
     except Forbidden:
         memory = None
-    # Proxmox lists those that the token may know of.
+    # Proxmox lists only the storages that the token may see.
     storages = client.get(f"/nodes/{client.node}/storage")
     free = {str(row["storage"]): int(row["avail"]) for row in storages if "avail" in row}
     return Capacity(int(memory) if memory else None, free)
@@ -181,10 +181,10 @@ def _container(client: Client, row: dict[str, Any]) -> LxcContainer | None:
 
 
 def address(client: Client, vmid: int) -> str | None:
-    """Return an address of a running container that other machines can reach, IPv4 before IPv6."""
+    """Return an address of a running container that other machines can reach; prefer IPv4."""
     interfaces = client.get(f"/nodes/{client.node}/lxc/{vmid}/interfaces")
     if interfaces is None:
-        raise Stopped(f"machine {vmid} runs no more", hint="its console on the node may tell why")
+        raise Stopped(f"machine {vmid} is no longer running", hint="its console on the node may show why")
     found = [
         ipaddress.ip_address(entry["ip-address"])
         for interface in interfaces

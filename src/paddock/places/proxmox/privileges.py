@@ -1,4 +1,4 @@
-"""Which privileges the steps of a plan need, so that none is found missing in the middle of it."""
+"""The privileges that a plan needs, so that a missing one is found before the first step."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _CPU: Final = frozenset({"cores", "cpulimit", "cpuunits"})
 _MEMORY: Final = frozenset({"memory", "swap"})
 _NETWORK: Final = re.compile(r"net\d+|hostname|nameserver|searchdomain")
 _DISK: Final = re.compile(r"rootfs|mp\d+")
-# Parameters of a call that are no keys of a configuration, or that nothing is needed for.
-_FREE: Final = frozenset({"vmid", "newid", "full", "storage", "ostemplate", "ssh-public-keys", "unprivileged"})
+# Parameters that are not configuration keys, or that need no privilege.
+_UNPRIVILEGED: Final = frozenset({"vmid", "newid", "full", "storage", "ostemplate", "ssh-public-keys", "unprivileged"})
 _NEW_VOLUME: Final = re.compile(r"([^:\s]+):\d+(\.\d+)?(,|$)")
 _LOCAL_ZONE: Final = "/sdn/zones/localnetwork"
 
@@ -59,7 +59,7 @@ Held = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Need:
-    """A privilege on a path, or one of those that Proxmox takes instead."""
+    """A privilege on a path, with the alternatives that Proxmox accepts."""
 
     path: str
     privilege: str
@@ -67,9 +67,9 @@ class Need:
 
 
 def holds(held: Held, path: str, privilege: str) -> bool:
-    """Whether a token has a privilege on a path: its own there, or one that comes down from the nearest path listed."""
+    """Whether a token holds a privilege on a path, or inherits it from the nearest listed path above."""
     if path in held:
-        return privilege in held[path]  # with 0 it is held here, and not below
+        return privilege in held[path]  # 0 means: held here, not inherited below
     above = path
     while above != "/":
         above = above.rpartition("/")[0] or "/"
@@ -79,12 +79,12 @@ def holds(held: Held, path: str, privilege: str) -> bool:
 
 
 def missing(needs: Iterable[Need], held: Held) -> list[Need]:
-    """Those that the token does not have."""
+    """Return the needed privileges that the token does not hold."""
     return [need for need in dict.fromkeys(needs) if not _met(need, held)]
 
 
 def as_lines(needs: Iterable[Need]) -> list[str]:
-    """The privileges in words, path by path."""
+    """Return the privileges as text, one line per path."""
     by_path: dict[str, list[str]] = {}
     for need in needs:
         by_path.setdefault(need.path, []).append(need.privilege)
@@ -102,7 +102,7 @@ def _met(need: Need, held: Held) -> bool:
 
 
 def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen) -> Iterator[Need]:
-    """What a token needs for these actions on a node; ``storage`` is where root disks are by default."""
+    """Yield the privileges that these actions need; ``storage`` is the default storage of root disks."""
     owners: dict[Ref, int] = {}
     builder = None
     for action in actions:
@@ -156,7 +156,7 @@ def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen
             case Destroy(vmid) | Seal(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Allocate")
             case DeleteVolume(vmid):
-                yield Need("/vms", AUDIT)  # whoever cannot be seen might use the volume
+                yield Need("/vms", AUDIT)  # a container that the token cannot see might use the volume
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
             case DestroyPet(vmid):
                 yield Need("/vms", AUDIT)
@@ -190,11 +190,11 @@ def _create(vmid: int, params: Params) -> Iterator[Need]:
 
 
 def _keys(vmid: int, params: Params) -> Iterator[Need]:
-    """What changing these keys needs; ``delete`` names more of them."""
+    """Yield the privileges for changing these keys; ``delete`` lists more keys."""
     gone = [key for key in str(params.get("delete", "")).split(",") if key]
     for key in (*(key for key in params if key != "delete"), *gone):
         value = str(params.get(key, ""))
-        if key in _FREE:
+        if key in _UNPRIVILEGED:
             continue
         if key in _CPU:
             yield from _vm(vmid, "VM.Config.CPU")
@@ -223,7 +223,7 @@ def _bridge(card: str) -> Iterator[Need]:
 
 
 def _mount(vmid: int, volume: str | Ref, owners: Mapping[Ref, int]) -> Iterator[Need]:
-    """What it needs to give a container a volume, which may be one that an earlier step makes."""
+    """Yield the privileges for mounting a volume, which an earlier step may create."""
     yield from _vm(vmid, "VM.Config.Disk")
     if isinstance(volume, Ref):
         owner = owners.get(volume)

@@ -1,4 +1,4 @@
-"""Reaching a machine over ssh without blind trust, and giving a clone host keys of its own."""
+"""Reaching machines over ssh with verified host keys, and giving a clone its own host key."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
 from paddock.places.proxmox.client import Client
 
 _REACH_SECONDS: Final = 120
-_VISIT_SECONDS: Final = 20  # of a machine that runs already
+_VISIT_SECONDS: Final = 20  # for a machine that is already running
 _ED25519: Final = re.compile(r"AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}")
 
 
 @dataclass(frozen=True)
 class HostKeyTrust:
-    """What tells whether a host key is a machine's own."""
+    """The evidence that a host key belongs to a machine."""
 
-    on_record: Sequence[str] = ()  # in its notes, once it was reached
-    told: str | None = None  # by the file: a public key, or its fingerprint
-    adopted_by: str | None = None  # the agent that takes a machine over that Paddock has not made
+    on_record: Sequence[str] = ()  # keys in the machine's notes, once it was reached
+    from_file: str | None = None  # a public key, or its fingerprint
+    adopted_by: str | None = None  # the agent that adopts a machine which Paddock did not create
 
 
 class Reacher:
-    """Finds a running container's address, waits for its ssh, and knows which host key to expect."""
+    """Finds a running container's address, waits for its ssh, and verifies its host key."""
 
     def __init__(self, client: Client, key: Path, jump: str | None, reporter: Callable[[str], None]) -> None:
         self._client = client
@@ -44,12 +44,12 @@ class Reacher:
         self._jump = jump
 
     def guest(self, name: str, address: str, keys: Sequence[str]) -> SshGuest:
-        """The channel to a machine that must answer with one of the keys."""
+        """Return an ssh guest for a machine that must present one of the host keys."""
         trusted = tuple(f"ssh-ed25519 {key}" for key in keys)
         return SshGuest(name, address, key=self._key, host_keys=trusted, jump=self._jump)
 
     def reach(self, vmid: int, known: HostKeyTrust, record: Callable[[str], None], *, clone: bool) -> Got:
-        """Return address and host key of a machine that answers; ``record`` puts keys into its notes."""
+        """Return address and host key of a machine once it answers; ``record`` writes host keys into its notes."""
         address, answered = self._answering(vmid, _REACH_SECONDS)
         self._check_key(vmid, address, answered, known)
         if not known.on_record:
@@ -61,7 +61,7 @@ class Reacher:
         return {ADDRESS.name: address, HOST_KEY.name: answered}
 
     def visit(self, name: str, vmid: int, known: HostKeyTrust) -> SshGuest:
-        """The channel to a machine that runs, and that nothing was written into the notes of."""
+        """Return an ssh guest for a running machine, without changing its notes."""
         address, answered = self._answering(vmid, _VISIT_SECONDS)
         self._check_key(vmid, address, answered, known)
         return self.guest(name, address, [answered])
@@ -70,23 +70,23 @@ class Reacher:
         if known.on_record:
             if answered not in known.on_record:
                 raise Unreachable(
-                    f"machine {vmid} at {address} answers with another ssh host key than the one on record",
-                    hint="someone else may have its address; if you reinstalled it, run `paddock cycle`",
+                    f"machine {vmid} at {address} answers with another ssh host key than the recorded one",
+                    hint="another machine may have its address; if you reinstalled the machine, run `paddock cycle`",
                 )
             return
-        expected, source = known.told, "the file names"
+        expected, source = known.from_file, "in the file"
         if expected is None:
-            expected, source = self._logged(vmid), f"machine {vmid} was made with"
+            expected, source = self._logged(vmid), f"machine {vmid} was created with"
         if expected is None:
             raise _unknown_key(vmid, address, answered, known.adopted_by)
         if expected != fingerprint(answered) and expected.split()[1:2] != [answered]:
             raise Unreachable(
-                f"at {address} answers another ssh host key than the one {source}: {fingerprint(answered)}",
-                hint=f"someone else may have its address; its own key, in the node's shell: {_show_key(vmid)}",
+                f"{address} answers with another ssh host key than the one {source}: {fingerprint(answered)}",
+                hint=f"another machine may have the address; to see its own key, run on the node: {_show_key(vmid)}",
             )
 
     def _logged(self, vmid: int) -> str | None:
-        """The fingerprint in the log of a container's making, if this token may read it: others' logs it may not."""
+        """Return the fingerprint from the log of a container's creation; a token may read only its own logs."""
         made = self._client.get(
             f"/nodes/{self._client.node}/tasks", {"vmid": vmid, "typefilter": "vzcreate", "source": "all", "limit": 1}
         )
@@ -100,21 +100,22 @@ class Reacher:
             answered = scan_host_key(address, jump=self._jump) if address else None
             if address and answered:
                 key = answered.split()[1]
-                if not _ED25519.fullmatch(key):  # whoever answers there: it goes into the notes, and to the terminal
-                    raise Unreachable(f"what answers at {address} has no ssh host key of type ed25519")
+                if not _ED25519.fullmatch(key):  # untrusted text, which goes into the notes and to the terminal
+                    raise Unreachable(f"the ssh server at {address} has no host key of type ed25519")
                 return address, key
             if time.monotonic() > end:
                 raise PaddockError(
-                    f"machine {vmid} " + (f"has {address} but no ssh answers there" if address else "got no address"),
-                    hint="does the bridge have DHCP, and can this machine route to it?",
+                    f"machine {vmid} "
+                    + (f"has the address {address}, but ssh does not answer there" if address else "got no address"),
+                    hint="check that the bridge has DHCP, and that this computer has a route to it",
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
 
     def _exchange(self, vmid: int, address: str, old: str, record: Callable[[str], None]) -> str:
-        """Give a clone its own host key. Both are on record while it is not sure which one answers."""
+        """Give a clone its own host key. Both keys are recorded until the new one is in use."""
         guest = self.guest(f"machine-{vmid}", address, [old])
-        new = expect(guest, "making a host key", _script("stage")).split()[1]
+        new = expect(guest, "creating a host key", _script("stage")).split()[1]
         record(f"{old},{new}")
         expect(guest, "changing the host key", _script("switch"))
         record(new)
@@ -122,23 +123,23 @@ class Reacher:
 
 
 def _unknown_key(vmid: int, address: str, answered: str, agent: str | None) -> PaddockError:
-    """Nobody vouches for the key: for a person to compare, or a machine to make anew."""
+    """Return the error for a host key that nothing confirms."""
     shown = fingerprint(answered)
     if agent is None:
         return Unreachable(
-            f"no log tells with which ssh host key machine {vmid} was made; at {address} answers {shown}",
-            hint="`paddock cycle` makes it anew, and reads the log at once",
+            f"no log shows the ssh host key that machine {vmid} was created with; {address} answers with {shown}",
+            hint="`paddock cycle` recreates the machine, and reads the log at once",
         )
     return NeedsPerson(
-        f"container {vmid} answers at {address} with the ssh host key {shown}, and nothing shows that this is its own",
-        hint=f"compare it with what this prints in the node's shell: {_show_key(vmid)}\n"
-        f"if it is the same, write machine.host_key: {shown}\n"
+        f"container {vmid} answers at {address} with the ssh host key {shown}, and nothing confirms that key",
+        hint=f"compare it with the output of this command in the node's shell: {_show_key(vmid)}\n"
+        f"if they are the same, write machine.host_key: {shown}\n"
         f"or add --set agents.{agent}.machine.host_key={shown}",
     )
 
 
 def _show_key(vmid: int) -> str:
-    """The command by which root at the node sees a container's host key."""
+    """Return the command that prints a container's host key in the node's shell."""
     return f"pct exec {vmid} -- ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub"
 
 
@@ -149,7 +150,7 @@ def fingerprint(key: str) -> str:
 
 
 def logged_fingerprint(log: Iterable[str]) -> str | None:
-    """Return the fingerprint of the ed25519 host key that the log of a create tells of."""
+    """Return the fingerprint of the ed25519 host key in the log of a container's creation."""
     lines = iter(log)
     for line in lines:
         if "'ssh_host_ed25519_key'" in line:

@@ -1,4 +1,4 @@
-"""What only root may do, in the node's own shell: which commands, and what is not as they would leave it."""
+"""Changes that only root may make in the node's shell: the commands for them, and the differences that are left."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.spec.machine import Feature
 
-_OFFSET: Final = 100000  # where an unprivileged container's ids begin on the node, unless its configuration says more
-_NEW: Final = {"unprivileged": 1}  # of a machine that is not there yet
+_OFFSET: Final = 100000  # first id of an unprivileged container on the node, without an lxc.idmap in its configuration
+_NEW: Final = {"unprivileged": 1}  # configuration of a machine that does not exist yet
 _SYSTEM: Final = frozenset(
     {
         *(
@@ -36,21 +36,21 @@ _SYSTEM: Final = frozenset(
         *("/sbin", "/srv", "/sys", "/tmp", "/usr", "/var", "/etc/pve", "/mnt/pve", "/var/lib", "/var/log"),  # noqa: S108
     }
 )
-_OF_STORAGES: Final = frozenset({"dump", "images", "import", "private", "rootdir", "snippets", "template"})
+_STORAGE_FOLDERS: Final = frozenset({"dump", "images", "import", "private", "rootdir", "snippets", "template"})
 
 
 def token_features(features: Iterable[Feature]) -> str:
-    """The features a token can set, as Proxmox writes them."""
+    """Return the features that a token can set, in Proxmox's format."""
     return ",".join(f"{feature}=1" for feature in features if feature is Feature.NESTING)
 
 
 def root_features(features: Iterable[Feature]) -> list[str]:
-    """The features that no token can set."""
+    """Return the features that only root can set."""
     return sorted(feature for feature in features if feature is not Feature.NESTING)
 
 
 def has_features(container: LxcContainer, features: Iterable[str]) -> bool:
-    """Whether a container has these."""
+    """Whether a container has all of these features."""
     found = _flags(str(container.config.get("features", "")))
     return all(found.get(name) == "1" for name in features)
 
@@ -58,9 +58,9 @@ def has_features(container: LxcContainer, features: Iterable[str]) -> bool:
 def needed_work(
     want: MachineWant, cattle: LxcContainer | None, vmid: int, template: LxcContainer | None, used: Collection[str]
 ) -> RootWork | None:
-    """What is left for root to do on the machine, or on the one that will come from the template; None: nothing.
+    """Return the changes that root must make to the machine; None if there are none.
 
-    ``used`` are keys that it will have volumes at by then.
+    A machine that does not exist yet will have the template's features. ``used`` are keys that other volumes get.
     """
     config = cattle.config if cattle else template.config if template else _NEW
     mounts = list(cattle.mounts) if cattle else []
@@ -76,14 +76,14 @@ def needed_work(
     owner = owner_on_node(want, cattle)
     if binds and "-" in owner:
         raise CannotPlan(
-            f"the lxc.idmap of machine {vmid} has no place for uid {want.spec.user.uid} or its group",
+            f"the lxc.idmap of machine {vmid} does not map uid {want.spec.user.uid} or its group",
             code="mounts.unmapped-owner",
         )
     return RootWork(vmid, owner, binds, features)
 
 
 def _binds(want: MachineWant, mounts: Sequence[Mount], used: Collection[str]) -> Iterator[Bind]:
-    """The mounts of the file, each at the key it has, or where something is in its place, or at a free one."""
+    """Yield the mounts of the file, each at its present key, at the key of a wrong mount, or at a free key."""
     taken = {MOUNT_KEY, *used, *(mount.key for mount in mounts)}
     wanted = want.spec.mounts
     for entry in wanted:
@@ -94,7 +94,7 @@ def _binds(want: MachineWant, mounts: Sequence[Mount], used: Collection[str]) ->
         for mount in there:
             if not mount.is_bind:
                 raise CannotPlan(
-                    f"the machine of {want.agent} has {mount.volume} at {entry.path} ({mount.key}) already",
+                    f"the machine of {want.agent} already has {mount.volume} at {entry.path} ({mount.key})",
                     "write another path for the directory",
                     code="mounts.path-taken",
                 )
@@ -105,7 +105,7 @@ def _binds(want: MachineWant, mounts: Sequence[Mount], used: Collection[str]) ->
 
 
 def owner_on_node(want: MachineWant, cattle: LxcContainer | None) -> str:
-    """The agent's uid and gid as they are on the node, outside of its machine; ``-`` for ids that are not mapped."""
+    """Return the agent's uid and gid on the node, outside its machine; ``-`` for an id that is not mapped."""
     user = want.spec.user
     config = cattle.config if cattle else _NEW
     return f"{_outside('u', user.uid, config)}:{_outside('g', user.gid or user.uid, config)}"
@@ -122,13 +122,13 @@ def _outside(kind: str, number: int, config: Mapping[str, Any]) -> int | str:
 
 
 def commands(work: RootWork) -> list[str]:
-    """The commands for the node's shell. They can be run again, and change the ownership of nothing below."""
+    """Return the commands for the node's shell. They can be repeated, and change no owner below a directory."""
     lines = []
     for bind in work.binds:
         host = shlex.quote(bind.host)
         lines.append(f"mkdir -p {host}")
         if not bind.read_only:
-            # A disk's own top is left as it is, also where nothing else has told that it is one.
+            # The root directory of a mounted disk keeps its owner.
             lines.append(f"mountpoint -q {host} || chown {work.owner} {host}")
     options = [f"-features {shlex.quote(work.features)}"] if work.features else []
     options += [f"-{bind.key} {shlex.quote(str(bind))}" for bind in work.binds]
@@ -142,19 +142,19 @@ def commands(work: RootWork) -> list[str]:
 
 
 def remaining(work: RootWork, container: LxcContainer) -> RootWork:
-    """The part of the work that is not done."""
+    """Return the part of the work that is not done yet."""
     binds = tuple(bind for bind in work.binds if not any(bind.matches(mount) for mount in container.mounts))
     return replace(work, binds=binds, features=work.features if list(_missing_features(work, container)) else "")
 
 
 def displaced(before: LxcContainer, now: LxcContainer) -> dict[str, str]:
-    """Volumes that are not where they were, as they were: a command with another key has taken their place."""
+    """Return the old values of volumes that lost their keys: a command with a wrong key replaced them."""
     volumes = {mount.key: str(before.config[mount.key]) for mount in before.mounts if not mount.is_bind}
     return {key: value for key, value in volumes.items() if now.config.get(key) != value}
 
 
 def differences(work: RootWork, container: LxcContainer) -> list[str]:
-    """What of the work is not, or not rightly, done; each a sentence."""
+    """Return a sentence for each part of the work that is missing or wrong."""
     return [*_missing_features(work, container), *(said for bind in work.binds for said in _unlike(bind, container))]
 
 
@@ -162,7 +162,7 @@ def _missing_features(work: RootWork, container: LxcContainer) -> Iterator[str]:
     found = _flags(str(container.config.get("features", "")))
     for name, value in _flags(work.features).items():
         if value == "1" and found.get(name) != "1":
-            yield f"{name} is not among the features of machine {work.vmid}"
+            yield f"machine {work.vmid} does not have the feature {name}"
 
 
 def _unlike(bind: Bind, container: LxcContainer) -> Iterator[str]:
@@ -174,34 +174,34 @@ def _unlike(bind: Bind, container: LxcContainer) -> Iterator[str]:
     if there is None and elsewhere is None:
         yield f"{bind.host} is not mounted"
     elif there is None and elsewhere is not None:
-        yield f"{elsewhere.key} mounts {bind.host} at {elsewhere.path}, and the file says {bind.path}"
+        yield f"{elsewhere.key} mounts {bind.host} at {elsewhere.path}, but the file says {bind.path}"
     elif there is not None and there.volume.rstrip("/") != bind.host:
-        yield f"{there.key} mounts {there.volume} at {bind.path}, and the file says {bind.host}"
+        yield f"{there.key} mounts {there.volume} at {bind.path}, but the file says {bind.host}"
     elif there is not None:
         found, asked = ("read-only", "writable") if there.read_only else ("writable", "read-only")
-        yield f"{there.key} mounts {bind.host} {found}, and the file says {asked}"
+        yield f"{there.key} mounts {bind.host} {found}, but the file says {asked}"
 
 
 def also_mounted(want: MachineWant, cattle: LxcContainer) -> Iterator[str]:
-    """Directories that someone mounted and the file does not name."""
+    """Yield a note for each bind mount that the file does not name."""
     paths = {entry.path for entry in want.spec.mounts}
     hosts = {entry.host for entry in want.spec.mounts}
     for mount in cattle.mounts:
         if mount.is_bind and mount.path not in paths and mount.volume not in hosts:
             yield (
-                f"machine {cattle.vmid} has {mount.volume} at {mount.path} ({mount.key}) too, which the file does not"
-                " name: left as it is, and a new machine would not have it"
+                f"machine {cattle.vmid} also has {mount.volume} at {mount.path} ({mount.key}), which the file does not"
+                " name: left as it is; a recreated machine would not have it"
             )
 
 
 def check_host_paths(want: MachineWant, seen: ProxmoxSeen) -> None:
-    """Refuse directories whose ownership is not an agent's to have."""
+    """Refuse directories that must not belong to an agent."""
     for entry in want.spec.mounts:
         reason = _not_for_agents(entry.host, seen)
         if reason:
             raise CannotPlan(
                 f"mounts: {entry.host} {reason}",
-                "write a directory that can be the agent's alone",
+                "write a directory that only the agent uses",
                 code="mounts.forbidden-directory",
             )
 
@@ -217,8 +217,8 @@ def _not_for_agents(host: str, seen: ProxmoxSeen) -> str | None:
             return f"is the root of storage {name}"
         if path in PurePosixPath(root).parents:
             return f"holds storage {name} ({root})"
-        if PurePosixPath(root) in path.parents and path.relative_to(root).parts[0] in _OF_STORAGES:
-            return f"is where storage {name} keeps its own things"
+        if PurePosixPath(root) in path.parents and path.relative_to(root).parts[0] in _STORAGE_FOLDERS:
+            return f"belongs to storage {name}"
     return None
 
 

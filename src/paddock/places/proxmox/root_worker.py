@@ -1,4 +1,4 @@
-"""Attending to what only root may do: tried by the token, run over ssh, or shown to a person and waited for."""
+"""Performing root's work: try it with the token, run it as root over ssh, or ask a person and wait."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from paddock.places.proxmox.seen import LxcContainer
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 20.0
-_RESTART_SECONDS: Final = 20  # for a person's own restart to begin, once the rest of the commands is seen to be done
+_RESTART_SECONDS: Final = 20  # wait for a person's own restart, once the other commands are done
 _REBOOT_SECONDS: Final = 120
 
 
 class RootWorker:
-    """Sees to it that root's work gets done."""
+    """Performs the action ``RootWork``."""
 
     def __init__(self, client: Client, root: Guest | None, reporter: Callable[[str], None], *, patient: bool) -> None:
         self._client = client
@@ -32,9 +32,9 @@ class RootWorker:
         self._patient = patient
 
     def perform(self, work: RootWork, read: Callable[[int], LxcContainer]) -> None:
-        """Return once the work is seen to be done, and the machine was restarted if it ran.
+        """Return once the work is done, and a machine that was running has been restarted.
 
-        ``read`` raises unless a number is still that of the container that was planned for.
+        ``read`` raises unless the number still belongs to the container that was planned for.
         """
         path = f"/nodes/{self._client.node}/lxc/{work.vmid}"
         first = read(work.vmid)
@@ -52,7 +52,7 @@ class RootWorker:
             if missing:
                 raise PaddockError(f"{self._root.name} ran the commands, but {'; '.join(missing)}")
         elif missing and not self._patient:
-            hint = "then run `paddock up` again; `paddock console` shows them again"
+            hint = "then run `paddock up` again; `paddock console` prints these commands again"
             raise NeedsPerson("\n".join(_asking(self._client.node, lines)), hint=hint)
         elif missing:
             self._tell(_asking(self._client.node, lines))
@@ -64,12 +64,12 @@ class RootWorker:
             self._client.task("POST", f"{path}/status/reboot", {"timeout": _REBOOT_SECONDS})
 
     def _try_features(self, path: str, found: LxcContainer, work: RootWork) -> None:
-        """Some say that a token can; Proxmox' code says that it cannot. It is asked once."""
+        """Try to set the features with the token, once: reports differ on whether Proxmox allows it."""
         try:
             params = {"features": work.features, "digest": str(found.config["digest"])}
             self._client.send("PUT", f"{path}/config", params)
         except RootOnly as error:
-            self._reporter(f"the token may not: {error.reason}")
+            self._reporter(f"the token may not set the features: {error.reason}")
 
     def _run_as(self, root: Guest, work: RootWork, lines: Sequence[str], read: Callable[[int], LxcContainer]) -> None:
         try:
@@ -78,32 +78,32 @@ class RootWorker:
                 read(work.vmid)
                 self._run(root, line)
         except Unreachable as error:
-            hint = "your own ssh must get there without a question; `paddock console` shows what to run there by hand"
+            hint = "your ssh must connect without asking; `paddock console` prints the commands to run there by hand"
             raise Unreachable(error.message, hint=hint) from None
 
     def _refuse_disks(self, root: Guest, work: RootWork) -> None:
         for bind in work.binds:
             if root.run(["sh", "-c", f"mountpoint -q {shlex.quote(bind.host)}"]).ok:
                 raise Refused(
-                    f"{bind.host} is where a disk is mounted on {root.name}, and not a directory of the agent's own",
+                    f"{bind.host} is the mount point of a disk on {root.name}, not a directory for an agent",
                     hint="write a directory below it",
                 )
 
     def _run(self, root: Guest, line: str) -> None:
-        # A pct that fails ends with 255, which ssh ends with where there is no way to the node.
+        # A failed pct exits with 255, which is also the exit code of an ssh that cannot connect.
         result = root.run(["sh", "-c", f"{line} || exit 1"], deadline=300)
         if not result.ok:
             said = result.err.strip() or result.out.strip()
             raise PaddockError(
                 f"`{line}` failed on {root.name}: {said}",
-                hint="what ran before it stays; `paddock up` goes on from there",
+                hint="the commands before it took effect; `paddock up` continues from there",
             )
 
     def _wait(
         self, work: RootWork, first: LxcContainer, missing: Sequence[str], read: Callable[[int], LxcContainer]
     ) -> None:
-        """Wait for a person; whatever they do that is not the work is told."""
-        self._tell(["waiting until that is done; Ctrl-C ends the waiting, and `paddock up` goes on later"])
+        """Wait for a person, and report what is still missing or wrong."""
+        self._tell(["waiting until this is done; Ctrl-C stops waiting, and `paddock up` continues later"])
         told, pause = list(missing), _FIRST_PAUSE
         while missing:
             time.sleep(pause)
@@ -125,27 +125,27 @@ class RootWorker:
             self._reporter(line)
 
     def _await_restart(self, path: str, before: int) -> None:
-        """Give the restart that belongs to the commands time to happen, so that it does not come later."""
+        """Wait for the restart that is one of the commands, so that it does not happen later."""
         end = time.monotonic() + _RESTART_SECONDS
         while time.monotonic() < end:
             if self._process(path) not in (before, None):
                 return
             time.sleep(0.3)
-        self._reporter("the machine was not restarted; doing it")
+        self._reporter("the machine was not restarted; restarting it")
 
     def _process(self, path: str) -> int | None:
-        """The number of the machine's first process on the node: another one after every start."""
+        """Return the node's pid of the machine's first process, which changes with every start."""
         pid = self._client.get(f"{path}/status/current").get("pid")
         return int(pid) if pid else None
 
 
 def _put_back(vmid: int, key: str, value: str) -> str:
     own = value.partition(",")[0]
-    return f"{key} is the machine's own {own}; put it back: pct set {vmid} -{key} {shlex.quote(value)}"
+    return f"{key} must be the machine's own volume {own}; put it back: pct set {vmid} -{key} {shlex.quote(value)}"
 
 
 def _asking(node: str, lines: Sequence[str]) -> list[str]:
-    return [f"Proxmox lets root alone do this, in the shell of node {node}:", *_indented(lines)]
+    return [f"Proxmox lets root alone do this; run in the shell of node {node}:", *_indented(lines)]
 
 
 def _indented(lines: Sequence[str]) -> list[str]:

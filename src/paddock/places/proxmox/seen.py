@@ -1,4 +1,4 @@
-"""What a node shows: its containers, their volumes and marks."""
+"""The observation of a node: its containers, their volumes and marks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Mount:
     volume: str
     path: str | None
     size: Size | None
-    options: Mapping[str, str] = field(default_factory=dict, compare=False)  # all there are, as written
+    options: Mapping[str, str] = field(default_factory=dict, compare=False)  # all options as written
 
     @classmethod
     def from_config(cls, key: str, text: str) -> Mount:
@@ -43,7 +43,7 @@ class Mount:
         )
 
     def mounted_at(self, path: str) -> str:
-        """Return the text that mounts the same volume elsewhere; Proxmox adds its size by itself."""
+        """Return the value that mounts the same volume at another path; Proxmox adds its size."""
         kept = {name: value for name, value in self.options.items() if name not in ("volume", "mp", "size")}
         return ",".join((self.volume, f"mp={path}", *(f"{name}={value}" for name, value in kept.items())))
 
@@ -53,12 +53,12 @@ class Mount:
 
     @property
     def is_bind(self) -> bool:
-        """Whether it is a directory of the node, which no container owns."""
+        """Whether the mount is a directory of the node, which no container owns."""
         return self.volume.startswith("/") and not self.volume.startswith("/dev/")
 
     @property
     def owner(self) -> int | None:
-        """The container a volume belongs to: Proxmox goes by its name. None for bind mounts and devices."""
+        """The container that owns the volume, from the volume's name. None for bind mounts and devices."""
         match = _OWNER.match(self.volume)
         return int(match[1]) if match else None
 
@@ -106,15 +106,15 @@ class LxcContainer:
         return self.flag("template")
 
     def has(self, role: Role) -> bool:
-        """Whether it carries a mark of that role."""
+        """Whether the container has a mark of that role."""
         return self.mark is not None and self.mark.role is role
 
     def mount_at(self, path: str) -> Mount | None:
-        """The volume of its own that is mounted there."""
+        """Return the container's own volume with that mount path."""
         return next((m for m in self.mounts if m.path == path and m.owner == self.vmid), None)
 
     def mount(self, key: str) -> Mount | None:
-        """The volume at a key."""
+        """Return the volume at a key."""
         return next((m for m in self.mounts if m.key == key), None)
 
     @property
@@ -123,12 +123,12 @@ class LxcContainer:
 
     @property
     def tagged(self) -> str:
-        """Its tags with Paddock's own among them, as Proxmox writes them."""
+        """The container's tags and Paddock's own, in Proxmox's format."""
         return ";".join(sorted({"paddock", *self.tags}))
 
     @property
     def free_key(self) -> str:
-        """A key that no volume of its is at."""
+        """The first key that no volume has."""
         taken = {mount.key for mount in self.mounts}
         return next(key for key in (f"mp{n}" for n in range(256)) if key not in taken)
 
@@ -142,7 +142,7 @@ class LxcContainer:
 
 @dataclass(frozen=True)
 class Capacity:
-    """How much there is; None where the token may not know."""
+    """Memory and free space of a node; None where the token may not see it."""
 
     memory: int | None = None  # bytes of the node
     storages: Mapping[str, int] = field(default_factory=dict)  # bytes free on each
@@ -150,31 +150,31 @@ class Capacity:
 
 @dataclass(frozen=True)
 class ProxmoxSeen(PlaceSeen):
-    """The node at one moment."""
+    """The observation of a node at one moment."""
 
     containers: Mapping[int, LxcContainer]
     taken: frozenset[int]  # every vmid of the cluster, containers of other nodes and virtual machines too
     capacity: Capacity = Capacity()
-    base_missing: bool = False  # the archive machines are made from is to be downloaded first
-    storages: Mapping[str, str] = field(default_factory=dict)  # directories that storages keep their things in
-    holder: str = ""  # who looked
-    now: datetime = _LONG_AGO  # and when
+    base_missing: bool = False  # the base archive must be downloaded first
+    storages: Mapping[str, str] = field(default_factory=dict)  # directory of each storage
+    holder: str = ""  # the run that observed
+    now: datetime = _LONG_AGO  # time of the observation
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # names of containers on other nodes, and which node
 
     def with_role(self, role: Role) -> list[LxcContainer]:
-        """The containers that carry a mark of that role."""
+        """Return the containers with a mark of that role."""
         return [c for c in self.containers.values() if c.has(role)]
 
     def cattle_of(self, agent: str) -> list[LxcContainer]:
-        """The machines that carry this agent's mark."""
+        """Return the containers that are marked as this agent's machine."""
         return [c for c in self.with_role(Role.CATTLE) if c.mark and c.mark.agent == agent]
 
     def users_of(self, volume: str) -> list[LxcContainer]:
-        """Every container whose configuration names the volume."""
+        """Return every container whose configuration names the volume."""
         return [c for c in self.containers.values() if any(mount.volume == volume for mount in c.mounts)]
 
     def without(self, gone: Iterable[LxcContainer]) -> ProxmoxSeen:
-        """The same node with these containers deleted, and the room that their root disks took."""
+        """Return the observation as if these containers and their root disks were deleted."""
         numbers = {container.vmid for container in gone}
         free = dict(self.capacity.storages)
         for root in (self.containers[vmid].mount("rootfs") for vmid in numbers):
@@ -187,8 +187,8 @@ class ProxmoxSeen(PlaceSeen):
         )
 
     def taken_number_hint(self, vmid: int) -> str:
-        """What a person can do about a number that is taken."""
+        """Return a hint for a number that is taken."""
         container = self.containers.get(vmid)
         if container and container.lock == "create":
-            return f"if a crash of the node left it half made, run there: pct unlock {vmid} && pct destroy {vmid}"
-        return "choose another number, or leave it out; `paddock adopt` takes what is there into the file's care"
+            return f"if a crash of the node left it incomplete, run there: pct unlock {vmid} && pct destroy {vmid}"
+        return "choose another number, or leave it out; to use the existing container, run `paddock adopt`"

@@ -1,4 +1,4 @@
-"""The template's part of a plan: machines are cloned from it, so that a recreate takes seconds."""
+"""The template's part of a plan: machines are cloned from a template, so that recreating one takes seconds."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _STOP_SECONDS: Final = 60
 
 
 def name_of(template: TemplateWant, epoch: int) -> str:
-    """What cattle made from it carry in their mark."""
+    """Return the name of a template's build, as the marks of its machines have it."""
     return f"{template.id}.{epoch}"
 
 
 def newest(template: TemplateWant, seen: ProxmoxSeen) -> LxcContainer | None:
-    """Return the last made template of these inputs that is whole."""
+    """Return the latest complete template of these inputs."""
     found = [c for c in _of(seen) if c.mark and c.mark.template == template.id]
     return max(found, key=_epoch, default=None)
 
 
 def origin(cattle: LxcContainer, seen: ProxmoxSeen) -> LxcContainer | None:
-    """Return the template a machine was cloned from, if it is still there."""
+    """Return the template that a machine was cloned from, if it still exists."""
     made_from = cattle.mark.made_from if cattle.mark else None
     return next((c for c in _of(seen) if c.mark and f"{c.mark.template}.{c.mark.epoch}" == made_from), None)
 
@@ -40,12 +40,12 @@ def origin(cattle: LxcContainer, seen: ProxmoxSeen) -> LxcContainer | None:
 def build_steps(
     template: TemplateWant, vmid: int, seen: ProxmoxSeen, *, epoch: int, base: str, storage: str, bridge: str, key: str
 ) -> list[Step]:
-    """Return the steps to a new template; later steps know it as ``TEMPLATE``."""
+    """Return the steps to a new template; later steps refer to it as ``TEMPLATE``."""
     return [*_clear_leftovers(template, seen), *_build(template, vmid, epoch, base, storage, bridge, key)]
 
 
 def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step]:
-    """A builder that a cut off run left holds nothing worth keeping."""
+    """Yield the steps that destroy the builders of interrupted runs."""
     for left in seen.containers.values():
         unfinished = left.has(Role.BUILDER) or (left.has(Role.TEMPLATE) and not left.is_template)
         if unfinished and left.mark and left.mark.template == template.id:
@@ -53,13 +53,15 @@ def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step
             if claim and claim.blocks(seen.holder, seen.now):
                 raise CannotPlan(
                     f"{claim.holder} is building template {template.id} in {left.name}",
-                    f"wait for it; from {claim.until:%H:%M} UTC on it counts as cut off",
+                    f"wait until it is finished; after {claim.until:%H:%M} UTC it counts as interrupted",
                     code="template.being-built",
                 )
             if left.running:
-                yield Step("template.clear", f"stop builder {left.vmid}", "it was cut off", Shutdown(left.vmid, 5))
+                yield Step(
+                    "template.clear", f"stop builder {left.vmid}", "its build was interrupted", Shutdown(left.vmid, 5)
+                )
             title = f"destroy builder {left.vmid}"
-            yield Step("template.clear", title, "it was cut off", Destroy(left.vmid), Risk.RECREATES)
+            yield Step("template.clear", title, "its build was interrupted", Destroy(left.vmid), Risk.RECREATES)
 
 
 def _build(
@@ -82,18 +84,21 @@ def _build(
     yield Step(
         "template.create", f"create builder {vmid} for template {template.id}", reason, CreateBuilder(vmid, params)
     )
-    yield Step("template.start", f"start builder {vmid}", "it is new", Start(vmid))
-    yield Step("template.reach", f"reach builder {vmid} over ssh", "it is new", Reach(vmid))
+    yield Step("template.start", f"start builder {vmid}", "the builder is new", Start(vmid))
+    yield Step("template.reach", f"reach builder {vmid} over ssh", "the builder is new", Reach(vmid))
     yield Step(
-        "template.install", f"put packages and code into builder {vmid}", "that is what it is for", InstallContents()
+        "template.install",
+        f"install packages and code in builder {vmid}",
+        "the template contains them",
+        InstallContents(),
     )
     yield Step(
-        "template.seal", f"turn builder {vmid} into template {template.id}", "machines are cloned from it", Seal(vmid)
+        "template.seal", f"convert builder {vmid} to template {template.id}", "machines are cloned from it", Seal(vmid)
     )
 
 
 def listed(seen: ProxmoxSeen) -> list[TemplateInfo]:
-    """Return all templates, oldest first, with the machines made from them."""
+    """Return all templates, oldest first, with the machines cloned from them."""
     may_go = {template.vmid for template in prunable(seen)}
     return [
         TemplateInfo(
@@ -111,7 +116,7 @@ def listed(seen: ProxmoxSeen) -> list[TemplateInfo]:
 
 
 def prunable(seen: ProxmoxSeen) -> list[LxcContainer]:
-    """Return the templates that can go: not in use, and neither the newest nor the one before it of their label."""
+    """Return the templates that may be deleted: unused, and not one of the two newest of their label."""
     in_use = {c.mark.made_from for c in seen.with_role(Role.CATTLE) if c.mark}
     by_label: dict[str | None, list[LxcContainer]] = {}
     for template in _of(seen):
@@ -137,6 +142,6 @@ def _epoch(container: LxcContainer) -> int:
 
 
 def mac(name: str, vmid: int) -> str:
-    """A MAC that a recreated machine has again, so that DHCP gives it the address it had."""
+    """Return a MAC that a recreated machine gets again, so that DHCP gives it the same address."""
     digest = hashlib.sha256(f"{name}/{vmid}".encode()).hexdigest().upper()
     return f"BC:24:11:{digest[0:2]}:{digest[2:4]}:{digest[4:6]}"

@@ -1,4 +1,4 @@
-"""Trusting a node: by its CA, by the system's store, or by the fingerprint of its certificate."""
+"""TLS trust in a node: by its CA, by the system's store, or by the fingerprint of its certificate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock.errors import BadInput, PaddockError
 
 
 def context(url: str, ca: Path | None, fingerprint: str | None) -> ssl.SSLContext:
-    """Return a context that lets only the node itself pass."""
+    """Return an SSL context that accepts only the node's certificate."""
     if fingerprint is not None:
         return _pinned(url, fingerprint)
     try:
@@ -22,22 +22,22 @@ def context(url: str, ca: Path | None, fingerprint: str | None) -> ssl.SSLContex
 
 
 def _pinned(url: str, fingerprint: str) -> ssl.SSLContext:
-    """A context whose only anchor is the certificate with that fingerprint, whoever signed it."""
+    """Return a context that trusts only the certificate with that fingerprint."""
     found = _certificate(url)
     if hashlib.sha256(found).hexdigest() != fingerprint.replace(":", "").lower():
         raise PaddockError(
-            f"the certificate of {url} is not the one of the file: its SHA-256 fingerprint is {_shown(found)}",
-            hint="compare it with what `pvenode cert info` says on the node itself before you change the file",
+            f"the certificate of {url} does not match the file: its SHA-256 fingerprint is {_shown(found)}",
+            hint="before you change the file, compare it with the output of `pvenode cert info` on the node",
         )
     pinned = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    pinned.check_hostname = False  # the fingerprint says more than a name
+    pinned.check_hostname = False  # the fingerprint identifies the node
     pinned.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # a leaf signed by the node's own CA may be the anchor
     pinned.load_verify_locations(cadata=found)
     return pinned
 
 
 def _certificate(url: str) -> bytes:
-    """The certificate that answers, unverified: only to be compared."""
+    """Return the server's certificate unverified, for comparison only."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or 443
     unverified = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -50,7 +50,9 @@ def _certificate(url: str) -> bytes:
         ):
             return secured.getpeercert(binary_form=True) or b""
     except OSError as error:
-        raise PaddockError(f"{url} does not answer: {error}", hint="is the node up, and the url right?") from None
+        raise PaddockError(
+            f"{url} does not answer: {error}", hint="check that the node is up and that the url is right"
+        ) from None
 
 
 def _shown(certificate: bytes) -> str:

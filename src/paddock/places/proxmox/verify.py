@@ -1,4 +1,4 @@
-"""What a node's configuration proves of an agent's machine and of its state."""
+"""Checks of an agent's machine and state against the configuration of the node."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 
 
 def findings(want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:
-    """Whether the machine runs and is ours, and whether the pet, and no other, owns the state it mounts."""
+    """Check that the marked machine runs, and that its pet alone owns the state it mounts."""
     machines = seen.cattle_of(want.agent)
     return [_machine(want, machines), _owner(want, seen, machines)]
 
 
 def notes(want: MachineWant, seen: ProxmoxSeen) -> str:
-    """The notes of the machine and of its pet."""
+    """Return the notes of the machine and of its pet."""
     pet = _pet(want, seen)
     containers = [*seen.cattle_of(want.agent), *([pet.container] if isinstance(pet, Pet) else [])]
     return "\n".join(container.notes for container in containers)
@@ -25,12 +25,12 @@ def notes(want: MachineWant, seen: ProxmoxSeen) -> str:
 
 def _machine(want: MachineWant, machines: Sequence[LxcContainer]) -> Finding:
     if not machines:
-        return Finding("machine", False, f"no container carries the mark of {want.agent}", "run `paddock up`")
+        return Finding("machine", False, f"no container is marked as the machine of {want.agent}", "run `paddock up`")
     if len(machines) > 1:
         names = " and ".join(each.name for each in machines)
-        return Finding("machine", False, f"{names} both carry the mark of {want.agent}", "destroy the wrong one")
+        return Finding("machine", False, f"{names} are marked as the machine of {want.agent}", "destroy the wrong one")
     machine = machines[0]
-    evidence = f"{machine.name} carries the mark of {want.agent} and is {machine.status}"
+    evidence = f"{machine.name} is marked as the machine of {want.agent} and is {machine.status}"
     return Finding("machine", machine.running, evidence, None if machine.running else "run `paddock up`")
 
 
@@ -42,7 +42,7 @@ def _owner(want: MachineWant, seen: ProxmoxSeen, machines: Sequence[LxcContainer
         return Finding("state.owner", False, f"no pet has a volume of {want.agent}", "run `paddock up`")
     wrong = list(_dangers(want, seen, pet, pet.state.volume, machines))
     if wrong:
-        return Finding("state.owner", False, "\n".join(wrong), "`paddock plan` says what can be done")
+        return Finding("state.owner", False, "\n".join(wrong), "`paddock plan` shows what can be done")
     return Finding("state.owner", True, f"{pet.state.volume} belongs to {pet.container.name}, stopped and protected")
 
 
@@ -51,7 +51,7 @@ def _dangers(
 ) -> Iterator[str]:
     container = pet.container
     if container.running:
-        yield f"{container.name} is the pet and runs"
+        yield f"{container.name} is the pet and is running"
     if not container.flag("protection"):
         yield f"{container.name} is the pet and is not protected"
     if container.flag("onboot"):
@@ -62,7 +62,7 @@ def _dangers(
     own = {container.vmid, *(machine.vmid for machine in machines)}
     for other in seen.users_of(volume):
         if other.vmid not in own:
-            yield f"{other.name} mounts {volume} too"
+            yield f"{other.name} also mounts {volume}"
 
 
 def _pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | CannotPlan | None:

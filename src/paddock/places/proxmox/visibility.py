@@ -1,4 +1,4 @@
-"""What a token may not see: no machine in the list does not mean that there is none."""
+"""Containers that the token may not see: an agent without a machine in the list may still have one."""
 
 from __future__ import annotations
 
@@ -20,45 +20,46 @@ _GUEST: Final = re.compile(r"/vms/(\d+)")
 
 
 def refusals(client: Client, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Refusal]:
-    """Reasons why it is not certain that the agent has no machine, where none was seen."""
+    """Yield the reasons why an agent without an observed machine may have one all the same."""
     held: Held = client.get("/access/permissions")
-    unknown = f"so it is not known whether {want.agent} is down"
+    unknown = f"it is not known whether {want.agent} is down"
     if int(held.get("/vms", {}).get(AUDIT, 0)) != 1:
         hint = "`paddock doctor` prints the commands that grant it"
         yield Refusal(
-            f"the token may not see all containers: it lacks {AUDIT} on /vms, {unknown}",
+            f"the token may not see all containers: it lacks {AUDIT} on /vms; {unknown}",
             hint,
             code="down.containers-hidden",
         )
         return
-    for vmid in sorted(_suspects(want, seen, held) - seen.taken):
+    for vmid in sorted(_possible_numbers(want, seen, held) - seen.taken):
         if _taken(client, vmid):
-            reason = f"number {vmid} is taken by something that the token may not see, {unknown}"
+            reason = f"number {vmid} is taken by something that the token may not see; {unknown}"
             yield Refusal(reason, f"grant the token {AUDIT} on /vms/{vmid}", code="down.number-hidden")
     for pet in seen.with_role(Role.PET):
         state = state_in(want, pet)
         users = users_of(client, state.volume, pet.vmid) if state else []
         if state and users:
             yield Refusal(
-                f"{', '.join(users)} uses {state.volume}, the state of {want.agent}, {unknown}",
-                "stop it",
+                f"{', '.join(users)} uses {state.volume}, the state of {want.agent}; {unknown}",
+                "stop that container",
                 code="down.state-in-use",
             )
 
 
-def _suspects(want: MachineWant, seen: ProxmoxSeen, held: Held) -> set[int]:
-    """The numbers the file names, those the token has too few privileges on, and the first that seems to be free.
+def _possible_numbers(want: MachineWant, seen: ProxmoxSeen, held: Held) -> set[int]:
+    """Return numbers that a hidden machine may have.
 
+    These are the numbers in the file, those that the token lacks privileges on, and the first that seems free:
     Paddock takes the first free number for a new machine, and so do people.
     """
     named = {want.spec.machine.vmid, want.spec.state.pet.vmid} - {None}
-    dim = {int(match[1]) for path in held if (match := _GUEST.fullmatch(path)) and AUDIT not in held[path]}
+    hidden = {int(match[1]) for path in held if (match := _GUEST.fullmatch(path)) and AUDIT not in held[path]}
     first = next(vmid for vmid in range(100, 1_000_000_000) if vmid not in seen.taken)
-    return {int(vmid) for vmid in named if vmid is not None} | dim | {first}
+    return {int(vmid) for vmid in named if vmid is not None} | hidden | {first}
 
 
 def _taken(client: Client, vmid: int) -> bool:
-    """Proxmox counts all numbers here, also those of what the token may not see."""
+    """Whether a number is taken; Proxmox answers this for hidden containers too."""
     try:
         client.get("/cluster/nextid", {"vmid": vmid})
     except BadParameters:
@@ -67,7 +68,7 @@ def _taken(client: Client, vmid: int) -> bool:
 
 
 def users_of(client: Client, volume: str, but: int) -> list[str]:
-    """The names of all containers of the cluster, but one, that name a volume or have it mounted."""
+    """Return the names of all other containers of the cluster that have a volume mounted or configured."""
     listed = client.get(f"/nodes/{client.node}/lxc")
     everywhere = client.get("/cluster/resources", {"type": "vm"})
     numbers = {(client.node, int(row["vmid"])) for row in listed}
@@ -79,10 +80,10 @@ def users_of(client: Client, volume: str, but: int) -> list[str]:
 
 
 def _user(client: Client, node: str, vmid: int, volume: str) -> str | None:
-    """The name of a container that uses the volume, now or after its next start; None if it does not."""
+    """Return the container's name if it uses the volume, now or after its next start."""
     path = f"/nodes/{node}/lxc/{vmid}/config"
     try:
-        # What a running container is to let go with its next stop is not in the first answer, but in the second.
+        # A volume that is detached with the next stop is only in the second response.
         configs: list[Mapping[str, Any]] = [client.get(path), client.get(path, {"current": 1})]
     except NoContainer:
         return None

@@ -1,4 +1,4 @@
-"""Carrying out steps on a node: each reads back what it needs to be sure of."""
+"""Performing actions on a node; each action verifies its own result."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
 
 
 class Worker(Containers):
-    """Performs the actions of this place through its API."""
+    """Performs the actions of this place through the API of the node."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Worker(Containers):
         reacher: Reacher,
         root_worker: RootWorker,
         reporter: Callable[[str], None],
-        known: ExpectedContainers,
+        expected: ExpectedContainers,
         holder: Holder,
     ) -> None:
-        super().__init__(client, reporter, known, holder)
+        super().__init__(client, reporter, expected, holder)
         self._reacher = reacher
         self._root_worker = root_worker
-        self._adopter = Adopter(client, reporter, known, holder)
-        self._forgetter = Forgetter(client, reporter, known, holder)
+        self._adopter = Adopter(client, reporter, expected, holder)
+        self._forgetter = Forgetter(client, reporter, expected, holder)
 
     def perform(self, action: ProxmoxAction, got: Got) -> Got:
         """Perform one action and return the values that later steps refer to."""
@@ -124,7 +124,7 @@ class Worker(Containers):
             case Reach(vmid, clone):
                 return self._reach(vmid, clone=clone)
             case ReachAdopted(vmid, host_key):
-                return self._reach(vmid, told=host_key)
+                return self._reach(vmid, from_file=host_key)
             case Shutdown(vmid, seconds):
                 self._shutdown(vmid, seconds)
             case Detach(vmid):
@@ -147,7 +147,7 @@ class Worker(Containers):
     def _made(self, vmid: int, notes: str) -> Got:
         mark = Mark.from_notes(notes)
         if mark is None:
-            raise PaddockError(f"container {vmid} was made with notes that have no readable mark")
+            raise PaddockError(f"container {vmid} was created with notes that have no readable mark")
         return self._expected.record_created(vmid, mark)
 
     def _configure(self, vmid: int, params: Mapping[str, str | int]) -> None:
@@ -199,47 +199,47 @@ class Worker(Containers):
         try:
             self._task("POST", f"{self._path}/{vmid}/status/start")
         except Running:
-            self._reporter(f"machine {vmid} runs already")
+            self._reporter(f"machine {vmid} is already running")
 
     def _shutdown(self, vmid: int, seconds: int) -> None:
         self.read(vmid)
         try:
             self._task("POST", f"{self._path}/{vmid}/status/shutdown", {"timeout": seconds, "forceStop": 1})
         except NotRunning:
-            self._reporter(f"machine {vmid} has stopped already")
+            self._reporter(f"machine {vmid} has already stopped")
 
-    def _reach(self, vmid: int, *, clone: bool = False, told: str | None = None) -> Got:
+    def _reach(self, vmid: int, *, clone: bool = False, from_file: str | None = None) -> Got:
         def record(key: str) -> None:
             container, mark = self._marked(vmid)
             self._put(container, {"description": replace(mark, host_key=key).written_into(container.notes)})
 
         mark = self.read(vmid).mark
         adopted = mark.agent if mark and mark.made_from is None else None
-        known = HostKeyTrust(mark.host_keys if mark else (), told, adopted)
+        known = HostKeyTrust(mark.host_keys if mark else (), from_file, adopted)
         return self._reacher.reach(vmid, known, record, clone=clone)
 
     def _detach(self, vmid: int) -> None:
         self._drop(vmid, "mp")
-        # Proxmox keeps a detached volume, also a foreign one, as unusedN.
+        # Proxmox keeps a detached volume as unusedN, even one of another container.
         self._drop(vmid, "unused")
 
     def _drop(self, vmid: int, prefix: str) -> None:
         container = self.read(vmid)
         mounts = [mount for mount in container.mounts if mount.key.startswith(prefix)]
-        # Dropping an unused volume that is its own would destroy it. A directory of the node is nobody's.
+        # Removing an unused volume destroys it if the machine owns it. Bind mounts have no owner.
         if any(mount.owner in (vmid, None) for mount in mounts if not mount.is_bind):
-            raise Refused(f"machine {vmid} has volumes that are not a pet's: {', '.join(m.volume for m in mounts)}")
+            raise Refused(f"machine {vmid} has volumes that no pet owns: {', '.join(m.volume for m in mounts)}")
         if mounts:
             self._put(container, {"delete": ",".join(mount.key for mount in mounts)})
 
     def destroy(self, vmid: int) -> None:
-        """Delete a machine or template of ours; refused unless only its root disk would go with it."""
+        """Delete a machine, builder or template; refuse unless it has only its root disk."""
         container = self.read(vmid)
         if container.mark is None or container.mark.role not in _DISPOSABLE:
-            raise Refused(f"{container.name} is not marked as something Paddock may destroy")
+            raise Refused(f"{container.name} has no mark that lets Paddock destroy it")
         more = [mount.key for mount in container.mounts if mount.key != "rootfs"]
         if more:
-            raise Refused(f"{container.name} still names volumes: {', '.join(more)}")
+            raise Refused(f"{container.name} still has volumes: {', '.join(more)}")
         self._delete(container)
 
     def _seal(self, vmid: int, got: Got) -> Got:
@@ -256,7 +256,7 @@ class Worker(Containers):
         return {**known, TEMPLATE.name: str(vmid)}
 
     def _await_template(self, vmid: int) -> None:
-        """Proxmox converts in a task whose number it does not tell."""
+        """Wait for the conversion, whose task id Proxmox does not return."""
         end = time.monotonic() + 300
         while not (container := self.read(vmid)).is_template or container.lock:
             if time.monotonic() > end:
