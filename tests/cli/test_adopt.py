@@ -33,12 +33,12 @@ def test_only_adopt_claims_existing_files_in_the_state_directory(paddock: Paddoc
     assert "`paddock adopt toy` claims them" in refused.err
     told = paddock("adopt", "toy")
     assert told.code == 0
-    assert "make what is there the state of toy" in told.err
+    assert "make the existing files the state of toy" in told.err
     assert "--yes carries out this plan" in told.err
     assert (state / "facts").exists()
     done = paddock("adopt", "toy", "--yes")
     assert done.code == 0, done.err
-    assert done.out == "toy: adopted; `paddock plan` tells what `up` would change\n"
+    assert done.out == "toy: adopted; `paddock plan` shows what `up` would change\n"
     assert (state / "home/facts").read_text() == "7421"
     assert paddock("up").code == 0
     assert Path("paddock.yaml").read_text() == FILE

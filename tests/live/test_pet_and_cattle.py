@@ -172,7 +172,7 @@ def test_a_second_run_on_the_same_agent_is_told_who_is_at_it(web: Web) -> None:
     locks = web.node.journals.parent / "locks"
     wait_for(lambda: f"process {first.pid}" in [lock.read_text() for lock in locks.glob("agent-*.lock")])
     told = web.paddock("up", fails=True)
-    assert f"another run is at work (process {first.pid})" in told
+    assert f"another run is working on it (process {first.pid})" in told
     assert first.wait(60) == 0
 
 

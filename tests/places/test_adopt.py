@@ -13,6 +13,7 @@ from paddock.places.proxmox import reach as reach_module
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.reach import fingerprint
+from paddock.plan.actions import PlaceAction
 from paddock.plan.machine import Goal
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
@@ -51,8 +52,9 @@ class Adoption:
 
     def planned(self) -> list[str]:
         agent = self.agent()
-        plan = agent.plan_up(agent.observe())
-        return [*(step.title for step in plan.steps), *(r.reason for r in plan.refusals), *plan.notes]
+        plan = agent.plan_up()
+        steps = [step for step in plan.steps if isinstance(step.action, PlaceAction)]
+        return [*(step.title for step in steps), *(r.reason for r in plan.refusals), *plan.notes]
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ def test_a_machine_is_adopted_as_it_is(pet_and_cattle: Node) -> None:
     node = pet_and_cattle
     before = node.config(105)
     adoption = Adoption(node, 105)
-    assert adoption.run() == "bee: adopted; `paddock plan` tells what `up` would change"
+    assert adoption.run() == "bee: adopted; `paddock plan` shows what `up` would change"
     assert adoption.keys["machine"].pop("host_key")
     assert adoption.keys["machine"] == {
         "vmid": 105,
@@ -311,7 +313,9 @@ def test_a_volume_that_is_not_in_use_goes_to_a_pet(single: Node) -> None:
     single.root("pct", "stop", 200)
     single.put(200, mp0=None, unused0=OWN)
     adoption = Adoption(single, 200, "unused0")
-    with pytest.raises(Refused, match=r"could not be seen: container 200 \(bee\) is stopped") as caught:
+    with pytest.raises(
+        Refused, match=r"not be searched for files of bee: container 200 \(bee\) is stopped"
+    ) as caught:
         adoption.run()
     assert "--looked" in str(caught.value.hint)
     assert not single.writes

@@ -292,7 +292,7 @@ def test_a_machine_is_stopped_before_it_goes_and_never_forced(node: Node) -> Non
     node.before("DELETE", f"{LXC}/{CATTLE}", lambda: node.root("pct", "start", CATTLE))
     agent = node.agent()
     down(agent)  # somebody starts it at the last moment; the same run looks again
-    assert "container is running; looking again" in str(agent.told)
+    assert "container is running; observing again" in str(agent.told)
     assert node.vmids == [PET]
     assert not any("force" in sent.params for sent in node.writes)
     up(node.agent())

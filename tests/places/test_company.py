@@ -112,7 +112,7 @@ def test_a_second_run_on_this_machine_says_who_is_at_it(node: Node) -> None:
     first.start()
     while not node.world.tasks.running():
         time.sleep(0.002)
-    with pytest.raises(Busy, match=r"bee: another run is at work \(process \d+\)"):
+    with pytest.raises(Busy, match=r"bee: another run is working on it \(process \d+\)"):
         down(node.agent())
     up_of_another = threading.Thread(target=up, args=(node.agent("ant"),))  # other agents are free to go
     up_of_another.start()

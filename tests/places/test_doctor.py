@@ -71,7 +71,7 @@ def test_the_daily_role_runs_what_is_there_and_cannot_touch_the_state(bare: Node
     carry_out(bare, remedies(bare, "daily"))
     up(worker(bare))
     cycle(worker(bare))
-    with pytest.raises(Refused, match=r"the token lacks: VM\.Config\.Options on /vms/300"):
+    with pytest.raises(Refused, match=r"the token lacks privileges: VM\.Config\.Options on /vms/300"):
         up(worker(bare, state={"pet": 300, "size": "2G"}))
     assert len(bare.running) == 1  # it was not stopped for a volume that cannot grow
     down(worker(bare))

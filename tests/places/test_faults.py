@@ -240,7 +240,7 @@ def test_a_machine_that_stops_while_it_is_waited_for_is_started_again(node: Node
     node.before("GET", "*/interfaces", lambda: setattr(node.machines, "unanswered", 0), nth=3)
     agent = node.agent()
     up(agent)
-    assert f"machine {CATTLE} is no longer running; looking again" in str(agent.told)
+    assert f"machine {CATTLE} is no longer running; observing again" in str(agent.told)
     expect_up(node)
 
 

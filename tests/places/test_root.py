@@ -330,10 +330,10 @@ def test_doctor_says_who_will_do_it(node: Node, root: PlayedRoot, monkeypatch: p
     )
     assert finding(node.agent(root="root@node", **WANTED)) == (
         False,
-        f"root@node is not root of a Proxmox node: {HOST}, keyctl needs one",
+        f"root@node is not root on a Proxmox node, which {HOST}, keyctl needs",
     )
     up(node.agent(root="root@node", **WANTED))
-    assert finding(node.agent(**WANTED)) == (True, f"{HOST}, keyctl: all there")
+    assert finding(node.agent(**WANTED)) == (True, f"{HOST}, keyctl: done")
 
 
 def test_outputs_are_read_from_the_place(node: Node) -> None:
