@@ -42,7 +42,7 @@ def workload_of(engine: Engine, spec: AgentSpec) -> Workload:
 def identity_of(**changes: Any) -> str:
     spec = spec_of(**changes)
     engine = Engine("hermes", spec, Path())
-    return engine.identity(workload_of(engine, spec))
+    return engine.container.identity(workload_of(engine, spec))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_without_root_another_user_needs_another_container() -> None:
         for uid in (10000, 12000)
     )
     before, after = (
-        dict(word.split("=") for word in engine.identity(workload_of(engine, engine.spec)).split())
+        dict(word.split("=") for word in engine.container.identity(workload_of(engine, engine.spec)).split())
         for engine in (first, second)
     )
     assert [name for name in before if before[name] != after[name]] == ["account"]
@@ -98,7 +98,8 @@ def test_without_root_another_user_needs_another_container() -> None:
 def test_another_image_needs_its_own_code() -> None:
     tree = Hermes().code(HermesSpec.model_validate(BASE), Path())
     names = {
-        Engine("hermes", spec_of(container={"base": base}), Path()).tree(tree) for base in ("debian:12", "debian:13")
+        Engine("hermes", spec_of(container={"base": base}), Path()).container.tree(tree)
+        for base in ("debian:12", "debian:13")
     }
     assert len(names) == 2
 

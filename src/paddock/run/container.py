@@ -9,7 +9,8 @@ from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Paths, Workload
-from paddock.runtimes import AgentContainer, script
+from paddock.runtimes import script
+from paddock.runtimes.engine.container import AgentContainer
 from paddock.visible import lines
 
 _REFUSED: Final = 78  # how scripts in a container end that have said what is wrong
@@ -31,23 +32,23 @@ def start_engine(guest: Guest, service: str) -> None:
 
 def get_image(guest: Guest, container: AgentContainer) -> None:
     """Load the image from its archive, or pull it."""
-    image = container.image
+    image, engine = container.image, container.engine.program
     # A machine that is new to us may have it all the same: what an engine keeps can outlive the machine.
-    if guest.run([container.engine, "image", "inspect", image.name]).ok:
+    if guest.run([engine, "image", "inspect", image.name]).ok:
         return
-    if not guest.run([container.engine, "ps", "--quiet"]).ok:
-        raise WorldChanged(f"{container.engine} does not work on {guest.name}")
+    if not guest.run([engine, "ps", "--quiet"]).ok:
+        raise WorldChanged(f"{engine} does not work on {guest.name}")
     try:
         if image.archive is None:
-            expect(guest, f"pulling {image.name}", [container.engine, "pull", image.name], deadline=3600)
+            expect(guest, f"pulling {image.name}", [engine, "pull", image.name], deadline=3600)
             return
-        printed = expect(guest, f"loading {image.archive}", container.load(), stdin=image.archive, deadline=3600)
+        printed = expect(guest, f"loading {image.archive}", image.load, stdin=image.archive, deadline=3600)
         told = records(printed)
         loaded, brought = dict(told)["id"], [value for name, value in told if name == "brought"]
         # Named only now: what was cut off on its way has no name, and the next run loads it again.
-        expect(guest, "naming the image", [container.engine, "tag", loaded, image.name])
+        expect(guest, "naming the image", [engine, "tag", loaded, image.name])
         if brought:  # would keep it when nobody needs it any more
-            expect(guest, "naming the image", [container.engine, "image", "rm", *brought])
+            expect(guest, "naming the image", [engine, "image", "rm", *brought])
     except CommandFailed as error:
         where = "where it is, and container: {archive: FILE}" if image.archive is None else "anew"
         raise PaddockError(error.message, hint=f"docker save IMAGE > FILE {where}") from None
@@ -56,11 +57,11 @@ def get_image(guest: Guest, container: AgentContainer) -> None:
 def try_image(guest: Guest, container: AgentContainer, workload: Workload) -> None:
     """See that programs run in the image, and the agent's account can be had in it, before anything is given up."""
     try:
-        expect(container.sample(guest), "trying", container.trial(workload), deadline=300)
+        container.trial(guest, workload)
     except CommandFailed as failure:
         told = [line for line in lines(failure.result.err) if not line.startswith(_HELP)]
         if container.image.archive:  # what cannot be used takes no room; one that is in use stays
-            guest.run([container.engine, "image", "rm", container.image.name])
+            guest.run([container.engine.program, "image", "rm", container.image.name])
         said = told[-1] if told else f"code {failure.result.code}"
         if failure.result.code == _REFUSED:
             raise PaddockError(said.removeprefix("paddock: ")) from None

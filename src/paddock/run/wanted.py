@@ -66,7 +66,7 @@ class Wanted:
     def contents(self) -> TemplateContents:
         if container := self.runtime.container:
             # The agent's own packages and code are for its container, which no template has.
-            return TemplateContents(tuple(container.packages), None)
+            return TemplateContents(tuple(container.engine.packages), None)
         # Without root nothing can be installed, and what the agent only likes to have is no reason to stop.
         without_root = self.runtime.foreground or self.place.account_home is not None
         recommended_packages = () if without_root else self.recipe.recommended_packages(self.spec)
@@ -86,7 +86,7 @@ class Wanted:
     def machine_want(self) -> MachineWant:
         template = self.place.template(str(self.spec.kind), self.contents.id, self.spec.machine)
         size, container = self.spec.container.data, self.runtime.container
-        cache = CacheWant(container.data, size) if size and container else None
+        cache = CacheWant(container.engine.data, size) if size and container else None
         return MachineWant(self.name, self.spec, self.paths.state, template, cache)
 
     @cached_property
@@ -156,9 +156,9 @@ class Wanted:
         if container is None:
             return None
         return ContainerWant(
-            engine=container.engine,
-            service=container.service,
-            install=bool(container.packages),
+            engine=container.engine.program,
+            service=container.engine.service,
+            install=bool(container.engine.packages),
             image=container.image.name,
             archive=container.image.archive is not None,
             identity=container.identity(self.workload),

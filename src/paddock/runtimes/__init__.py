@@ -3,87 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from paddock.guests import Guest
-from paddock.recipes.workload import CodeTree, Paths, Process, Workload
+from paddock.recipes.workload import Paths, Process, Workload
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.spec.models import AgentSpec, RuntimeName
 
-
-@dataclass(frozen=True)
-class Image:
-    """An image on the machine, and where it comes from."""
-
-    name: str
-    archive: Path | None  # a file here; without it a registry
-
-
-class AgentContainer(Protocol):
-    """The part of a runtime that is about its container. Pure, but for reading an archive."""
-
-    @property
-    def engine(self) -> str:
-        """The engine's program."""
-        ...
-
-    @property
-    def service(self) -> str | None:
-        """The unit of its daemon."""
-        ...
-
-    @property
-    def packages(self) -> Sequence[str]:
-        """The packages that bring the engine."""
-        ...
-
-    @property
-    def data(self) -> str:
-        """Where the engine keeps images and containers."""
-        ...
-
-    @property
-    def image(self) -> Image:
-        """What the container is made of."""
-        ...
-
-    @property
-    def brings_code(self) -> bool:
-        """Whether the agent's code is in the image."""
-        ...
-
-    def identity(self, workload: Workload) -> str:
-        """What makes it another container, as ``name=hash`` words."""
-        ...
-
-    def tree(self, tree: CodeTree) -> str:
-        """The name of a code tree that was built for it."""
-        ...
-
-    def builder(self, machine: Guest) -> Guest:
-        """Where code for it is built: a machine like it will be."""
-        ...
-
-    def sample(self, machine: Guest) -> Guest:
-        """A machine like it will be, with nothing of the agent's in it."""
-        ...
-
-    def trial(self, workload: Workload) -> Sequence[str]:
-        """The argv that shows, there, that the agent's account can be had."""
-        ...
-
-    def load(self) -> Sequence[str]:
-        """The argv that takes the image's archive on stdin and prints the image's id."""
-        ...
-
-    def create(self, bundle_id: str, *, replaces: bool) -> Sequence[str]:
-        """The argv that makes it from a bundle's archive on stdin; one that is there goes, if it may."""
-        ...
+if TYPE_CHECKING:
+    from paddock.runtimes.engine.container import AgentContainer
 
 
 class Runtime(Protocol):
