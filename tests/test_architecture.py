@@ -80,7 +80,7 @@ def test_processes_start_in_the_gates_alone() -> None:
     }
     # The supervisor's children outlive a call, the demo plays the person at the keyboard, and the rest runs on the
     # agent's machine: what verify looks with, and the proof of a code tree.
-    elsewhere = {"checks/machine.py", "checks/inside.py", "recipes/hermes/proof.py"}
+    elsewhere = {"checks/machine/output.py", "checks/inside.py", "recipes/hermes/proof.py"}
     assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py", *elsewhere}
 
 

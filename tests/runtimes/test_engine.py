@@ -205,7 +205,8 @@ def test_the_engine_is_told_what_healthy_is(health: dict[str, Any], said: str) -
     )
     engine = Engine("web", spec, Path())
     workload = Service().workload(spec, engine.inside, "")  # type: ignore[arg-type]
-    files = engine.bundle(workload, None, mounted=False).files
+    probes = Service().probes(spec, "", "")  # type: ignore[arg-type]
+    files = engine.bundle(workload, None, mounted=False, health=probes.health).files
     assert files["health"].content.endswith(said)
     assert "--health-cmd '/bin/sh /etc/paddock/web/current/health'" in files["create"].content
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from paddock.checks.line import Line, Outcome
 from paddock.recipes.checks import Attempt, Check, WriteInto
-from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probe, Probes, Request, Verdict, judged
+from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probes, Request, Verdict, judged
 from paddock.visible import one_line
 
 
@@ -24,23 +24,15 @@ def of_every_agent(agent: str, paths: Paths, probes: Probes) -> Iterator[Check]:
     match probes.health:
         case None:
             pass
-        case Command(argv):
-            yield Check("health", Attempt(argv), _ended_well(argv), logs, quick=True)
-        case OpenPort(port):
-            accepts = Verdict(True, f"port {port} accepts connections")
-            yield Check("health", OpenPort(port), lambda _: accepts, logs, quick=True)
-        case _ as probe:
-            yield _probed("health", probe, logs, quick=True)
+        case Command(argv) as health:
+            yield Check("health", Attempt(argv), health.judge, logs, quick=True)
+        case OpenPort() as health:
+            yield Check("health", health, health.judge, logs, quick=True)
+        case health:
+            yield Check("health", health.request, health.judge, logs, quick=True)
     if probes.prompt:
-        yield _probed("answer", probes.prompt, f"the lines about the model may tell why; else {logs}", quick=False)
-
-
-def _probed(name: str, probe: Probe, hint: str, *, quick: bool) -> Check:
-    return Check(name, probe.request, probe.judge, hint, quick=quick)
-
-
-def _ended_well(argv: Sequence[str]) -> Any:
-    return lambda done: Verdict(done["code"] == 0, f"{' '.join(argv)} ended with {done['code']}")
+        hint = f"the lines about the model may tell why; else {logs}"
+        yield Check("answer", probes.prompt.request, probes.prompt.judge, hint)
 
 
 def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import resources
 from typing import Any, Final
 
 from paddock.checks.subject import Subject
@@ -14,10 +13,15 @@ from paddock.guests import Guest, expect
 from paddock.recipes.checks import Attempt, Databases, ReadFile, WriteInto
 from paddock.recipes.workload import OpenPort, Request
 from paddock.runtimes.isolation import Isolation
+from paddock.runtimes.program import program
 
 # Beside what is the agent's own: where units are, and where everyone may write.
 _OPEN_FOLDERS: Final = ("/etc/systemd", "/run/systemd", "/tmp", "/var/tmp")  # noqa: S108
 _SECONDS: Final = 150
+MACHINE: Final = [
+    f"paddock.checks.machine.{name}"  # each may import the ones before it
+    for name in ("files", "processes", "output", "state", "shipped", "isolation", "ports", "leaks", "main")
+]
 _KINDS: Final[Mapping[type, str]] = {
     Request: "request",
     ReadFile: "file",
@@ -57,20 +61,16 @@ def look(guest: Guest, subject: Subject, means: Means, *, quick: bool) -> dict[s
         "logs": list(means.logs),
         "inside": {
             "argv": list(means.enter),
-            "program": _program("inside.py"),
+            "program": program("paddock.runtimes.loopback", "paddock.checks.inside"),
             "questions": [
                 {"kind": _KINDS[type(check.question)], **asdict(check.question)}
                 for check in subject.questions(quick=quick)
             ],
         },
     }
-    argv = ["python3", "-I", "-c", _program("machine.py")]
+    argv = ["python3", "-I", "-c", program(*MACHINE)]
     printed = expect(guest, "looking at the agent", argv, stdin=json.dumps(question).encode(), deadline=_SECONDS)
     try:
         return dict(json.loads(printed))
     except ValueError:
         raise PaddockError(f"the look at {guest.name} printed no facts: {printed[:200]!r}") from None
-
-
-def _program(name: str) -> str:
-    return (resources.files(__package__) / name).read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from paddock.checks.look import Means, look
 from paddock.checks.subject import Subject
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
-from paddock.recipes.workload import Command, OpenPort, Probe
+from paddock.recipes.workload import Command, Health, OpenPort
 from paddock.run import journal
 from paddock.run.ask import healthy
 from paddock.run.mounts import problems
@@ -159,7 +159,7 @@ def _subject(agent: Deployment) -> Subject:
     )
 
 
-def _health_port(health: Probe | Command | OpenPort | None) -> Iterator[int]:
+def _health_port(health: Health) -> Iterator[int]:
     """The port of the agent's own machine that its health is asked at, if it is."""
     match health:
         case None | Command():

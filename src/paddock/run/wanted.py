@@ -107,7 +107,9 @@ class Wanted:
     @cached_property
     def bundle(self) -> Bundle:
         tree = self.code[0] if self.code else None
-        bundle = self.runtime.bundle(self.workload, tree, mounted=self.place.mounts_state)
+        bundle = self.runtime.bundle(
+            self.workload, tree, mounted=self.place.mounts_state, health=self.probes("").health
+        )
         return bundle.with_people(self.place.people)
 
     @property

@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from paddock.recipes.workload import Paths, Process, Workload
+from paddock.recipes.workload import Health, Paths, Process, Workload
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
@@ -45,8 +45,12 @@ class Runtime(Protocol):
         """What is between the machine and the agent, if anything is."""
         ...
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
-        """The workload as files, with the id of its code tree; ``mounted`` says that the state must be a volume."""
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
+        """Render the workload as files.
+
+        ``tree`` names its code tree, ``mounted`` says that the state must be a volume, and a container engine asks for
+        ``health`` too.
+        """
         ...
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:

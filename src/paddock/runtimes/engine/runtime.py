@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from paddock.recipes.workload import ImageContract, Paths, Process, Program, Workload
+from paddock.recipes.workload import Health, ImageContract, Paths, Process, Program, Workload
 from paddock.runtimes import script
 from paddock.runtimes.bundle import Bundle, BundleFile
-from paddock.runtimes.engine import health
 from paddock.runtimes.engine.container import AgentContainer, account_functions, text
+from paddock.runtimes.engine.health import files as health_files
 from paddock.runtimes.engine.unit import unit
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
@@ -62,7 +62,7 @@ class Engine:
 
     # Rendering
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
         container = self.container
         if not container.brings_code:
             rendered = replace(workload, processes=[self._at_home(process) for process in workload.processes])
@@ -79,7 +79,7 @@ class Engine:
             "start": text(start),
             "enter": text("enter_container.sh"),
             "halt": text("halt.sh"),
-            "health": health.script(workload),
+            **health_files(health),
             "account.sh": account_functions(),
             "users.sh": text("users.sh"),
             "ownership.sh": text("ownership.sh", _SHARED),

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
-from paddock.recipes.workload import Paths, Process, Workload
+from paddock.recipes.workload import Health, Paths, Process, Workload
 from paddock.runtimes import configuration, environment_of, reporting, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
@@ -52,7 +52,7 @@ class ForegroundProcess:
         """The folder of all bundles and of the secrets beside them."""
         return self.paths.etc.removesuffix("/current")
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
         paths = self.paths
         environment = {
             "AGENT": self.agent,

@@ -9,7 +9,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Final
 
-from paddock.recipes.workload import Paths, Process, Program, Workload
+from paddock.recipes.workload import Health, Paths, Process, Program, Workload
 from paddock.runtimes import configuration, environment_of, reporting, script, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
@@ -92,7 +92,7 @@ class Systemd:
         """The folder of all bundles and of the secrets beside them."""
         return self.paths.etc.removesuffix("/current")
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
         lease = self.unit("lease")
         seen = Mounts(self.spec.mounts, mounted)
         units = {self.unit(process.name): self._process_unit(process, lease, seen) for process in workload.processes}
