@@ -78,25 +78,36 @@ def _merged(tree: Any, over: Any) -> Any:
     return {**{key: value for key, value in tree.items() if key not in over}, **merged}
 
 
-@pytest.mark.parametrize("path", golden("checks"))
-def test_what_fails(path: Path) -> None:
-    case = read_case(path)
+def lines_of(case: dict[str, Any]) -> list[Line]:
     wanted = subject(case.get("agent", {}), **_plain(case.get("subject", {})))
-    lines = judge.lines(wanted, facts(case["facts"], wanted, quick=False), quick=False)
-    failed = {line.check: _told(line) for line in lines if line.failed}
-    unavailable = {line.check: line.evidence for line in lines if line.outcome is Outcome.UNAVAILABLE}
+    return judge.lines(wanted, facts(case["facts"], wanted, quick=False), quick=False)
+
+
+@pytest.mark.parametrize("path", golden("checks"))
+def test_each_broken_fact_fails_its_own_checks(path: Path) -> None:
+    case = read_case(path)
+    lines = lines_of(case)
     assert all(line.hint for line in lines if line.failed)
-    assert agrees(path, case, "fails", failed), failed
-    assert agrees(path, case, "unavailable", unavailable), unavailable
+    assert agrees(path, case, "fails", [line.check for line in lines if line.failed])
+    assert agrees(path, case, "unavailable", [line.check for line in lines if line.outcome is Outcome.UNAVAILABLE])
+
+
+def test_evidence_and_hints_read_as_in_the_snapshot() -> None:
+    snapshot = DATA / "check_wording.yaml"
+    cases = {path.stem: lines_of(read_case(path)) for path in sorted((DATA / "checks").glob("*.yaml"))}
+    broken = {case: [line for line in lines if line.outcome is not Outcome.OK] for case, lines in cases.items()}
+    shown = {**broken, "all-is-well": cases["all-is-well"]}
+    found = {case: {line.check: _wording(line) for line in lines} for case, lines in shown.items() if lines}
+    assert agrees(snapshot, read_case(snapshot), "wording", found)
+
+
+def _wording(line: Line) -> str:
+    return f"{line.evidence}\n→ {line.hint}" if line.hint else line.evidence
 
 
 def _plain(given: dict[str, Any]) -> dict[str, Any]:
     sets: dict[str, Any] = {name: frozenset(given[name]) for name in _SETS if name in given}
     return {**given, **sets}
-
-
-def _told(line: Line) -> str:
-    return f"{line.evidence}\n→ {line.hint}"
 
 
 def test_a_quick_look_asks_little() -> None:

@@ -70,7 +70,7 @@ def asked(question: dict[str, Any], **environment: str) -> Any:
 def test_a_request_sends_the_secret_of_the_machine_and_uses_no_proxy(port: int, tmp_path: Path) -> None:
     secrets = tmp_path / "secrets.env"
     secrets.write_text('OTHER="x"\nKEY="canary value"\n')
-    question = {
+    question: dict[str, Any] = {
         **{"method": "GET", "url": f"http://127.0.0.1:{port}/", "headers": {}, "body": None, "seconds": 5},
         **{"bearer": "KEY", "env_files": [str(tmp_path / "missing.env"), str(secrets)]},
     }
