@@ -311,7 +311,9 @@ def test_a_volume_that_is_not_in_use_goes_to_a_pet(single: Node) -> None:
     single.root("pct", "stop", 200)
     single.put(200, mp0=None, unused0=OWN)
     adoption = Adoption(single, 200, "unused0")
-    with pytest.raises(Refused, match=r"could not be seen: container 200 \(bee\) is stopped") as caught:
+    with pytest.raises(
+        Refused, match=r"could not be searched for files of bee: container 200 \(bee\) is stopped"
+    ) as caught:
         adoption.run()
     assert "--looked" in str(caught.value.hint)
     assert not single.writes

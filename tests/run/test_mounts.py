@@ -53,7 +53,7 @@ def test_the_top_of_a_disk_is_nobodys_to_give_away() -> None:
         NeedsPerson, match="/sys is where a disk is mounted, and not a directory of the agent's own"
     ) as caught:
         check(agent(host="/sys", path="/data"))
-    assert caught.value.hint == "write a directory below it under mounts:"
+    assert caught.value.hint == "choose a directory below it under mounts:"
     check(agent(host="/sys", path="/data", read_only=True))
 
 

@@ -66,7 +66,7 @@ def databases(question: Json) -> Json:
 
 def quick_check(path: str) -> str:
     try:
-        # Read-only, and with the locks of a reader: whoever writes goes on, and what is in its journal is seen.
+        # Read-only, with a reader's locks: writers are not disturbed, and their journal is read too.
         database = sqlite3.connect("file:" + urllib.parse.quote(path) + "?mode=ro", uri=True, timeout=5)
         try:
             return "; ".join(str(row[0]) for row in database.execute("PRAGMA quick_check(3)"))
@@ -94,7 +94,7 @@ def attempt(question: Json) -> Json:
 
 
 def last(stream: Any) -> str:
-    """The end of what a program says, however much that is."""
+    """Return the end of a program's output. All of it is read, but not kept."""
     kept = b""
     for block in iter(lambda: stream.read1(BLOCK), b""):
         kept = (kept + block)[-4 * LAST :]

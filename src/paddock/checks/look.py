@@ -1,4 +1,4 @@
-"""Looking at an agent on its machine: one program there, one round trip, and facts in return."""
+"""Collect facts about an agent with one program on its machine, in one round trip."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paddock.recipes.workload import OpenPort, Request
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.program import program
 
-# Beside what is the agent's own: where units are, and where everyone may write.
+# Folders that are searched for secrets besides the agent's own: units, and folders that everyone may write to.
 _OPEN_FOLDERS: Final = ("/etc/systemd", "/run/systemd", "/tmp", "/var/tmp")  # noqa: S108
 _SECONDS: Final = 150
 MACHINE: Final = [
@@ -34,15 +34,15 @@ _KINDS: Final[Mapping[type, str]] = {
 
 @dataclass(frozen=True)
 class Means:
-    """How the agent's runtime looks and enters, as argvs for its machine."""
+    """The argvs of the agent's runtime that the program on the machine runs."""
 
     inspect: Sequence[str]
-    enter: Sequence[str]  # runs the Python program that follows, beside the agent
+    enter: Sequence[str]  # ends with Python's -c; runs a program beside the agent
     logs: Sequence[str]
 
 
 def look(guest: Guest, subject: Subject, means: Means, *, quick: bool) -> dict[str, Any]:
-    """Return what is there."""
+    """Return the facts about the agent; with ``quick``, only those that a quick verification needs."""
     paths, own = subject.paths, f"{subject.paths.state}/.paddock"
     question = {
         "all": not quick,
@@ -73,4 +73,4 @@ def look(guest: Guest, subject: Subject, means: Means, *, quick: bool) -> dict[s
     try:
         return dict(json.loads(printed))
     except ValueError:
-        raise PaddockError(f"the look at {guest.name} printed no facts: {printed[:200]!r}") from None
+        raise PaddockError(f"the program of verify on {guest.name} printed no facts: {printed[:200]!r}") from None

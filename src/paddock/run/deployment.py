@@ -325,7 +325,7 @@ class Deployment(Wanted):
         self.reporter.journal("verified", lines=[line.as_data() for line in report.lines])
         if not report.ok:
             count = f"{len(report.failed)} of {len(report.lines)}"
-            raise PaddockError(f"{self.name} runs, but is not as it should be in {count}:\n{as_text(report.failed)}")
+            raise PaddockError(f"{self.name} is running, but {count} checks failed:\n{as_text(report.failed)}")
         self.reporter.say(f"{len(report.lines)} checks, and none failed")
         expect(guest, "writing down that it works", self.runtime.record_verified(self.bundle.id))
 

@@ -1,4 +1,4 @@
-"""Verifying one agent: its place, its machine and itself, line by line."""
+"""Verify one agent: its place, its machine and its own answers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from paddock.run.deployment import Deployment, Observation
 
 
-_MOMENT: Final = 30.0
+_SETTLE_SECONDS: Final = 30.0
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found out about one agent."""
+    """The lines of one agent's verification."""
 
     agent: str
     lines: list[Line]
@@ -52,7 +52,7 @@ class Report:
 
 
 def verify(agent: Deployment, seen: Observation, *, quick: bool = False) -> Report:
-    """Prove what can be proved of an agent as it was seen."""
+    """Run all checks of an observed agent; with ``quick``, only the cheap ones."""
     try:
         guest = agent.guest(seen, {})
     except PaddockError as error:
@@ -62,7 +62,7 @@ def verify(agent: Deployment, seen: Observation, *, quick: bool = False) -> Repo
 
 
 def verify_through(agent: Deployment, guest: Guest, place: Any, *, quick: bool) -> Report:
-    """The same, through a channel to its machine that is open already."""
+    """Run the checks through an open channel to the machine."""
     subject = _subject(agent)
     facts = look(guest, subject, _means(agent, subject), quick=quick)
     inside = judge.lines(subject, facts, quick=quick)
@@ -74,13 +74,13 @@ def verify_through(agent: Deployment, guest: Guest, place: Any, *, quick: bool) 
 
 
 def verify_when_settled(agent: Deployment, guest: Guest) -> Report:
-    """Verify an agent that has just become healthy; what takes a moment longer than that gets it, but no more."""
+    """Verify an agent that has just become healthy, and give checks that settle later up to 30 seconds."""
     report = verify_through(agent, guest, agent.place.observe(agent.name), quick=False)
     slow = [replace(check, quick=True, needs=None) for check in _subject(agent).asked if check.settles]
     if report.ok or not {line.check for line in report.failed} <= {check.name for check in slow}:
         return report
     subject = replace(_subject(agent), asked=slow)
-    end = time.monotonic() + _MOMENT
+    end = time.monotonic() + _SETTLE_SECONDS
     while time.monotonic() < end:
         found = look(guest, subject, _means(agent, subject), quick=True)["inside"]["found"]
         if not any(line.failed for line in asked.lines(slow, found)):
@@ -90,7 +90,7 @@ def verify_when_settled(agent: Deployment, guest: Guest) -> Report:
 
 
 def ports_of_others(agent: Deployment, guest: Guest) -> Line | None:
-    """The line about who else listens on the agent's ports, if somebody does."""
+    """Return the failed line about ports if another program listens on a port of the agent."""
     subject = _subject(agent)
     facts = look(guest, subject, _means(agent, subject), quick=True)
     lines = judge.lines(subject, facts, quick=True)
@@ -98,13 +98,13 @@ def ports_of_others(agent: Deployment, guest: Guest) -> Line | None:
 
 
 def _mounts(agent: Deployment, guest: Guest, place: Any) -> Iterator[Line]:
-    """Whether the directories of the host can be used, tried with the agent's own ids."""
+    """Check that the agent can use the directories under ``mounts:``, with the agent's own ids."""
     if not agent.spec.mounts:
         return
     owner = agent.place.machine(agent.machine_want, place).owner
     wrong = list(problems(guest, agent.spec, owner, made_for_it=not agent.place.keeps_machine))
     shown = ", ".join(f"{mount.path} is {mount.host}" for mount in agent.spec.mounts)
-    evidence = "\n".join(sentence for sentence, _ in wrong) or f"{shown}, of {owner} there"
+    evidence = "\n".join(sentence for sentence, _ in wrong) or f"{shown}, owned by {owner} on the host"
     yield Line.of("mounts", not wrong, evidence, "\n".join(hint for _, hint in wrong))
 
 
@@ -114,15 +114,15 @@ def _outside(agent: Deployment, place: Any) -> Iterator[Line]:
 
 
 def _told(agent: Deployment, place: Any) -> Iterator[Line]:
-    """Whether the place's notes or the journals on this machine give a secret away."""
+    """Check that neither the place's notes nor the local journals contain a secret."""
     try:
         values = agent.secrets
-    except BadInput as error:  # to look, nobody needs the agent's secrets
+    except BadInput as error:  # verifying does not require the agent's secrets
         evidence = "not compared: " + error.message.partition("\n")[0]
         yield Line("secrets.notes", Outcome.UNAVAILABLE, evidence)
         yield Line("secrets.journal", Outcome.UNAVAILABLE, evidence)
         return
-    new = "take it out there, and give the service that issued it a new one"
+    new = "remove the secret there, and replace it with a new one at the service that issued it"
     within = _within(values, agent.place.notes(agent.machine_want, place))
     yield Line.of("secrets.notes", not within, ", ".join(within) or "none in the place's notes", new)
     journals = sorted(journal.folder().glob("*.jsonl"))
@@ -132,7 +132,7 @@ def _told(agent: Deployment, place: Any) -> Iterator[Line]:
 
 
 def _within(values: dict[str, Secret], text: str) -> list[str]:
-    """The names of the secrets that stand in a text; what is too short to be one is found everywhere."""
+    """Return the names of the secrets in a text. Values shorter than 6 characters occur by chance and are skipped."""
     return [name for name, value in values.items() if len(value.reveal()) >= 6 and value.reveal() in text]
 
 
@@ -160,7 +160,7 @@ def _subject(agent: Deployment) -> Subject:
 
 
 def _health_port(health: Health) -> Iterator[int]:
-    """The port of the agent's own machine that its health is asked at, if it is."""
+    """Yield the loopback port that health is asked on, if there is one."""
     match health:
         case None | Command():
             return
@@ -174,7 +174,7 @@ def _health_port(health: Health) -> Iterator[int]:
 
 def _means(agent: Deployment, subject: Subject) -> Means:
     python = f"{subject.tree}/bin/python" if subject.tree else "python3"
-    # The tree is at the same path beside the agent.
+    # A container has the code tree at the same path.
     return Means(
         inspect=agent.runtime.inspect(),
         enter=agent.runtime.enter([python, "-I", "-c"]),

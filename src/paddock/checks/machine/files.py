@@ -12,7 +12,7 @@ LARGEST = 1 << 20  # bytes that are read of a file
 
 def content(path: str) -> bytes:
     try:
-        # Never through a link, and never waiting for a pipe, which an agent may have put in the place of a file.
+        # The agent may have put a link or a pipe in place of the file: do not follow the one or wait for the other.
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             return file.read(LARGEST) or b""
     except OSError:
@@ -24,7 +24,7 @@ def text(path: str) -> str:
 
 
 def rows(path: str) -> list[str]:
-    """The lines of a file. Only a line feed ends one: an agent names its processes and mounts as it likes."""
+    """Return the lines of a file. Only a line feed ends a line: names of processes and mounts may contain the rest."""
     return [line for line in text(path).split("\n") if line]
 
 

@@ -9,7 +9,7 @@ from paddock.checks.machine.files import rows, text
 
 
 def isolation(pid: int) -> dict[str, Any]:
-    """What the kernel says of a process."""
+    """Return the user, capabilities, filters and mounts of a process."""
     folder = f"/proc/{pid}/"
     status = dict(line.split(":\t", 1) for line in rows(folder + "status") if ":\t" in line)
     mounts: dict[str, str] = {}

@@ -20,7 +20,7 @@ SHORTEST = 6  # characters of a secret; a shorter value occurs everywhere by cha
 
 
 def leaks(env_files: list[str], search: list[str], logs: list[str]) -> dict[str, Any]:
-    """Where a value of the agent's secrets can be read by everyone, by the names of the secrets."""
+    """Return the paths where everyone can read a secret of the agent, by the names of the secrets."""
     values = secret_values(env_files)
     found: dict[str, list[str]] = {}
     looked, end = 0, time.monotonic() + SECONDS
@@ -33,12 +33,13 @@ def leaks(env_files: list[str], search: list[str], logs: list[str]) -> dict[str,
             found.setdefault(name, []).append(path)
     log = Output(logs)
     for name in names_in(log.out, values):
-        found.setdefault(name, []).append("its log")
+        found.setdefault(name, []).append("the log")
     cut_short = log.cut or time.monotonic() > end
     return {"values": len(values), "looked": looked, "cut_short": cut_short, "found": found}
 
 
 def secret_values(env_files: list[str]) -> dict[str, list[bytes]]:
+    """Return each secret as it is and in base64."""
     values = {}
     for path in env_files:
         for line in rows(path):
@@ -56,7 +57,7 @@ def names_in(data: bytes, values: dict[str, list[bytes]]) -> list[str]:
 
 
 def open_texts(tops: list[str]) -> Iterator[str]:
-    """The files below these folders that everyone can get at and read."""
+    """Yield the files below these folders that everyone can reach and read."""
     for top in tops:
         for folder, below, files in os.walk(top):
             if not others(folder, stat.S_IXOTH):

@@ -23,8 +23,9 @@ Json = dict[str, Any]
 
 
 def main() -> None:
+    """Read the question from stdin and print the facts. Each look runs in a thread of its own."""
     question = json.load(sys.stdin)
-    os.nice(5)  # the agent, which is to answer meanwhile, comes first
+    os.nice(5)  # the agent answers a prompt at the same time, and has priority
     running, dropped = supervised(question["supervisor"])
     started = [running[name]["pid"] for name in question["processes"] if running.get(name, {}).get("pid")]
     pids = agents_own(started)
@@ -51,13 +52,13 @@ def timed(look: Callable[[], Any]) -> Json:
     start = time.monotonic()
     try:
         found: Json = {"found": look()}
-    except OSError as error:  # what was looked at went away meanwhile, or is not for this account
+    except OSError as error:  # a file or process disappeared, or this account may not read it
         found = {"refused": str(error)}
     return {**found, "seconds": time.monotonic() - start}
 
 
 def supervised(argv: list[str]) -> tuple[dict[str, Json], list[str]]:
-    """The agent's processes, from the runtime's report, and which ways of confining were dropped."""
+    """Return the agent's processes and the dropped kinds of isolation, both from the runtime's report."""
     found: dict[str, Json] = {}
     dropped: list[str] = []
     for record in Output(argv).out.decode(errors="replace").split("\0"):
@@ -78,11 +79,12 @@ def supervised(argv: list[str]) -> tuple[dict[str, Json], list[str]]:
 
 
 def inside(question: Json) -> Json:
+    """Run the program beside the agent, and return what it printed."""
     done = Output([*question["argv"], question["program"]], json.dumps(question["questions"]).encode())
     if done.cut:
-        return {"refused": f"it said more than {MOST >> 20} MiB and was cut off"}
+        return {"refused": f"its output was longer than {MOST >> 20} MiB and was cut off"}
     try:
         return dict(json.loads(done.out))
-    except (ValueError, TypeError, RecursionError):  # it runs as the agent, who can make it say anything
+    except (ValueError, TypeError, RecursionError):  # the program runs as the agent, which can make it print anything
         said = (done.err or done.out).decode(errors="replace").strip()
         return {"missing" if done.code == NO_SUCH_PROGRAM else "refused": f"code {done.code}: {said[-500:]}"}

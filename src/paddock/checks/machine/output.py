@@ -13,11 +13,11 @@ MOST = 4 << 20  # bytes of each stream; the agent writes some of them, and may w
 
 
 class Output:
-    """What a program said and how it ended; of more than MOST bytes only the beginning, and then it was ended."""
+    """The output and exit code of a program. A program that prints more than MOST bytes is killed."""
 
     def __init__(self, argv: list[str], stdin: bytes = b"") -> None:
         pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        # In a session of its own, so that all of it can be ended.
+        # A session of its own, so that the whole process group can be killed.
         with subprocess.Popen(argv, **pipes, start_new_session=True) as child, ThreadPoolExecutor(3) as pool:
             pool.submit(self.feed, child, stdin)
             out, err = pool.submit(self.head, child, child.stdout), pool.submit(self.head, child, child.stderr)
@@ -34,5 +34,5 @@ class Output:
     def head(child: subprocess.Popen[bytes], stream: Any) -> bytes:
         data = bytes(stream.read(MOST + 1))
         if len(data) > MOST:
-            os.killpg(child.pid, signal.SIGKILL)  # it is not waited for yet, so the number is still its own
+            os.killpg(child.pid, signal.SIGKILL)  # nobody has waited for it yet, so the pid is still its own
         return data

@@ -15,13 +15,13 @@ from paddock.checks.machine.processes import account, all_pids, descendants
 
 
 def listening(pids: list[int], *, alone: bool) -> list[list[Any]]:
-    """Where the agent listens."""
+    """Return the addresses and ports that the agent listens on."""
     own = own_sockets(pids, alone=alone)
     return sorted([host, port] for host, port, uid, inode in listeners(pids[:1]) if own(uid, inode))
 
 
 def ports(wanted: list[int], pids: list[int], *, alone: bool) -> dict[str, Any]:
-    """Who else listens on these ports, and on which ports the agent does."""
+    """Return the ports that the agent listens on, and the other programs that listen on the wanted ports."""
     own = own_sockets(pids, alone=alone)
     found = [(port, inode, own(uid, inode)) for _, port, uid, inode in listeners([os.getpid()])]
     others = {inode: port for port, inode, its_own in found if port in wanted and not its_own}
@@ -37,7 +37,10 @@ def ports(wanted: list[int], pids: list[int], *, alone: bool) -> dict[str, Any]:
 
 
 def own_sockets(pids: list[int], *, alone: bool) -> Callable[[int, str], bool]:
-    """Whether a socket is the agent's: of its account, or where that is shared, of its processes and their children."""
+    """Return a function that tells whether a socket belongs to the agent, by its uid and inode.
+
+    An agent with an account of its own (``alone``) owns all sockets of that account; else those of its processes.
+    """
     if alone:
         accounts = {account(pid) for pid in pids}
         return lambda uid, _: uid in accounts
@@ -46,7 +49,7 @@ def own_sockets(pids: list[int], *, alone: bool) -> Callable[[int, str], bool]:
 
 
 def listeners(seen_by: list[int]) -> Iterator[tuple[str, int, int, str]]:
-    """Address, port, user and inode of each socket that a process would find listening on its machine."""
+    """Yield address, port, uid and inode of the listening sockets in the network namespace of each process."""
     for pid in seen_by:
         for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
             for row in rows(f"/proc/{pid}/net/{table}")[1:]:

@@ -9,7 +9,7 @@ from paddock.checks.machine.files import content, rows, text
 
 
 def agents_own(started: list[int]) -> list[int]:
-    """Of what was started the first processes that are not root's, of a container's neither; all, if root is all."""
+    """Return the first non-root descendants of the started processes, or the started ones if all run as root."""
     children: dict[int, list[int]] = {}
     for pid, parent in parents().items():
         children.setdefault(parent, []).append(pid)
@@ -25,13 +25,13 @@ def agents_own(started: list[int]) -> list[int]:
 
 
 def account(pid: int) -> int | None:
-    """Whose a process is; None when it has ended."""
+    """Return the uid of a process, or None if it has ended."""
     found = re.search(r"^Uid:\t(\d+)", text(f"/proc/{pid}/status"), re.MULTILINE)
     return int(found[1]) if found else None
 
 
 def is_root(pid: int, uid: int) -> bool:
-    """Whether a process with this number here is root where it runs."""
+    """Return whether a process with this uid is root in its own user namespace."""
     if uid == 0 or content(f"/proc/{pid}/uid_map") == content("/proc/self/uid_map"):
         return uid == 0
     ranges = (map(int, line.split()) for line in rows(f"/proc/{pid}/uid_map"))
@@ -41,7 +41,7 @@ def is_root(pid: int, uid: int) -> bool:
 def parents() -> dict[int, int]:
     found = {}
     for pid in all_pids():
-        # The name in the middle may hold anything, also blanks and brackets.
+        # The process name in the middle may contain blanks and brackets.
         fields = text(f"/proc/{pid}/stat").rpartition(")")[2].split()
         if fields:
             found[pid] = int(fields[1])

@@ -24,7 +24,7 @@ def configuration(etc: str, files: list[str]) -> Json:
 
 
 def code(tree: str | None) -> Json | None:
-    """A code tree compared with what each of its packages recorded of itself."""
+    """Compare a code tree with the RECORD files of its packages."""
     if tree is None:
         return None
     folders = glob.glob(tree + "/lib/python3*/site-packages")
@@ -36,7 +36,7 @@ def code(tree: str | None) -> Json | None:
         for line in rows(record):
             name, sha256, _ = line.rsplit(",", 2)
             path = os.path.normpath(os.path.join(top, name.strip('"')))
-            # Launchers name an interpreter of where they were built, and are not shipped.
+            # Launchers are not shipped, because they name an interpreter of the computer that built them.
             if path.startswith(top + "/") and not path.startswith(top + "/bin/"):
                 recorded[path] = sha256.partition("=")[2]
     changed, added, loose = [], [], []
@@ -48,7 +48,7 @@ def code(tree: str | None) -> Json | None:
         if path in recorded:
             if recorded[path] and sha256 != recorded[path]:
                 changed.append(path)
-        elif not path.endswith(".pyc") and path != top + "/.lock":  # uv's own
+        elif not path.endswith(".pyc") and path != top + "/.lock":  # a file of uv
             added.append(path)
     missing = [path for path in recorded if path not in present and not path.endswith(".pyc")]
     return {"files": len(present), "changed": changed, "added": added, "missing": missing, "loose": loose}

@@ -16,14 +16,14 @@ Json = dict[str, Any]
 def state(folders: list[str]) -> Json:
     found: Json = {"folders": {each: owner(each) for each in folders}, "mounted": os.path.ismount(folders[0])}
     if os.path.isdir(folders[0]):
-        room = os.statvfs(folders[0])
-        found["size"], found["free"] = room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize
-        found["files_free"] = room.f_favail if room.f_files else None
+        disk = os.statvfs(folders[0])
+        found["size"], found["free"] = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
+        found["files_free"] = disk.f_favail if disk.f_files else None
     return found
 
 
 def lease(path: str, holder_file: str) -> Json:
-    """Whether the lock is held, and by which processes that can be seen from here."""
+    """Return whether the lease is locked, and the visible processes that lock it."""
     try:
         with open(path, "rb") as lock:
             wanted = os.fstat(lock.fileno())
@@ -39,6 +39,7 @@ def lease(path: str, holder_file: str) -> Json:
 
 
 def open_files(wanted: tuple[int, int]) -> Iterator[tuple[int, str]]:
+    """Yield the pid and descriptor of every process that has the file with this device and inode open."""
     for pid in all_pids():
         try:
             descriptors = os.listdir(f"/proc/{pid}/fd")
