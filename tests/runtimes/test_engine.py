@@ -152,7 +152,7 @@ def tar_of(path: Path, *names: str) -> Path:
 def test_archives_are_known_by_what_is_in_them(tmp_path: Path) -> None:
     assert Archive.examine(tar_of(tmp_path / "a.tar", "manifest.json", "abc/layer.tar")).verb == "load"
     assert Archive.examine(tar_of(tmp_path / "b.tar", "./bin", "./etc/passwd", "./usr/bin/sh")).verb == "import"
-    with pytest.raises(BadInput, match="holds neither an image nor a root filesystem"):
+    with pytest.raises(BadInput, match="contains neither an image nor a root filesystem"):
         Archive.examine(tar_of(tmp_path / "c.tar", "notes.txt"))
 
 
@@ -160,7 +160,7 @@ def test_a_cut_off_archive_is_told_before_it_travels(tmp_path: Path) -> None:
     whole = tar_of(tmp_path / "whole.tar", "./bin", "./etc", "./usr", *(f"./usr/{n}" for n in range(2000)))
     cut = tmp_path / "cut.tar"
     cut.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
-    with pytest.raises(BadInput, match=r"cut\.tar is no whole tar archive"):
+    with pytest.raises(BadInput, match=r"cut\.tar is not a complete tar archive"):
         Archive.examine(cut)
     with pytest.raises(BadInput, match="No such file"):
         Archive.at(tmp_path / "none.tar")
@@ -174,7 +174,7 @@ def test_an_image_that_lacks_a_layer_is_told_before_it_travels(tmp_path: Path) -
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
-    with pytest.raises(BadInput, match=r"hollow\.tar is no whole image: it has no b/layer\.tar"):
+    with pytest.raises(BadInput, match=r"hollow\.tar is not a complete image: it has no b/layer\.tar"):
         Archive.examine(path)
 
 

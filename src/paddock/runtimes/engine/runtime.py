@@ -1,4 +1,4 @@
-"""Renders a workload as one container and the unit that supervises it."""
+"""Render a workload as one container and the unit that supervises it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Engine:
 
     agent: str
     spec: AgentSpec
-    folder: Path  # the file's, for an archive beside it
-    home: str | None = None  # of the account it runs in, where that is done without root
+    folder: Path  # the folder of the agent's file; a relative archive path starts there
+    home: str | None = None  # the home of the account that runs the agent without root
     foreground = False
 
     @property
@@ -92,20 +92,20 @@ class Engine:
         return Bundle({**framed.files, **{path: BundleFile(content) for path, content in files.items()}, **commands})
 
     def _at_home(self, process: Process) -> Process:
-        # In the container's own layer, so that what is installed there stays with the rest that is installed.
+        # HOME is in the container's own layer, so that software installed there stays with the container.
         return replace(process, environment={**process.environment, "HOME": f"/home/{self.spec.user.name}"})
 
     def _as_image(self, contract: ImageContract, process: Process) -> Process:
         kept = {name: value for name, value in process.environment.items() if name not in contract.own}
         account = {contract.uid: str(self.spec.user.uid), contract.gid: str(self.container.gid)}
-        # The image's entrypoint runs as root: no directory that the agent can write is on its PATH.
+        # The image's entrypoint runs as root, so its PATH has no directory that the agent can write to.
         path = [each for each in process.path if each.startswith(f"{self.paths.etc}/")]
         return replace(process, argv=contract.argv, environment={**kept, **contract.environment, **account}, path=path)
 
     def _command(self, program: Program) -> str:
-        """A command for everyone on the machine: the agent's own, for whoever gets into its container."""
+        """Return the script of a command on the machine that runs the agent's program in its container."""
         name = program.name
-        refusal = f"{name} runs in the container of {self.agent}, which only root gets into: sudo {name}"
+        refusal = f"{name} runs in the container of {self.agent}, which only root can enter: sudo {name}"
         only_root = "" if self.home else f'[ "$(id -u)" = 0 ] || {{ echo {quote(refusal)} >&2; exit 1; }}\n'
         return f'#!/bin/sh\n{only_root}exec {shlex.join(self.enter([program.own]))} "$@"\n'
 
@@ -155,7 +155,7 @@ class Engine:
 
 
 def _program(process: Process) -> str:
-    """A process as the script the agent's account runs."""
+    """Return the script that starts a process as the agent's account."""
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(process.environment.items()))
     path = f'export PATH={shlex.quote(":".join(process.path))}:"$PATH"\n' if process.path else ""
     return f"{exports}{path}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"
