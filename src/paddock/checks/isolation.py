@@ -21,7 +21,7 @@ def _capabilities(process: Mapping[str, Any]) -> _Seen:
     if effective is None or bounding is None:
         return None
     if effective == bounding == _NOTHING:
-        return True, "the agent has none and cannot gain any"
+        return True, "the agent has no capabilities and cannot gain any"
     return False, f"effective {effective}, bounding {bounding}"
 
 
@@ -39,7 +39,7 @@ def _proc(process: Mapping[str, Any]) -> _Seen:
     options = process["mounts"].get("/proc")
     if options is None:
         return None
-    hidden = process["among_its_own"] or "hidepid=invisible" in options or "hidepid=2" in options
+    hidden = process["own_pid_namespace"] or "hidepid=invisible" in options or "hidepid=2" in options
     return hidden, "the agent sees only its own processes" if hidden else "the agent sees processes of others"
 
 

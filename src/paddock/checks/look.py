@@ -33,7 +33,7 @@ _KINDS: Final[Mapping[type, str]] = {
 
 
 @dataclass(frozen=True)
-class Means:
+class RuntimeArgvs:
     """The argvs of the agent's runtime that the program on the machine runs."""
 
     inspect: Sequence[str]
@@ -41,12 +41,12 @@ class Means:
     logs: Sequence[str]
 
 
-def look(guest: Guest, subject: Subject, means: Means, *, quick: bool) -> dict[str, Any]:
+def look(guest: Guest, subject: Subject, argvs: RuntimeArgvs, *, quick: bool) -> dict[str, Any]:
     """Return the facts about the agent; with ``quick``, only those that a quick verification needs."""
     paths, own = subject.paths, f"{subject.paths.state}/.paddock"
     question = {
         "all": not quick,
-        "supervisor": list(means.inspect),
+        "supervisor": list(argvs.inspect),
         "processes": list(subject.processes),
         "lease_file": f"{own}/lease",
         "holder_file": f"{own}/holder",
@@ -58,9 +58,9 @@ def look(guest: Guest, subject: Subject, means: Means, *, quick: bool) -> dict[s
         "alone": Isolation.ACCOUNT in subject.confined,
         "env_files": [f"{subject.root}/secrets.env", f"{subject.root}/generated.env"],
         "search": [subject.root, paths.state, *_OPEN_FOLDERS],
-        "logs": list(means.logs),
+        "logs": list(argvs.logs),
         "inside": {
-            "argv": list(means.enter),
+            "argv": list(argvs.enter),
             "program": program("paddock.runtimes.loopback", "paddock.checks.inside"),
             "questions": [
                 {"kind": _KINDS[type(check.question)], **asdict(check.question)}

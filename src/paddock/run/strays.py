@@ -39,7 +39,7 @@ def refusals(agent: Deployment, machine: str, reach: Callable[[], Guest | None],
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     return [
         Refusal(
-            f"{machine} has files on its root disk that may belong to the memory of {agent.name}:"
+            f"{machine} has files on its root disk that may be state of {agent.name}:"
             f" {', '.join(one_line(path, _LONGEST) for path in found[:_SHOWN])}{more}",
             f"the root disk is destroyed with its machine, and Paddock cannot import files yet: {remedy}\n{_LOOKED}",
         )

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from paddock.checks import asked, judge
 from paddock.checks.line import Line, Outcome, as_text, by_topic
-from paddock.checks.look import Means, look
+from paddock.checks.look import RuntimeArgvs, look
 from paddock.checks.subject import Subject
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
@@ -64,7 +64,7 @@ def verify(agent: Deployment, seen: Observation, *, quick: bool = False) -> Repo
 def verify_through(agent: Deployment, guest: Guest, place: Any, *, quick: bool) -> Report:
     """Run the checks through an open channel to the machine."""
     subject = _subject(agent)
-    facts = look(guest, subject, _means(agent, subject), quick=quick)
+    facts = look(guest, subject, _argvs(agent, subject), quick=quick)
     inside = judge.lines(subject, facts, quick=quick)
     if not any(line.check == "health" for line in inside):
         health = healthy(guest, agent.paths, agent.runtime, agent.probes("").health)
@@ -82,7 +82,7 @@ def verify_when_settled(agent: Deployment, guest: Guest) -> Report:
     subject = replace(_subject(agent), asked=slow)
     end = time.monotonic() + _SETTLE_SECONDS
     while time.monotonic() < end:
-        found = look(guest, subject, _means(agent, subject), quick=True)["inside"]["found"]
+        found = look(guest, subject, _argvs(agent, subject), quick=True)["inside"]["found"]
         if not any(line.failed for line in asked.lines(slow, found)):
             break
         time.sleep(0.5)
@@ -92,7 +92,7 @@ def verify_when_settled(agent: Deployment, guest: Guest) -> Report:
 def ports_of_others(agent: Deployment, guest: Guest) -> Line | None:
     """Return the failed line about ports if another program listens on a port of the agent."""
     subject = _subject(agent)
-    facts = look(guest, subject, _means(agent, subject), quick=True)
+    facts = look(guest, subject, _argvs(agent, subject), quick=True)
     lines = judge.lines(subject, facts, quick=True)
     return next((line for line in lines if line.check == "ports" and line.failed), None)
 
@@ -172,10 +172,10 @@ def _health_port(health: Health) -> Iterator[int]:
                 yield url.port or {"http": 80, "https": 443}[url.scheme]
 
 
-def _means(agent: Deployment, subject: Subject) -> Means:
+def _argvs(agent: Deployment, subject: Subject) -> RuntimeArgvs:
     python = f"{subject.tree}/bin/python" if subject.tree else "python3"
     # A container has the code tree at the same path.
-    return Means(
+    return RuntimeArgvs(
         inspect=agent.runtime.inspect(),
         enter=agent.runtime.enter([python, "-I", "-c"]),
         logs=agent.runtime.logs(2000, follow=False),

@@ -44,5 +44,5 @@ def _entries(workload: Workload) -> Iterator[tuple[str, str, str]]:
 
 def _line(verb: str, path: str, source: str) -> str:
     if not path.isprintable():
-        raise ValueError(f"a path in the state contains unprintable characters: {path!r}")
+        raise ValueError(f"a path in the state cannot be {path!r}")
     return f"{verb}\t{source or '-'}\t{path}\n"

@@ -26,7 +26,7 @@ def isolation(pid: int) -> dict[str, Any]:
         "no_new_privileges": status.get("NoNewPrivs"),
         "seccomp": status.get("Seccomp"),
         "mounts": mounts,
-        "among_its_own": os.readlink(folder + "ns/pid") != os.readlink("/proc/self/ns/pid"),
+        "own_pid_namespace": os.readlink(folder + "ns/pid") != os.readlink("/proc/self/ns/pid"),
         "apparmor": text(folder + "attr/current").strip("\0\n "),
         "apparmor_enabled": text("/sys/module/apparmor/parameters/enabled").strip() == "Y",
     }

@@ -152,7 +152,7 @@ class AgentContainer:
         }
 
     def contract(self, workload: Workload) -> ImageContract:
-        """Return how the image that brings the agent's code has to be run."""
+        """Return how to run an image that contains the agent's code."""
         if workload.image is None:
             raise BadInput(
                 f"{self.agent} is a {self.spec.kind}, which has no image of its own",
@@ -213,7 +213,7 @@ class AgentContainer:
             f"[ -d {folder} ] || {{ echo there is no directory {folder} on this machine to mount >&2 && exit 78; }}\n"
             for folder in (shlex.quote(mount.host) for mount in self.spec.mounts)
         )
-        head = "# create NAME ENTRYPOINT...: makes the container; the entrypoint is the image's own.\nname=$1\nshift\n"
+        head = "# create NAME ENTRYPOINT...: creates the container; ENTRYPOINT is that of the image.\nname=$1\nshift\n"
         return f'{head}{checks}exec {engine.program} create --name "$name" {shlex.join(words)} "$@"\n'
 
     def _compose(self, workload: Workload) -> str:

@@ -21,7 +21,7 @@ from paddock.runtimes.process.runtime import RUNNING, processes
 from paddock.secret import Secret
 
 _LOCK_SECONDS: Final = 2.0
-_LAST_WORDS: Final = 4000  # bytes
+_LOG_END: Final = 4000  # bytes
 
 
 class _Fatal(Exception):
@@ -79,12 +79,12 @@ def supervise(paths: Paths, log: Path, reporter: Callable[[str], None]) -> None:
         reporter(f"Ctrl-C stops the agent; its log is {log}")
         environment = _environment(etc)
         children = [_Child(process) for process in processes(etc)]
-        account = _Account(etc.parent / RUNNING)
+        running = _RunningFile(etc.parent / RUNNING)
         try:
             while not stop.asked:
                 for child in children:
                     _tend(child, environment, output.fileno(), descriptor, reporter)
-                account.tell(children)
+                running.write(children)
                 time.sleep(0.1)
         except _Done as done:
             reporter(str(done))
@@ -93,34 +93,34 @@ def supervise(paths: Paths, log: Path, reporter: Callable[[str], None]) -> None:
             raise PaddockError(f"{fatal}; the end of its log:\n{last}", hint=f"the whole log is {log}") from None
         finally:
             _end(children, reporter)
-            account.file.unlink(missing_ok=True)
+            running.file.unlink(missing_ok=True)
 
 
 def _end_of(log: Path) -> str:
     """Return the end of a log of any size."""
     with log.open("rb") as file:
-        file.seek(max(log.stat().st_size - _LAST_WORDS, 0))
-        return file.read(_LAST_WORDS).decode(errors="replace").rstrip("\n")
+        file.seek(max(log.stat().st_size - _LOG_END, 0))
+        return file.read(_LOG_END).decode(errors="replace").rstrip("\n")
 
 
-class _Account:
-    """The file that lists the running processes as ``NAME PID RESTARTS SINCE``. The lease is held by this process."""
+class _RunningFile:
+    """The file that lists the running processes as ``NAME PID RESTARTS SINCE``. This process holds the lease."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self._lease = f"lease {os.getpid()} 0 {time.time():.0f}\n"
-        self._told = ""
+        self._written = ""
 
-    def tell(self, children: list[_Child]) -> None:
+    def write(self, children: list[_Child]) -> None:
         now = self._lease + "".join(
             f"{child.process.name} {child.running.pid if child.running else 0} {child.starts - 1} {child.since:.0f}\n"
             for child in children
         )
-        if now != self._told:
+        if now != self._written:
             unfinished = self.file.with_suffix(".new")
             unfinished.write_text(now)
             unfinished.replace(self.file)
-            self._told = now
+            self._written = now
 
 
 class _StopSignal:
