@@ -80,7 +80,7 @@ def test_only_the_gates_start_processes() -> None:
     }
     # The supervisor's children outlive a call, and the demo types on a terminal like a user. The others run on the
     # agent's machine: the programs of verify, and the test of a code tree.
-    elsewhere = {"checks/machine.py", "checks/inside.py", "recipes/hermes/proof.py"}
+    elsewhere = {"checks/machine/output.py", "checks/inside.py", "recipes/hermes/proof.py"}
     assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py", *elsewhere}
 
 

@@ -60,7 +60,7 @@ def test_the_log_pattern_of_an_agent_does_not_match_another_agent() -> None:
 def create(ground: Machine, name: str, uid: int, *, replaces: bool = False) -> None:
     runtime = agents.docker(name, user={"name": f"user-{name}", "uid": uid})
     bundle = runtime.bundle(agents.workload(runtime), None, mounted=False)
-    result = ground.run(runtime.create(bundle.id, replaces=replaces), stdin=bundle.archive({}, {}))
+    result = ground.run(runtime.container.create(bundle.id, replaces=replaces), stdin=bundle.archive({}, {}))
     assert result.ok, result.err
 
 

@@ -10,14 +10,16 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hostile.foreground import supervised
+from paddock.checks.look import MACHINE
+from paddock.runtimes.program import program
 
+LOOPBACK = "paddock.runtimes.loopback"
 MUCH = 200_000_000
 MOST = 100  # MiB of memory that reading them may take
 FLOOD = ["sh", "-c", f"head -c {MUCH} /dev/zero | tr '\\0' x"]
@@ -129,9 +131,8 @@ def question(url: str) -> dict[str, Any]:
     return {"kind": "request", "url": url, "method": "GET", "headers": {}, "bearer": "", "body": None, "seconds": 60}
 
 
-def on_the_machine(package: str, name: str, stdin: Any) -> tuple[Any, int]:
+def on_the_machine(text: str, stdin: Any) -> tuple[Any, int]:
     """Run a program that Paddock runs on the machine. Return its parsed output, and by how many MiB it grew."""
-    text = (resources.files(package) / name).read_text(encoding="utf-8")
     said, grew = measured(
         f"before = used()\nexec(compile({text!r}, 'program', 'exec'), {{'__name__': '__main__'}})\n",
         stdin=json.dumps(stdin).encode(),
@@ -141,7 +142,7 @@ def on_the_machine(package: str, name: str, stdin: Any) -> tuple[Any, int]:
 
 @pytest.mark.parametrize("path", ["/", "/missing"])
 def test_an_answer_of_the_agent_to_a_probe_is_cut(server: str, path: str) -> None:
-    reply, grew = on_the_machine("paddock.run", "request.py", {**question(server + path), "env_files": []})
+    reply, grew = on_the_machine(program(LOOPBACK, "paddock.run.request"), {**question(server + path), "env_files": []})
     assert grew < MOST, f"an answer of {MUCH >> 20} MiB took {grew} MiB of memory"
     assert "and was cut" in reply["refused"]
 
@@ -155,7 +156,7 @@ def test_answers_files_and_output_read_by_verify_are_cut(server: str, tmp_path: 
         {"kind": "file", "path": str(large)},
         {"kind": "attempt", "argv": [*FLOOD[:2], f"{FLOOD[2]}; echo last; exit 3"], "seconds": 60},
     ]
-    found, grew = on_the_machine("paddock.checks", "inside.py", asked)
+    found, grew = on_the_machine(program(LOOPBACK, "paddock.checks.inside"), asked)
     assert grew < MOST, f"an answer, a file and an output of {MUCH >> 20} MiB each took {grew} MiB of memory"
     answer, file_, attempt = (each["found"] for each in found["answers"])
     assert "and was cut" in answer["refused"]
@@ -186,10 +187,10 @@ def test_logs_files_and_a_flood_instead_of_an_answer_are_cut(tmp_path: Path) -> 
         "logs": log,
         "inside": {"argv": [*FLOOD], "program": "", "questions": []},
     }
-    found, grew = on_the_machine("paddock.checks", "machine.py", asked)
+    found, grew = on_the_machine(program(*MACHINE), asked)
     assert grew < MOST, f"a log, a file and an answer of {MUCH >> 20} MiB each took {grew} MiB of memory"
     assert "and was cut off" in found["inside"]["found"]["refused"]
-    assert found["leaks"]["found"]["found"] == {"KEY": ["its log"]}
+    assert found["leaks"]["found"]["found"] == {"KEY": ["the log"]}
     assert found["leaks"]["found"]["cut_short"] is True
 
 

@@ -123,7 +123,7 @@ def test_the_browser_helper_comes_from_the_registry_of_the_machine(
     assert not elsewhere, f"another registry was asked: {elsewhere}"
     assert any("agent-browser" in path for path in registry.asked), "the registry of the machine was not asked"
     # The hash is pinned, and this registry has another archive under that name and version.
-    assert "agent-browser@0.41.0 is not what it was" in said
+    assert "agent-browser@0.41.0 does not have the expected content" in said
     assert not (tmp_path / "packages/agent-browser").exists()
 
 
@@ -171,7 +171,7 @@ def test_without_npm_the_hint_says_how_to_fetch_the_package(tmp_path: Path, monk
     with pytest.raises(PaddockError) as caught:
         codetree._put_tool(browser_helper(), "x86_64", tmp_path / "packages")
     assert not asked, f"an address fixed in the code was used: {asked}"
-    assert caught.value.message == "fetching agent-browser@0.41.0 takes npm, which is not installed"
+    assert caught.value.message == "fetching agent-browser@0.41.0 needs npm, which is not installed"
     assert "npm pack agent-browser@0.41.0" in (caught.value.hint or "")
 
 

@@ -168,7 +168,7 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield systemd.remove(), b""
     bundle_id, archive = bundle_of(docker)
     yield docker.observe([]), b""
-    yield docker.create(bundle_id, replaces=True), archive
+    yield docker.container.create(bundle_id, replaces=True), archive
     yield docker.apply(bundle_id), archive
     yield docker.enter(["true"]), b""
     yield ["/bin/sh", f"{docker.paths.etc}/start"], b""

@@ -256,4 +256,4 @@ def test_root_is_waited_for_whatever_goes_wrong(web: Web) -> None:
     finally:
         subprocess.run(["umount", str(disk)], check=True)
     assert "/mnt/disk is where a disk is mounted, and not a directory of the agent's own" in told
-    assert "write a directory below it" in told
+    assert "choose a directory below it" in told

@@ -260,7 +260,7 @@ def test_what_the_seed_has_remedies_for(host: Host, roots: dict[str, Path]) -> N
         assert host.root(f"{command} 2>&1 </dev/null || echo $?").splitlines() == [REFUSED, "1"]
     assert host.root("hermes config path </dev/null") == host.inside("hermes config path")
     told = host.root("cd / && runuser -u nobody -- hermes config path 2>&1 || true")
-    assert told == "hermes runs in the container of hermes, which only root gets into: sudo hermes"
+    assert told == "hermes runs in the container of hermes, which only root can enter: sudo hermes"
 
     # Permission denied on the state: closed to others, open to the agent; and what root left there becomes its own.
     assert "Permission denied" in host.root("runuser -u nobody -- ls /var/lib/paddock/hermes 2>&1 || true")
@@ -598,8 +598,8 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     taken = root_with_user(tmp_path / "taken.tar.gz", "ubuntu:x:12000:12000::/home/ubuntu:/bin/bash\n")
     for archive, sentence in (
         (tmp_path / "none.tar", f"cannot read {tmp_path}/none.tar: No such file or directory"),
-        (cut, "cut.tar.gz is no whole tar archive"),
-        (image_without_its_layer(tmp_path / "hollow.tar"), "hollow.tar is no whole image: it has no layer.tar"),
+        (cut, "cut.tar.gz is not a complete tar archive"),
+        (image_without_its_layer(tmp_path / "hollow.tar"), "hollow.tar is not a complete image: it has no layer.tar"),
         (root_with_shell(tmp_path / "silent.tar", None), "nothing can be run in the image"),
         (root_with_shell(tmp_path / "foreign.tar", FOREIGN_PROGRAM), "exec format error"),
         (taken, "the image has a user ubuntu with uid 12000: give the agent another user:"),

@@ -314,7 +314,7 @@ def test_a_volume_that_is_not_in_use_goes_to_a_pet(single: Node) -> None:
     single.put(200, mp0=None, unused0=OWN)
     adoption = Adoption(single, 200, "unused0")
     with pytest.raises(
-        Refused, match=r"not be searched for files of bee: container 200 \(bee\) is stopped"
+        Refused, match=r"could not be searched for files of bee: container 200 \(bee\) is stopped"
     ) as caught:
         adoption.run()
     assert "--looked" in str(caught.value.hint)

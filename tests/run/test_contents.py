@@ -21,5 +21,5 @@ def test_a_template_with_its_programs_is_one() -> None:
 
 
 def test_a_template_without_a_program_is_none() -> None:
-    with pytest.raises(CommandFailed, match="there is no no-such-program: does packages: lack one"):
+    with pytest.raises(CommandFailed, match="there is no no-such-program: is a package missing in packages:"):
         TemplateContents((), None).put_into(LocalGuest(), "/nowhere", ["sh", "no-such-program"])

@@ -36,33 +36,33 @@ def check(spec: AgentSpec, *, made_for_it: bool = False) -> None:
     mounts.check(LocalGuest(), spec, "112345:112345", made_for_it=made_for_it)
 
 
-def test_a_directory_that_the_agent_owns_passes(open_path: Path) -> None:
+def test_a_mount_that_the_agent_can_write_to_passes(open_path: Path) -> None:
     os.chown(open_path, 12345, 12345)
     check(agent(host=str(open_path), path="/data"))
 
 
-def test_a_directory_of_another_owner_fails_with_the_chown_command(open_path: Path) -> None:
+def test_a_mount_of_another_user_is_an_error_with_the_chown_command(open_path: Path) -> None:
     with pytest.raises(NeedsPerson, match=r"bee \(uid 12345\) may not write to .*, where uid 0 owns it") as caught:
         check(agent(host=str(open_path), path="/data"))
     assert caught.value.hint == f"on the host: chown 112345:112345 {open_path}"
     check(agent(host=str(open_path), path="/data", read_only=True))
 
 
-def test_a_mount_point_is_not_offered_for_chown() -> None:
+def test_the_mount_point_of_a_disk_is_rejected_unless_read_only() -> None:
     with pytest.raises(
         NeedsPerson, match="/sys is where a disk is mounted, and not a directory of the agent's own"
     ) as caught:
         check(agent(host="/sys", path="/data"))
-    assert caught.value.hint == "write a directory below it under mounts:"
+    assert caught.value.hint == "choose a directory below it under mounts:"
     check(agent(host="/sys", path="/data", read_only=True))
 
 
-def test_a_missing_directory_fails(open_path: Path) -> None:
+def test_a_missing_directory_is_an_error(open_path: Path) -> None:
     with pytest.raises(NeedsPerson, match=f"there is no directory {open_path}/more"):
         check(agent(host=f"{open_path}/more", path="/data"))
 
 
-def test_a_directory_without_its_mount_fails(open_path: Path) -> None:
+def test_a_plain_directory_instead_of_a_mount_is_an_error(open_path: Path) -> None:
     os.chown(open_path, 12345, 12345)
     with pytest.raises(NeedsPerson, match=f"but nothing is mounted at {open_path} there"):
         check(agent(host="/mnt/pve/hdd/bee", path=str(open_path)), made_for_it=True)

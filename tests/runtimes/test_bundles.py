@@ -45,7 +45,7 @@ def engine(runtime: str, home: str | None = None, **container: object) -> Engine
 def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
     tree = None if runtime.container and runtime.container.brings_code else "0123456789ab"
     workload = Hermes().workload(AGENT, runtime.inside, f"{runtime.paths.code}/{tree}" if tree else "")
-    return runtime.bundle(workload, tree, mounted=mounted)
+    return runtime.bundle(workload, tree, mounted=mounted, health=Hermes().probes(AGENT, "", "").health)
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def test_what_is_not_to_be_restarted_is_not(tmp_path: Path, restart: str, code: 
     with supervised(tmp_path / "log") as child:
         out, _ = child.communicate(timeout=10)
         assert child.returncode == 0
-    assert f"main ended with code {code}, and is not to be started again" in out
+    assert f"main ended with code {code}, and is not restarted" in out
 
 
 def test_a_fatal_end_is_not_repeated(tmp_path: Path) -> None:

@@ -183,7 +183,6 @@ class Workload:
     secret_files: Sequence[SecretFile] = ()
     programs: Sequence[Program] = ()
     image: ImageContract | None = None  # how its own image would run it, where there is one
-    health: Page | Command | OpenPort | None = None  # the sign that it is well, for those who cannot judge more
 
 
 @dataclass(frozen=True)
@@ -239,12 +238,18 @@ class Command:
 
     argv: Sequence[str]
 
+    def judge(self, done: Mapping[str, Any]) -> Verdict:
+        return Verdict(done["code"] == 0, f"{' '.join(self.argv)} ended with {done['code']}")
+
 
 @dataclass(frozen=True)
 class OpenPort:
     """A port on the machine's loopback that must accept connections."""
 
     port: int
+
+    def judge(self, _: Any) -> Verdict:
+        return Verdict(True, f"port {self.port} accepts connections")
 
 
 @dataclass(frozen=True)
@@ -262,6 +267,10 @@ class Page:
         return Verdict(answer.status == self.status, f"{self.url} answered {answer.status}")
 
 
+# How a running agent shows that it is healthy. With None, an agent that runs counts as healthy.
+Health = Page | Command | OpenPort | None
+
+
 @dataclass(frozen=True)
 class Traces:
     """Where a kind of agent keeps its state on a machine that somebody else has set up, beside its account's home."""
@@ -274,7 +283,7 @@ class Traces:
 class Probes:
     """The questions a recipe offers; without health, to run is to be healthy."""
 
-    health: Probe | Command | OpenPort | None
+    health: Health
     prompt: Probe | None
 
 

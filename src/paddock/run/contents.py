@@ -1,4 +1,4 @@
-"""What an agent needs on a machine before it is configured: packages and code."""
+"""Packages and code that an agent needs on a machine before it is configured."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from paddock.runtimes import codetree, script
 
 _CHECK: Final = """\
 for program; do
-    command -v "$program" >/dev/null || { echo "there is no $program: does packages: lack one?" >&2; exit 1; }
+    command -v "$program" >/dev/null || { echo "there is no $program: is a package missing in packages:?" >&2; exit 1; }
 done"""
 
 
 @dataclass(frozen=True)
 class TemplateContents:
-    """Packages and a code tree; what a template holds beside the base."""
+    """The packages and the code tree that a template contains besides its base."""
 
     packages: Sequence[str]
     tree: CodeTree | None
 
     @property
     def id(self) -> str:
-        """Names it by what goes into it."""
+        """The hash that names these contents."""
         words = [*sorted(self.packages), self.tree.id if self.tree else "-"]
         return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
     def put_into(self, guest: Guest, store: str, programs: Sequence[str]) -> str:
         """Install everything and return the manifest: each package of the machine with its version.
 
-        A template without one of the programs would make machines that cannot work.
+        A missing program is an error, because machines made from the template would not work.
         """
         if self.packages:
             install_packages(guest, self.packages)
@@ -45,6 +45,6 @@ class TemplateContents:
 
 
 def install_packages(guest: Guest, packages: Sequence[str]) -> None:
-    """Install the distribution's packages."""
+    """Install packages of the distribution."""
     argv = script(("paddock.runtimes", "packages.sh"), arguments=packages)
     expect(guest, "installing packages", argv, deadline=1800)

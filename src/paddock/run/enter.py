@@ -1,4 +1,4 @@
-"""At the agent's side: programs, logs and ports of its machine, on the person's own terminal."""
+"""Run programs beside the agent, show its logs and forward its ports, on the person's terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.run.resolve import locate
 
 
 def enter(agent: Deployment, argv: Sequence[str], *, terminal: bool) -> int:
-    """Run a program as the agent's user with its environment; returns its exit code."""
+    """Run a program as the agent's user with its environment, and return its exit code."""
     located = locate(agent)
     seen = observe(located)
     if seen.agent is None or not seen.agent.bundle_id:
@@ -22,11 +22,11 @@ def enter(agent: Deployment, argv: Sequence[str], *, terminal: bool) -> int:
 
 
 def show_logs(agent: Deployment, lines: int, *, follow: bool) -> int:
-    """Print what the agent has said; returns the exit code."""
+    """Print the agent's log and return the exit code."""
     located = locate(agent)
     argv = located.runtime.logs(lines, follow=follow)
     guest = reach(located, observe(located))
-    # Its words are the agent's: they pass the same mask as all that is printed.
+    # The agent wrote these lines: they are printed through the streams that mask secrets.
     return guest.stream(argv, _printer(sys.stdout), _printer(sys.stderr))
 
 
@@ -35,12 +35,13 @@ def _printer(stream: TextIO) -> Callable[[str], None]:
 
 
 def forward_port(agent: Deployment, port: str, local: int | None) -> int:
-    """Forward a port of the agent until the person ends it; returns the exit code."""
+    """Forward a port of the agent until the person stops it, and return the exit code."""
     known = agent.spec.ports()
     number = known.get(port) or (int(port) if port.isdigit() else None)
     if number is None:
-        raise BadInput(f"{agent.name} has no port {port!r}", hint=f"known: {', '.join(known) or 'none'}; or a number")
+        hint = f"known ports: {', '.join(known) or 'none'}; a number works too"
+        raise BadInput(f"{agent.name} has no port {port!r}", hint=hint)
     located = locate(agent)
     guest = reach(located, observe(located))
-    print(f"http://127.0.0.1:{local or number} is port {number} of {guest.name}; Ctrl-C ends it", file=sys.stderr)
+    print(f"http://127.0.0.1:{local or number} is port {number} of {guest.name}; stop with Ctrl-C", file=sys.stderr)
     return guest.forward(local or number, number)

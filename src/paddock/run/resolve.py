@@ -121,9 +121,9 @@ class Resolved(Located):
             return None
         has_data_volume = self.spec.container.data is not None
         return ContainerWant(
-            engine=container.engine,
-            service=container.service,
-            install=bool(container.packages),
+            engine=container.engine.program,
+            service=container.engine.service,
+            install=bool(container.engine.packages),
             image=container.image.name,
             archive=container.image.archive is not None,
             identity=container.identity(self.workload),
@@ -142,7 +142,7 @@ def locate(agent: Deployment) -> Located:
     templates = agent.place.templates
     template = templates.want(str(agent.spec.kind), contents.id, agent.spec.machine) if templates else None
     size, container = agent.spec.container.data, runtime.container
-    cache = CacheWant(container.data, size) if size and container else None
+    cache = CacheWant(container.engine.data, size) if size and container else None
     return Located(
         **_fields(agent, Deployment),
         runtime=runtime,
@@ -170,7 +170,8 @@ def resolve(agent: Located) -> Resolved:
     configured = agent.recipe.using(agent.spec, server) if server else agent.spec
     workload = agent.workload_of(configured)
     tree = agent.code[0] if agent.code else None
-    bundle = agent.runtime.bundle(workload, tree, mounted=agent.place.traits.mounts_state)
+    mounted, health = agent.place.traits.mounts_state, agent.probes("").health
+    bundle = agent.runtime.bundle(workload, tree, mounted=mounted, health=health)
     return Resolved(
         **_fields(agent, Located),
         configured=configured,
@@ -200,7 +201,7 @@ def _secrets(
 def _contents(agent: Deployment, runtime: Runtime, tree: CodeTree | None, *, without_root: bool) -> TemplateContents:
     if container := runtime.container:
         # The agent's own packages and code are for its container, which no template holds.
-        return TemplateContents(tuple(container.packages), None)
+        return TemplateContents(tuple(container.engine.packages), None)
     packages: Sequence[str] = agent.recipe.packages(agent.spec)
     if not (runtime.foreground or without_root):
         # Without root no package can be installed, and the agent works without the recommended ones.

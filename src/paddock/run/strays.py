@@ -1,4 +1,4 @@
-"""Files of an agent on the root disk of an adopted machine: they would be destroyed with the machine."""
+"""Find files of an agent on the root disk of an adopted machine, before the disk is destroyed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from paddock.visible import one_line
 if TYPE_CHECKING:
     from paddock.run.resolve import Located
 
-_SECONDS: Final = 120  # for a whole root disk
+_SECONDS: Final = 120  # for a search of the whole root disk
 _SHOWN: Final = 5
 _LONGEST: Final = 120
-_LOOKED: Final = "if you have looked there yourself and nothing is worth keeping, add --looked"
+_LOOKED: Final = "if you have looked there yourself and no file is worth keeping, add --looked"
 
 
 @dataclass
@@ -29,7 +29,7 @@ class RootDisk:
     looked: bool  # this run, or a person, found nothing worth keeping there
 
     def refusals(self, agent: Located, machine: str, reach: Callable[[], Guest | None], remedy: str) -> list[Refusal]:
-        """Return why the root disk may not be destroyed. A disk that cannot be examined counts as not empty."""
+        """Return the refusals to destroy a root disk: files of the agent are on it, or it could not be searched."""
         if self.looked:
             return []
         try:
@@ -37,7 +37,7 @@ class RootDisk:
             found = look(agent, guest) if guest else []
         except PaddockError as error:
             reason = f"the root disk of {machine} could not be searched for files of {agent.name}: {error.message}"
-            # Before a person can look there, they have to know which machine answers.
+            # --looked does not help while the host key of the machine is unknown.
             yourself = None if isinstance(error, NeedsPerson) else _LOOKED
             hints = "\n".join(filter(None, (error.hint, yourself)))
             return [Refusal(reason, hints, code="root-disk.unread")]
@@ -47,7 +47,7 @@ class RootDisk:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         return [
             Refusal(
-                f"{machine} has files on its root disk that may be the memory of {agent.name}:"
+                f"{machine} has files on its root disk that may be state of {agent.name}:"
                 f" {', '.join(one_line(path, _LONGEST) for path in found[:_SHOWN])}{more}",
                 f"a machine is destroyed with its root disk, and Paddock cannot import files yet: {remedy}\n{_LOOKED}",
                 code="root-disk.files",

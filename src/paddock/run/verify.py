@@ -1,4 +1,4 @@
-"""Verifying one agent: its place, its machine and itself, line by line."""
+"""Verify one agent: its place, its machine and its own answers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 from paddock.checks import asked, judge
 from paddock.checks.line import Line, Outcome, as_text, by_topic
-from paddock.checks.look import Means, look
+from paddock.checks.look import RuntimeArgvs, look
 from paddock.checks.subject import Subject
 from paddock.errors import PaddockError
 from paddock.guests import Guest
 from paddock.places import PlaceSeen
-from paddock.recipes.workload import Command, OpenPort, Probe
+from paddock.recipes.workload import Command, Health, OpenPort
 from paddock.run import journal
 from paddock.run.ask import healthy
 from paddock.run.deployment import Deployment
@@ -25,13 +25,13 @@ from paddock.run.observe import Observation, observe, reach
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate, resolve
 from paddock.secret import Secret
 
-_MOMENT: Final = 30.0
+_SETTLE_SECONDS: Final = 30.0
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found out about one agent."""
+    """The lines of one agent's verification."""
 
     agent: str
     lines: list[Line]
@@ -75,7 +75,7 @@ def is_healthy(agent: Resolved, seen: Observation) -> bool:
 def verify_through(agent: Resolved, guest: Guest, place: PlaceSeen, *, quick: bool) -> Report:
     """Run the checks through a guest."""
     subject = _subject(agent)
-    facts = look(guest, subject, _means(agent, subject), quick=quick)
+    facts = look(guest, subject, _argvs(agent, subject), quick=quick)
     inside = judge.lines(subject, facts, quick=quick)
     if not any(line.check == "health" for line in inside):
         health = healthy(guest, agent.paths, agent.runtime, agent.probes("").health)
@@ -85,15 +85,15 @@ def verify_through(agent: Resolved, guest: Guest, place: PlaceSeen, *, quick: bo
 
 
 def verify_when_settled(agent: Resolved, guest: Guest) -> Report:
-    """Verify an agent that has just become healthy; what takes a moment longer than that gets it, but no more."""
+    """Verify an agent that has just become healthy, and give checks that settle later up to 30 seconds."""
     report = verify_through(agent, guest, agent.place.observe(agent.name), quick=False)
     slow = [replace(check, quick=True, needs=None) for check in _subject(agent).asked if check.settles]
     if report.ok or not {line.check for line in report.failed} <= {check.name for check in slow}:
         return report
     subject = replace(_subject(agent), asked=slow)
-    end = time.monotonic() + _MOMENT
+    end = time.monotonic() + _SETTLE_SECONDS
     while time.monotonic() < end:
-        found = look(guest, subject, _means(agent, subject), quick=True)["inside"]["found"]
+        found = look(guest, subject, _argvs(agent, subject), quick=True)["inside"]["found"]
         if not any(line.failed for line in asked.lines(slow, found)):
             break
         time.sleep(0.5)
@@ -101,21 +101,21 @@ def verify_when_settled(agent: Resolved, guest: Guest) -> Report:
 
 
 def ports_of_others(agent: Resolved, guest: Guest) -> Line | None:
-    """The line about who else listens on the agent's ports, if somebody does."""
+    """Return the failed line about ports if another program listens on a port of the agent."""
     subject = _subject(agent)
-    facts = look(guest, subject, _means(agent, subject), quick=True)
+    facts = look(guest, subject, _argvs(agent, subject), quick=True)
     lines = judge.lines(subject, facts, quick=True)
     return next((line for line in lines if line.check == "ports" and line.failed), None)
 
 
 def _mounts(agent: Located, guest: Guest, place: PlaceSeen) -> Iterator[Line]:
-    """Whether the directories of the host can be used, tried with the agent's own ids."""
+    """Check that the agent can use the directories under ``mounts:``, with the agent's own ids."""
     if not agent.spec.mounts:
         return
     owner = agent.place.machine(agent.machine_want, place).owner
     wrong = list(problems(guest, agent.spec, owner, made_for_it=not agent.place.traits.keeps_machine))
     shown = ", ".join(f"{mount.path} is {mount.host}" for mount in agent.spec.mounts)
-    evidence = "\n".join(sentence for sentence, _ in wrong) or f"{shown}, of {owner} there"
+    evidence = "\n".join(sentence for sentence, _ in wrong) or f"{shown}, owned by {owner} on the host"
     yield Line.of("mounts", not wrong, evidence, "\n".join(hint for _, hint in wrong))
 
 
@@ -125,13 +125,13 @@ def _outside(agent: Located, place: PlaceSeen) -> Iterator[Line]:
 
 
 def _told(agent: Resolved, place: PlaceSeen) -> Iterator[Line]:
-    """Whether the place's notes or the journals on this machine give a secret away."""
+    """Check that neither the place's notes nor the local journals contain a secret."""
     if isinstance(agent.secrets, SecretsMissing):  # the other checks need no secrets
         evidence = "not compared: " + agent.secrets.error.message.partition("\n")[0]
         yield Line("secrets.notes", Outcome.UNAVAILABLE, evidence)
         yield Line("secrets.journal", Outcome.UNAVAILABLE, evidence)
         return
-    new = "take it out there, and give the service that issued it a new one"
+    new = "remove the secret there, and replace it with a new one at the service that issued it"
     values = agent.secrets.environment
     within = _within(values, agent.place.machine(agent.machine_want, place).notes)
     yield Line.of("secrets.notes", not within, ", ".join(within) or "none in the place's notes", new)
@@ -142,7 +142,7 @@ def _told(agent: Resolved, place: PlaceSeen) -> Iterator[Line]:
 
 
 def _within(values: Mapping[str, Secret], text: str) -> list[str]:
-    """The names of the secrets that stand in a text; what is too short to be one is found everywhere."""
+    """Return the names of the secrets in a text. Values shorter than 6 characters occur by chance and are skipped."""
     return [name for name, value in values.items() if len(value.reveal()) >= 6 and value.reveal() in text]
 
 
@@ -169,8 +169,8 @@ def _subject(agent: Resolved) -> Subject:
     )
 
 
-def _health_port(health: Probe | Command | OpenPort | None) -> Iterator[int]:
-    """The port of the agent's own machine that its health is asked at, if it is."""
+def _health_port(health: Health) -> Iterator[int]:
+    """Yield the loopback port that health is asked on, if there is one."""
     match health:
         case None | Command():
             return
@@ -182,10 +182,10 @@ def _health_port(health: Probe | Command | OpenPort | None) -> Iterator[int]:
                 yield url.port or {"http": 80, "https": 443}[url.scheme]
 
 
-def _means(agent: Resolved, subject: Subject) -> Means:
+def _argvs(agent: Resolved, subject: Subject) -> RuntimeArgvs:
     python = f"{subject.tree}/bin/python" if subject.tree else "python3"
-    # The tree is at the same path beside the agent.
-    return Means(
+    # A container has the code tree at the same path.
+    return RuntimeArgvs(
         inspect=agent.runtime.inspect(),
         enter=agent.runtime.enter([python, "-I", "-c"]),
         logs=agent.runtime.logs(2000, follow=False),

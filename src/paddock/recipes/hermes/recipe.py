@@ -172,13 +172,12 @@ class Hermes:
                 (Program("hermes", managed.program(paths, tree), f"{tree}/bin/hermes"),) if agent.cli_on_path else ()
             ),
             image=_official_image(agent),
-            health=Page(f"{agent.url('api_server')}/health"),
         )
 
     def probes(self, agent: HermesSpec, prompt: str, conversation: str) -> Probes:
         url = agent.url("api_server")
         model = agent.connectors.api_server.model_name or "hermes-agent"
-        return Probes(health=_Health(url), prompt=_Prompt(url, model, prompt, conversation))
+        return Probes(health=_Health(f"{url}/health"), prompt=_Prompt(url, model, prompt, conversation))
 
     def checks(self, agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
         hermes_home = f"{paths.home}/{_HOME}"
@@ -233,14 +232,12 @@ def _official_image(agent: HermesSpec) -> ImageContract:
 
 
 @dataclass(frozen=True)
-class _Health:
-    """The API server is up. Says nothing about the model behind it."""
-
-    url: str
+class _Health(Page):
+    """The API server answers. This says nothing about the model behind it."""
 
     @property
     def request(self) -> Request:
-        return Request("GET", f"{self.url}/health", seconds=3)
+        return Request("GET", self.url, seconds=3)
 
     def judge(self, answer: Answer) -> Verdict:
         ok = answer.status == 200 and isinstance(answer.body, dict) and answer.body.get("status") == "ok"

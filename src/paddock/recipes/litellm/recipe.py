@@ -81,7 +81,7 @@ class Litellm:
             restart_seconds=agent.service.restart_delay,
         )
         config = File("litellm/config.yaml", _yaml(_in_its_words(agent.settings)))
-        return Workload(processes=(proxy,), files=(config,), directories=(), generated=(), health=_alive(agent))
+        return Workload(processes=(proxy,), files=(config,), directories=(), generated=())
 
     def probes(self, agent: LitellmSpec, prompt: str, conversation: str) -> Probes:
         url, models = agent.url("proxy"), _models(agent.settings)

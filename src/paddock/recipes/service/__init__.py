@@ -55,7 +55,6 @@ class Service:
             directories=(agent.working_directory,),
             generated=(),
             state_files=documents(agent),
-            health=_health(agent),
         )
 
     def probes(self, agent: ServiceSpec, prompt: str, conversation: str) -> Probes:

@@ -1,4 +1,4 @@
-"""Renders a workload for ``paddock run``: the same files, and the processes as data."""
+"""Render a workload for ``paddock run``: the configuration files, and the processes as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
-from paddock.recipes.workload import Paths, Process, Workload
+from paddock.recipes.workload import Health, Paths, Process, Workload
 from paddock.runtimes import configuration, environment_of, reporting, script, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
@@ -19,12 +19,12 @@ from paddock.spec.models import AgentSpec
 _HERE: Final = "paddock.runtimes.process"
 _SHARED: Final = "paddock.runtimes"
 PROCESSES: Final = "processes.json"
-RUNNING: Final = "running"  # beside the bundles: what `paddock run` has started
+RUNNING: Final = "running"  # the file beside the bundles that lists the processes of `paddock run`
 
 
 @dataclass(frozen=True)
 class ForegroundProcess:
-    """The runtime ``process``: everything below one folder of the person's own account."""
+    """The runtime ``process``: the agent runs in the person's own account, with all files below one folder."""
 
     agent: str
     spec: AgentSpec
@@ -49,10 +49,10 @@ class ForegroundProcess:
 
     @property
     def _root(self) -> str:
-        """The folder of all bundles and of the secrets beside them."""
+        """The folder of the agent's bundles and secrets."""
         return self.paths.etc.removesuffix("/current")
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
         paths = self.paths
         environment = {
             "AGENT": self.agent,
@@ -104,5 +104,5 @@ class ForegroundProcess:
 
 
 def processes(etc: Path) -> list[Process]:
-    """Return the processes of the configuration in force."""
+    """Return the processes of the current bundle."""
     return [Process(**entry) for entry in json.loads((etc / PROCESSES).read_text())]

@@ -1,4 +1,4 @@
-"""Renders a workload as systemd units, with a sysusers entry and a lease."""
+"""Render a workload as systemd units, with a sysusers entry and a lease."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Final
 
-from paddock.recipes.workload import Paths, Process, Program, Workload
+from paddock.recipes.workload import Health, Paths, Process, Program, Workload
 from paddock.runtimes import configuration, environment_of, reporting, script, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
@@ -26,7 +26,7 @@ _ENGINE: Final = "paddock.runtimes.engine"
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 UNITS: Final = (_HERE, "units.sh")
-# Received, and its account and state in place.
+# Receive the bundle, and prepare the account and the state.
 BEFORE_APPLY: Final = (
     *((_SHARED, name) for name in ("alone.sh", "receive.sh", "top.sh", "folders.sh", "ownership.sh", "state.sh")),
     *((_HERE, name) for name in ("account.sh", "prepare.sh")),
@@ -46,7 +46,7 @@ REMOVE: Final = (
 
 @dataclass(frozen=True)
 class Systemd:
-    """The runtime ``systemd``: the machine's own, or that of the account whose home is given, without root."""
+    """The runtime ``systemd``: that of the machine, or with ``home`` that of an account without root."""
 
     agent: str
     spec: AgentSpec
@@ -89,18 +89,18 @@ class Systemd:
 
     @property
     def _root(self) -> str:
-        """The folder of all bundles and of the secrets beside them."""
+        """The folder of the agent's bundles and secrets."""
         return self.paths.etc.removesuffix("/current")
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
         lease = self.unit("lease")
         seen = Mounts(self.spec.mounts, mounted)
         units = {self.unit(process.name): self._process_unit(process, lease, seen) for process in workload.processes}
         return self.bundle_of(units, workload, tree, mounted=mounted)
 
     def unit(self, part: str) -> str:
-        """The name of one of the agent's units."""
-        # A dot, which no agent's name has: the units of `bee` are not those of `bee-two`.
+        """Return the name of one of the agent's units."""
+        # No agent's name contains a dot, so `bee.*` does not match the units of `bee-two`.
         return f"paddock-{self.agent}.{part}.service"
 
     def bundle_of(
@@ -112,7 +112,7 @@ class Systemd:
         mounted: bool,
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> Bundle:
-        """These units, and what goes with any: account, directories, lease; ``more`` is known to the scripts too."""
+        """Return a bundle of these units, with account, directories and lease. ``more`` has variables for scripts."""
         agent, paths, user = self.agent, self.paths, self.spec.user
         environment = {
             "AGENT": agent,
@@ -151,14 +151,14 @@ class Systemd:
 
     @property
     def observing(self) -> Sequence[tuple[str, str]]:
-        """The parts of the script that looks at an agent's units, and for containers that it has left."""
+        """The parts of the script that observes the agent's units, and containers that the agent no longer uses."""
         of_an_account = ((_HERE, "observe_user.sh"),) if self.home else ()
         containers = ((_ENGINE, "layer.sh"), (_ENGINE, "left.sh"))
         looks = ((_SHARED, "top.sh"), (_SHARED, "observe.sh"), (_HERE, "units.sh"), (_HERE, "observe.sh"))
         return (*looks, *of_an_account, *containers)
 
     def observed(self, packages: Sequence[str]) -> Sequence[str]:
-        """Its arguments."""
+        """Return the arguments of the observing script."""
         return [self._root, self.paths.code, self.paths.state_link, self.agent, *packages]
 
     def apply(self, bundle_id: str) -> Sequence[str]:
@@ -169,15 +169,15 @@ class Systemd:
 
     @property
     def removed(self) -> Sequence[str]:
-        """The arguments of the script that takes its units away."""
+        """The arguments of the script that removes the agent's units."""
         return [self._root, self.paths.code, self.agent]
 
     def script(self, *parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
-        """An argv that runs package files as one program, with the supervisor that this agent has."""
+        """Return an argv that runs package files as one program, for the systemd that supervises this agent."""
         return script(*self._supervised(parts), arguments=arguments)
 
     def reporting(self, *parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
-        """The same for a program that reports what it found."""
+        """Return the same for a program that prints a report."""
         return reporting(*self._supervised(parts), arguments=arguments)
 
     def _supervised(self, parts: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
@@ -205,14 +205,14 @@ class Systemd:
         return ["journalctl", "--quiet", "--no-pager", *unit, "--lines", str(lines), *follows]
 
     def _program(self, program: Program) -> str:
-        """A command for everyone: root and the agent's account get the agent's own."""
+        """Return the script of a command: root and the agent's account run the agent's own program."""
         own, others, user = quote(program.own), quote(program.others), self.spec.user
         if self.home:
             return f'#!/bin/sh\nexec {shlex.join(self.enter([program.own]))} "$@"\n'
         return f"""\
 #!/bin/sh
-# {program.name} of the agent {self.agent}, for root and its own account; for others the same program with a home of
-# their own, and nothing of the agent.
+# {program.name}: for root and the account of {self.agent}, the agent's own program. Others run the same code with their
+# own home, and see nothing of the agent.
 case "$(id -un)" in
     root) exec {shlex.join(self.enter([program.own]))} "$@" ;;
     {user.name})
@@ -243,7 +243,7 @@ StartLimitIntervalSec=0
 Type=notify
 NotifyAccess=all
 ExecStart={paths.etc}/lease {paths.state} {agent}
-# The lock stays with systemd when its holder dies, whatever it dies of, until this unit has stopped.
+# systemd keeps the lock after its holder died, until this unit has stopped.
 FileDescriptorStoreMax=1
 Restart=always
 RestartSec=5
@@ -257,7 +257,7 @@ WantedBy={"default" if self.home else "multi-user"}.target
         environment = "".join(
             f"Environment={word(f'{name}={value}')}\n" for name, value in sorted(variables(process, _PATH).items())
         )
-        # Only a command line expands variables.
+        # systemd expands variables in command lines only.
         command = " ".join(word(each).replace("$", "$$") for each in process.argv)
         account = "" if self.home else f"User={user.name}\nGroup={user.group_name}\n"
         return f"""\
