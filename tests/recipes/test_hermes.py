@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Answer, Probe
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.models import HermesSpec
-from paddock.spec.talk import ExposeSpec
+from paddock.spec.agent import ExposeSpec
 
 AGENT = HermesSpec.model_validate({"kind": "hermes", "version": "0.19.0", "place": "home"})
 PROBES = Hermes().probes(AGENT, "Say ok.", "c1")

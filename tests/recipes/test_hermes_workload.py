@@ -9,8 +9,8 @@ from ruamel.yaml import YAML
 
 from paddock.recipes.hermes import launch, managed
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec, Managed
 from paddock.recipes.workload import Keep, Paths, Process, Workload
-from paddock.spec.models import HermesSpec, Managed
 
 PATHS = Paths(code="/code", etc="/etc/x", state="/state", home="/state/home", state_link="/state")
 

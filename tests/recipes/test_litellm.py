@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 
 from paddock.recipes.checks import Check
 from paddock.recipes.litellm.recipe import Litellm
+from paddock.recipes.litellm.spec import LitellmSpec
 from paddock.recipes.workload import Answer, Paths
-from paddock.spec.models import LitellmSpec
 
 PATHS = Paths("/store", "/etc/paddock/door/current", "/state", "/state/home", "/state")
 SETTINGS: dict[str, Any] = {

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from paddock.errors import BadInput
+from paddock.recipes import agent_from
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import CodeTree
 from paddock.runtimes.codetree import locked_without
-from paddock.spec.models import HermesSpec, agent_from
 
 LOCKS = resources.files("paddock.recipes.hermes") / "locks"
 PROJECT = '[project]\nname = "hermes_agent"\nversion = "0.20.0"\n'

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.spec.load import load, parse
-from paddock.spec.models import AgentSpec, HermesSpec
+from paddock.recipes import load, parse
+from paddock.recipes.hermes.spec import HermesSpec
+from paddock.spec.models import AgentSpec
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.yaml"))

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from cases import DATA
 from paddock.errors import BadInput, Exit
-from paddock.spec.agent import KINDS, AgentSpec
-from paddock.spec.load import load, parse
+from paddock.recipes import KINDS, load, parse
+from paddock.spec.agent import AgentSpec
 from paddock.spec.models import Spec
 from paddock.spec.names import keys, model_in
 from paddock.spec.overrides import overridden
@@ -127,7 +127,7 @@ def known_keys() -> list[str]:
             if inner is not None:
                 walk(inner)
 
-    for model in (Spec, PlaceSpec, AgentSpec, Source, *KINDS.values()):
+    for model in (Spec, PlaceSpec, AgentSpec, Source, *KINDS.models.values()):
         walk(model)
     return sorted(found)
 

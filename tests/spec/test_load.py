@@ -8,7 +8,7 @@ import pytest
 
 from cases import DATA, agrees, golden, read_case
 from paddock.errors import BadInput, Exit
-from paddock.spec.load import load, parse
+from paddock.recipes import load, parse
 
 GOOD = (DATA / "good.yaml").read_text()
 

@@ -8,8 +8,9 @@ import pytest
 
 from cases import DATA
 from paddock.errors import BadInput
-from paddock.spec.load import load, parse
-from paddock.spec.models import HermesSpec, ServiceSpec
+from paddock.recipes import load, parse
+from paddock.recipes.hermes.spec import HermesSpec
+from paddock.recipes.service.spec import ServiceSpec
 
 GOOD = DATA / "good.yaml"
 
@@ -116,7 +117,7 @@ def test_an_item_of_a_list(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("assignment", ["", "agents", "=1", ".=1", "a..b=1", 'a."b=1', "agents.hermes"])
 def test_what_is_no_assignment(assignment: str) -> None:
-    assert mistakes(sets=(assignment,)) == ["--set takes path=value, like --set agents.hermes.machine.memory=8G"]
+    assert mistakes(sets=(assignment,)) == ["--set takes path=value, like --set agents.NAME.machine.memory=8G"]
 
 
 def test_a_literal_secret_from_the_command_line_is_not_repeated() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paddock.spec.load import load
+from paddock.recipes import load
 from paddock.spec.rewrite import as_assignments, as_text, write_into
 
 FILE = """\

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cases import DATA, read_case
+from paddock.recipes import KINDS
 from paddock.spec.reference import reference
 from paddock.spec.schema import json_schema
 from paddock.spec.tree import read
@@ -27,12 +28,12 @@ def current(path: Path, text: str) -> bool:
 
 
 def test_the_reference_is_current() -> None:
-    assert current(ROOT / "docs" / "file.md", reference()), "PADDOCK_GOLDEN=write rewrites it"
+    assert current(ROOT / "docs" / "file.md", reference(KINDS)), "PADDOCK_GOLDEN=write rewrites it"
 
 
 def test_the_schema_beside_the_examples_is_current() -> None:
     path = ROOT / "examples" / "paddock.schema.json"
-    assert current(path, json.dumps(json_schema(), indent=2) + "\n"), "PADDOCK_GOLDEN=write rewrites it"
+    assert current(path, json.dumps(json_schema(KINDS), indent=2) + "\n"), "PADDOCK_GOLDEN=write rewrites it"
 
 
 def properties(schema: Any) -> Iterator[tuple[str, Any]]:
@@ -47,7 +48,7 @@ def properties(schema: Any) -> Iterator[tuple[str, Any]]:
 
 
 def test_every_key_is_described() -> None:
-    found = list(properties(json_schema()))
+    found = list(properties(json_schema(KINDS)))
     assert len(found) > 150
     assert [name for name, schema in found if not schema.get("description")] == []
 
@@ -113,14 +114,14 @@ KNOWN = {
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_examples_are_right_to_an_editor_too(path: Path) -> None:
-    schema = json_schema()
+    schema = json_schema(KINDS)
     for text in (path.read_text(), path.read_text().replace("#: ", "")):
         assert problems(schema, read(text, path.name).data, schema) == []
 
 
 def test_broken_files_are_wrong_to_an_editor_too() -> None:
     """Not all mistakes can be seen by a schema; those of form are."""
-    schema = json_schema()
+    schema = json_schema(KINDS)
     for name in (
         "unknown-key",
         "unknown-top",
@@ -135,18 +136,18 @@ def test_broken_files_are_wrong_to_an_editor_too() -> None:
 
 
 def test_every_part_is_closed_to_unknown_keys() -> None:
-    for name, part in json_schema()["$defs"].items():
+    for name, part in json_schema(KINDS)["$defs"].items():
         if part.get("type") == "object":
             assert part["additionalProperties"] is False, name
 
 
 def test_shorthands_are_in_the_schema() -> None:
-    machine = json_schema()["$defs"]["MachineSpec"]["properties"]
+    machine = json_schema(KINDS)["$defs"]["MachineSpec"]["properties"]
     assert {"type": "string"} in machine["net"]["anyOf"]
     assert machine["memory"]["default"] == "2G"
 
 
 def test_defaults_take_what_agents_take() -> None:
-    defaults = json_schema()["properties"]["defaults"]
+    defaults = json_schema(KINDS)["properties"]["defaults"]
     assert {"machine", "settings", "command", "port"} <= defaults["properties"].keys()
     assert defaults["additionalProperties"] is False

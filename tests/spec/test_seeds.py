@@ -11,7 +11,8 @@ import typer
 
 from cases import DATA
 from paddock import cli
-from paddock.spec.models import KINDS, PlaceSpec, Spec
+from paddock.recipes import KINDS
+from paddock.spec.models import PlaceSpec, Spec
 from paddock.spec.names import keys, model_in
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +54,7 @@ def test_no_cell_is_empty(row: list[str]) -> None:
 
 
 def exists(path: str) -> bool:
-    models: list[Any] = [PlaceSpec] if path.split(".")[0] in PlaceSpec.model_fields else [Spec, *KINDS.values()]
+    models: list[Any] = [PlaceSpec] if path.split(".")[0] in PlaceSpec.model_fields else [Spec, *KINDS.models.values()]
     return any(_below(model, path.split(".")) for model in models)
 
 
@@ -75,7 +76,7 @@ def test_every_path_is_a_key_of_the_file() -> None:
 
 def test_every_key_that_seeds_have_is_named() -> None:
     named = {path for row in ROWS for path in re.findall(r"`([^`]+)`", row[1])}
-    lacking = {key for model in KINDS.values() for key in keys(model)} - {path.split(".")[0] for path in named}
+    lacking = {key for model in KINDS.models.values() for key in keys(model)} - {path.split(".")[0] for path in named}
     # Of other kinds than Hermes, or what says which agent it is.
     assert lacking <= {"kind", "place", "port", "command", "health"}
 

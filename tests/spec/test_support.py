@@ -6,9 +6,9 @@ import pytest
 
 from cases import DATA
 from paddock.errors import BadInput
+from paddock.recipes import KINDS, load
 from paddock.spec import support
-from paddock.spec.load import load
-from paddock.spec.models import KINDS, PlaceSpec
+from paddock.spec.models import PlaceSpec
 from paddock.spec.names import keys, model_in
 from paddock.spec.support import supported, unsupported
 
@@ -68,8 +68,11 @@ def test_only_what_concerns_the_chosen_agents_is_refused() -> None:
 
 def test_the_real_list_names_keys_that_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    for path in {*support.NOT_YET, *support.IN_A_CONTAINER_NOT_YET}:
-        assert any(exists(model, path.split(".")) for model in (PlaceSpec, *KINDS.values())), path
+    for path in support.NOT_YET:
+        assert any(exists(model, path.split(".")) for model in (PlaceSpec, *KINDS.models.values())), path
+    for model in KINDS.models.values():
+        for path in model.not_in_containers:
+            assert exists(model, path.split(".")), path
 
 
 def exists(model: object, path: list[str]) -> bool:

@@ -4,13 +4,14 @@ import json
 
 import pytest
 
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.spec.suspects import suspects
 from paddock.spec.tree import read
 
 
 def found(part: str, name: str, value: object) -> list[str]:
     tree = read(json.dumps({"agents": {"a": {part: {name: value}}}}), "x")
-    return [sentence for _, sentence in suspects(tree)]
+    return [sentence for _, sentence in suspects(tree, lambda _: HermesSpec.expanded)]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ DEFAULT_FILE = [Path("paddock.yaml")]
 def agents_completion(context: typer.Context, incomplete: str) -> list[str]:
     """The names a shell can complete; of a file that is not right, none."""
     from paddock.errors import BadInput
-    from paddock.spec.load import load
+    from paddock.recipes import load
 
     try:
         agents = load(*map(Path, context.params.get("file") or DEFAULT_FILE)).spec.agents

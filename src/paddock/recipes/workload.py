@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import Source
 
 if TYPE_CHECKING:
     from paddock.recipes.checks import Check
-    from paddock.recipes.gateway import ModelServer, Offer
+    from paddock.recipes.model_gateway import ModelServer, Offer
 
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
@@ -279,7 +280,16 @@ class Probes:
 
 
 class Recipe(Protocol[Own]):
-    """A kind of agent. Pure; imports the spec only."""
+    """A kind of agent. Pure; imports the spec only. ``BaseRecipe`` and ``PackagedRecipe`` have the usual answers."""
+
+    @property
+    def model(self) -> type[AgentSpec]:
+        """The model of its part of the file; its field ``kind`` is a literal, which names the kind."""
+        ...
+
+    def validate(self, name: str, agent: Own, file: FileView) -> Iterable[Mistake]:
+        """Return the mistakes in the file that the model cannot see, with locations relative to the agent."""
+        ...
 
     def packages(self, agent: Own) -> Sequence[str]:
         """The Debian packages it needs beside its code."""

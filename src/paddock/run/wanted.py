@@ -10,7 +10,7 @@ from paddock.places import CacheWant, MachineWant, Place
 from paddock.plan.agent import AgentWant
 from paddock.plan.container import ContainerWant
 from paddock.recipes import recipe_for
-from paddock.recipes.gateway import ModelServer
+from paddock.recipes.model_gateway import ModelServer
 from paddock.recipes.workload import CodeTree, Distribution, Paths, Probes, Workload
 from paddock.run import gateway as gateways
 from paddock.run.contents import TemplateContents

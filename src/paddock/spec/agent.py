@@ -1,36 +1,20 @@
-"""One agent: what every kind has, and what hermes, litellm and service have of their own."""
+"""The part of the file that agents of every kind have."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal, Self
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from paddock.spec.durations import Duration
-from paddock.spec.fields import (
-    Argv,
-    LocalPath,
-    Model,
-    Name,
-    Package,
-    Port,
-    RelativePath,
-    VariableName,
-    Version,
-    shorthand,
-    worded,
-)
+from paddock.spec.fields import IpAddress, LocalPath, Model, Name, Package, Port, RelativePath, VariableName, shorthand
 from paddock.spec.machine import ContainerSpec, MachineSpec, MountSpec, StateSpec
 from paddock.spec.secrets import Source
-from paddock.spec.talk import ConnectorsSpec, DashboardSpec, ExposeSpec, McpServerSpec, VerifySpec
-
-
-class Kind(StrEnum):
-    HERMES = "hermes"
-    LITELLM = "litellm"
-    SERVICE = "service"
+from paddock.spec.tree import Location
 
 
 class RuntimeName(StrEnum):
@@ -42,11 +26,6 @@ class RuntimeName(StrEnum):
     @property
     def is_engine(self) -> bool:
         return self in {RuntimeName.DOCKER, RuntimeName.PODMAN}
-
-
-class Managed(StrEnum):
-    STRICT = "strict"
-    PINNED = "pinned"
 
 
 class Restart(StrEnum):
@@ -90,34 +69,18 @@ class DocumentSpec(Model):
         return self
 
 
-class AuthSpec(Model):
-    """Credentials the agent refreshes by itself (auth.json), seeded once."""
+class ExposeSpec(Model):
+    """A port that is reachable from beyond the machine."""
 
-    source: Source = Field(alias="from", description="where the first version comes from, whole")
-    overwrite: bool = Field(
-        False, description="whether it is put back whenever the agent is configured, and refreshed tokens are lost"
-    )
+    port: Port | None = Field(None, description="without it the port of the process so named; a number stands for this")
+    address: IpAddress = Field("0.0.0.0", description="address to listen on")  # noqa: S104  exposing is what it is for
 
 
-class HealthSpec(Model):
-    """How to see that a service is healthy: a URL, a port, or a command that ends with 0; without it, that it runs."""
+class VerifySpec(Model):
+    """What ``up`` asks the agent to see that it answers."""
 
-    http: str | None = Field(
-        None,
-        pattern=worded(
-            r"^http://(127\.0\.0\.1|localhost|\[::1\]):\d+(/\S*)?$", "a URL on loopback: http://127.0.0.1:PORT/PATH"
-        ),
-        description="URL on the machine's loopback that must answer",
-    )
-    status: int = Field(200, ge=100, le=599, description="status the URL must answer with")
-    port: Port | None = Field(None, description="port on loopback that must accept connections")
-    command: Argv | None = Field(None, description="command that must end with 0, run as the agent's user")
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if [self.http, self.port, self.command].count(None) < 2:
-            raise ValueError("health is one of http:, port: and command:")
-        return self
+    prompt: str = Field("Say ok.", min_length=1, description="the question")
+    timeout: Duration = Field(Duration.parse("90s"), description="how long it may take to become healthy")
 
 
 Document = Annotated[DocumentSpec, shorthand(DocumentSpec, "text", str, example="a text, or {file: ./SOUL.md}")]
@@ -126,7 +89,37 @@ Document = Annotated[DocumentSpec, shorthand(DocumentSpec, "text", str, example=
 class AgentSpec(Model):
     """What every kind of agent has: what it is, where it runs, what it knows and may use."""
 
-    kind: Kind = Field(strict=False, description="hermes, litellm or service")
+    # Facts about a kind that the file's rules need. A kind overrides those that differ.
+    #
+    # Keys whose texts other programs read and expand ${NAME} in. The value is the remedy for a secret written there;
+    # None for keys without names of someone's choice, which could be names of secrets.
+    expanded: ClassVar[Mapping[str, str | None]] = {"documents": None, "service": None, "verify": None}
+    # Names that other tools have for keys, in lower case letters only, with the path of the key.
+    names_elsewhere: ClassVar[Mapping[str, str]] = {
+        "backend": "runtime",
+        "createuser": "user.create",
+        "dnsservers": "machine.dns",
+        "enable": "enabled",
+        "envfile": "environment_files",
+        "extraargs": "service.args",
+        "extraoptions": "container.options",
+        "extrapackages": "packages",
+        "extravolumes": "container.volumes",
+        "mountpoint": "mounts",
+        "onboot": "machine.start_on_boot",
+        "protection": "state.pet",
+        "restartsec": "service.restart_delay",
+        "rootfs": "machine.disk",
+        "statedir": "state.path",
+        "unprivileged": "machine",
+        "vmid": "machine.vmid",
+    }
+    # Keys that are not supported in containers, with the reason.
+    not_in_containers: ClassVar[Mapping[str, str]] = {}
+    # The name of the port that serves models to other agents.
+    models_port: ClassVar[str | None] = None
+
+    kind: str = Field(description="which kind of agent it is")
     enabled: bool = Field(True, description="false: Paddock leaves it as it is and brings nothing up")
     place: str = Field(description="name of a place of this file")
     runtime: RuntimeName = Field(
@@ -179,6 +172,10 @@ class AgentSpec(Model):
         """The ports its processes listen on, by the name `expose` knows them under."""
         return {}
 
+    def port_key(self, port: str) -> Location:
+        """Where in its part of the file the number of a named port is written."""
+        raise NotImplementedError
+
     def listens_on(self, port: str) -> str:
         """The address the process behind a named port binds: loopback unless it is exposed."""
         return self.expose[port].address if port in self.expose else "127.0.0.1"
@@ -189,84 +186,10 @@ class AgentSpec(Model):
         host = "127.0.0.1" if address.is_unspecified else f"[{address}]" if address.version == 6 else str(address)
         return f"http://{host}:{self.ports()[port]}"
 
-
-class _Packaged(AgentSpec):
-    """A kind whose code is a Python package, and which has a configuration of its own."""
-
-    version: Version | None = Field(None, description="version from the package index")
-    package: LocalPath | None = Field(None, description="a wheel or source folder to install instead of a version")
-    extras: list[str] = Field(
-        default_factory=list, description="extras of the package; connectors and mcp_servers bring theirs"
-    )
-    settings: dict[str, Any] = Field(default_factory=dict, description="its own configuration, whatever it knows")
-    config_file: LocalPath | None = Field(None, description="a YAML file with its configuration, instead of settings")
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> Self:
-        if self.version is None and self.package is None:
-            raise ValueError("say which code: version: or package:")
-        if self.version is not None and self.package is not None:
-            raise ValueError("version and package are two origins of the code; keep one")
-        if self.config_file is not None and self.settings:
-            raise ValueError("settings and config_file are two origins of one configuration; keep one")
-        return self
-
-
-class HermesSpec(_Packaged):
-    """Nous Research's Hermes Agent."""
-
-    kind: Literal[Kind.HERMES] = Field(description="hermes")
-    connectors: ConnectorsSpec = Field(ConnectorsSpec(), description="the ways to talk to it")
-    gateway: Name | None = Field(None, description="an agent of kind litellm in this file that gives it models")
-    mcp_servers: dict[str, McpServerSpec] = Field(default_factory=dict, description="tools it may use, by name")
-    auth: AuthSpec | None = Field(None, description="OAuth credentials (auth.json) to begin with")
-    dashboard: Annotated[DashboardSpec, shorthand(DashboardSpec, "enabled", bool, example="true or {port: 9119}")] = (
-        Field(DashboardSpec(enabled=False), description="its web page: true, or a mapping")
-    )
-    managed: Managed = Field(
-        Managed.STRICT,
-        strict=False,
-        description="strict: only this file configures it; pinned: only what this file sets is fixed",
-    )
-    browser: bool = Field(False, description="whether it gets a browser (chromium) for its tools")
-    cli_on_path: bool = Field(False, description="whether `hermes` is a command for everyone on the machine")
-
-    def ports(self) -> dict[str, int]:
-        ports = {"api_server": self.connectors.api_server.port}
-        return ports | ({"dashboard": self.dashboard.port} if self.dashboard.enabled else {})
-
-
-MASTER_KEY = "LITELLM_MASTER_KEY"  # LiteLLM's own name for the key that opens all of it
-
-
-class LitellmSpec(_Packaged):
-    """The LiteLLM proxy: one door to many models."""
-
-    kind: Literal[Kind.LITELLM] = Field(description="litellm")
-    port: Port = Field(4000, description="port it listens on")
-
-    def ports(self) -> dict[str, int]:
-        return {"proxy": self.port}
-
-
-class ServiceSpec(AgentSpec):
-    """Anything else that should run: packages and a command."""
-
-    kind: Literal[Kind.SERVICE] = Field(description="service")
-    command: Argv = Field(description="program and arguments; no shell")
-    health: HealthSpec = Field(HealthSpec(), description="how to see that it is healthy")
-
-
-AnyAgent = Annotated[HermesSpec | LitellmSpec | ServiceSpec, Field(discriminator="kind")]
-KINDS: dict[Kind, type[AgentSpec]] = {
-    Kind.HERMES: HermesSpec,
-    Kind.LITELLM: LitellmSpec,
-    Kind.SERVICE: ServiceSpec,
-}
-
-_any_agent: TypeAdapter[AgentSpec] = TypeAdapter(AnyAgent)
-
-
-def agent_from(data: Any) -> AgentSpec:
-    """Return the agent a mapping describes, as its kind's own model."""
-    return _any_agent.validate_python(data)
+    def with_texts(self, text_of: Callable[[Path], str]) -> Self:
+        """Return the agent with the contents of the files it names in place of their paths."""
+        documents = {
+            title: DocumentSpec(text=text_of(document.file)) if document.file else document
+            for title, document in self.documents.items()
+        }
+        return self.model_copy(update={"documents": documents})

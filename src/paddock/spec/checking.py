@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from paddock.errors import BadInput
+from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.load import FileMistakes, Loaded, load
 from paddock.spec.support import unsupported
 
@@ -18,10 +19,10 @@ def summary(loaded: Loaded) -> str:
     return "\n".join([head, *(f"note: {line}" for line in loaded.told(unsupported(spec)))])
 
 
-def as_data(files: Sequence[Path], sets: Sequence[str]) -> dict[str, Any]:
+def as_data(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind]) -> dict[str, Any]:
     """The same for machines; mistakes are data too."""
     try:
-        loaded = load(*files, sets=sets)
+        loaded = load(*files, sets=sets, kinds=kinds)
     except FileMistakes as error:
         return {"ok": False, "mistakes": [origin.as_data() | {"what": what} for origin, what in error.found]}
     except BadInput as error:

@@ -31,7 +31,7 @@ _OWN: Final = ("/opt/paddock", "/etc/paddock", _STATES)
 # The same in the home of an account, whose path the file does not know.
 _OF_ACCOUNTS: Final = ((".config", "paddock"), (".local", "share", "paddock"))
 
-_LIKE_A_STATE: Final = "a folder of its own that lasts, like /srv/hermes"
+_LIKE_A_STATE: Final = "a folder of its own that lasts, like /srv/my-agent"
 _ELSEWHERE: Final = "choose another path, like /mnt/data"
 
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from paddock.errors import BadInput
 from paddock.spec import sentences, together
-from paddock.spec.agent import AgentSpec, agent_from
+from paddock.spec.agent import AgentSpec
 from paddock.spec.defaults import with_defaults
 from paddock.spec.files import unusable
+from paddock.spec.kinds import AgentKind, FileView, Kinds, Mistake
 from paddock.spec.models import Spec
 from paddock.spec.overrides import overridden
 from paddock.spec.place import PlaceSpec
 from paddock.spec.suspects import suspects
 from paddock.spec.tree import Location, Origin, Tree, dotted, merged, read
-
-_Mistake = tuple[Location, str]
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,13 @@ class Loaded:
     spec: Spec
     path: Path
     tree: Tree
+    kinds: Kinds[Any]
 
     @property
     def folder(self) -> Path:
         return self.path.parent
 
-    def told(self, mistakes: Iterable[_Mistake]) -> list[str]:
+    def told(self, mistakes: Iterable[Mistake]) -> list[str]:
         """Sentences about places of the file, each with its line, in the order of the file."""
         placed = {(self.tree.origin(location), sentence) for location, sentence in mistakes}
         return [_line(origin, sentence) for origin, sentence in sorted(placed)]
@@ -49,7 +50,7 @@ class FileMistakes(BadInput):
         super().__init__("\n".join(_line(origin, what) for origin, what in self.found))
 
 
-def load(first: Path, *more: Path, sets: Sequence[str] = ()) -> Loaded:
+def load(first: Path, *more: Path, sets: Sequence[str] = (), kinds: Kinds[AgentKind]) -> Loaded:
     """Return what the files say together, or raise one error that lists all mistakes.
 
     Later files win over earlier ones, and ``sets`` over all of them; relative paths start at the first file's folder.
@@ -60,13 +61,13 @@ def load(first: Path, *more: Path, sets: Sequence[str] = ()) -> Loaded:
     for assignment in sets:
         tree = overridden(tree, assignment)
     folder = first.absolute().parent
-    spec, tree = _checked(tree, folder)
-    return Loaded(spec, first.absolute(), tree)
+    spec, tree = _checked(tree, folder, kinds)
+    return Loaded(spec, first.absolute(), tree, kinds)
 
 
-def parse(text: str, name: str) -> Spec:
+def parse(text: str, name: str, kinds: Kinds[AgentKind]) -> Spec:
     """Return the spec a YAML text holds; ``name`` stands in the messages. Files it names are not looked at."""
-    return _checked(_mapping(read(text, name), name), None)[0]
+    return _checked(_mapping(read(text, name), name), None, kinds)[0]
 
 
 def _text_tree(path: Path) -> Tree:
@@ -93,18 +94,18 @@ def _mapping(tree: Tree, name: str) -> Tree:
     return tree
 
 
-def _checked(tree: Tree, folder: Path | None) -> tuple[Spec, Tree]:
-    tree = with_defaults(tree)
+def _checked(tree: Tree, folder: Path | None, kinds: Kinds[AgentKind]) -> tuple[Spec, Tree]:
+    tree = with_defaults(tree, kinds)
     spec: Spec | None = None
+    found: list[Mistake] = []
     try:
-        spec = Spec.model_validate(tree.data)
-        found = list(together.mistakes(spec.places, spec.agents))
-        places, agents = dict(spec.places), dict[str, AgentSpec](spec.agents)
+        spec = kinds.file.model_validate(tree.data)
+        places, agents = dict(spec.places), dict(spec.agents)
     except ValidationError as error:
-        found = list(sentences.mistakes(error, tree))
-        places, agents = _right_ones(tree, {location[:2] for location, _ in found})
-        found += together.mistakes(places, agents)
-    found += [*_lost(tree), *suspects(tree)]
+        found += sentences.mistakes(error, tree, kinds)
+        places, agents = _right_ones(tree, {location[:2] for location, _ in found}, kinds)
+    found += together.mistakes(FileView(places, agents, kinds, folder))
+    found += [*_lost(tree), *suspects(tree, lambda agent: kinds.expanded(agent, tree))]
     if folder is not None:
         found += unusable(agents, folder)
     # What could not even be read as YAML has no value that could be judged.
@@ -116,18 +117,20 @@ def _checked(tree: Tree, folder: Path | None) -> tuple[Spec, Tree]:
     return spec, tree
 
 
-def _right_ones(tree: Tree, wrong: set[Location]) -> tuple[dict[str, PlaceSpec], dict[str, AgentSpec]]:
+def _right_ones(
+    tree: Tree, wrong: set[Location], kinds: Kinds[AgentKind]
+) -> tuple[dict[str, PlaceSpec], dict[str, AgentSpec]]:
     """The places and agents that are right, so that a wrong one does not hide the mistakes between them."""
     places, agents = tree.at(("places",)), tree.at(("agents",))
     if not isinstance(places, dict) or not isinstance(agents, dict):
         return {}, {}
     return (
         {name: PlaceSpec.model_validate(place) for name, place in places.items() if ("places", name) not in wrong},
-        {name: agent_from(agent) for name, agent in agents.items() if ("agents", name) not in wrong},
+        {name: kinds.agent_from(agent) for name, agent in agents.items() if ("agents", name) not in wrong},
     )
 
 
-def _lost(tree: Tree) -> Iterator[_Mistake]:
+def _lost(tree: Tree) -> Iterator[Mistake]:
     """Agents, right or wrong in the rest, that name a place the file does not have."""
     places, agents = tree.at(("places",)), tree.at(("agents",))
     if isinstance(places, dict) and isinstance(agents, dict):

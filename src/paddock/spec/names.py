@@ -5,37 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator
-from typing import Any, Final, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
-from paddock.spec.agent import KINDS, AgentSpec, Kind
+from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.models import Spec
 from paddock.spec.tree import Location, Tree
-
-# What people call things who come from elsewhere.
-_ELSEWHERE: Final = {
-    "authfile": "auth.from",
-    "authfileforceoverwrite": "auth.overwrite",
-    "addtosystempackages": "cli_on_path",
-    "backend": "runtime",
-    "createuser": "user.create",
-    "dnsservers": "machine.dns",
-    "enable": "enabled",
-    "envfile": "environment_files",
-    "extraargs": "service.args",
-    "extraoptions": "container.options",
-    "extrapackages": "packages",
-    "extravolumes": "container.volumes",
-    "mountpoint": "mounts",
-    "onboot": "machine.start_on_boot",
-    "protection": "state.pet",
-    "restartsec": "service.restart_delay",
-    "rootfs": "machine.disk",
-    "statedir": "state.path",
-    "unprivileged": "machine",
-    "vmid": "machine.vmid",
-}
 
 
 def keys(model: type[BaseModel]) -> dict[str, Any]:
@@ -50,13 +26,12 @@ def model_in(annotation: Any) -> type[BaseModel] | None:
     return next((found for each in get_args(annotation) if (found := model_in(each))), None)
 
 
-def model_at(location: Location, tree: Tree) -> type[BaseModel] | None:
+def model_at(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> type[BaseModel] | None:
     """The model that says what may stand at this place of the file."""
     model: type[BaseModel] | None = Spec
     rest = location
     if location[:1] == ("agents",) and len(location) > 1:
-        kind = tree.at(("agents", location[1], "kind"))
-        model, rest = KINDS[Kind(kind)] if kind in list(Kind) else AgentSpec, location[2:]
+        model, rest = kinds.model_of(location[1], tree), location[2:]
     names = 0  # parts still to come that are names of someone's choice, or places in a list
     for part in rest:
         if names:
@@ -75,15 +50,15 @@ def _depth(annotation: Any) -> int:
     return (get_origin(annotation) in (dict, list)) + _depth(inner[0]) if inner else 0
 
 
-def unknown_key(location: Location, tree: Tree) -> str:
+def unknown_key(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> str:
     """The sentence about a key nobody knows."""
     key, above = location[-1], location[:-1]
-    model = model_at(above, tree)
+    model = model_at(above, tree, kinds)
     sentence = f"unknown key {key!r}"
     if model is None:
         return sentence
     known = list(keys(model))
-    owner = next((kind for kind, other in KINDS.items() if key in other.model_fields), None)
+    owner = next((kind for kind, other in kinds.models.items() if key in other.model_fields), None)
     if owner and len(location) == 3 and location[0] == "agents":
         return f"{sentence} for this kind; agents of kind {owner} have it"
     plain = re.sub(r"[^a-z]", "", key.lower())
@@ -91,7 +66,8 @@ def unknown_key(location: Location, tree: Tree) -> str:
     if plain in alike:
         return f"{sentence}; did you mean {alike[plain]!r}?"
     if location[0] == "agents" and len(location) > 2:
-        elsewhere = _ELSEWHERE.get(plain) or next((path for path in _paths(model_at(location[:2], tree), key)), None)
+        agent = kinds.model_of(location[1], tree)
+        elsewhere = agent.names_elsewhere.get(plain) or next(_paths(agent, key), None)
         if elsewhere:
             return f"{sentence} here; did you mean {elsewhere!r} of the agent?"
     if near := difflib.get_close_matches(key, known, n=1):

@@ -1,4 +1,4 @@
-"""One value from the command line: ``--set agents.hermes.machine.memory=8G``."""
+"""One value from the command line: ``--set agents.NAME.machine.memory=8G``."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def _split(assignment: str) -> tuple[Location, str]:
             break
         position += 1
     raise BadInput(
-        "--set takes path=value, like --set agents.hermes.machine.memory=8G",
-        hint="a part with dots in it needs quotes: --set 'agents.hermes.documents.\"SOUL.md\"=Be brief.'",
+        "--set takes path=value, like --set agents.NAME.machine.memory=8G",
+        hint="a part with dots in it needs quotes: --set 'agents.NAME.documents.\"SOUL.md\"=Be brief.'",
     )

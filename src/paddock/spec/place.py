@@ -177,6 +177,11 @@ class HostSpec(Model):
         Scope.SYSTEM, strict=False, description="user: without root, in the account's own `systemd --user` or Podman"
     )
 
+    @property
+    def machine(self) -> str:
+        """A name for the machine: two places may be the same one."""
+        return self.address or "this machine"
+
     @model_validator(mode="after")
     def _local_has_no_ssh(self) -> Self:
         if self.address is None and self.model_fields_set - {"scope"}:

@@ -1,9 +1,9 @@
-"""The page docs/file.md, written from the models: `python -m paddock.spec.reference > docs/file.md`."""
+"""The page docs/file.md, written from the models."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,8 +12,9 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
-from paddock.spec.agent import KINDS, AgentSpec
+from paddock.spec.agent import AgentSpec
 from paddock.spec.durations import Duration
+from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.models import Spec
 from paddock.spec.names import keys
 from paddock.spec.place import PlaceSpec
@@ -23,7 +24,7 @@ from paddock.spec.sizes import Size
 _INTRODUCTION: Final = """\
 # The file
 
-<!-- Written from the models by `python -m paddock.spec.reference > docs/file.md`; do not edit. -->
+<!-- Written from the models by `PADDOCK_GOLDEN=write ./test --quick tests/spec/test_schema.py`; do not edit. -->
 
 Everything is said in one file, `paddock.yaml`. `paddock init` writes one to start with, `paddock check` tells whether
 it is right, `paddock schema` prints its JSON Schema. Unknown keys are errors.
@@ -31,8 +32,8 @@ it is right, `paddock schema` prints its JSON Schema. Unknown keys are errors.
 - **Sizes** have a unit: `512M`, `10G`, `10GiB`; units are powers of 1024. **Durations** too: `500ms`, `5s`, `2m`, `1h`.
 - **Paths** on this machine are relative to the folder of the (first) file; `~` is your home.
 - **Several files**: `-f paddock.yaml -f at-home.yaml` merges them deeply. Later ones win, lists are replaced.
-- **One value**: `--set agents.hermes.machine.memory=8G`. The value is YAML; a part with dots needs quotes:
-  `--set 'agents.hermes.documents."SOUL.md"=Be brief.'`
+- **One value**: `--set agents.NAME.machine.memory=8G`. The value is YAML; a part with dots needs quotes:
+  `--set 'agents.NAME.documents."SOUL.md"=Be brief.'`
 - **`defaults`** are merged into every agent whose kind and shape know the key; the agent's own values win.
 - **`${NAME}` is not replaced** by Paddock. Values from outside are [sources](#sources). Where another program reads a
   text (`settings`, `mcp_servers`) and replaces `${NAME}` itself, it may stand there.
@@ -52,11 +53,15 @@ _SCALARS: Final = {
 }
 
 
-def reference() -> str:
+def reference(kinds: Kinds[AgentKind]) -> str:
     """Return the whole page."""
     sections = [_INTRODUCTION, *_section("paddock.yaml", Spec), *_parts("places.NAME", PlaceSpec)]
-    sections += [*_section("agents.NAME", AgentSpec), *_parts("agents.NAME", AgentSpec, heading=False)]
-    for kind, model in KINDS.items():
+    every_kind = {"kind": _words(Literal[tuple(kinds)])}
+    sections += [
+        *_section("agents.NAME", AgentSpec, takes=every_kind),
+        *_parts("agents.NAME", AgentSpec, heading=False),
+    ]
+    for kind, model in kinds.models.items():
         own = [name for name in keys(model) if name not in AgentSpec.model_fields]
         sections += [
             *_section(f"agents.NAME, kind {kind}", model, own),
@@ -90,7 +95,9 @@ def _inner(annotation: Any) -> tuple[type[BaseModel] | None, str]:
     return None, ""
 
 
-def _section(title: str, model: type[BaseModel], only: list[str] | None = None) -> Iterator[str]:
+def _section(
+    title: str, model: type[BaseModel], only: list[str] | None = None, takes: Mapping[str, str] | None = None
+) -> Iterator[str]:
     path = "" if model is Spec else title.partition(",")[0]
     yield f"\n## {title}\n"
     yield f"{' '.join((model.__doc__ or '').split()).replace('``', '`')}\n"
@@ -99,7 +106,8 @@ def _section(title: str, model: type[BaseModel], only: list[str] | None = None) 
     for name, field in keys(model).items():
         if only is None or name in only:
             description = str(field.description or "").replace("|", "\\|")
-            yield f"| `{name}` | {_takes(f'{path}.{name}'.lstrip('.'), field)} | {_default(field)} | {description} |"
+            words = (takes or {}).get(name) or _takes(f"{path}.{name}".lstrip("."), field)
+            yield f"| `{name}` | {words} | {_default(field)} | {description} |"
 
 
 def _takes(path: str, field: FieldInfo) -> str:
@@ -145,7 +153,3 @@ def _default(field: FieldInfo) -> str:
     if isinstance(value, list):
         return f"`[{', '.join(map(str, value))}]`"
     return f"`{re.sub('^(True|False)$', lambda found: found[0].lower(), str(value))}`"
-
-
-if __name__ == "__main__":
-    print(reference(), end="")

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import BadInput
+from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.schema import json_schema
 
 SCHEMA_FILE: Final = "paddock.schema.json"
 _IGNORED: Final = ("# secrets of agents; encrypted *.age files may be committed", ".env", "*.env", "*.key", "auth.json")
 
 
-def write_starter(folder: Path, shape: str) -> Iterator[str]:
+def write_starter(folder: Path, shape: str, kinds: Kinds[AgentKind]) -> Iterator[str]:
     """Write the files, and yield a line about each; a paddock.yaml that is there is left alone."""
     target = folder / "paddock.yaml"
     if target.exists():
@@ -24,7 +25,7 @@ def write_starter(folder: Path, shape: str) -> Iterator[str]:
         folder.mkdir(parents=True, exist_ok=True)
         target.write_text(_example(shape), encoding="utf-8")
         yield f"{target}: what should run, and where; edit it, then `paddock check`"
-        (folder / SCHEMA_FILE).write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
+        (folder / SCHEMA_FILE).write_text(json.dumps(json_schema(kinds), indent=2) + "\n", encoding="utf-8")
         yield f"{folder / SCHEMA_FILE}: for editors, named in the first line of paddock.yaml"
         yield from _ignore(folder / ".gitignore")
     except OSError as error:

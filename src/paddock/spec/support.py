@@ -15,11 +15,6 @@ Location = tuple[str, ...]
 
 # Keys of places and agents, with dots; a key stands for all below it. A room that learns one takes it out here.
 NOT_YET: Final = frozenset[str]()
-# The same, of agents in a container, and why.
-IN_A_CONTAINER_NOT_YET: Final = {
-    "browser": "is not for containers yet: a browser puts its pages into namespaces of their own, which engines keep"
-    " from it; runtime: systemd has one"
-}
 
 
 def unsupported(spec: Spec) -> list[tuple[Location, str]]:
@@ -29,8 +24,10 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
         found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place, NOT_YET)]
     for name, agent in spec.agents.items():
         found += [(("agents", name, *path), "is not carried out yet") for path in _not_yet(agent, NOT_YET)]
-        reasons = IN_A_CONTAINER_NOT_YET if agent.runtime.is_engine else {}
-        found += [(("agents", name, *path), reasons[".".join(path)]) for path in _not_yet(agent, reasons)]
+        reasons = agent.not_in_containers if agent.runtime.is_engine else {}
+        for path in _not_yet(agent, reasons):
+            reason = reasons[".".join(path)]
+            found.append((("agents", name, *path), f"is not for containers yet: {reason}; runtime: systemd has one"))
     return found
 
 

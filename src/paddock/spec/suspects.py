@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from paddock.spec.tree import Location, Tree, texts
@@ -15,7 +15,7 @@ _KEY_NAME: Final = re.compile(
     re.IGNORECASE,
 )
 _KEY_VALUE: Final = re.compile(
-    r"\bsk-[A-Za-z0-9_-]{16,}"  # OpenAI, Anthropic, OpenRouter, LiteLLM
+    r"\bsk-[A-Za-z0-9_-]{16,}"  # OpenAI, Anthropic, OpenRouter and others
     r"|\b(ghp|gho|ghs|github_pat|glpat|hf|xox[abprs]|xapp)[_-][A-Za-z0-9_-]{16,}"
     r"|\bAKIA[0-9A-Z]{16}\b"
     r"|\bAIza[0-9A-Za-z_-]{30,}"
@@ -27,30 +27,32 @@ _KEY_VALUE: Final = re.compile(
 )
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
-_LITELLM_REFERENCE: Final = re.compile(r"os\.environ/[A-Za-z_][A-Za-z0-9_]*")
+# Another way to write a reference, in the settings of programs that know it.
+_OTHER_REFERENCE: Final = re.compile(r"os\.environ/[A-Za-z_][A-Za-z0-9_]*")
 
+_OUTSIDE: Final = "secrets are named under secrets: and come from outside the file"
 _NOT_REPLACED: Final = (
     "${…} is not replaced in this file; variables of the agent come from secrets: {NAME: {env: NAME}},"
     " other values from --set or a second file"
 )
 
-# Parts of an agent that some program other than Paddock reads, and may expand ${NAME} in.
-_EXPANDED_BY_OTHERS: Final = {"settings", "mcp_servers", "documents", "service", "command", "health", "verify"}
-_NAMED: Final = {"environment", "settings", "mcp_servers"}
 
-
-def suspects(tree: Tree) -> Iterator[tuple[Location, str]]:
-    """Where in the file, and what."""
+def suspects(tree: Tree, expanded: Callable[[str], Mapping[str, str | None]]) -> Iterator[tuple[Location, str]]:
+    """Where in the file, and what; ``expanded`` returns ``AgentSpec.expanded`` of an agent by its name."""
     for location, text in texts(tree):
         part = location[2] if location[0] == "agents" and len(location) > 2 else ""
+        others = expanded(location[1]) if part else {}
+        remedy = others.get(part)
         # A literal where a source belongs has its own sentence.
         if part in {"secrets", "environment_files", "auth"} or (location[0] == "places" and "token" in location):
             continue
+        if part == "environment":
+            remedy = f"move it to secrets: {{{location[-1]}: {{env: {location[-1]}}}}}"
         if looks_like_a_secret(text):
-            yield location, _remedy("looks like a secret", location, part)
-        elif part in _NAMED and _KEY_NAME.search(location[-1]) and not _harmless(text):
-            yield location, _remedy("is named like a secret", location, part)
-        elif part not in _EXPANDED_BY_OTHERS and _REFERENCE.search(text):
+            yield location, f"looks like a secret; {remedy or _OUTSIDE}"
+        elif remedy and _KEY_NAME.search(location[-1]) and not _harmless(text):
+            yield location, f"is named like a secret; {remedy}"
+        elif part not in others and _REFERENCE.search(text):
             yield location, _NOT_REPLACED
 
 
@@ -61,20 +63,8 @@ def looks_like_a_secret(text: str) -> bool:
 
 def _harmless(text: str) -> bool:
     """Whether a text under a key-like name is a switch, a number, or a reference (`Bearer ${NAME}`) to the real one."""
-    if _LITELLM_REFERENCE.fullmatch(text):
+    if _OTHER_REFERENCE.fullmatch(text):
         return True
     if text.strip().lower() in {"", "true", "false", "none", "null"} or text.strip().isdecimal():
         return True
     return bool(_REFERENCE.search(text)) and len(_REFERENCE.sub("", text).split()) <= 1
-
-
-def _remedy(what: str, location: Location, part: str) -> str:
-    match part:
-        case "environment":
-            return f"{what}; move it to secrets: {{{location[-1]}: {{env: {location[-1]}}}}}"
-        case "settings":
-            return f"{what}; name it under secrets: and write ${{NAME}} (or key_env: NAME) here"
-        case "mcp_servers":
-            return f"{what}; name it under secrets: and write ${{NAME}} here"
-        case _:
-            return f"{what}; secrets are named under secrets: and come from outside the file"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from paddock.spec import mounted, settings
-from paddock.spec.agent import MASTER_KEY, AgentSpec, HermesSpec, Kind, LitellmSpec, RuntimeName, UserSpec
+from paddock.spec import mounted
+from paddock.spec.agent import AgentSpec, RuntimeName, UserSpec
 from paddock.spec.folders import overlap
+from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.place import PlaceSpec, Scope
-from paddock.spec.talk import DASHBOARD_LOGIN, TOKENS
-from paddock.spec.tree import Location, dotted
+from paddock.spec.tree import dotted
 
-Mistake = tuple[Location, str]
-_Places = Mapping[str, PlaceSpec]
-_Agents = Mapping[str, AgentSpec]
+_Placed = Mapping[str, tuple[AgentSpec, PlaceSpec]]
 
 
 def no_such_place(agent: str, place: str, known: Collection[str]) -> Iterator[Mistake]:
@@ -23,16 +21,17 @@ def no_such_place(agent: str, place: str, known: Collection[str]) -> Iterator[Mi
         yield ("agents", agent, "place"), f"there is no place {place!r} in this file (there is {there})"
 
 
-def mistakes(places: _Places, agents: _Agents) -> Iterator[Mistake]:
+def mistakes(file: FileView) -> Iterator[Mistake]:
     """Where in the file, and what."""
-    for name, agent in agents.items():
-        at = ("agents", name)
-        place = places.get(agent.place)
-        if place is None:
-            continue
-        for location, sentence in [*_shape(agent, place), *_own(agent), *_gateway(agent, agents, places)]:
-            yield (*at, *location), sentence
-    placed = {name: (agent, places[agent.place]) for name, agent in agents.items() if agent.place in places}
+    for name, agent in file.agents.items():
+        for location, sentence in file.kinds[agent.kind].validate(name, agent, file):
+            yield ("agents", name, *location), sentence
+    placed = {
+        name: (agent, file.places[agent.place]) for name, agent in file.agents.items() if agent.place in file.places
+    }
+    for name, (agent, place) in placed.items():
+        for location, sentence in [*_shape(agent, place), *_own(agent)]:
+            yield ("agents", name, *location), sentence
     yield from _numbers(placed)
     yield from _volumes(placed)
     yield from _mounts(placed)
@@ -60,8 +59,6 @@ def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
         yield ("container",), "say which: image: (one with the agent's code) or base: (a distribution without it)"
     if agent.runtime.is_engine and not agent.user.create and not {"uid", "gid"} <= agent.user.model_fields_set:
         yield ("user",), "an account that is there already is made in the container too: say its uid and gid"
-    if isinstance(agent, HermesSpec) and agent.cli_on_path and agent.runtime is RuntimeName.PROCESS:
-        yield ("cli_on_path",), "an agent that runs as a process is for whoever runs it; `paddock exec` does the same"
     if agent.container.data is not None and place.host is not None:
         yield ("container", "data"), "a volume for the engine's data goes with a proxmox place"
 
@@ -77,69 +74,6 @@ def _own(agent: AgentSpec) -> Iterator[Mistake]:
             yield ("expose", name), f"say which port: {{port: 8080}}{known}"
         elif exposed.port is not None and name in ports and exposed.port != ports[name]:
             yield ("expose", name, "port"), f"{name} listens on {ports[name]}; leave the port out here"
-    if len(set(ports.values())) < len(ports):
-        yield ("dashboard",), "has the same port as connectors.api_server"
-    if isinstance(agent, LitellmSpec) and MASTER_KEY not in agent.secrets and not agent.environment_files:
-        yield ("secrets",), f"needs {MASTER_KEY}: without it everyone who reaches the proxy may use its models"
-    if isinstance(agent, HermesSpec):
-        yield from _talk(agent)
-        yield from ((("settings", *at), sentence) for at, sentence in settings.mistakes(agent, agent.settings))
-        yield from settings.unnamed_variables(agent)
-        yield from _decided_otherwise(agent)
-
-
-def _decided_otherwise(agent: HermesSpec) -> Iterator[Mistake]:
-    """Documents in the place of files that other keys decide."""
-    other = {"config.yaml": "settings", ".env": "environment and secrets", "auth.json": "auth", ".managed": "managed"}
-    for name in agent.documents:
-        path = name if "/" in name else f"{agent.working_directory}/{name}"
-        key = other.get(path.removeprefix(".hermes/")) if path.startswith(".hermes/") else None
-        if key:
-            yield ("documents", name), f"is what {key} is for"
-
-
-def _talk(agent: HermesSpec) -> Iterator[Mistake]:
-    """Messengers without a token, pages without a login, and tokens of bots that would talk to nobody knows whom."""
-    for connector, tokens in TOKENS.items():
-        there = getattr(agent.connectors, connector) is not None
-        lacking = [token for token in tokens if token not in agent.secrets]
-        if there and lacking and not agent.environment_files:
-            yield ("connectors", connector), f"needs {' and '.join(lacking)} under secrets"
-        if not there and tokens[0] in agent.secrets:
-            yield (
-                ("secrets", tokens[0]),
-                f"say who may talk to the bot: connectors: {{{connector}: {{allow: [USER_ID]}}}}",
-            )
-    login = [secret for secret in DASHBOARD_LOGIN if secret not in agent.secrets]
-    if agent.dashboard.enabled and "dashboard" in agent.expose and login and not agent.environment_files:
-        yield ("expose", "dashboard"), f"needs a login: {' and '.join(login)} under secrets"
-    prefixes = [prefix.upper() for prefix in ("gateway", *TOKENS)]
-    decided = {f"{prefix}_{word}" for prefix in prefixes for word in ("ALLOWED_USERS", "ALLOW_ALL_USERS")}
-    for name in agent.environment:
-        if name in decided:
-            yield ("environment", name), "who may talk to the agent is said under connectors: allow: [USER_ID]"
-
-
-def _gateway(agent: AgentSpec, agents: _Agents, places: _Places) -> Iterator[Mistake]:
-    if not isinstance(agent, HermesSpec) or agent.gateway is None:
-        return
-    gateways = [name for name, other in agents.items() if other.kind is Kind.LITELLM]
-    if agent.gateway not in gateways:
-        known = f"there is {', '.join(gateways)}" if gateways else "there is none"
-        yield ("gateway",), f"{agent.gateway!r} is not an agent of kind litellm in this file ({known})"
-        return
-    other = agents[agent.gateway]
-    if other.place not in places or "proxy" in other.expose:
-        return
-    here, there = places[agent.place], places[other.place]
-    if here.host is None or there.host is None or _machine(agent.place, here) != _machine(other.place, there):
-        sentence = (
-            f"{agent.gateway} is on another machine and listens on loopback only; give it expose: {{proxy: {{}}}}"
-        )
-        yield ("gateway",), sentence
-
-
-_Placed = Mapping[str, tuple[AgentSpec, PlaceSpec]]
 
 
 def _numbers(placed: _Placed) -> Iterator[Mistake]:
@@ -216,20 +150,15 @@ def _neighbours(placed: _Placed) -> Iterator[Mistake]:
     """Agents on one host that would be in each other's way."""
     ports: dict[tuple[str, int], str] = {}
     users: dict[tuple[str, str | int], str] = {}
-    commands: dict[str, str] = {}
     for name, (agent, place) in placed.items():
         if place.host is None or not agent.enabled:
             continue
         machine = _machine(agent.place, place)
-        exposed = {f"expose.{key}": each.port for key, each in agent.expose.items() if each.port is not None}
-        for key, port in {**exposed, **agent.ports()}.items():
+        exposed = [(("expose", key), each.port) for key, each in agent.expose.items() if each.port is not None]
+        for location, port in [*exposed, *((agent.port_key(key), port) for key, port in agent.ports().items())]:
             owner = ports.setdefault((machine, port), name)
             if owner != name:
-                yield ("agents", name, *_port_path(key)), f"port {port} is used by {owner} on the same machine"
-        if isinstance(agent, HermesSpec) and agent.cli_on_path:
-            owner = commands.setdefault(machine, name)
-            if owner != name:
-                yield ("agents", name, "cli_on_path"), f"`hermes` is {owner}'s command on the same machine already"
+                yield ("agents", name, *location), f"port {port} is used by {owner} on the same machine"
         if agent.runtime is RuntimeName.PROCESS or place.host.scope is Scope.USER:
             continue  # all of them run in the account of whoever runs paddock
         for account in _accounts(agent.user):
@@ -252,16 +181,4 @@ def _accounts(user: UserSpec) -> Iterator[str | int]:
 
 def _machine(name: str, place: PlaceSpec) -> str:
     """Tells hosts apart: two places may be the same machine."""
-    return place.host.address or "this machine" if place.host else name
-
-
-def _port_path(name: str) -> Location:
-    match name:
-        case "api_server":
-            return "connectors", "api_server", "port"
-        case "dashboard":
-            return "dashboard", "port"
-        case "proxy":
-            return ("port",)
-        case _:
-            return tuple(name.split("."))
+    return place.host.machine if place.host else name

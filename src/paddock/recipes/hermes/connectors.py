@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.spec.models import HermesSpec
-from paddock.spec.talk import McpServerSpec, MessengerSpec
+from paddock.recipes.hermes.spec import HermesSpec, McpServerSpec, MessengerSpec
 
 
 def environment(agent: HermesSpec) -> dict[str, str]:

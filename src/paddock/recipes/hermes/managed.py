@@ -8,9 +8,9 @@ from importlib import resources
 from shlex import quote
 from typing import Any, Final
 
+from paddock.recipes.hermes.spec import Managed
 from paddock.recipes.hermes.yaml import dump
 from paddock.recipes.workload import File, Keep, Paths, StateFile
-from paddock.spec.models import Managed
 
 # What is not the agent's to change: its code, its supervisor, the profile that is the service, who may talk to it.
 _NEVER: Final = (

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from pathlib import Path
+from importlib.resources.abc import Traversable
 from shlex import quote
 from typing import Any, Final
 
 from paddock.recipes.checks import Check
 from paddock.recipes.documents import beyond_home, documents, working_directory
-from paddock.recipes.gateway import ModelServer
-from paddock.recipes.hermes import checks, connectors, managed
+from paddock.recipes.hermes import checks, connectors, managed, settings, validate
+from paddock.recipes.hermes.spec import HermesSpec, Managed
 from paddock.recipes.hermes.yaml import merged
-from paddock.recipes.packaged import code_tree, distribution
+from paddock.recipes.model_gateway import ModelServer
+from paddock.recipes.packaged import PackagedRecipe
 from paddock.recipes.workload import (
     Answer,
-    CodeTree,
     Distribution,
     File,
     ImageContract,
@@ -33,7 +33,8 @@ from paddock.recipes.workload import (
     Verdict,
     Workload,
 )
-from paddock.spec.models import HermesSpec, Managed, Restart
+from paddock.spec.agent import Restart
+from paddock.spec.kinds import FileView, Mistake
 
 # Where people have it: homes of accounts, its image's data directory, and directories of services. Every gateway, also
 # one with its data elsewhere or in a container's volume, writes the file.
@@ -58,7 +59,6 @@ _ALWAYS: Final[dict[str, Any]] = {
 }
 
 
-_BESIDE: Final = ("aiohttp",)  # its API server imports it, and its base package does not bring it
 # What its browser tools drive a browser with; as npm has it, without Node.
 _BROWSER: Final = Tool(
     "agent-browser",
@@ -72,19 +72,26 @@ _BROWSER: Final = Tool(
 _MODULES: Final = {"mcp": ("mcp",), "messaging": ("telegram", "discord", "slack_bolt")}
 
 
-def _extras(agent: HermesSpec) -> Iterator[str]:
-    """The extras of its package that other parts of the file need."""
-    if connectors.messengers(agent):
-        yield "messaging"
-    if agent.mcp_servers:
-        yield "mcp"
-
-
 _CHROMIUM: Final = {"AGENT_BROWSER_EXECUTABLE_PATH": "/usr/bin/chromium"}
 
 
-class Hermes:
+class Hermes(PackagedRecipe[HermesSpec]):
     """The recipe of kind ``hermes``."""
+
+    model = HermesSpec
+    package = "hermes-agent"
+    beside = ("aiohttp",)  # its API server imports it, and its base package does not bring it
+
+    @property
+    def locks(self) -> Traversable:
+        return resources.files(__package__) / "locks"
+
+    def validate(self, name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
+        yield from super().validate(name, agent, file)
+        yield from validate.mistakes(name, agent, file)
+
+    def settings_mistakes(self, agent: HermesSpec, given: Mapping[str, Any]) -> Iterator[Mistake]:
+        return settings.mistakes(agent, given)
 
     def packages(self, agent: HermesSpec) -> Sequence[str]:
         return (*agent.packages, *(("chromium",) if agent.browser else ()))
@@ -93,22 +100,19 @@ class Hermes:
         # ffmpeg, for voice messages, is not among them: it takes as long as all the rest, and 580 MB.
         return ("git", "ripgrep")
 
-    def distribution(self, agent: HermesSpec, folder: Path) -> Distribution:
-        return distribution(agent, "hermes-agent", folder, extras=_extras(agent), beside=_BESIDE)
+    def extras(self, agent: HermesSpec) -> Iterator[str]:
+        if connectors.messengers(agent):
+            yield "messaging"
+        if agent.mcp_servers:
+            yield "mcp"
 
-    def code(self, agent: HermesSpec, folder: Path) -> CodeTree:
-        wanted = self.distribution(agent, folder)
-        here = resources.files(__package__)
-        proof = (here / "proof.py").read_text(encoding="utf-8")
+    def proof(self, wanted: Distribution) -> Sequence[str]:
+        program = (resources.files(__package__) / "proof.py").read_text(encoding="utf-8")
         modules = [module for extra in wanted.extras for module in _MODULES.get(extra, ())]
-        return code_tree(
-            wanted,
-            here / "locks",
-            folder,
-            pythons=("3.11", "3.12", "3.13"),
-            proof=("-c", proof, wanted.version, *_BESIDE, *modules),
-            tools=(_BROWSER,) if agent.browser else (),
-        )
+        return ("-c", program, wanted.version, *self.beside, *modules)
+
+    def tools(self, agent: HermesSpec) -> Sequence[Tool]:
+        return (_BROWSER,) if agent.browser else ()
 
     def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
         directory = working_directory(agent, paths)
@@ -196,9 +200,6 @@ class Hermes:
 
     def traces(self, agent: HermesSpec) -> Traces:
         return _TRACES
-
-    def offer(self, agent: HermesSpec) -> None:
-        return None
 
     def using(self, agent: HermesSpec, server: ModelServer) -> HermesSpec:
         # A server with a key of its own is known to Hermes as custom:NAME; `custom` alone sends the key to nobody.

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from importlib.resources.abc import Traversable
 from io import StringIO
-from pathlib import Path
 from typing import Any, Final
 
 from ruamel.yaml import YAML
 
 from paddock.recipes.checks import Check
-from paddock.recipes.gateway import ModelServer, Offer
-from paddock.recipes.packaged import code_tree, distribution
+from paddock.recipes.litellm.spec import MASTER_KEY, LitellmSpec
+from paddock.recipes.model_gateway import Offer
+from paddock.recipes.packaged import PackagedRecipe
 from paddock.recipes.workload import (
     Answer,
-    CodeTree,
     Distribution,
     File,
     Page,
@@ -29,8 +29,7 @@ from paddock.recipes.workload import (
     Verdict,
     Workload,
 )
-from paddock.spec.agent import MASTER_KEY
-from paddock.spec.models import LitellmSpec
+from paddock.spec.kinds import FileView, Mistake
 
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PROOF: Final = """\
@@ -41,23 +40,26 @@ sys.exit(None if found == sys.argv[1] else f"it is litellm {found}, not {sys.arg
 """
 
 
-class Litellm:
+class Litellm(PackagedRecipe[LitellmSpec]):
     """The recipe of kind ``litellm``."""
 
-    def packages(self, agent: LitellmSpec) -> Sequence[str]:
-        return tuple(agent.packages)
+    model = LitellmSpec
+    package = "litellm"
 
-    def recommended_packages(self, agent: LitellmSpec) -> Sequence[str]:
-        return ()
+    @property
+    def locks(self) -> Traversable:
+        return resources.files(__package__) / "locks"
 
-    def distribution(self, agent: LitellmSpec, folder: Path) -> Distribution:
-        return distribution(agent, "litellm", folder, extras=("proxy",))
+    def validate(self, name: str, agent: LitellmSpec, file: FileView) -> Iterator[Mistake]:
+        yield from super().validate(name, agent, file)
+        if MASTER_KEY not in agent.secrets and not agent.environment_files:
+            yield ("secrets",), f"needs {MASTER_KEY}: without it everyone who reaches the proxy may use its models"
 
-    def code(self, agent: LitellmSpec, folder: Path) -> CodeTree:
-        wanted = self.distribution(agent, folder)
-        shipped = resources.files(__package__) / "locks"
-        pythons = ("3.11", "3.12", "3.13")
-        return code_tree(wanted, shipped, folder, pythons=pythons, proof=("-c", _PROOF, wanted.version))
+    def extras(self, agent: LitellmSpec) -> Sequence[str]:
+        return ("proxy",)
+
+    def proof(self, wanted: Distribution) -> Sequence[str]:
+        return ("-c", _PROOF, wanted.version)
 
     def workload(self, agent: LitellmSpec, paths: Paths, tree: str) -> Workload:
         proxy = Process(
@@ -98,9 +100,6 @@ class Litellm:
 
     def offer(self, agent: LitellmSpec) -> Offer:
         return Offer("proxy", "/v1", MASTER_KEY)
-
-    def using(self, agent: LitellmSpec, server: ModelServer) -> LitellmSpec:
-        return agent
 
 
 def _in_its_words(value: Any) -> Any:

@@ -1,13 +1,24 @@
-"""How people and tools talk to an agent: connectors, MCP servers, the dashboard, and what is exposed."""
+"""Hermes' part of the file: its connectors, tools, web page, and what the file decides for it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from paddock.recipes.packaged import PackagedSpec
+from paddock.spec.agent import AgentSpec
 from paddock.spec.durations import Duration
-from paddock.spec.fields import IpAddress, Model, Port, Url
+from paddock.spec.fields import Model, Name, Port, Url, shorthand
+from paddock.spec.secrets import Source
+from paddock.spec.tree import Location
+
+
+class Managed(StrEnum):
+    STRICT = "strict"
+    PINNED = "pinned"
 
 
 class ApiServerSpec(Model):
@@ -58,17 +69,6 @@ class ConnectorsSpec(Model):
     slack: MessengerSpec | None = Field(None, description="Slack, with the secrets SLACK_BOT_TOKEN and SLACK_APP_TOKEN")
 
 
-# The secrets the dashboard needs where others than the machine itself reach it.
-DASHBOARD_LOGIN = ("HERMES_DASHBOARD_BASIC_AUTH_USERNAME", "HERMES_DASHBOARD_BASIC_AUTH_PASSWORD")
-
-# The secrets each messenger needs.
-TOKENS = {
-    "telegram": ("TELEGRAM_BOT_TOKEN",),
-    "discord": ("DISCORD_BOT_TOKEN",),
-    "slack": ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"),
-}
-
-
 class ToolChoice(Model):
     """Which tools of an MCP server the agent sees."""
 
@@ -107,15 +107,52 @@ class DashboardSpec(Model):
     port: Port = Field(9119, description="port it listens on")
 
 
-class ExposeSpec(Model):
-    """A port that is reachable from beyond the machine."""
+class AuthSpec(Model):
+    """Credentials the agent refreshes by itself (auth.json), seeded once."""
 
-    port: Port | None = Field(None, description="without it the port of the process so named; a number stands for this")
-    address: IpAddress = Field("0.0.0.0", description="address to listen on")  # noqa: S104  exposing is what it is for
+    source: Source = Field(alias="from", description="where the first version comes from, whole")
+    overwrite: bool = Field(
+        False, description="whether it is put back whenever the agent is configured, and refreshed tokens are lost"
+    )
 
 
-class VerifySpec(Model):
-    """What ``up`` asks the agent to see that it answers."""
+class HermesSpec(PackagedSpec):
+    """Nous Research's Hermes Agent."""
 
-    prompt: str = Field("Say ok.", min_length=1, description="the question")
-    timeout: Duration = Field(Duration.parse("90s"), description="how long it may take to become healthy")
+    expanded: ClassVar[Mapping[str, str | None]] = {
+        **PackagedSpec.expanded,
+        "settings": "name it under secrets: and write ${NAME} (or key_env: NAME) here",
+        "mcp_servers": "name it under secrets: and write ${NAME} here",
+    }
+    names_elsewhere: ClassVar[Mapping[str, str]] = {
+        **AgentSpec.names_elsewhere,
+        "authfile": "auth.from",
+        "authfileforceoverwrite": "auth.overwrite",
+        "addtosystempackages": "cli_on_path",
+    }
+    not_in_containers: ClassVar[Mapping[str, str]] = {
+        "browser": "a browser puts its pages into namespaces of their own, which engines keep from it"
+    }
+
+    kind: Literal["hermes"] = Field(description="hermes")
+    connectors: ConnectorsSpec = Field(ConnectorsSpec(), description="the ways to talk to it")
+    gateway: Name | None = Field(None, description="an agent of kind litellm in this file that gives it models")
+    mcp_servers: dict[str, McpServerSpec] = Field(default_factory=dict, description="tools it may use, by name")
+    auth: AuthSpec | None = Field(None, description="OAuth credentials (auth.json) to begin with")
+    dashboard: Annotated[DashboardSpec, shorthand(DashboardSpec, "enabled", bool, example="true or {port: 9119}")] = (
+        Field(DashboardSpec(enabled=False), description="its web page: true, or a mapping")
+    )
+    managed: Managed = Field(
+        Managed.STRICT,
+        strict=False,
+        description="strict: only this file configures it; pinned: only what this file sets is fixed",
+    )
+    browser: bool = Field(False, description="whether it gets a browser (chromium) for its tools")
+    cli_on_path: bool = Field(False, description="whether `hermes` is a command for everyone on the machine")
+
+    def ports(self) -> dict[str, int]:
+        ports = {"api_server": self.connectors.api_server.port}
+        return ports | ({"dashboard": self.dashboard.port} if self.dashboard.enabled else {})
+
+    def port_key(self, port: str) -> Location:
+        return ("dashboard", "port") if port == "dashboard" else ("connectors", port, "port")

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from paddock.spec.agent import HermesSpec
+from paddock.recipes.hermes.spec import HermesSpec
+from paddock.spec.kinds import Mistake
 from paddock.spec.tree import Location, Tree, texts
-
-_Mistake = tuple[Location, str]
 
 _NUMBER: Final = (int, float)
 # Only what is known for certain; any other key is Hermes' business.
@@ -56,7 +55,7 @@ _KEYS: Final = {
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[_Mistake]:
+def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
     """Where in an agent's settings, and what."""
     yield from _types(settings)
     yield from _model(agent, settings)
@@ -71,7 +70,7 @@ def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[_Mistak
             yield from ((location, _neither(name)) for name in _lacking(text, known))
 
 
-def unnamed_variables(agent: HermesSpec) -> Iterator[_Mistake]:
+def unnamed_variables(agent: HermesSpec) -> Iterator[Mistake]:
     """Where in the MCP servers a variable is meant that the agent does not have."""
     known = {*agent.secrets, *agent.environment}
     if not agent.environment_files:
@@ -89,7 +88,7 @@ def _lacking(text: str, known: set[str]) -> list[str]:
     return [name for name in _REFERENCE.findall(text) if name not in known]
 
 
-def _types(settings: Mapping[str, Any]) -> Iterator[_Mistake]:
+def _types(settings: Mapping[str, Any]) -> Iterator[Mistake]:
     for path, kinds in _TYPES.items():
         location = tuple(path.split("."))
         node: Any = settings
@@ -101,7 +100,7 @@ def _types(settings: Mapping[str, Any]) -> Iterator[_Mistake]:
             yield location, f"must be {' or '.join(dict.fromkeys(_NAMES[kind] for kind in kinds))}"
 
 
-def _provider(location: Location, provider: Any) -> Iterator[_Mistake]:
+def _provider(location: Location, provider: Any) -> Iterator[Mistake]:
     if not isinstance(provider, dict):
         yield location, "must be a mapping, like {base_url: http://host:4000/v1, key_env: NAME}"
         return
@@ -113,7 +112,7 @@ def _provider(location: Location, provider: Any) -> Iterator[_Mistake]:
         yield (*location, "base_url"), "must begin with http:// or https://"
 
 
-def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[_Mistake]:
+def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
     model = _mapping(settings, "model")
     provider = model.get("provider")
     if "key_env" in model:

@@ -1,0 +1,28 @@
+"""LiteLLM's part of the file."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, Literal
+
+from pydantic import Field
+
+from paddock.recipes.packaged import PackagedSpec
+from paddock.spec.fields import Port
+from paddock.spec.tree import Location
+
+MASTER_KEY: Final = "LITELLM_MASTER_KEY"  # LiteLLM's own name for the key that opens all of it
+
+
+class LitellmSpec(PackagedSpec):
+    """The LiteLLM proxy: one door to many models."""
+
+    models_port: ClassVar[str | None] = "proxy"
+
+    kind: Literal["litellm"] = Field(description="litellm")
+    port: Port = Field(4000, description="port it listens on")
+
+    def ports(self) -> dict[str, int]:
+        return {"proxy": self.port}
+
+    def port_key(self, port: str) -> Location:
+        return ("port",)
