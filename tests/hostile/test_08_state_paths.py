@@ -16,11 +16,10 @@ from paddock.errors import BadInput
 from paddock.guests import expect
 from paddock.guests.local import LocalGuest
 from paddock.process import CommandFailed
-from paddock.recipes import recipe_for
+from paddock.recipes import parse, recipe_for
 from paddock.run.deployment import Deployment
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.load import parse
 
 
 @pytest.fixture

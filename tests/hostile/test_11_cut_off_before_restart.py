@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from paddock.recipes import load
 from paddock.run.deployment import Deployment, deployments
 from paddock.run.reporter import Reporter
-from paddock.spec.load import load
 
 _STRIDE = 1 if "PADDOCK_FAULTS" in os.environ else 9  # all of them take minutes
 

@@ -12,9 +12,9 @@ import pytest
 from paddock.errors import PaddockError
 from paddock.plan.agent import AgentSeen
 from paddock.plan.step import Plan
+from paddock.recipes import load
 from paddock.run.deployment import Deployment
 from paddock.run.verbs import up
-from paddock.spec.load import load
 from places.node import CATTLE, PET, Node, play_ssh
 
 # Each changes a machine in place: none of them needs a restart of the machine or of the agent.

@@ -35,6 +35,7 @@ from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan.agent import AwaitAnswer
 from paddock.plan.step import Action, CheckStateSize, InstallContents, Plan
 from paddock.process import Result
+from paddock.recipes import load
 from paddock.run.deployment import Deployment, Observation
 from paddock.run.reporter import Reporter
 from paddock.sandbox.assembly import memory_world
@@ -48,7 +49,6 @@ from paddock.sandbox.runtime import Archive, GuestSpec, Interface, Say, Unpacked
 from paddock.sandbox.shell import Said
 from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
-from paddock.spec.load import load
 
 BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 DEPLOYER: Final = "paddock@pve!deploy"

@@ -15,7 +15,8 @@ from paddock.places.proxmox.actions import RootWork
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.seen import Capacity, LxcContainer, ProxmoxSeen
 from paddock.plan.step import Ref, Step
-from paddock.spec.models import ProxmoxSpec, agent_from
+from paddock.recipes import agent_from
+from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
 NODE = {

@@ -13,10 +13,10 @@ import pytest
 from paddock.errors import Refused
 from paddock.places import Machine
 from paddock.places.host import HostPlace
+from paddock.recipes import load
 from paddock.run.deployment import Deployment, deployments
 from paddock.run.parallel import each
 from paddock.run.reporter import Reporter
-from paddock.spec.load import load
 
 FILE = """\
 places:
