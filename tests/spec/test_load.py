@@ -9,19 +9,22 @@ import pytest
 from cases import DATA, agrees, golden, read_case
 from paddock.errors import BadInput, Exit
 from paddock.recipes import load, parse
+from spec.mistakes import written
 
 GOOD = (DATA / "good.yaml").read_text()
 
 
 @pytest.mark.parametrize("path", golden("spec"))
 def test_mistake(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A case has the ``file``, and may have other ``files`` beside it, files ``over`` it, and values ``set``."""
+    """A case is a good file, changed.
+
+    It has a ``file`` that is loaded over the good one, and paths that the good one is ``without``; or the ``whole`` file.
+    It may have ``files`` beside it, files ``over`` it, and values ``set``.
+    """
     case = read_case(path)
     monkeypatch.chdir(tmp_path)
-    for name, text in {"paddock.yaml": case["file"], **case.get("files", {}), **case.get("over", {})}.items():
-        Path(name).write_text(text)
     with pytest.raises(BadInput) as caught:
-        load(Path("paddock.yaml"), *map(Path, case.get("over", {})), sets=case.get("set", ()))
+        load(*written(case), sets=case.get("set", ()))
     assert caught.value.exit_code == Exit.BAD_INPUT
     found = caught.value.message.splitlines()
     assert agrees(path, case, "message", found), found

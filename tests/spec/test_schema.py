@@ -16,6 +16,7 @@ from paddock.recipes import KINDS
 from paddock.spec.reference import reference
 from paddock.spec.schema import json_schema
 from paddock.spec.tree import read
+from spec.mistakes import data_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,7 +133,7 @@ def test_broken_files_are_wrong_to_an_editor_too() -> None:
         "bad-size-word",
     ):
         case = read_case(DATA / "spec" / f"{name}.yaml")
-        assert problems(schema, read(case["file"], name).data, schema), name
+        assert problems(schema, data_of(case), schema), name
 
 
 def test_every_part_is_closed_to_unknown_keys() -> None:
