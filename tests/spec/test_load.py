@@ -16,10 +16,10 @@ GOOD = (DATA / "good.yaml").read_text()
 
 @pytest.mark.parametrize("path", golden("spec"))
 def test_mistake(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A case is a good file, changed.
+    """A case changes tests/data/good.yaml and has the ``message`` that the loader must print.
 
-    It has a ``file`` that is loaded over the good one, and paths that the good one is ``without``; or the ``whole`` file.
-    It may have ``files`` beside it, files ``over`` it, and values ``set``.
+    ``file`` is loaded over the good file, from which the paths in ``without`` are removed; ``whole`` is loaded alone.
+    ``files`` are other files in the folder, ``over`` are more files to load, and ``set`` are values of ``--set``.
     """
     case = read_case(path)
     monkeypatch.chdir(tmp_path)
