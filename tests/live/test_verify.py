@@ -195,7 +195,7 @@ def test_a_secret_in_the_notes_and_in_a_journal(bench: Bench) -> None:
 
 def test_a_model_that_is_not_offered_is_told_with_those_that_are(bench: Bench) -> None:
     failed = bench.failed("agents.hermes.settings.model.default=gpt-9")
-    assert failed["model.offered"] == "gpt-9 is not offered; there is: stand-in"
+    assert failed["model.offered"] == "gpt-9 is not offered; the server offers stand-in"
     assert failed.keys() == {"model.offered", "files.configuration"}, "the file was changed, and not brought up"
 
 

@@ -93,7 +93,7 @@ def test_a_folder_is_known_by_its_project_and_by_its_sources_only(tmp_path: Path
     [
         ("litellm-1.108.0-py3-none-any.whl", "", "is litellm, and an agent of kind hermes runs hermes-agent"),
         ("hermes-agent-0.19.0.tar.gz", "", "is not a wheel"),
-        ("sources/pyproject.toml", "[project]\nname = 'hermes-agent'", "does not say its project's 'version'"),
+        ("sources/pyproject.toml", "[project]\nname = 'hermes-agent'", "does not have the project's 'version'"),
         ("sources/pyproject.toml", "[", "pyproject.toml: "),
         ("sources/setup.py", "", "cannot read .*pyproject.toml: No such file"),
     ],

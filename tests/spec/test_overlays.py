@@ -127,7 +127,7 @@ def test_a_literal_secret_from_the_command_line_is_not_repeated() -> None:
     assert told == [
         "--set: agents.hermes.environment.X_TOKEN: is named like a secret;"
         " move it to secrets: {X_TOKEN: {env: X_TOKEN}}",
-        "--set: agents.hermes.secrets.A: a secret is not written in the file; name its source,"
+        "--set: agents.hermes.secrets.A: do not write a secret into the file; name its source,"
         " like {env: NAME} or {file: PATH}",
     ]
 

@@ -74,7 +74,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path: Path, kind: str) -> No
     file.write_text("A=canary-value-3")
     for mode in (0o644, 0o640, 0o602):
         file.chmod(mode)
-        with pytest.raises(BadInput, match="can be read by others") as caught:
+        with pytest.raises(BadInput, match="can be read by other accounts") as caught:
             Source.model_validate({kind: file} | ({"key": "A"} if kind == "dotenv" else {})).read(tmp_path)
         assert caught.value.hint == f"chmod 600 {file}"
 
@@ -108,7 +108,7 @@ def test_from_an_age_file(write: Write, tmp_path: Path, monkeypatch: pytest.Monk
     own.rename(own_identity_path())
     assert source.read(tmp_path).reveal() == "canary-value-4"
     own_identity_path().chmod(0o640)
-    with pytest.raises(BadInput, match="can be read by others"):
+    with pytest.raises(BadInput, match="can be read by other accounts"):
         source.read(tmp_path)
 
 
@@ -179,7 +179,7 @@ def test_all_missing_ones_are_told_at_once(tmp_path: Path) -> None:
         f"  environment_files {tmp_path}/lines: line 1 of {tmp_path}/lines is not NAME=value",
         "  A: environment variable NO_SUCH_A is not set",
         f"  B: cannot read {tmp_path}/no-such: No such file or directory",
-        f"  C: {tmp_path}/open can be read by others (chmod 600 {tmp_path}/open)",
+        f"  C: {tmp_path}/open can be read by other accounts (chmod 600 {tmp_path}/open)",
         "  D: the program no-such-program-at-all is not installed",
         "  E: false failed with code 1",
         f"  F: line 1 of {tmp_path}/lines is not NAME=value",

@@ -1,4 +1,4 @@
-"""The kinds of agents, and the file's loader with all of them; no recipe knows where its agent runs or under what."""
+"""The kinds of agents that Paddock ships, and the loader of files with agents of these kinds."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def load(first: Path, *more: Path, sets: Sequence[str] = ()) -> Loaded:
 
 
 def parse(text: str, name: str) -> Spec:
-    """Return the spec a YAML text holds, with agents of these kinds; see ``paddock.spec.load``."""
+    """Return the spec in a YAML text with agents of these kinds; see ``paddock.spec.load``."""
     return loading.parse(text, name, KINDS)
 
 
 def agent_from(data: Any) -> AgentSpec:
-    """Return the agent a mapping describes, as the model of its kind."""
+    """Return the agent that a mapping describes, as an instance of its kind's model."""
     return KINDS.agent_from(data)

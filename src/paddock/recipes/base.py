@@ -1,4 +1,4 @@
-"""What recipes share unless their kind says otherwise."""
+"""The default answers of a recipe."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ OwnSpec = TypeVar("OwnSpec", bound=AgentSpec)
 
 
 class BaseRecipe(Generic[OwnSpec]):
-    """A recipe of a program that Debian packages bring. A kind adds ``model``, ``workload`` and ``probes``."""
+    """A recipe with defaults for a program that Debian packages install.
+
+    A kind adds ``model``, ``workload`` and ``probes``, and overrides what differs.
+    """
 
     def validate(self, name: str, agent: OwnSpec, file: FileView) -> Iterable[Mistake]:
         return ()

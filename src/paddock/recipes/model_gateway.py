@@ -1,4 +1,4 @@
-"""How one agent of a file gives models to another."""
+"""A model gateway: an agent that serves models to other agents of the file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Offer:
-    """What an agent has for others: models, behind one of its named ports."""
+    """The models that an agent serves to others at one of its named ports."""
 
     port: str
     path: str
-    key: str  # the secret that opens it
+    key: str  # name of the secret that gives access
 
 
 @dataclass(frozen=True)
 class ModelServer:
-    """Where an agent gets its models from: another agent, as it reaches it."""
+    """A model gateway as one of its users reaches it."""
 
     name: str
     url: str
-    key: str = "LITELLM_API_KEY"  # the secret it sends there
+    key: str = "LITELLM_API_KEY"  # name of the secret that the user sends

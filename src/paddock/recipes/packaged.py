@@ -1,4 +1,4 @@
-"""Agents whose code is a Python package: which one, and the lock that names all it needs with hashes."""
+"""The base for kinds whose code is a Python package, installed from a lock with versions and hashes."""
 
 from __future__ import annotations
 
@@ -23,35 +23,41 @@ from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.suspects import suspects
 from paddock.spec.tree import dotted, grafted, read
 
-LOCKS: Final = "locks"  # folder beside the file, for locks that Paddock does not bring
+LOCKS: Final = "locks"  # folder beside the file, for locks that Paddock does not ship
 
 _NOT_SOURCE: Final = re.compile(r"\.|__pycache__$|node_modules$|build$|dist$|.*\.egg-info$")
 
 
 class PackagedSpec(AgentSpec):
-    """A kind whose code is a Python package, and which has a configuration of its own."""
+    """An agent whose code is a Python package with a configuration of its own."""
 
     expanded: ClassVar[Mapping[str, str | None]] = {
         **AgentSpec.expanded,
         "settings": "name it under secrets: and write ${NAME} here",
     }
 
-    version: Version | None = Field(None, description="version from the package index")
-    package: LocalPath | None = Field(None, description="a wheel or source folder to install instead of a version")
-    extras: list[str] = Field(
-        default_factory=list, description="extras of the package; connectors and mcp_servers bring theirs"
+    version: Version | None = Field(None, description="version of the package, from the package index")
+    package: LocalPath | None = Field(
+        None, description="a wheel or a folder of sources to install, instead of a version"
     )
-    settings: dict[str, Any] = Field(default_factory=dict, description="its own configuration, whatever it knows")
-    config_file: LocalPath | None = Field(None, description="a YAML file with its configuration, instead of settings")
+    extras: list[str] = Field(
+        default_factory=list, description="more extras of the package, beside those that other keys need"
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="the program's own configuration; Paddock passes it on"
+    )
+    config_file: LocalPath | None = Field(
+        None, description="a YAML file with the program's configuration, instead of settings"
+    )
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         if self.version is None and self.package is None:
-            raise ValueError("say which code: version: or package:")
+            raise ValueError("needs version: or package:")
         if self.version is not None and self.package is not None:
-            raise ValueError("version and package are two origins of the code; keep one")
+            raise ValueError("version and package are two sources of the code; keep one")
         if self.config_file is not None and self.settings:
-            raise ValueError("settings and config_file are two origins of one configuration; keep one")
+            raise ValueError("settings and config_file are two sources of the configuration; keep one")
         return self
 
     def with_texts(self, text_of: Callable[[Path], str]) -> Self:
@@ -66,14 +72,14 @@ OwnPackagedSpec = TypeVar("OwnPackagedSpec", bound=PackagedSpec)
 
 
 class PackagedRecipe(BaseRecipe[OwnPackagedSpec]):
-    """A recipe of a Python package, installed from a lock that names everything it needs with hashes.
+    """A recipe with defaults for a Python package that is installed from a lock.
 
     A kind adds ``model``, ``package``, ``locks``, ``proof``, ``workload`` and ``probes``.
     """
 
-    package: str  # its name in the package index
-    pythons: Sequence[str] = ("3.11", "3.12", "3.13")  # the interpreters it runs on, the best first
-    beside: Sequence[str] = ()  # packages it needs and does not name
+    package: str  # the package's name in the package index
+    pythons: Sequence[str] = ("3.11", "3.12", "3.13")  # versions of Python that it runs on, the best first
+    beside: Sequence[str] = ()  # packages that it needs but does not depend on
 
     @property
     def locks(self) -> Traversable:
@@ -81,19 +87,19 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec]):
         raise NotImplementedError
 
     def proof(self, wanted: Distribution) -> Sequence[str]:
-        """Return arguments of its Python that succeed if the installed code is usable, without a side effect."""
+        """Return arguments for the installed Python that exit with 0 if the code is usable, without side effects."""
         raise NotImplementedError
 
     def extras(self, agent: OwnPackagedSpec) -> Iterable[str]:
-        """Return the extras of the package that other keys of the agent need."""
+        """Return the extras that the agent's other keys need."""
         return ()
 
     def tools(self, agent: OwnPackagedSpec) -> Sequence[Tool]:
-        """Return the programs of npm packages that go with the code."""
+        """Return programs from npm packages to install with the code."""
         return ()
 
     def settings_mistakes(self, agent: OwnPackagedSpec, settings: Mapping[str, Any]) -> Iterable[Mistake]:
-        """Return the mistakes that are known in its configuration, with locations relative to the settings."""
+        """Return the mistakes in the program's configuration, with locations relative to the settings."""
         return ()
 
     def validate(self, name: str, agent: OwnPackagedSpec, file: FileView) -> Iterator[Mistake]:
@@ -125,7 +131,7 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec]):
         return CodeTree(wanted, lock, self.pythons, self.proof(wanted), self.tools(agent))
 
     def _config_problems(self, agent: OwnPackagedSpec, folder: Path, path: Path) -> Iterator[str]:
-        # A program may take a broken configuration for an empty one and go on with its defaults (Hermes does).
+        # Hermes ignores a configuration that it cannot read and uses its defaults, so the file is validated here.
         text, problem = text_of(folder, path)
         if problem:
             yield problem
@@ -149,7 +155,7 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec]):
 
 
 def _lock(wanted: Distribution, own: Path, shipped: Traversable) -> str:
-    """Return the lock beside the file if there is one, else the one that is shipped."""
+    """Return the lock in the folder beside the file, otherwise the one that Paddock ships."""
     for folder in (own, shipped):
         if (folder / wanted.lock).is_file():
             return (folder / wanted.lock).read_text(encoding="utf-8")
@@ -159,15 +165,17 @@ def _lock(wanted: Distribution, own: Path, shipped: Traversable) -> str:
         if each.name.endswith(".txt")
     )
     raise BadInput(
-        f"there is no lock {LOCKS}/{wanted.lock}, and Paddock brings none for it",
-        hint=f"it brings {', '.join(known)}; `paddock template lock AGENT` makes another",
+        f"there is no lock {LOCKS}/{wanted.lock}, and Paddock ships none",
+        hint=f"Paddock ships {', '.join(known)}; `paddock template lock AGENT` creates a lock",
     )
 
 
 def _of_wheel(path: Path) -> tuple[str, str]:
     words = path.name.removesuffix(".whl").split("-")
     if path.suffix != ".whl" or len(words) not in (5, 6):
-        raise BadInput(f"{path.name} is not a wheel", hint="a package is a NAME-VERSION-….whl, or a folder of sources")
+        raise BadInput(
+            f"{path.name} is not a wheel", hint="a package is a file NAME-VERSION-….whl, or a folder of sources"
+        )
     return words[0], words[1]
 
 
@@ -181,8 +189,8 @@ def _of_folder(path: Path) -> tuple[str, str]:
         raise BadInput(f"{path}/pyproject.toml: {error}") from None
     except KeyError as error:
         raise BadInput(
-            f"{path}/pyproject.toml does not say its project's {error}",
-            hint="build a wheel of it, and name that as the package",
+            f"{path}/pyproject.toml does not have the project's {error}",
+            hint="build a wheel from the folder, and write the wheel as package:",
         ) from None
 
 
@@ -199,7 +207,7 @@ def _digest(path: Path) -> str:
 
 
 def sources(folder: Path) -> Iterator[Path]:
-    """The files of a source folder in order, without what tools leave in one."""
+    """Yield the files of a source folder in order, without hidden files and build results."""
     for above, folders, files in os.walk(folder):
         folders[:] = sorted(each for each in folders if not _NOT_SOURCE.match(each))
         yield from (Path(above) / name for name in sorted(files) if not name.startswith("."))

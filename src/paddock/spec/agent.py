@@ -35,13 +35,13 @@ class Restart(StrEnum):
 
 
 class UserSpec(Model):
-    """The account the agent runs as; without sudo, without a password."""
+    """The account the agent runs as; it has no sudo and no password."""
 
-    name: Name = Field("agent", description="without it the kind's name")
-    uid: int = Field(10000, ge=1000, le=60000, description="its number, also of the files of the state")
-    group: Name | None = Field(None, description="without it a group of the same name")
-    gid: int | None = Field(None, ge=1000, le=60000, description="without it the same number")
-    create: bool = Field(True, description="whether Paddock makes it; false: it must be there")
+    name: Name = Field("agent", description="name of the account; without it the name of the agent's kind")
+    uid: int = Field(10000, ge=1000, le=60000, description="user id of the account and of the files in the state")
+    group: Name | None = Field(None, description="name of its group; without it the name of the account")
+    gid: int | None = Field(None, ge=1000, le=60000, description="group id; without it the same number as uid")
+    create: bool = Field(True, description="whether Paddock creates the account; false: it must exist already")
 
     @property
     def group_name(self) -> str:
@@ -52,15 +52,15 @@ class SupervisionSpec(Model):
     """How the agent's processes are kept running."""
 
     restart: Restart = Field(Restart.ALWAYS, strict=False, description="always, on-failure or no")
-    restart_delay: Duration = Field(Duration.parse("5s"), description="pause before a restart")
+    restart_delay: Duration = Field(Duration.parse("5s"), description="pause before a restart of a process")
     args: list[str] = Field(default_factory=list, description="more arguments for the agent's main program")
 
 
 class DocumentSpec(Model):
-    """A text the agent finds: written here, or in a file beside this one."""
+    """A text file for the agent, written here or taken from another file."""
 
     text: str | None = Field(None, description="the text; a plain text stands for this")
-    file: LocalPath | None = Field(None, description="file to take it from")
+    file: LocalPath | None = Field(None, description="file to read the text from")
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -70,31 +70,34 @@ class DocumentSpec(Model):
 
 
 class ExposeSpec(Model):
-    """A port that is reachable from beyond the machine."""
+    """A port that other machines can reach."""
 
-    port: Port | None = Field(None, description="without it the port of the process so named; a number stands for this")
+    port: Port | None = Field(
+        None,
+        description="port number; without it the agent's own port of this name",
+    )
     address: IpAddress = Field("0.0.0.0", description="address to listen on")  # noqa: S104  exposing is what it is for
 
 
 class VerifySpec(Model):
-    """What ``up`` asks the agent to see that it answers."""
+    """How ``up`` checks that the agent answers."""
 
-    prompt: str = Field("Say ok.", min_length=1, description="the question")
-    timeout: Duration = Field(Duration.parse("90s"), description="how long it may take to become healthy")
+    prompt: str = Field("Say ok.", min_length=1, description="prompt that `up` sends to the agent")
+    timeout: Duration = Field(Duration.parse("90s"), description="how long the agent may take to become healthy")
 
 
 Document = Annotated[DocumentSpec, shorthand(DocumentSpec, "text", str, example="a text, or {file: ./SOUL.md}")]
 
 
 class AgentSpec(Model):
-    """What every kind of agent has: what it is, where it runs, what it knows and may use."""
+    """The keys that agents of every kind have."""
 
-    # Facts about a kind that the file's rules need. A kind overrides those that differ.
+    # Facts about a kind for the rules of the file; a kind overrides them.
     #
-    # Keys whose texts other programs read and expand ${NAME} in. The value is the remedy for a secret written there;
-    # None for keys without names of someone's choice, which could be names of secrets.
+    # Keys whose texts another program reads, and in which that program replaces ${NAME}. The value says what to write
+    # instead of a secret. It is None for keys in which only the value, never a name, can show that a text is a secret.
     expanded: ClassVar[Mapping[str, str | None]] = {"documents": None, "service": None, "verify": None}
-    # Names that other tools have for keys, in lower case letters only, with the path of the key.
+    # What other tools call a key, in lower case letters only, with the key's path in this file.
     names_elsewhere: ClassVar[Mapping[str, str]] = {
         "backend": "runtime",
         "createuser": "user.create",
@@ -119,38 +122,47 @@ class AgentSpec(Model):
     # The name of the port that serves models to other agents.
     models_port: ClassVar[str | None] = None
 
-    kind: str = Field(description="which kind of agent it is")
-    enabled: bool = Field(True, description="false: Paddock leaves it as it is and brings nothing up")
-    place: str = Field(description="name of a place of this file")
+    kind: str = Field(description="what the agent is")
+    enabled: bool = Field(True, description="false: Paddock does not change the agent, whether it runs or not")
+    place: str = Field(description="name of a place in this file")
     runtime: RuntimeName = Field(
-        RuntimeName.SYSTEMD, strict=False, description="what supervises it: systemd, docker, podman or process"
+        RuntimeName.SYSTEMD,
+        strict=False,
+        description="what runs and supervises the agent: systemd, docker, podman or process",
     )
-    machine: MachineSpec = Field(MachineSpec(), description="the machine it runs in, on a proxmox place")
-    state: StateSpec = Field(StateSpec(), description="what it has learned")
-    mounts: list[MountSpec] = Field(default_factory=list, description="directories of the host it sees too")
-    container: ContainerSpec = Field(ContainerSpec(), description="the container, with runtime docker or podman")
-    user: UserSpec = Field(UserSpec(), description="the account it runs as")
+    machine: MachineSpec = Field(MachineSpec(), description="the machine the agent runs on, at a proxmox place")
+    state: StateSpec = Field(StateSpec(), description="the agent's precious files: what it has learned")
+    mounts: list[MountSpec] = Field(default_factory=list, description="directories of the host that the agent can use")
+    container: ContainerSpec = Field(
+        ContainerSpec(), description="the container the agent runs in, with runtime docker or podman"
+    )
+    user: UserSpec = Field(UserSpec(), description="the account the agent runs as")
     packages: list[Package] = Field(
-        default_factory=list, description="Debian packages it needs on its machine, beside those its kind brings"
+        default_factory=list, description="more Debian packages to install, beside those that the agent's kind needs"
     )
     working_directory: str = Field(
-        "workspace", description="where it works: below its home in the state, or an absolute path that it may write to"
+        "workspace",
+        description="directory the agent works in: below its home in the state, or an absolute path it may write to",
     )
-    environment: dict[VariableName, str] = Field(default_factory=dict, description="variables that are no secrets")
+    environment: dict[VariableName, str] = Field(
+        default_factory=dict, description="environment variables that are not secret"
+    )
     environment_files: list[Source] = Field(
-        default_factory=list, description="sources that hold a whole dotenv: NAME=value lines"
+        default_factory=list, description="sources of secret environment variables, each with NAME=value lines"
     )
-    secrets: dict[VariableName, Source] = Field(default_factory=dict, description="environment variables from outside")
+    secrets: dict[VariableName, Source] = Field(
+        default_factory=dict, description="secret environment variables, each with the source of its value"
+    )
     documents: dict[RelativePath, Document] = Field(
         default_factory=dict,
-        description="texts by name: bare names go to the working directory, nested ones below its home in the state",
+        description="text files by path: bare names go to the working directory, paths with / below the agent's home",
     )
-    service: SupervisionSpec = Field(SupervisionSpec(), description="how it is kept running")
+    service: SupervisionSpec = Field(SupervisionSpec(), description="how the agent's processes are kept running")
     expose: dict[
         str,
         Annotated[ExposeSpec, shorthand(ExposeSpec, "port", int, example="8642 or {port: 8642, address: 192.168.1.5}")],
-    ] = Field(default_factory=dict, description="ports reachable from beyond the machine; without it none is")
-    verify: VerifySpec = Field(VerifySpec(), description="how `up` sees that it answers")
+    ] = Field(default_factory=dict, description="ports that other machines can reach; without it there are none")
+    verify: VerifySpec = Field(VerifySpec(), description="how `up` checks that the agent answers")
 
     @model_validator(mode="before")
     @classmethod
@@ -169,19 +181,19 @@ class AgentSpec(Model):
         return value
 
     def ports(self) -> dict[str, int]:
-        """The ports its processes listen on, by the name `expose` knows them under."""
+        """Return the ports its processes listen on, by the names that `expose` uses."""
         return {}
 
     def port_key(self, port: str) -> Location:
-        """Where in its part of the file the number of a named port is written."""
+        """Return the location, in the agent's part of the file, of a named port's number."""
         raise NotImplementedError
 
     def listens_on(self, port: str) -> str:
-        """The address the process behind a named port binds: loopback unless it is exposed."""
+        """Return the address that a named port is bound to: loopback unless the port is exposed."""
         return self.expose[port].address if port in self.expose else "127.0.0.1"
 
     def url(self, port: str) -> str:
-        """Where the process behind a named port answers to its own machine."""
+        """Return the URL of a named port for programs on the agent's machine."""
         address = ip_address(self.listens_on(port))
         host = "127.0.0.1" if address.is_unspecified else f"[{address}]" if address.version == 6 else str(address)
         return f"http://{host}:{self.ports()[port]}"

@@ -1,4 +1,4 @@
-"""What ``check`` says of a file."""
+"""The output of ``paddock check``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from paddock.spec.support import unsupported
 
 
 def summary(loaded: Loaded) -> str:
-    """The good news in a line, and a note for everything that is not carried out yet."""
+    """Return a line about a valid file, and a note for each option that is not supported yet."""
     spec = loaded.spec
     head = f"{loaded.path.name}: {len(spec.agents)} agent(s) in {len(spec.places)} place(s)"
     return "\n".join([head, *(f"note: {line}" for line in loaded.told(unsupported(spec)))])
 
 
 def as_data(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind]) -> dict[str, Any]:
-    """The same for machines; mistakes are data too."""
+    """Return the result of ``check`` as data, with the file's mistakes."""
     try:
         loaded = load(*files, sets=sets, kinds=kinds)
     except FileMistakes as error:

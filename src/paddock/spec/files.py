@@ -1,4 +1,4 @@
-"""Files that the file names: whether they can be read, and are what they should be."""
+"""Read the other files that the file refers to."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from paddock.spec.tree import Location
 
 
 def unusable(agents: Mapping[str, AgentSpec], folder: Path) -> Iterator[tuple[Location, str]]:
-    """Where in the file a file is named that cannot be used, and why."""
+    """Yield the locations of files that cannot be used, with the reasons."""
     for name, agent in agents.items():
         at = ("agents", name)
         for title, document in agent.documents.items():
             if document.file is not None:
                 text, problem = text_of(folder, document.file)
                 if problem or looks_like_a_secret(text):
-                    yield (*at, "documents", title), problem or f"{document.file} has something like a secret in it"
+                    yield (
+                        (*at, "documents", title),
+                        problem or f"{document.file} contains what looks like a secret",
+                    )
         if agent.container.archive is not None:
             yield from unreadable((*at, "container", "archive"), folder, agent.container.archive)
 
 
 def inlined(agent: AgentSpec, folder: Path) -> AgentSpec:
-    """Return the agent with the texts of the files it names: nothing behind this has to read any."""
+    """Return the agent with the contents of the files it refers to, so that later steps read no files."""
     return agent.with_texts(lambda path: _needed(folder, path))
 
 
@@ -37,7 +40,7 @@ def _needed(folder: Path, path: Path) -> str:
 
 
 def unreadable(location: Location, folder: Path, path: Path) -> Iterator[tuple[Location, str]]:
-    """Yield the mistake of a file that cannot be read."""
+    """Yield a mistake if the file cannot be read."""
     try:
         (folder / path.expanduser()).open("rb").close()
     except OSError as error:
@@ -45,7 +48,7 @@ def unreadable(location: Location, folder: Path, path: Path) -> Iterator[tuple[L
 
 
 def text_of(folder: Path, path: Path) -> tuple[str, str]:
-    """The text of a file, and what is wrong with it."""
+    """Return the text of a file, and why it cannot be used, or an empty text."""
     try:
         return (folder / path.expanduser()).read_text(encoding="utf-8"), ""
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Kinds of agents as the loader of the file sees them: a model of the kind's part of the file, and its rules."""
+"""Kinds of agents for the loader of the file: the model of a kind's keys, and the rules that a model cannot check."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Mistake = tuple[Location, str]  # where in the file, and a sentence
 
 
 class AgentKind(Protocol):
-    """A kind of agent. Recipes are kinds; the loader needs these two members of them."""
+    """A kind of agent. Every recipe is one; the loader needs only these members."""
 
     @property
     def model(self) -> type[AgentSpec]:
-        """The model of an agent's part of the file; its field ``kind`` is a literal, which names the kind."""
+        """The model of an agent of this kind; the literal type of its field ``kind`` is the kind's name."""
         ...
 
     def validate(self, name: str, agent: Any, file: FileView) -> Iterable[Mistake]:
-        """Return the mistakes that the model cannot see, with locations relative to the agent."""
+        """Return the mistakes that the model does not find, with locations relative to the agent."""
         ...
 
 
@@ -62,15 +62,15 @@ class Kinds(Mapping[str, Any_kind]):
         return create_model("Spec", __base__=Spec, __doc__=Spec.__doc__, agents=(agents, described))
 
     def agent_from(self, data: Any) -> AgentSpec:
-        """Return the agent a mapping describes, as the model of its kind."""
+        """Return the agent that a mapping describes, as an instance of its kind's model."""
         return self._adapter.validate_python(data)
 
     def model_of(self, agent: str, tree: Tree) -> type[AgentSpec]:
-        """Return the model of an agent in a file; of an unknown kind, what all kinds have."""
+        """Return the model of an agent in a tree; ``AgentSpec`` if its kind is unknown."""
         return self.models.get(str(tree.at(("agents", agent, "kind"))), AgentSpec)
 
     def expanded(self, agent: str, tree: Tree) -> Mapping[str, str | None]:
-        """Return the agent's keys that other programs expand ``${NAME}`` in; of an unknown kind, those of all kinds."""
+        """Return ``AgentSpec.expanded`` of an agent in a tree; that of all kinds together if its kind is unknown."""
         model = self.model_of(agent, tree)
         if model is not AgentSpec:
             return model.expanded
@@ -87,15 +87,15 @@ class Kinds(Mapping[str, Any_kind]):
 
 @dataclass(frozen=True)
 class FileView:
-    """The file around an agent, as far as it is valid, for the rules of the agent's kind."""
+    """The valid places and agents of the file, for the rules of a kind."""
 
     places: Mapping[str, PlaceSpec]
     agents: Mapping[str, AgentSpec]
     kinds: Kinds[AgentKind]
-    folder: Path | None  # where relative paths start; None: files that the file names are not looked at
+    folder: Path | None  # where relative paths start; None: other files are not read
 
     def host(self, agent: AgentSpec) -> str | None:
-        """Return a name for the host that an agent runs on, the same for all agents there; None without a host."""
+        """Return a name for the host that an agent runs on, equal for agents on one host; None if it is no host."""
         place = self.places.get(agent.place)
         return place.host.machine if place is not None and place.host is not None else None
 

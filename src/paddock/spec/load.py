@@ -1,4 +1,4 @@
-"""Reading a paddock.yaml: every mistake at once, each with its line, its path and what to do."""
+"""Load a paddock.yaml, and report all its mistakes at once, each with its line and path."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from paddock.spec.tree import Location, Origin, Tree, dotted, merged, read
 
 @dataclass(frozen=True)
 class Loaded:
-    """A valid file, where everything in it was written, and the folder its relative paths start from."""
+    """A valid file, with the origins of its values and the kinds of agents it may have."""
 
     spec: Spec
     path: Path
@@ -36,24 +36,24 @@ class Loaded:
         return self.path.parent
 
     def told(self, mistakes: Iterable[Mistake]) -> list[str]:
-        """Sentences about places of the file, each with its line, in the order of the file."""
+        """Return a line of text for each mistake, with its position, in the order of the file."""
         placed = {(self.tree.origin(location), sentence) for location, sentence in mistakes}
         return [_line(origin, sentence) for origin, sentence in sorted(placed)]
 
 
 class FileMistakes(BadInput):
-    """All that is wrong with a file, each with its origin."""
+    """All mistakes in a file, each with its origin."""
 
     def __init__(self, found: Iterable[tuple[Origin, str]]) -> None:
-        # A mistake in the defaults is one, not one per agent.
+        # A mistake in the defaults is found once per agent, and reported once.
         self.found = sorted(set(found))
         super().__init__("\n".join(_line(origin, what) for origin, what in self.found))
 
 
 def load(first: Path, *more: Path, sets: Sequence[str] = (), kinds: Kinds[AgentKind]) -> Loaded:
-    """Return what the files say together, or raise one error that lists all mistakes.
+    """Merge the files and return the result, or raise one error that lists all mistakes.
 
-    Later files win over earlier ones, and ``sets`` over all of them; relative paths start at the first file's folder.
+    Later files override earlier ones, and ``sets`` override all files. Relative paths start at the first file's folder.
     """
     tree = _text_tree(first)
     for path in more:
@@ -66,7 +66,7 @@ def load(first: Path, *more: Path, sets: Sequence[str] = (), kinds: Kinds[AgentK
 
 
 def parse(text: str, name: str, kinds: Kinds[AgentKind]) -> Spec:
-    """Return the spec a YAML text holds; ``name`` stands in the messages. Files it names are not looked at."""
+    """Return the spec in a YAML text, without reading other files; messages call the text ``name``."""
     return _checked(_mapping(read(text, name), name), None, kinds)[0]
 
 
@@ -82,7 +82,7 @@ def _text_tree(path: Path) -> Tree:
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
     except ValueError:
-        raise BadInput(f"cannot read {str(path)!r}: that is no name of a file") from None
+        raise BadInput(f"cannot read {str(path)!r}: that is not a file name") from None
     return _mapping(tree, str(path))
 
 
@@ -103,12 +103,12 @@ def _checked(tree: Tree, folder: Path | None, kinds: Kinds[AgentKind]) -> tuple[
         places, agents = dict(spec.places), dict(spec.agents)
     except ValidationError as error:
         found += sentences.mistakes(error, tree, kinds)
-        places, agents = _right_ones(tree, {location[:2] for location, _ in found}, kinds)
+        places, agents = _valid_parts(tree, {location[:2] for location, _ in found}, kinds)
     found += together.mistakes(FileView(places, agents, kinds, folder))
-    found += [*_lost(tree), *suspects(tree, lambda agent: kinds.expanded(agent, tree))]
+    found += [*_without_place(tree), *suspects(tree, lambda agent: kinds.expanded(agent, tree))]
     if folder is not None:
         found += unusable(agents, folder)
-    # What could not even be read as YAML has no value that could be judged.
+    # A value that could not be read as YAML is missing from the data: other mistakes about it would be wrong.
     unread = {origin for origin, _ in tree.mistakes}
     placed = [(tree.origin(location), sentence) for location, sentence in found]
     placed = tree.mistakes + [(origin, sentence) for origin, sentence in placed if origin not in unread]
@@ -117,10 +117,10 @@ def _checked(tree: Tree, folder: Path | None, kinds: Kinds[AgentKind]) -> tuple[
     return spec, tree
 
 
-def _right_ones(
+def _valid_parts(
     tree: Tree, wrong: set[Location], kinds: Kinds[AgentKind]
 ) -> tuple[dict[str, PlaceSpec], dict[str, AgentSpec]]:
-    """The places and agents that are right, so that a wrong one does not hide the mistakes between them."""
+    """Return the valid places and agents, so that an invalid one does not hide mistakes between the others."""
     places, agents = tree.at(("places",)), tree.at(("agents",))
     if not isinstance(places, dict) or not isinstance(agents, dict):
         return {}, {}
@@ -130,8 +130,8 @@ def _right_ones(
     )
 
 
-def _lost(tree: Tree) -> Iterator[Mistake]:
-    """Agents, right or wrong in the rest, that name a place the file does not have."""
+def _without_place(tree: Tree) -> Iterator[Mistake]:
+    """Yield the agents, valid or not, that name an unknown place."""
     places, agents = tree.at(("places",)), tree.at(("agents",))
     if isinstance(places, dict) and isinstance(agents, dict):
         for name in agents:

@@ -1,4 +1,4 @@
-"""What can be written in a paddock.yaml, as models that refuse what they do not know."""
+"""The model of a whole paddock.yaml, and the models of its parts that other modules use."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = [
 class Spec(Model):
     """A whole paddock.yaml."""
 
-    # Built on first use: only models with the agents of certain kinds are, and they inherit this.
+    # Validators are built on first use: this model itself is only a base for the models of ``Kinds``.
     model_config = ConfigDict(defer_build=True)
 
-    places: dict[Name, PlaceSpec] = Field(description="where machines are, by name")
+    places: dict[Name, PlaceSpec] = Field(description="where machines are, by name of the place")
     defaults: dict[str, Any] = Field(
         default_factory=dict,
-        description="what all agents have unless they say otherwise; merged into each agent whose kind knows the key",
+        description="values for all agents, merged into each agent whose kind has the key; the agent's own values win",
     )
-    agents: dict[Name, AgentSpec] = Field(description="what should run, by name")
+    agents: dict[Name, AgentSpec] = Field(description="what should run, by name of the agent")

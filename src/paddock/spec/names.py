@@ -1,4 +1,4 @@
-"""Which keys there are, and which one someone may have meant."""
+"""Find keys and models by path, and suggest a key for a misspelled one."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from paddock.spec.tree import Location, Tree
 
 
 def keys(model: type[BaseModel]) -> dict[str, Any]:
-    """The keys of a part of the file, with their fields."""
+    """Return the keys of a part of the file, with their fields."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model inside ``X``, ``X | None``, ``list[X]`` or ``dict[str, X]``."""
+    """Return the model ``X`` in an annotation ``X``, ``X | None``, ``list[X]`` or ``dict[str, X]``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for each in get_args(annotation) if (found := model_in(each))), None)
 
 
 def model_at(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> type[BaseModel] | None:
-    """The model that says what may stand at this place of the file."""
+    """Return the model of the part of the file at a location."""
     model: type[BaseModel] | None = Spec
     rest = location
     if location[:1] == ("agents",) and len(location) > 1:
         model, rest = kinds.model_of(location[1], tree), location[2:]
-    names = 0  # parts still to come that are names of someone's choice, or places in a list
+    names = 0  # how many of the next parts are names that the user chose, or positions in a list
     for part in rest:
         if names:
             names -= 1
@@ -45,13 +45,13 @@ def model_at(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> type[Ba
 
 
 def _depth(annotation: Any) -> int:
-    """How many mappings and lists are around the model in an annotation."""
+    """Return how many mappings and lists enclose the model in an annotation."""
     inner = [each for each in get_args(annotation) if model_in(each)]
     return (get_origin(annotation) in (dict, list)) + _depth(inner[0]) if inner else 0
 
 
 def unknown_key(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> str:
-    """The sentence about a key nobody knows."""
+    """Return the message about an unknown key, with a suggestion if there is one."""
     key, above = location[-1], location[:-1]
     model = model_at(above, tree, kinds)
     sentence = f"unknown key {key!r}"
@@ -76,7 +76,7 @@ def unknown_key(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> str:
 
 
 def _paths(model: type[BaseModel] | None, wanted: str, above: Location = ()) -> Iterator[str]:
-    """Where else below a model there is a key of that name."""
+    """Yield the paths below a model that end with a key of that name."""
     for name, field in keys(model).items() if model else ():
         if name == wanted and above:
             yield ".".join((*above, name))

@@ -26,19 +26,21 @@ _INTRODUCTION: Final = """\
 
 <!-- Written from the models by `PADDOCK_GOLDEN=write ./test --quick tests/spec/test_schema.py`; do not edit. -->
 
-Everything is said in one file, `paddock.yaml`. `paddock init` writes one to start with, `paddock check` tells whether
-it is right, `paddock schema` prints its JSON Schema. Unknown keys are errors.
+One file, `paddock.yaml`, describes places and agents. `paddock init` writes a first one, `paddock check` validates it,
+and `paddock schema` prints its JSON Schema. Unknown keys are errors.
 
-- **Sizes** have a unit: `512M`, `10G`, `10GiB`; units are powers of 1024. **Durations** too: `500ms`, `5s`, `2m`, `1h`.
-- **Paths** on this machine are relative to the folder of the (first) file; `~` is your home.
-- **Several files**: `-f paddock.yaml -f at-home.yaml` merges them deeply. Later ones win, lists are replaced.
-- **One value**: `--set agents.NAME.machine.memory=8G`. The value is YAML; a part with dots needs quotes:
-  `--set 'agents.NAME.documents."SOUL.md"=Be brief.'`
-- **`defaults`** are merged into every agent whose kind and shape know the key; the agent's own values win.
-- **`${NAME}` is not replaced** by Paddock. Values from outside are [sources](#sources). Where another program reads a
-  text (`settings`, `mcp_servers`) and replaces `${NAME}` itself, it may stand there.
-- **Secrets** are never written in the file, only where they come from. A key-like name or value in `environment` or
-  `settings` is an error.
+- **Sizes** have a unit: `512M`, `10G`, `10GiB`; units are powers of 1024. **Durations** have one too: `500ms`, `5s`,
+  `2m`, `1h`.
+- **Paths** on this machine are relative to the folder of the first file; `~` is your home.
+- **Several files**: `-f paddock.yaml -f at-home.yaml` merges them. Later files override earlier ones; lists are
+  replaced as a whole.
+- **One value**: `--set agents.NAME.machine.memory=8G`. The value is YAML. A part of the path with dots needs
+  quotes: `--set 'agents.NAME.documents."SOUL.md"=Be brief.'`
+- **`defaults`** are merged into every agent that has the key; the agent's own values win.
+- **`${NAME}` is not replaced** by Paddock. Values from outside the file have [sources](#sources). You may write
+  `${NAME}` in texts that another program reads and in which that program replaces it (`settings`, `mcp_servers`).
+- **Secrets** are not written in the file; the file names their [sources](#sources). A name or value that looks like a
+  secret is an error.
 """
 
 _SCALARS: Final = {
@@ -72,7 +74,7 @@ def reference(kinds: Kinds[AgentKind]) -> str:
 
 
 def _parts(path: str, model: type[BaseModel], only: list[str] | None = None, *, heading: bool = True) -> Iterator[str]:
-    """The section of a model, if it needs one, and of every model below it."""
+    """Yield the section of a model, and of every model below it."""
     if heading:
         yield from _section(path, model)
     for name, field in keys(model).items():
@@ -84,7 +86,7 @@ def _parts(path: str, model: type[BaseModel], only: list[str] | None = None, *, 
 
 
 def _inner(annotation: Any) -> tuple[type[BaseModel] | None, str]:
-    """The model a key holds, and how the path goes on to it."""
+    """Return the model in an annotation, and the suffix of the path to it."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, ""
     suffix = {dict: ".NAME", list: "[]"}.get(get_origin(annotation), "")
@@ -121,7 +123,7 @@ def _takes(path: str, field: FieldInfo) -> str:
 
 def _words(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
-    # A part with a shorthand takes more than its model.
+    # A part with a shorthand also accepts a plain value.
     short = [each.json_schema_input_type for each in metadata if isinstance(each, BeforeValidator)]
     if any(get_origin(form) in (Union, UnionType) for form in short):
         return _words(short[0])

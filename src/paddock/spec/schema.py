@@ -1,4 +1,4 @@
-"""The file's JSON Schema, for editors."""
+"""The JSON Schema of the file, for editors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pydantic found, said so that a person knows what to do."""
+"""Turn pydantic's validation errors into messages for users."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TYPES: Final = {
 
 
 def mistakes(error: ValidationError, tree: Tree, kinds: Kinds[AgentKind]) -> Iterator[tuple[Location, str]]:
-    """Where in the file, and what."""
+    """Yield the location and the message of each mistake."""
     for detail in error.errors(include_url=False):
         location = _location(detail, tree, kinds)
         if detail["type"] in {"union_tag_invalid", "union_tag_not_found"}:
@@ -40,15 +40,15 @@ def mistakes(error: ValidationError, tree: Tree, kinds: Kinds[AgentKind]) -> Ite
 def _location(detail: ErrorDetails, tree: Tree, kinds: Kinds[AgentKind]) -> Location:
     location = tuple(str(part) for part in detail["loc"])
     if location[:1] == ("agents",) and len(location) > 2 and location[2] in kinds:
-        location = location[:2] + location[3:]  # the kind that chose the model is not part of the path
+        location = location[:2] + location[3:]  # pydantic adds the kind that selected the model
     if location[-1:] == ("[key]",) and location not in tree.origins:
-        return location[:-1]  # pydantic's way to say that the key is wrong, not its value
+        return location[:-1]  # pydantic means the key, not its value
     return location
 
 
 def _sentence(detail: ErrorDetails, location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> str:
     context: dict[str, Any] = detail.get("ctx", {})
-    # The value itself is never repeated: it may be a secret.
+    # Messages never repeat a value: it may be a secret.
     match detail["type"]:
         case "extra_forbidden":
             return unknown_key(location, tree, kinds)
@@ -86,7 +86,7 @@ def _missing(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> str:
 
 
 def _choices(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> list[str]:
-    """The values a key takes, from its type."""
+    """Return the values that a key accepts, from its type."""
     while location and location[-1].isdecimal():
         location = location[:-1]
     model = model_at(location[:-1], tree, kinds)

@@ -1,4 +1,4 @@
-"""Values that look like secrets, or like they should come from outside, where a file should have neither."""
+"""Find values that look like secrets, and references ``${NAME}`` that nobody replaces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from paddock.spec.tree import Location, Tree, texts
 
-# The last words of names whose values are keys. `key_env`, `max_tokens` and the like name no key.
+# Endings of names whose values are secrets. Names like `key_env` and `max_tokens` do not match.
 _KEY_NAME: Final = re.compile(
     r"(^|[_.-])(api[_-]?key|apikey|secret([_-]?key)?|access[_-]?key|private[_-]?key|master[_-]?key|signing[_-]?key"
     r"|auth[_-]?key|token|passwd|password|passphrase|credentials?|authorization|cookie)$",
@@ -27,23 +27,23 @@ _KEY_VALUE: Final = re.compile(
 )
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
-# Another way to write a reference, in the settings of programs that know it.
+# Another form of a reference, in the settings of some programs.
 _OTHER_REFERENCE: Final = re.compile(r"os\.environ/[A-Za-z_][A-Za-z0-9_]*")
 
-_OUTSIDE: Final = "secrets are named under secrets: and come from outside the file"
+_OUTSIDE: Final = "name its source under secrets:"
 _NOT_REPLACED: Final = (
-    "${…} is not replaced in this file; variables of the agent come from secrets: {NAME: {env: NAME}},"
-    " other values from --set or a second file"
+    "Paddock does not replace ${…}; use secrets: {NAME: {env: NAME}} for variables of the agent,"
+    " and --set or a second file for other values"
 )
 
 
 def suspects(tree: Tree, expanded: Callable[[str], Mapping[str, str | None]]) -> Iterator[tuple[Location, str]]:
-    """Where in the file, and what; ``expanded`` returns ``AgentSpec.expanded`` of an agent by its name."""
+    """Yield locations and messages; ``expanded`` returns ``AgentSpec.expanded`` of an agent by its name."""
     for location, text in texts(tree):
         part = location[2] if location[0] == "agents" and len(location) > 2 else ""
         others = expanded(location[1]) if part else {}
         remedy = others.get(part)
-        # A literal where a source belongs has its own sentence.
+        # The model of sources has its own message for a secret written there.
         if part in {"secrets", "environment_files", "auth"} or (location[0] == "places" and "token" in location):
             continue
         if part == "environment":
@@ -57,12 +57,12 @@ def suspects(tree: Tree, expanded: Callable[[str], Mapping[str, str | None]]) ->
 
 
 def looks_like_a_secret(text: str) -> bool:
-    """Whether there is something in a text that looks like a key."""
+    """Whether a text contains something that looks like a key or token."""
     return bool(_KEY_VALUE.search(text))
 
 
 def _harmless(text: str) -> bool:
-    """Whether a text under a key-like name is a switch, a number, or a reference (`Bearer ${NAME}`) to the real one."""
+    """Whether a text under the name of a secret is a switch, a number, or a reference (`Bearer ${NAME}`)."""
     if _OTHER_REFERENCE.fullmatch(text):
         return True
     if text.strip().lower() in {"", "true", "false", "none", "null"} or text.strip().isdecimal():

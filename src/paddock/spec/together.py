@@ -1,4 +1,4 @@
-"""Mistakes of things that are right alone and wrong together."""
+"""Rules between keys and between agents: each part is valid, but not together with the others."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _Placed = Mapping[str, tuple[AgentSpec, PlaceSpec]]
 
 
 def no_such_place(agent: str, place: str, known: Collection[str]) -> Iterator[Mistake]:
-    """The mistake of an agent that names a place the file does not have."""
+    """Yield a mistake if an agent names a place that the file does not have."""
     if place not in known:
         there = ", ".join(dotted((name,)) for name in known) or "none"
         yield ("agents", agent, "place"), f"there is no place {place!r} in this file (there is {there})"
 
 
 def mistakes(file: FileView) -> Iterator[Mistake]:
-    """Where in the file, and what."""
+    """Yield the location and the message of each mistake."""
     for name, agent in file.agents.items():
         for location, sentence in file.kinds[agent.kind].validate(name, agent, file):
             yield ("agents", name, *location), sentence
@@ -39,45 +39,48 @@ def mistakes(file: FileView) -> Iterator[Mistake]:
 
 
 def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
-    """What does not go with the place or the runtime."""
+    """Yield the keys that do not go with the agent's place or runtime."""
     if place.host is not None:
         if agent.runtime is RuntimeName.PROCESS and place.host.address is not None:
-            yield ("runtime",), "process runs on this machine only: a place with host: {}"
+            yield ("runtime",), "runtime process runs on this machine only; it needs a place with host: {}"
         if agent.runtime is RuntimeName.PROCESS and agent.mounts:
-            yield ("mounts",), "with runtime process the agent sees this machine's directories as they are"
+            yield ("mounts",), "mounts do not go with runtime process: the agent sees all directories of this machine"
         if agent.runtime is RuntimeName.DOCKER and place.host.scope is Scope.USER:
-            yield ("runtime",), "docker needs root; a place with scope: user goes with podman, systemd or process"
+            yield ("runtime",), "docker needs root; a place with scope: user needs runtime podman, systemd or process"
         if agent.machine.model_fields_set:
-            yield ("machine",), "a host is there already; machine goes with a proxmox place"
+            yield ("machine",), "machine needs a proxmox place; Paddock does not create hosts"
         for key in sorted(agent.state.model_fields_set & {"size", "pet", "storage", "volume", "backup"}):
-            yield ("state", key), "on a host the state is a directory; only path: goes with it"
+            yield ("state", key), "needs a proxmox place; on a host the state is a directory, and only path: applies"
     elif agent.runtime is RuntimeName.PROCESS:
-        yield ("runtime",), "process runs on this machine only: a place with host: {}"
+        yield ("runtime",), "runtime process runs on this machine only; it needs a place with host: {}"
     if agent.container.model_fields_set and not agent.runtime.is_engine:
-        yield ("container",), f"container goes with runtime docker or podman, not {agent.runtime}"
+        yield ("container",), f"container needs runtime docker or podman, not {agent.runtime}"
     if agent.runtime.is_engine and agent.container.image is None and agent.container.base is None:
-        yield ("container",), "say which: image: (one with the agent's code) or base: (a distribution without it)"
+        yield ("container",), "needs image: (with the agent's code) or base: (a distribution without it)"
     if agent.runtime.is_engine and not agent.user.create and not {"uid", "gid"} <= agent.user.model_fields_set:
-        yield ("user",), "an account that is there already is made in the container too: say its uid and gid"
+        yield (
+            ("user",),
+            "needs uid and gid of the existing account, because the container gets an account with the same numbers",
+        )
     if agent.container.data is not None and place.host is not None:
-        yield ("container", "data"), "a volume for the engine's data goes with a proxmox place"
+        yield ("container", "data"), "a volume for the engine's data needs a proxmox place"
 
 
 def _own(agent: AgentSpec) -> Iterator[Mistake]:
-    """What an agent contradicts itself in."""
+    """Yield the contradictions within an agent."""
     for name in agent.environment.keys() & agent.secrets.keys():
         yield ("environment", name), "is in secrets too; keep one"
     ports = agent.ports()
     for name, exposed in agent.expose.items():
         if exposed.port is None and name not in ports:
-            known = f" (named are {', '.join(ports)})" if ports else ""
-            yield ("expose", name), f"say which port: {{port: 8080}}{known}"
+            known = f" (or use a name of the agent's own ports: {', '.join(ports)})" if ports else ""
+            yield ("expose", name), f"needs a port: {{port: 8080}}{known}"
         elif exposed.port is not None and name in ports and exposed.port != ports[name]:
             yield ("expose", name, "port"), f"{name} listens on {ports[name]}; leave the port out here"
 
 
 def _numbers(placed: _Placed) -> Iterator[Mistake]:
-    """Two containers with one vmid; only a pet may be shared."""
+    """Yield vmids that are used twice; only a pet may be shared."""
     machines: dict[tuple[str, int], str] = {}
     pets: dict[tuple[str, int], str] = {}
     for name, (agent, place) in placed.items():
@@ -87,7 +90,7 @@ def _numbers(placed: _Placed) -> Iterator[Mistake]:
         vmid, pet = agent.machine.vmid, agent.state.pet.vmid
         if vmid is not None:
             if (node, vmid) in machines:
-                yield ("agents", name, "machine", "vmid"), f"{vmid} is the machine of {machines[node, vmid]} already"
+                yield ("agents", name, "machine", "vmid"), f"{vmid} is already the machine of {machines[node, vmid]}"
             machines.setdefault((node, vmid), name)
         if pet is not None:
             pets.setdefault((node, pet), name)
@@ -95,12 +98,12 @@ def _numbers(placed: _Placed) -> Iterator[Mistake]:
         if (node, pet) in machines:
             yield (
                 ("agents", name, "state", "pet"),
-                f"{pet} is the machine of {machines[node, pet]}; a pet is never a machine",
+                f"{pet} is the machine of {machines[node, pet]}; a pet cannot be a machine",
             )
 
 
 def _volumes(placed: _Placed) -> Iterator[Mistake]:
-    """Two agents with one state, or one within the other's."""
+    """Yield states that belong to two agents, or overlap."""
     volumes: dict[tuple[str, str], str] = {}
     folders: dict[tuple[str, str], str] = {}
     for name, (agent, place) in placed.items():
@@ -120,14 +123,14 @@ def _volumes(placed: _Placed) -> Iterator[Mistake]:
 
 
 def _state(name: str, agent: AgentSpec, place: PlaceSpec) -> str | None:
-    """Where an agent's state is on its machine; None where only the machine knows, in the home of an account."""
+    """Return the path of an agent's state on its machine; None if the path is below an account's unknown home."""
     of_an_account = place.host is not None and place.host.scope is Scope.USER
     usual = None if of_an_account or agent.runtime is RuntimeName.PROCESS else f"/var/lib/paddock/{name}"
     return agent.state.path or usual
 
 
 def _mounts(placed: _Placed) -> Iterator[Mistake]:
-    """Mounts that hide what the agent needs, or show it what is not its own."""
+    """Yield mounts that hide needed folders, or give foreign directories to an agent."""
     for name, (agent, place) in placed.items():
         machine = _machine(agent.place, place)
         states = {
@@ -143,13 +146,13 @@ def _mounts(placed: _Placed) -> Iterator[Mistake]:
 
 
 def _already(state: str | None, owner: str) -> str:
-    return f"{state} is the state of {owner} already; two agents would write to it"
+    return f"{state} is already the state of {owner}; two agents would write to it"
 
 
 def _neighbours(placed: _Placed) -> Iterator[Mistake]:
-    """Agents on one host that would be in each other's way."""
+    """Yield conflicts between agents on one host: ports and accounts."""
     ports: dict[tuple[str, int], str] = {}
-    users: dict[tuple[str, str | int], str] = {}
+    users: dict[tuple[str, str], str] = {}
     for name, (agent, place) in placed.items():
         if place.host is None or not agent.enabled:
             continue
@@ -160,25 +163,25 @@ def _neighbours(placed: _Placed) -> Iterator[Mistake]:
             if owner != name:
                 yield ("agents", name, *location), f"port {port} is used by {owner} on the same machine"
         if agent.runtime is RuntimeName.PROCESS or place.host.scope is Scope.USER:
-            continue  # all of them run in the account of whoever runs paddock
+            continue  # they run in the account of the user who runs paddock
         for account in _accounts(agent.user):
             owner = users.setdefault((machine, account), name)
             if owner != name:
-                sentence = f"{account} is {owner}'s too, which could read its memory; give it an account of its own"
-                yield ("agents", name, "user"), sentence + ": {name: NAME, uid: 10001}"
+                sentence = f"{account} is also used by {owner}, which could read this agent's state;"
+                yield ("agents", name, "user"), f"{sentence} give it an account of its own: {{name: NAME, uid: 10001}}"
                 break
 
 
-def _accounts(user: UserSpec) -> Iterator[str | int]:
-    """What gives access to what the account has; numbers only where the file decides them."""
-    yield user.name
+def _accounts(user: UserSpec) -> Iterator[str]:
+    """Yield the names and numbers that give access to the account's files; numbers only if the file decides them."""
+    yield f"account {user.name}"
     if user.create or "uid" in user.model_fields_set:
-        yield user.uid
+        yield f"uid {user.uid}"
     yield f"group {user.group_name}"
     if user.create or user.gid is not None:
         yield f"gid {user.uid if user.gid is None else user.gid}"
 
 
 def _machine(name: str, place: PlaceSpec) -> str:
-    """Tells hosts apart: two places may be the same machine."""
+    """Return a name for the machine of a place, equal for two places on one host."""
     return place.host.machine if place.host else name

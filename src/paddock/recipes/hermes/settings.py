@@ -1,4 +1,4 @@
-"""Hermes' own settings, as far as it is known what it would make of them: it takes most mistakes for its defaults."""
+"""Rules for Hermes' own settings, because Hermes silently uses its defaults for most mistakes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paddock.spec.kinds import Mistake
 from paddock.spec.tree import Location, Tree, texts
 
 _NUMBER: Final = (int, float)
-# Only what is known for certain; any other key is Hermes' business.
+# The types of well-known keys; other keys are not checked.
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "model": (str, dict),
     **dict.fromkeys(("model.provider", "model.default", "model.base_url", "model.api_mode"), (str,)),
@@ -56,7 +56,7 @@ _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Where in an agent's settings, and what."""
+    """Yield the location, relative to the settings, and the message of each mistake."""
     yield from _types(settings)
     yield from _model(agent, settings)
     known = {*agent.secrets, *agent.environment}
@@ -71,7 +71,7 @@ def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake
 
 
 def unnamed_variables(agent: HermesSpec) -> Iterator[Mistake]:
-    """Where in the MCP servers a variable is meant that the agent does not have."""
+    """Yield references in the MCP servers to variables that the agent does not have."""
     known = {*agent.secrets, *agent.environment}
     if not agent.environment_files:
         for name, server in agent.mcp_servers.items():
@@ -94,7 +94,7 @@ def _types(settings: Mapping[str, Any]) -> Iterator[Mistake]:
         node: Any = settings
         for part in location:
             node = node.get(part) if isinstance(node, dict) else None
-        # True is an int to Python, and no number to anyone else.
+        # In Python, True is an int.
         fits = isinstance(node, kinds) and (bool in kinds or not isinstance(node, bool))
         if node is not None and not fits:
             yield location, f"must be {' or '.join(dict.fromkeys(_NAMES[kind] for kind in kinds))}"
@@ -116,7 +116,10 @@ def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
     model = _mapping(settings, "model")
     provider = model.get("provider")
     if "key_env" in model:
-        yield ("model", "key_env"), "Hermes does not read it here; write providers: {NAME: {base_url: …, key_env: …}}"
+        yield (
+            ("model", "key_env"),
+            "Hermes does not read key_env here; write providers: {NAME: {base_url: …, key_env: …}}",
+        )
     if not isinstance(provider, str):
         return
     providers = _mapping(settings, "providers")

@@ -1,4 +1,4 @@
-"""Mistakes in Hermes' part of a file."""
+"""Rules for agents of kind ``hermes`` that the model cannot check."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOKENS: Final = {
     "slack": ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"),
 }
 
-# Files in Hermes' home, and the key of the file that decides each.
+# Files in Hermes' home, and the keys that decide their content.
 _DECIDED_BY: Final = {
     "config.yaml": "settings",
     ".env": "environment and secrets",
@@ -30,7 +30,7 @@ _DECIDED_BY: Final = {
 
 
 def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
-    """Yield where in the agent's part of the file a mistake is, and what it is."""
+    """Yield the location, relative to the agent, and the message of each mistake."""
     if len(set(agent.ports().values())) < len(agent.ports()):
         yield ("dashboard",), "has the same port as connectors.api_server"
     yield from _messengers(agent)
@@ -51,13 +51,16 @@ def _messengers(agent: HermesSpec) -> Iterator[Mistake]:
         if not enabled and tokens[0] in agent.secrets:
             yield (
                 ("secrets", tokens[0]),
-                f"say who may talk to the bot: connectors: {{{connector}: {{allow: [USER_ID]}}}}",
+                f"needs the users who may talk to the bot: connectors: {{{connector}: {{allow: [USER_ID]}}}}",
             )
     prefixes = [prefix.upper() for prefix in ("gateway", *_TOKENS)]
     decided = {f"{prefix}_{word}" for prefix in prefixes for word in ("ALLOWED_USERS", "ALLOW_ALL_USERS")}
     for variable in agent.environment:
         if variable in decided:
-            yield ("environment", variable), "who may talk to the agent is said under connectors: allow: [USER_ID]"
+            yield (
+                ("environment", variable),
+                "write the users who may talk to the agent under connectors: allow: [USER_ID]",
+            )
 
 
 def _dashboard_login(agent: HermesSpec) -> Iterator[Mistake]:
@@ -67,12 +70,12 @@ def _dashboard_login(agent: HermesSpec) -> Iterator[Mistake]:
 
 
 def _documents(agent: HermesSpec) -> Iterator[Mistake]:
-    """Documents with the path of a file that another key decides."""
+    """Yield documents with the path of a file that another key decides."""
     for name in agent.documents:
         path = name if "/" in name else f"{agent.working_directory}/{name}"
         key = _DECIDED_BY.get(path.removeprefix(".hermes/")) if path.startswith(".hermes/") else None
         if key:
-            yield ("documents", name), f"is what {key} is for"
+            yield ("documents", name), f"is decided by {key}; write it there"
 
 
 def _model_gateway(agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
@@ -97,9 +100,12 @@ def _model_gateway(agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
 
 
 def _command(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
-    """Mistakes about `hermes` as a command for everyone on the machine."""
+    """Yield mistakes about the command `hermes` for every account on the machine."""
     if agent.runtime is RuntimeName.PROCESS:
-        yield ("cli_on_path",), "an agent that runs as a process is for whoever runs it; `paddock exec` does the same"
+        yield (
+            ("cli_on_path",),
+            "does not go with runtime process, whose agent belongs to the user who runs it; use `paddock exec`",
+        )
     host = file.host(agent)
     owners = [
         other
@@ -107,4 +113,4 @@ def _command(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
         if isinstance(each, HermesSpec) and each.cli_on_path and each.enabled and file.host(each) == host
     ]
     if host is not None and agent.enabled and owners[0] != name:
-        yield ("cli_on_path",), f"`hermes` is {owners[0]}'s command on the same machine already"
+        yield ("cli_on_path",), f"`hermes` is already the command of {owners[0]} on the same machine"

@@ -1,4 +1,4 @@
-"""The LiteLLM proxy: its locked code, its list of models, and how to see that a model behind it answers."""
+"""The recipe of the LiteLLM proxy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PROOF: Final = """\
 import importlib.metadata, sys
 import litellm.proxy.proxy_cli
 found = importlib.metadata.version("litellm")
-sys.exit(None if found == sys.argv[1] else f"it is litellm {found}, not {sys.argv[1]}")
+sys.exit(None if found == sys.argv[1] else f"the code tree has litellm {found}, not {sys.argv[1]}")
 """
 
 
@@ -53,7 +53,7 @@ class Litellm(PackagedRecipe[LitellmSpec]):
     def validate(self, name: str, agent: LitellmSpec, file: FileView) -> Iterator[Mistake]:
         yield from super().validate(name, agent, file)
         if MASTER_KEY not in agent.secrets and not agent.environment_files:
-            yield ("secrets",), f"needs {MASTER_KEY}: without it everyone who reaches the proxy may use its models"
+            yield ("secrets",), f"needs {MASTER_KEY}: without it, everyone who can reach the proxy may use its models"
 
     def extras(self, agent: LitellmSpec) -> Sequence[str]:
         return ("proxy",)
@@ -72,9 +72,9 @@ class Litellm(PackagedRecipe[LitellmSpec]):
             ),
             environment={
                 "HOME": paths.home,
-                # Prices of models come with the package; it would fetch newer ones from the network at every start.
+                # Use the model prices in the package; otherwise the proxy downloads them at every start.
                 "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-                "LITELLM_MODE": "PRODUCTION",  # else it would read a .env of whatever folder it is in
+                "LITELLM_MODE": "PRODUCTION",  # otherwise it reads a .env in the current directory
                 **agent.environment,
             },
             directory=paths.home,
@@ -103,7 +103,7 @@ class Litellm(PackagedRecipe[LitellmSpec]):
 
 
 def _in_its_words(value: Any) -> Any:
-    """Settings with ``${NAME}``, as the rest of the file has variables, written ``os.environ/NAME``."""
+    """Return the settings with references ``${NAME}`` in LiteLLM's form ``os.environ/NAME``."""
     match value:
         case dict():
             return {key: _in_its_words(each) for key, each in value.items()}
@@ -116,20 +116,20 @@ def _in_its_words(value: Any) -> Any:
 
 
 def _models(settings: Mapping[str, Any]) -> list[str]:
-    """The names it offers its models under; a name with a * in it is none of a model."""
+    """Return the names of its models, without patterns (names with a *)."""
     listed = settings.get("model_list") or []
     names = [str(entry["model_name"]) for entry in listed if isinstance(entry, dict) and "model_name" in entry]
     return [name for name in dict.fromkeys(names) if "*" not in name]
 
 
 def _alive(agent: LitellmSpec) -> Page:
-    """The proxy is up. Says nothing about the models behind it."""
+    """The proxy answers; the models are not asked."""
     return Page(f"{agent.url('proxy')}/health/liveliness")
 
 
 @dataclass(frozen=True)
 class _Prompt:
-    """A prompt goes through the proxy to a model and comes back."""
+    """A model answers a prompt through the proxy."""
 
     url: str
     model: str
@@ -149,7 +149,7 @@ class _Prompt:
 
 
 def _said(body: Any) -> str:
-    """The error of an answer, without what surrounds it."""
+    """Return the error message in an answer."""
     try:
         return str(body["error"]["message"])
     except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Anything that should run: packages and a command."""
+"""The recipe of kind ``service``: any program that is a command and Debian packages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Service(BaseRecipe[ServiceSpec]):
         return Probes(_health(agent), prompt=None)
 
     def traces(self, agent: ServiceSpec) -> Traces:
-        # Nothing is known of a program but where it works.
+        # Only the working directory of a program is known.
         return Traces((agent.working_directory,) if agent.working_directory.startswith("/") else ())
 
 

@@ -1,4 +1,4 @@
-"""A service's part of the file."""
+"""The keys of agents of kind ``service``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock.spec.fields import Argv, Model, Port, worded
 
 
 class HealthSpec(Model):
-    """How to see that a service is healthy: a URL, a port, or a command that ends with 0; without it, that it runs."""
+    """The health check of a service: a URL, a port or a command; without one, a running service is healthy."""
 
     http: str | None = Field(
         None,
@@ -21,22 +21,22 @@ class HealthSpec(Model):
         ),
         description="URL on the machine's loopback that must answer",
     )
-    status: int = Field(200, ge=100, le=599, description="status the URL must answer with")
+    status: int = Field(200, ge=100, le=599, description="HTTP status that the URL must answer with")
     port: Port | None = Field(None, description="port on loopback that must accept connections")
-    command: Argv | None = Field(None, description="command that must end with 0, run as the agent's user")
+    command: Argv | None = Field(None, description="command that must exit with 0, run as the agent's user")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if [self.http, self.port, self.command].count(None) < 2:
-            raise ValueError("health is one of http:, port: and command:")
+            raise ValueError("health needs only one of http:, port: and command:")
         return self
 
 
 class ServiceSpec(AgentSpec):
-    """Anything else that should run: packages and a command."""
+    """Any other program: Debian packages and a command."""
 
     expanded: ClassVar[Mapping[str, str | None]] = {**AgentSpec.expanded, "command": None, "health": None}
 
     kind: Literal["service"] = Field(description="service")
-    command: Argv = Field(description="program and arguments; no shell")
-    health: HealthSpec = Field(HealthSpec(), description="how to see that it is healthy")
+    command: Argv = Field(description="program and arguments, run without a shell")
+    health: HealthSpec = Field(HealthSpec(), description="how to check that the service is healthy")
