@@ -33,5 +33,5 @@ TREE = read("agents: {a: {kind: hermes}, b: {kind: service}, c: {}}", "x")
         ("agents.b.settings", None),
     ],
 )
-def test_names_of_someones_choice_are_not_keys(path: str, model: type | None) -> None:
+def test_the_model_at_a_path_is_found_below_names_and_list_positions(path: str, model: type | None) -> None:
     assert model_at(tuple(filter(None, path.split("."))), TREE, KINDS) is model

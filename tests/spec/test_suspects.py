@@ -32,7 +32,7 @@ def found(part: str, name: str, value: object) -> list[str]:
         ("token", 5),
     ],
 )
-def test_what_is_no_secret(name: str, value: object) -> None:
+def test_a_harmless_value_is_not_reported_as_a_secret(name: str, value: object) -> None:
     assert found("settings", name, value) == []
 
 
@@ -55,7 +55,7 @@ def test_what_is_no_secret(name: str, value: object) -> None:
     ],
 )
 @pytest.mark.parametrize("part", ["settings", "environment"])
-def test_what_looks_like_one(part: str, name: str, value: str) -> None:
+def test_a_value_that_looks_like_a_secret_is_reported(part: str, name: str, value: str) -> None:
     (sentence,) = found(part, name, value)
     assert "secret" in sentence
     assert value not in sentence
