@@ -35,7 +35,7 @@ def shorthand(model: type[Model], key: str, *forms: Any, example: str) -> Before
         # In Python, True is an int.
         if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
             return {key: value}
-        raise ValueError(f"write it like {example}")
+        raise ValueError(f"write {example}")
 
     return BeforeValidator(expand, json_schema_input_type=Union[(*forms, model)])
 
