@@ -180,6 +180,11 @@ class AgentSpec(Model):
             raise ValueError("must be an absolute path, or one below the agent's home, without ..")
         return value
 
+    @property
+    def model_gateway(self) -> str | None:
+        """The name of the agent in this file that serves models to this one, if there is one."""
+        return None
+
     def ports(self) -> dict[str, int]:
         """Return the ports its processes listen on, by the names that `expose` uses."""
         return {}

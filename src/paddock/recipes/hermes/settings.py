@@ -128,7 +128,7 @@ def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
     older = settings.get("custom_providers")
     if kind == "custom" and name:
         names = [*providers, *(each.get("name") for each in older if isinstance(each, dict))] if older else [*providers]
-        if name not in names and agent.gateway is None:
+        if name not in names and agent.model_gateway is None:
             there = f"there is {', '.join(map(str, names))}" if names else "there is none"
             yield at, f"needs providers: {{{name}: {{base_url: …}}}} ({there})"
     elif provider == "custom" and not model.get("base_url"):

@@ -157,6 +157,10 @@ class HermesSpec(PackagedSpec):
     browser: bool = Field(False, description="whether to install a browser (chromium) for its tools")
     cli_on_path: bool = Field(False, description="whether every account on the machine has the command `hermes`")
 
+    @property
+    def model_gateway(self) -> str | None:
+        return self.gateway
+
     def ports(self) -> dict[str, int]:
         ports = {"api_server": self.connectors.api_server.port}
         return ports | ({"dashboard": self.dashboard.port} if self.dashboard.enabled else {})

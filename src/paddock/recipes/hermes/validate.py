@@ -79,24 +79,22 @@ def _documents(agent: HermesSpec) -> Iterator[Mistake]:
 
 
 def _model_gateway(agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
-    if agent.gateway is None:
+    name = agent.model_gateway
+    if name is None:
         return
-    gateways = [name for name, other in file.agents.items() if other.models_port]
-    if agent.gateway not in gateways:
-        known = f"there is {', '.join(gateways)}" if gateways else "there is none"
+    model_gateways = [other for other, each in file.agents.items() if each.models_port]
+    if name not in model_gateways:
+        known = f"there is {', '.join(model_gateways)}" if model_gateways else "there is none"
         kinds = " or ".join(kind for kind, each in file.kinds.items() if each.model.models_port)
-        yield ("gateway",), f"{agent.gateway!r} is not an agent of kind {kinds} in this file ({known})"
+        yield ("gateway",), f"{name!r} is not an agent of kind {kinds} in this file ({known})"
         return
-    gateway = file.agents[agent.gateway]
-    if gateway.models_port in gateway.expose or not {agent.place, gateway.place} <= file.places.keys():
+    server = file.agents[name]
+    if server.models_port in server.expose or not {agent.place, server.place} <= file.places.keys():
         return
     host = file.host(agent)
-    if host is None or host != file.host(gateway):
-        yield (
-            ("gateway",),
-            f"{agent.gateway} is on another machine and listens on loopback only;"
-            f" give it expose: {{{gateway.models_port}: {{}}}}",
-        )
+    if host is None or host != file.host(server):
+        sentence = f"{name} is on another machine and listens on loopback only;"
+        yield ("gateway",), f"{sentence} give it expose: {{{server.models_port}: {{}}}}"
 
 
 def _command(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
