@@ -14,7 +14,8 @@ import typer
 
 from cases import DATA
 from paddock import cli
-from paddock.spec.models import KINDS, PlaceSpec, Spec
+from paddock.recipes import KINDS
+from paddock.spec.models import PlaceSpec, Spec
 from paddock.spec.names import keys, model_in
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +94,7 @@ def test_every_verb_of_the_page_exists() -> None:
 
 
 def exists(path: str) -> bool:
-    models: list[Any] = [PlaceSpec] if path.split(".")[0] in PlaceSpec.model_fields else [Spec, *KINDS.values()]
+    models: list[Any] = [PlaceSpec] if path.split(".")[0] in PlaceSpec.model_fields else [Spec, *KINDS.models.values()]
     return any(_below(model, path.split(".")) for model in models)
 
 
@@ -115,6 +116,6 @@ def test_every_path_of_the_page_is_a_key_of_the_file() -> None:
 
 def test_every_key_of_an_agent_is_on_the_page() -> None:
     named = {path for row in ROWS for path in re.findall(r"`([^`]+)`", row[1])}
-    lacking = {key for model in KINDS.values() for key in keys(model)} - {path.split(".")[0] for path in named}
+    lacking = {key for model in KINDS.models.values() for key in keys(model)} - {path.split(".")[0] for path in named}
     # Keys of other kinds than Hermes, and keys that say which agent it is.
     assert lacking <= {"kind", "place", "port", "command", "health"}

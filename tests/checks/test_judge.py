@@ -14,9 +14,9 @@ from paddock.checks import asked, judge
 from paddock.checks.line import Line, Outcome, as_text, by_topic
 from paddock.checks.subject import Subject
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Paths
 from paddock.runtimes.isolation import Isolation
-from paddock.spec.models import HermesSpec
 
 STATE = "/var/lib/paddock/hermes"
 PATHS = Paths("/opt/paddock/.store", "/etc/paddock/hermes/current", STATE, f"{STATE}/home", STATE)

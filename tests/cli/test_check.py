@@ -68,7 +68,7 @@ def test_init_does_not_overwrite_existing_files(paddock: Any, tmp_path: Path) ->
     (tmp_path / "paddock.yaml").write_text("mine")
     said = paddock("init", str(tmp_path))
     assert said.code == 2
-    assert "there is a" in said.err
+    assert "exists already" in said.err
     (tmp_path / "paddock.yaml").unlink()
     assert paddock("init", str(tmp_path)).code == 0
     ignored = (tmp_path / ".gitignore").read_text().splitlines()
@@ -81,8 +81,8 @@ def test_unsupported_keys_are_refused_by_plan_and_up_and_noted_by_check(paddock:
 
     monkeypatch.setattr(support, "NOT_YET", {"documents"})
     given = ("-f", str(GOOD), "--set", "agents.hermes.documents={A.md: b}")
-    assert "note: --set: agents.hermes.documents: is not carried out yet" in paddock("check", *given).out
+    assert "note: --set: agents.hermes.documents: is not supported yet" in paddock("check", *given).out
     for verb in ("plan", "up"):
         said = paddock(verb, *given)
         assert said.code == 2
-        assert "agents.hermes.documents: is not carried out yet" in said.err
+        assert "agents.hermes.documents: is not supported yet" in said.err

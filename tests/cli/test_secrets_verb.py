@@ -27,7 +27,7 @@ def test_secrets_can_be_set_listed_printed_and_removed(paddock: Any, store: str,
     said = paddock("secrets", "set", "telegram", stdin=f"{VALUE}\n")
     assert said.code == 0
     assert said.out == ""
-    assert "made an identity of your own" in said.err
+    assert "created your age identity" in said.err
     assert "{age: secrets.age, key: telegram}" in said.err
     assert stat.S_IMODE(own_identity_path().stat().st_mode) == 0o600
     assert VALUE.encode() not in (tmp_path / store).read_bytes()

@@ -9,12 +9,12 @@ from typing import Any, Final
 from hostile.ground import ATTACKER, Machine
 from paddock.plan.agent import AgentSeen
 from paddock.process import Result
+from paddock.recipes.service.spec import ServiceSpec
 from paddock.recipes.workload import Process, Workload
 from paddock.runtimes import Runtime
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.secret import Secret
-from paddock.spec.models import ServiceSpec
 
 # A stub for `docker` or `podman` that runs programs on the machine itself instead of in a container.
 ENGINE_STUB: Final = r"""

@@ -11,9 +11,9 @@ from hostile.ground import Machine
 from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
 from paddock.process import Result
-from paddock.recipes import recipe_for
+from paddock.recipes import agent_from, recipe_for
 from paddock.runtimes import runtime_for
-from paddock.spec.models import AgentSpec, agent_from
+from paddock.spec.models import AgentSpec
 
 
 @dataclass(frozen=True)

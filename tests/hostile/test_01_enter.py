@@ -10,8 +10,8 @@ import pytest
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, as_root
 from paddock.recipes import recipe_for
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.runtimes.engine.runtime import Engine
-from paddock.spec.agent import HermesSpec
 
 pytestmark = as_root
 

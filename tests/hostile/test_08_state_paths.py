@@ -18,14 +18,13 @@ from paddock.guests.local import LocalGuest
 from paddock.places import AnyPlace
 from paddock.places.host import HostPlace
 from paddock.process import CommandFailed
-from paddock.recipes import recipe_for
+from paddock.recipes import parse, recipe_for
 from paddock.run.deployment import Deployment
 from paddock.run.on_machine import claim_state
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.load import parse
 from paddock.spec.models import HostSpec
 
 

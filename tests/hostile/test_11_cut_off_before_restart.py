@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from paddock.recipes import load
 from paddock.run.deployment import deployments
 from paddock.run.observe import observe
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import Resolved, locate, resolve
 from paddock.run.verbs import plan_up
-from paddock.spec.load import load
 
 _STRIDE = 1 if "PADDOCK_FAULTS" in os.environ else 9  # a kill at every command takes minutes
 

@@ -21,8 +21,8 @@ from live.stage import Node, faults, wait_for
 from live.test_engine import Host
 from live.test_native import ACCOUNT
 from paddock.guests.ssh import scan_host_key
+from paddock.recipes.service.spec import ServiceSpec
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.models import ServiceSpec
 
 __all__ = ["node"]
 pytestmark = pytest.mark.live

@@ -15,11 +15,10 @@ from hostile.ground import Machine, as_root
 from hostile.private_machine import PrivateMachine, spec_of
 from paddock.errors import BadInput
 from paddock.places.proxmox.mark import Mark, Role
-from paddock.recipes import recipe_for
+from paddock.recipes import agent_from, parse, recipe_for
 from paddock.run.mounts import problems
 from paddock.runtimes import runtime_for
-from paddock.spec.load import parse
-from paddock.spec.models import AgentSpec, Spec, agent_from
+from paddock.spec.models import AgentSpec, Spec
 
 PLACES: Final = {
     "node": {

@@ -17,9 +17,9 @@ from paddock.guests import Guest, Unreachable
 from paddock.places import AdoptTarget
 from paddock.places.proxmox import reach as reach_module
 from paddock.process import Result
+from paddock.recipes import load
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, up
-from paddock.spec.load import load
 from paddock.spec.models import MachineSpec
 from places.node import Node, PaperAgent, play_ssh
 

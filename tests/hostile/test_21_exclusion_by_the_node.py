@@ -17,9 +17,9 @@ import pytest
 
 from paddock.errors import PaddockError
 from paddock.places.proxmox.place import ProxmoxPlace
+from paddock.recipes import load
 from paddock.run import verbs
 from paddock.run.verbs import down, up
-from paddock.spec.load import load
 from places.node import BASE, CATTLE, DEPLOYER, PET, ROOT, Node, PaperAgent, Told, play_ssh
 
 LOOPBACK, LOCALHOST = "https://127.0.0.1:8006", "https://localhost:8006"

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from paddock.checks import asked
 from paddock.checks.line import Line
-from paddock.recipes import recipe_for
+from paddock.recipes import agent_from, recipe_for
 from paddock.recipes.checks import Check
 from paddock.recipes.workload import Paths
-from paddock.spec.models import AgentSpec, agent_from
+from paddock.spec.models import AgentSpec
 
 PATHS: Final = Paths.of(code="/opt/c", etc="/etc/c", state_link="/var/lib/c", state=None)
 AGENTS: Final[dict[str, dict[str, Any]]] = {

@@ -15,11 +15,11 @@ from typing import IO, Any, Final
 
 from paddock.demo import VERSION
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.runtimes import codetree
 from paddock.runtimes.codetree import Interpreter
 from paddock.sandbox.base import ensure_base
 from paddock.sandbox.fixture import DEFAULT_TEMPLATE
-from paddock.spec.models import HermesSpec
 
 # What no container needs; images are copied several times in a story.
 _DEAD_WEIGHT: Final = re.compile(

@@ -7,10 +7,10 @@ import pytest
 from live.stage import Node, cut_off, faults, wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client
+from paddock.recipes import load
 from paddock.run import verbs
 from paddock.run.deployment import deployments
 from paddock.run.reporter import Reporter
-from paddock.spec.load import load
 
 pytestmark = pytest.mark.live
 

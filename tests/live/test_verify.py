@@ -13,11 +13,11 @@ from live.stage import Node, wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
+from paddock.recipes import load
 from paddock.run.deployment import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.verify import Report, verify
 from paddock.secret import Secret
-from paddock.spec.load import load
 
 pytestmark = pytest.mark.live
 
@@ -195,7 +195,7 @@ def test_a_secret_in_the_notes_and_in_a_journal(bench: Bench) -> None:
 
 def test_a_model_that_is_not_offered_is_told_with_those_that_are(bench: Bench) -> None:
     failed = bench.failed("agents.hermes.settings.model.default=gpt-9")
-    assert failed["model.offered"] == "gpt-9 is not offered; there is: stand-in"
+    assert failed["model.offered"] == "gpt-9 is not offered; the server offers stand-in"
     assert failed.keys() == {"model.offered", "files.configuration"}, "the file was changed, and not brought up"
 
 

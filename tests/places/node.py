@@ -36,6 +36,7 @@ from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan.agent import AgentSeen
 from paddock.plan.step import Plan
 from paddock.process import Result
+from paddock.recipes import load
 from paddock.run.deployment import Deployment
 from paddock.run.machine_side import MachineSide
 from paddock.run.observe import Observation, observe
@@ -55,7 +56,7 @@ from paddock.sandbox.shell import CommandResult
 from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
 from paddock.spec.files import inlined
-from paddock.spec.load import Loaded, load
+from paddock.spec.load import Loaded
 from paper import PaperSide
 
 BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"

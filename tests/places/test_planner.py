@@ -17,7 +17,8 @@ from paddock.places.proxmox.seen import Capacity, LxcContainer, ProxmoxSeen
 from paddock.plan.actions import Ref
 from paddock.plan.machine import MachinePlan
 from paddock.plan.step import Phase, Step
-from paddock.spec.models import ProxmoxSpec, agent_from
+from paddock.recipes import agent_from
+from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
 NODE = {

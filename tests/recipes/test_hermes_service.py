@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from paddock.recipes import parse
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.load import parse
 
 FILE = """\
 places: {here: {host: {}}}

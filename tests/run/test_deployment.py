@@ -11,10 +11,10 @@ from paddock.errors import Refused
 from paddock.guests import Unreachable
 from paddock.guests.ssh import SshGuest
 from paddock.process import Result
+from paddock.recipes import load
 from paddock.run import verbs
 from paddock.run.deployment import Deployment, deployments
 from paddock.run.reporter import Reporter
-from paddock.spec.load import load
 
 FILE = """\
 places: {far: {host: {address: 192.0.2.9}}}

@@ -13,12 +13,12 @@ import pytest
 from paddock.errors import Refused
 from paddock.places import Machine
 from paddock.places.host import HostPlace, HostSeen
+from paddock.recipes import load
 from paddock.run import verbs
 from paddock.run.deployment import Deployment, deployments
 from paddock.run.parallel import each
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate, resolve
-from paddock.spec.load import load
 
 FILE = """\
 places:

@@ -9,10 +9,10 @@ import pytest
 
 from paddock.places import AnyPlace
 from paddock.places.host import HostPlace
+from paddock.recipes import load
 from paddock.run.deployment import Deployment
 from paddock.run.lock import Busy, agent_lock
 from paddock.run.reporter import Reporter
-from paddock.spec.load import load
 from paddock.spec.models import HostSpec
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from paddock.errors import NeedsPerson
 from paddock.guests.local import LocalGuest
+from paddock.recipes import agent_from
 from paddock.run import mounts
-from paddock.spec.models import AgentSpec, agent_from
+from paddock.spec.models import AgentSpec
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="tries directories with other ids, which takes root")
 

@@ -12,12 +12,12 @@ import pytest
 import paddock
 from paddock.errors import Refused
 from paddock.places import AnyPlace
+from paddock.recipes import load
 from paddock.run import verbs
 from paddock.run.deployment import Deployment
 from paddock.run.reporter import Reporter
 from paddock.run.status import Status
 from paddock.spec.files import inlined
-from paddock.spec.load import load
 from paper import PaperSide
 from run.memory_place import MemoryPlace
 

@@ -11,6 +11,7 @@ import pytest
 
 from cases import DATA
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.runtimes import Runtime
 from paddock.runtimes.bundle import Bundle, BundleFile, secrets_digest
 from paddock.runtimes.engine.runtime import Engine
@@ -18,7 +19,6 @@ from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.runtimes.systemd.confine import word
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.secret import Secret
-from paddock.spec.models import HermesSpec
 
 AGENT = HermesSpec.model_validate(
     {

@@ -12,13 +12,15 @@ import pytest
 from ruamel.yaml import YAML
 
 from paddock.errors import BadInput
+from paddock.recipes import agent_from
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.service import Service
 from paddock.recipes.workload import Workload
 from paddock.runtimes.engine.archive import Archive
 from paddock.runtimes.engine.dialect import dialect_of
 from paddock.runtimes.engine.runtime import Engine
-from paddock.spec.models import AgentSpec, HermesSpec, RuntimeName, agent_from
+from paddock.spec.models import AgentSpec, RuntimeName
 
 BASE: dict[str, Any] = {
     "kind": "hermes",

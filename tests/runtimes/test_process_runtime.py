@@ -18,12 +18,13 @@ from paddock.guests.local import LocalGuest
 from paddock.guests.report import records
 from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
+from paddock.recipes.service.spec import ServiceSpec
 from paddock.recipes.workload import File, Process, Workload
 from paddock.runtimes import Runtime, script
 from paddock.runtimes.bundle import Bundle
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.secret import Secret
-from paddock.spec.models import ServiceSpec, StateSpec
+from paddock.spec.models import StateSpec
 
 TOY = ServiceSpec.model_validate({"kind": "service", "place": "here", "command": ["true"]})
 RUNTIME = ForegroundProcess("toy", TOY)

@@ -15,11 +15,11 @@ import pytest
 from paddock.guests import expect
 from paddock.guests.local import LocalGuest
 from paddock.process import CommandFailed
+from paddock.recipes.service.spec import ServiceSpec
 from paddock.recipes.workload import Keep, Process, SecretFile, StateFile, Workload
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.secret import Secret
-from paddock.spec.models import ServiceSpec
 from paddock.spec.secrets import Source
 
 UID = 54321

@@ -31,7 +31,8 @@ def init(
     ] = Shape.PET_AND_CATTLE,
 ) -> None:
     """Write a commented paddock.yaml, its JSON Schema for editors, and a .gitignore that covers secrets."""
+    from paddock.recipes import KINDS
     from paddock.spec.starter import write_starter
 
-    for line in write_starter(folder, shape):
+    for line in write_starter(folder, shape, KINDS):
         print(line)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from paddock.recipes import load
 from paddock.run.deployment import Deployment, deployments
 from paddock.run.journal import Journal
 from paddock.run.reporter import Reporter
-from paddock.spec.load import load
 from paddock.spec.support import supported
 
 

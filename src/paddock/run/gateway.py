@@ -6,7 +6,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import PaddockError
-from paddock.recipes.gateway import ModelServer, Offer
+from paddock.recipes.model_gateway import ModelServer, Offer
 from paddock.spec.models import AgentSpec
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from paddock.errors import BadInput
 from paddock.places import CacheWant, MachineWant
 from paddock.plan.agent import AgentWant
 from paddock.plan.container import ContainerWant
-from paddock.recipes.gateway import ModelServer
+from paddock.recipes.model_gateway import ModelServer
 from paddock.recipes.workload import CodeTree, Paths, Probes, Workload
 from paddock.run import gateway as gateways
 from paddock.run.contents import TemplateContents

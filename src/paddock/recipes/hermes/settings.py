@@ -1,4 +1,4 @@
-"""Hermes' own settings, as far as it is known what it would make of them: it takes most mistakes for its defaults."""
+"""Rules for Hermes' own settings, because Hermes silently uses its defaults for most mistakes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from paddock.spec.agent import HermesSpec
+from paddock.recipes.hermes.spec import HermesSpec
+from paddock.spec.kinds import Mistake
 from paddock.spec.tree import Location, Tree, texts
 
-_Mistake = tuple[Location, str]
-
 _NUMBER: Final = (int, float)
-# Only what is known for certain; any other key is Hermes' business.
+# The types of well-known keys; other keys are not checked.
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "model": (str, dict),
     **dict.fromkeys(("model.provider", "model.default", "model.base_url", "model.api_mode"), (str,)),
@@ -56,8 +55,8 @@ _KEYS: Final = {
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[_Mistake]:
-    """Where in an agent's settings, and what."""
+def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Yield the location, relative to the settings, and the message of each mistake."""
     yield from _types(settings)
     yield from _model(agent, settings)
     known = {*agent.secrets, *agent.environment}
@@ -71,8 +70,8 @@ def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[_Mistak
             yield from ((location, _neither(name)) for name in _lacking(text, known))
 
 
-def unnamed_variables(agent: HermesSpec) -> Iterator[_Mistake]:
-    """Where in the MCP servers a variable is meant that the agent does not have."""
+def unnamed_variables(agent: HermesSpec) -> Iterator[Mistake]:
+    """Yield references in the MCP servers to variables that the agent does not have."""
     known = {*agent.secrets, *agent.environment}
     if not agent.environment_files:
         for name, server in agent.mcp_servers.items():
@@ -89,19 +88,19 @@ def _lacking(text: str, known: set[str]) -> list[str]:
     return [name for name in _REFERENCE.findall(text) if name not in known]
 
 
-def _types(settings: Mapping[str, Any]) -> Iterator[_Mistake]:
+def _types(settings: Mapping[str, Any]) -> Iterator[Mistake]:
     for path, kinds in _TYPES.items():
         location = tuple(path.split("."))
         node: Any = settings
         for part in location:
             node = node.get(part) if isinstance(node, dict) else None
-        # True is an int to Python, and no number to anyone else.
+        # In Python, True is an int.
         fits = isinstance(node, kinds) and (bool in kinds or not isinstance(node, bool))
         if node is not None and not fits:
             yield location, f"must be {' or '.join(dict.fromkeys(_NAMES[kind] for kind in kinds))}"
 
 
-def _provider(location: Location, provider: Any) -> Iterator[_Mistake]:
+def _provider(location: Location, provider: Any) -> Iterator[Mistake]:
     if not isinstance(provider, dict):
         yield location, "must be a mapping, like {base_url: http://host:4000/v1, key_env: NAME}"
         return
@@ -113,11 +112,14 @@ def _provider(location: Location, provider: Any) -> Iterator[_Mistake]:
         yield (*location, "base_url"), "must begin with http:// or https://"
 
 
-def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[_Mistake]:
+def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
     model = _mapping(settings, "model")
     provider = model.get("provider")
     if "key_env" in model:
-        yield ("model", "key_env"), "Hermes does not read it here; write providers: {NAME: {base_url: …, key_env: …}}"
+        yield (
+            ("model", "key_env"),
+            "Hermes does not read key_env here; write providers: {NAME: {base_url: …, key_env: …}}",
+        )
     if not isinstance(provider, str):
         return
     providers = _mapping(settings, "providers")
@@ -126,7 +128,7 @@ def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[_Mistake]
     older = settings.get("custom_providers")
     if kind == "custom" and name:
         names = [*providers, *(each.get("name") for each in older if isinstance(each, dict))] if older else [*providers]
-        if name not in names and agent.gateway is None:
+        if name not in names and agent.model_gateway is None:
             there = f"there is {', '.join(map(str, names))}" if names else "there is none"
             yield at, f"needs providers: {{{name}: {{base_url: …}}}} ({there})"
     elif provider == "custom" and not model.get("base_url"):
