@@ -48,7 +48,7 @@ def test_an_account_of_another_agent_is_refused(machine: PrivateMachine, user: d
 def test_an_account_with_another_name_for_the_same_number_is_refused(machine: PrivateMachine) -> None:
     passwd = machine.at("/etc/passwd")
     passwd.write_text(passwd.read_text() + "drone:x:10777:10777::/:/bin/sh\n")
-    with pytest.raises(CommandFailed, match="the account drone is that of the agent bee"):
+    with pytest.raises(CommandFailed, match="the account drone is also used by the agent bee"):
         machine.apply("wasp", user={"name": "drone", "group": "bee", "create": False})
 
 

@@ -11,16 +11,15 @@ import pytest
 from paddock.guests import expect
 from paddock.guests.local import LocalGuest
 from paddock.process import CommandFailed
-from paddock.runtimes import script
+from paddock.runtimes.shell import script
 
 FILES = {"notes": "a", ".memory/facts": "b", "home/deep": "c", "..odd": "d", "with space/x": "e"}
 
 
 def claim(state: Path, agent: str = "toy", uid: int | None = None, mounted: str = "") -> str:
-    parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "claim.sh"))
     number = str(os.getuid() if uid is None else uid)
     arguments = [str(state), agent, "nobody-of-that-name", number, number, mounted]
-    return expect(LocalGuest(), "claiming", script(*parts, arguments=arguments))
+    return expect(LocalGuest(), "claiming", script("claim.sh", arguments))
 
 
 @pytest.fixture

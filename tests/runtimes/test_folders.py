@@ -9,7 +9,7 @@ import pytest
 from paddock.guests import expect
 from paddock.guests.local import LocalGuest
 from paddock.process import CommandFailed
-from paddock.runtimes import script
+from paddock.runtimes.shell import script, text
 from paddock.spec import folders
 
 PROGRAM = """
@@ -21,9 +21,9 @@ done
 
 def let_through(*paths: str) -> list[str]:
     """The paths at which the machine would make a state."""
-    *parts, text = script(("paddock.runtimes", "receive.sh"), ("paddock.runtimes", "folders.sh"), arguments=[])[:3]
     variables = "AGENT=toy root=/etc/paddock/toy STORE=/opt/paddock/.store TRAIL=/var/lib/paddock/toy\n"
-    return expect(LocalGuest(), "checking", [*parts, text + variables + PROGRAM, "paddock", *paths]).splitlines()
+    program = text("folders.sh") + variables + PROGRAM
+    return expect(LocalGuest(), "checking", ["sh", "-euc", program, "paddock", *paths]).splitlines()
 
 
 def test_the_folders_of_the_system_are_the_same_for_the_file_and_the_machine() -> None:
@@ -42,9 +42,8 @@ def test_others_are_let_through(tmp_path: Path) -> None:
 
 def test_the_sentence_names_the_path_and_what_it_leads_to(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/usr/share")
-    parts = (("paddock.runtimes", "receive.sh"), ("paddock.runtimes", "folders.sh"), ("paddock.runtimes", "claim.sh"))
     state = str(tmp_path / "link/toy")
     where = ["/etc/paddock/toy", "/opt/paddock/.store", "/var/lib/paddock/toy"]
-    argv = script(*parts, arguments=[state, "toy", "toy", "1", "1", "", *where])
+    argv = script("claim.sh", [state, "toy", "toy", "1", "1", "", *where])
     with pytest.raises(CommandFailed, match=f"{state} leads to /usr/share/toy, and /usr/share/toy is the system's own"):
         expect(LocalGuest(), "claiming", argv)

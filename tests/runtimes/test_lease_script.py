@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
-_SCRIPT = resources.files("paddock.runtimes.systemd") / "lease.sh"
+from paddock.runtimes.shell import text
+
 _PASS_ON = """
 import os, sys
 kept = int(sys.argv[1])
@@ -46,7 +46,7 @@ class Manager:
             listening.bind(str(address))
             listening.settimeout(0.1)
             environment = {"PATH": os.environ["PATH"], "NOTIFY_SOCKET": str(address)}
-            argv = ["sh", "-c", _SCRIPT.read_text(), "lease", str(self.state), "web"]
+            argv = ["sh", "-c", text("systemd/lease.sh"), "lease", str(self.state), "web"]
             if self.store is not None:
                 environment["LISTEN_FDS"] = "1"
                 argv = [sys.executable, "-c", _PASS_ON, str(self.store), *argv]
@@ -62,17 +62,17 @@ class Manager:
 
     def _heard(self, listening: socket.socket) -> bool:
         try:
-            text, sent, _, _ = socket.recv_fds(listening, 4096, 4)
+            said, sent, _, _ = socket.recv_fds(listening, 4096, 4)
         except TimeoutError:
             return False
-        self.said.append(text.decode())
-        if text.startswith(b"FDSTOREREMOVE=1"):
+        self.said.append(said.decode())
+        if said.startswith(b"FDSTOREREMOVE=1"):
             self.let_go()
-        if text.startswith(b"FDSTORE=1"):
+        if said.startswith(b"FDSTORE=1"):
             assert self.store is None, "the store is full"
             self.store = sent.pop()
         assert not sent
-        return text.startswith(b"READY=1")
+        return said.startswith(b"READY=1")
 
     def let_go(self) -> None:
         if self.store is not None:

@@ -9,14 +9,14 @@ import pytest
 from paddock.guests.local import LocalGuest
 from paddock.guests.report import records
 from paddock.process import Result
-from paddock.runtimes import reporting
+from paddock.runtimes.shell import script
 
 
 def load(folder: Path, engine: str, verb: str) -> Result:
     program = folder / "engine"
     program.write_text(f"#!/bin/sh\n{engine}\n")
     program.chmod(0o755)
-    argv = reporting(("paddock.runtimes.engine", "load.sh"), arguments=[str(program), verb])
+    argv = script("engine/load.sh", [str(program), verb])
     return LocalGuest().run(argv, stdin=b"an archive")
 
 

@@ -19,7 +19,7 @@ from paddock.guests.report import records
 from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
 from paddock.recipes.workload import File, Process, Workload
-from paddock.runtimes import Runtime, script
+from paddock.runtimes import Runtime, machine
 from paddock.runtimes.bundle import Bundle
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.secret import Secret
@@ -163,7 +163,7 @@ def test_code_that_another_agent_needs_outlives_this_one() -> None:
 
 
 def test_code_that_has_gone_is_told() -> None:
-    with pytest.raises(CommandFailed, match="the code t1 has gone meanwhile"):
+    with pytest.raises(CommandFailed, match="another run has removed the code t1"):
         apply(toy(tree="t1"))
 
 
@@ -201,8 +201,7 @@ def test_forgetting_takes_the_trail_along(tmp_path: Path) -> None:
     apply(toy(runtime=moved), runtime=moved)
     expect(GUEST, "removing", moved.remove())
     paths = moved.paths
-    parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "forget.sh"))
-    expect(GUEST, "forgetting", script(*parts, arguments=[paths.state, paths.state_link, "toy"]))
+    expect(GUEST, "forgetting", machine.delete_state("toy", paths))
     assert not Path(paths.state_link).is_symlink()
     assert not (tmp_path / "srv").exists()
 

@@ -9,11 +9,10 @@ from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Paths, Workload
-from paddock.runtimes import AgentContainer, script
+from paddock.runtimes import AgentContainer, machine
 from paddock.visible import lines
 
 _REFUSED: Final = 78  # how scripts in a container end that have said what is wrong
-_SCRIPTS: Final = "paddock.runtimes.engine"
 _HELP: Final = "See 'docker"  # what Docker says last, whatever is wrong
 
 
@@ -72,6 +71,5 @@ def try_image(guest: Guest, container: AgentContainer, workload: Workload) -> No
 
 def remove_container(guest: Guest, engine: str, agent: str, paths: Paths) -> None:
     """Remove an agent's container from an engine that it has left."""
-    parts = ((_SCRIPTS, "images.sh"), (_SCRIPTS, "own.sh"), (_SCRIPTS, "leave.sh"))
-    arguments = [paths.etc.removesuffix("/current"), engine, f"paddock-{agent}"]
-    expect(guest, f"removing the container of {agent}", script(*parts, arguments=arguments), deadline=120)
+    argv = machine.remove_left_container(agent, engine, paths)
+    expect(guest, f"removing the container of {agent}", argv, deadline=120)

@@ -36,7 +36,7 @@ from paddock.run.contents import install_packages
 from paddock.run.reporter import Reporter
 from paddock.run.verify import ports_of_others, verify_when_settled
 from paddock.run.wanted import Wanted
-from paddock.runtimes import codetree, script
+from paddock.runtimes import codetree, machine
 from paddock.runtimes.engine import UNSEEN
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
@@ -339,19 +339,13 @@ class Deployment(Wanted):
             )
 
     def _claim_state(self, guest: Guest) -> None:
-        user = self.spec.user
-        mounted = "yes" if self.place.mounts_state else ""
-        parts = [("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "folders.sh", "claim.sh")]
-        ids = [user.name, str(user.uid), str(user.gid or user.uid)]
-        folders = [self.paths.etc.removesuffix("/current"), self.paths.code, self.paths.state_link]
-        arguments = [self.paths.state, self.name, *ids, mounted, *folders]
-        told = expect(guest, f"claiming the state of {self.name}", script(*parts, arguments=arguments), deadline=600)
+        argv = machine.claim_state(self.name, self.spec.user, self.paths, mounted=self.place.mounts_state)
+        told = expect(guest, f"claiming the state of {self.name}", argv, deadline=600)
         for line in lines(told):
             self.reporter.say(line)
 
     def _delete_state(self, guest: Guest) -> None:
-        parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "forget.sh"))
-        argv = script(*parts, arguments=[self.paths.state, self.paths.state_link, self.name])
+        argv = machine.delete_state(self.name, self.paths)
         expect(guest, f"deleting the state of {self.name}", argv, deadline=300)
 
     def ask(self, prompt: str, seen: Observation) -> Verdict:

@@ -9,7 +9,7 @@ from paddock.errors import NeedsPerson, PaddockError
 from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.plan.step import Refusal
-from paddock.runtimes import reporting
+from paddock.runtimes import machine
 from paddock.visible import one_line
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def refusals(agent: Deployment, machine: str, reach: Callable[[], Guest | None],
 def look(agent: Deployment, guest: Guest) -> list[str]:
     """Return the paths on the machine's root disk where files of such an agent are."""
     traces, user = agent.recipe.traces(agent.spec), agent.spec.user
-    arguments = [user.name, str(user.uid), *traces.directories, "--", *traces.names]
-    argv = reporting((__package__, "strays.sh"), arguments=arguments)
+    argv = machine.report_strays(user, traces.directories, traces.names)
     told = records(expect(guest, "looking for files of the agent", argv, deadline=_SECONDS))
     paths = dict.fromkeys(path for name, path in told if name == "stray")
     return [path for path in paths if not any(path.startswith(f"{other}/") for other in paths)]

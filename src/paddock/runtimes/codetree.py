@@ -23,10 +23,9 @@ from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.packaged import sources
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
-from paddock.runtimes import reporting, script
 from paddock.runtimes.fetch import fetch, has_hash
+from paddock.runtimes.shell import script
 
-_HERE: Final = "paddock.runtimes"
 _GLIBC: Final = (2, 28)
 _TOOLS: Final = ".bin"  # in the archive; install.sh puts them beside the package's own programs
 _WHEELS: Final = ("--only-binary", ":all:")
@@ -48,13 +47,13 @@ def install(guest: Guest, tree: CodeTree, store: str, agent: str | None = None, 
     archive = build(tree, interpreter)
     known = tree.distribution.name
     arguments = [store, name or tree.id, agent or "", known, interpreter.path, *tree.proof]
-    argv = script((_HERE, "install.sh"), arguments=arguments)
+    argv = script("install.sh", arguments)
     expect(guest, "installing the code", argv, stdin=archive.read_bytes(), deadline=600)
 
 
 def find_interpreter(guest: Guest, versions: Sequence[str]) -> Interpreter:
     """Return a Python of one of the versions, installing the distribution's where there is none."""
-    argv = reporting((_HERE, "python.sh"), arguments=versions)
+    argv = script("python.sh", versions)
     found = dict(records(expect(guest, "looking for Python", argv, deadline=300)))
     if "python" not in found:
         raise PaddockError(

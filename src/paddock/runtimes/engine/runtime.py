@@ -6,14 +6,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 from paddock.errors import BadInput
 from paddock.guests import Guest
 from paddock.recipes.workload import CodeTree, ImageContract, Paths, Process, Program, Workload
-from paddock.runtimes import Image, reporting, script
+from paddock.runtimes import Image
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.engine import health
 from paddock.runtimes.engine.archive import Archive
@@ -24,11 +23,9 @@ from paddock.runtimes.engine.throwaway import Throwaway
 from paddock.runtimes.engine.unit import stop_seconds, unit
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
-from paddock.runtimes.systemd.runtime import APPLY, BEFORE_APPLY, INSPECT, REMOVE, UNITS, Systemd
+from paddock.runtimes.shell import script, text
+from paddock.runtimes.systemd.runtime import Systemd
 from paddock.spec.models import AgentSpec
-
-_HERE: Final = "paddock.runtimes.engine"
-_SHARED: Final = "paddock.runtimes"
 
 _CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
 
@@ -142,48 +139,43 @@ class Engine:
         if self.brings_code:
             return ["/bin/sh", "-c", ":"]
         variables = "".join(f"{name}={quote(value)}\n" for name, value in self._variables(workload).items())
-        functions = _account() + _text("users.sh")
-        tried = "make_account\nas_agent / /bin/sh -c : 3</dev/null 4</dev/null 5</dev/null\n"
-        return ["/bin/sh", "-c", f"set -eu\n{variables}{functions}{tried}"]
+        return ["/bin/sh", "-c", variables + text("engine/trial.sh")]
 
     def load(self) -> Sequence[str]:
         verb = self._archive.verb if self._archive else "load"
-        return reporting((_HERE, "load.sh"), arguments=[self.engine, verb])
+        return script("engine/load.sh", [self.engine, verb])
 
     def create(self, bundle_id: str, *, replaces: bool) -> Sequence[str]:
-        arguments = [self._root, bundle_id, "replace" if replaces else ""]
-        return self._units.script(*BEFORE_APPLY, UNITS, (_HERE, "own.sh"), (_HERE, "create.sh"), arguments=arguments)
+        arguments = [self._units.manager, self._root, bundle_id, "replace" if replaces else ""]
+        return script("engine/create.sh", arguments)
 
     # Rendering
 
     def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
         if not self.brings_code:
             rendered = replace(workload, processes=[self._at_home(process) for process in workload.processes])
-            start, processes = "start.sh", {each.name: _program(each) for each in rendered.processes}
+            start, processes = "engine/start.sh", {each.name: _program(each) for each in rendered.processes}
         else:
             contract = self._contract(workload)
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
-            start, processes = "start_image.sh", {"main": f'exec "$@" {shlex.join(contract.argv)}\n'}
+            start, processes = "engine/start_image.sh", {"main": f'exec "$@" {shlex.join(contract.argv)}\n'}
         lease, name = self._units.unit("lease"), self._units.unit("container")
         units = {name: unit(self.agent, self._name, self._dialect, lease, self.paths.etc, rendered.processes)}
         framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, more=self._variables(rendered))
         files = {
             "create": self._create(workload),
             "docker-compose.yml": self._compose(workload),
-            "start": _text(start),
-            "enter": _text("enter_container.sh"),
-            "halt": _text("halt.sh"),
+            "start": text(start),
+            "enter": text("engine/enter_container.sh"),
+            "halt": text("engine/halt.sh"),
             "health": health.script(workload),
-            "account.sh": _account(),
-            "users.sh": _text("users.sh"),
-            "ownership.sh": _text("ownership.sh", _SHARED),
-            **{f"processes/{name}": text for name, text in processes.items()},
+            **{f"processes/{name}": program for name, program in processes.items()},
         }
         commands = {
             f"programs/{program.name}": BundleFile(self._command(program), executable=True)
             for program in rendered.programs
         }
-        return Bundle({**framed.files, **{path: BundleFile(text) for path, text in files.items()}, **commands})
+        return Bundle({**framed.files, **{path: BundleFile(content) for path, content in files.items()}, **commands})
 
     def _contract(self, workload: Workload) -> ImageContract:
         if workload.image is None:
@@ -312,17 +304,14 @@ class Engine:
     # On the machine
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        units = self._units
-        argv = units.reporting(*units.observing, (_HERE, "observe.sh"), arguments=units.observed(packages))
+        argv = script("engine/observe.sh", self._units.observed(packages))
         return self._with(argv, IMAGE=self._image, INFO=self._dialect.info)
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        parts = ((_HERE, "images.sh"), *APPLY, (_HERE, "prune.sh"))
-        return self._units.script(*parts, arguments=[self._root, bundle_id])
+        return script("engine/apply.sh", [self._units.manager, self._root, bundle_id])
 
     def remove(self) -> Sequence[str]:
-        parts = ((_HERE, "images.sh"), (_HERE, "own.sh"), *REMOVE, (_HERE, "remove.sh"))
-        return self._with(self._units.script(*parts, arguments=self._units.removed))
+        return self._with(script("engine/remove.sh", self._units.removed))
 
     @property
     def confines(self) -> frozenset[Isolation]:
@@ -336,15 +325,13 @@ class Engine:
         return ["container"]
 
     def inspect(self) -> Sequence[str]:
-        parts = (*INSPECT, (_HERE, "inspect.sh"))
-        return self._with(self._units.reporting(*parts, arguments=[self.agent, self._root]))
+        return self._with(script("engine/inspect.sh", [self._units.manager, self.agent, self._root]))
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
         return self._units.record_verified(bundle_id)
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        arguments = [self.engine, self._name, self._root, *argv]
-        return script((_HERE, "enter.sh"), arguments=arguments)
+        return script("engine/enter.sh", [self.engine, self._name, self._root, *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         return self._units.logs(lines, follow=follow)
@@ -359,11 +346,3 @@ def _program(process: Process) -> str:
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(process.environment.items()))
     path = f'export PATH={shlex.quote(":".join(process.path))}:"$PATH"\n' if process.path else ""
     return f"{exports}{path}cd {shlex.quote(process.directory)}\nexec {shlex.join(process.argv)}\n"
-
-
-def _account() -> str:
-    return _text("environment.sh", _SHARED) + _text("account.sh")
-
-
-def _text(name: str, package: str = _HERE) -> str:
-    return (resources.files(package) / name).read_text(encoding="utf-8")

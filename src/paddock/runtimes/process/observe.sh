@@ -1,3 +1,14 @@
+# process/observe.sh - report what is on the machine of an agent with runtime process
+#
+# Arguments: ROOT STORE TRAIL AGENT PACKAGE...
+# Output: a report
+root=$1 store=$2 trail=$3 agent=$4
+shift 4
+. ./report.sh
+. ./observation.sh
+
+observe_agent "$@"
 if is_own "$own" && [ -e "$own/lease" ] && ! flock --shared --nonblock "$own/lease" true; then
     report unit "run active"
 fi
+report end ok
