@@ -1,13 +1,13 @@
 # claim.sh - make files that existed before Paddock the state of an agent
 #
-# Arguments: STATE AGENT USER UID GID MOUNTED [ROOT STORE TRAIL]; the last three are for the check of the path
+# Arguments: STATE AGENT USER UID GID MOUNTED [ROOT STORE STATE_LINK]; the last three are for the check of the path
 # Output: a line for a person where files changed or kept their owner
 #
 # The files move into the agent's home and become the agent's own. The script may be interrupted at any point and be run
 # again. The agent may have prepared the files, and may still be running.
 set -eu
 umask 077
-STATE=$1 AGENT=$2 user=$3 uid=$4 gid=$5 MOUNTED=$6 root=${7-} STORE=${8-} TRAIL=${9-}
+STATE=$1 AGENT=$2 user=$3 uid=$4 gid=$5 MOUNTED=$6 root=${7-} STORE=${8-} STATE_LINK=${9-}
 . ./fail.sh
 . ./folders.sh
 . ./identity.sh
@@ -17,16 +17,16 @@ own=$STATE/.paddock
 [ -z "$root" ] || check_state_path
 [ -z "$MOUNTED" ] || mountpoint -q "$STATE" || fail 78 "the state volume is not mounted at $STATE"
 [ -d "$STATE" ] || fail 78 "there is no $STATE"
-expect_way_of_root "$STATE"
+expect_path_of_root "$STATE"
 if is_own "$own" && [ -e "$own/identity" ]; then
     grep -qx "agent=$AGENT" "$own/identity" || fail 78 "$STATE is the state of another agent"
     exit 0
 fi
-user_at=$(find /proc/[0-9]*/cwd /proc/[0-9]*/fd -maxdepth 1 \( -lname "$STATE" -o -lname "$STATE/*" \) -print -quit \
+open_in=$(find /proc/[0-9]*/cwd /proc/[0-9]*/fd -maxdepth 1 \( -lname "$STATE" -o -lname "$STATE/*" \) -print -quit \
     2>/dev/null || true)
-if [ -n "$user_at" ]; then
-    user_at=${user_at#/proc/} && user_at=${user_at%%/*}
-    fail 75 "process $user_at ($(cat "/proc/$user_at/comm")) has files of $STATE open; stop it first"
+if [ -n "$open_in" ]; then
+    open_in=${open_in#/proc/} && open_in=${open_in%%/*}
+    fail 75 "process $open_in ($(cat "/proc/$open_in/comm")) has files of $STATE open; stop it first"
 fi
 take_top "$STATE"
 
@@ -58,7 +58,8 @@ uid=$(id -u "$user" 2>/dev/null || echo "$uid")
 gid=$(id -g "$user" 2>/dev/null || echo "$gid")
 # Files that belong to the agent keep their group. A file with several hard links keeps its owner, because another link
 # may be outside the state.
-changed=$(find "$STATE/home" -xdev ! -uid "$uid" \( -type d -o -links 1 \) -printf . -execdir chown -h "$uid:$gid" -- {} + | wc -c)
+changed=$(find "$STATE/home" -xdev ! -uid "$uid" \( -type d -o -links 1 \) -printf . \
+    -execdir chown -h "$uid:$gid" -- {} + | wc -c)
 left=$(find "$STATE/home" -xdev ! -uid "$uid" ! -type d -links +1 -printf . | wc -c)
 sync
 write_identity

@@ -1,5 +1,5 @@
 # Library: create the state of an agent, or accept the state that belongs to the agent already.
-# Expects: set -eu; umask 077; $root, $AGENT, $STATE, $STORE, $TRAIL, $MOUNTED.
+# Expects: set -eu; umask 077; $root, $AGENT, $STATE, $STORE, $STATE_LINK, $MOUNTED.
 . ./fail.sh
 . ./folders.sh
 . ./identity.sh
@@ -9,14 +9,14 @@
 claim_state() {
     check_state_path
     [ -z "$MOUNTED" ] || mountpoint -q "$STATE" || fail 78 "the state volume is not mounted at $STATE"
-    expect_way_of_root "$STATE"
-    (umask 022 && mkdir -p "${STATE%/*}" "${TRAIL%/*}")
-    lay_trail
+    expect_path_of_root "$STATE"
+    (umask 022 && mkdir -p "${STATE%/*}" "${STATE_LINK%/*}")
+    link_state
     mkdir -p "$STATE"
     take_top "$STATE"
-    is_own "$STATE/.paddock" || [ ! -e "$STATE/.paddock" ] && [ ! -L "$STATE/.paddock" ] || fail 78 "$STATE/.paddock is not a\
- directory that only root can enter. If you restored it from a copy: chown -R 0:0 $STATE/.paddock && chmod 700\
- $STATE/.paddock. Otherwise move it away."
+    is_own "$STATE/.paddock" || [ ! -e "$STATE/.paddock" ] && [ ! -L "$STATE/.paddock" ] ||
+        fail 78 "$STATE/.paddock is not a directory that only root can enter. If you restored it from a copy:\
+ chown -R 0:0 $STATE/.paddock && chmod 700 $STATE/.paddock. Otherwise move it away."
     if [ -e "$STATE/.paddock/identity" ]; then
         grep -qx "agent=$AGENT" "$STATE/.paddock/identity" ||
             fail 78 "$STATE is the state of another agent ($(grep agent= "$STATE/.paddock/identity"))"
@@ -25,7 +25,10 @@ claim_state() {
     for found in "$STATE"/* "$STATE"/.[!.]*; do
         case "$found" in
             */lost+found | */.paddock) ;;
-            *) [ ! -e "$found" ] || fail 78 "$STATE holds files but no mark of Paddock; \`paddock adopt $AGENT\` claims them" ;;
+            *)
+                [ ! -e "$found" ] ||
+                    fail 78 "$STATE holds files but no mark of Paddock; \`paddock adopt $AGENT\` claims them"
+                ;;
         esac
     done
     write_identity
@@ -33,10 +36,11 @@ claim_state() {
 
 # The link always leads to the state. Without this check, a file with another state.path would start an agent without
 # memory.
-lay_trail() {
-    [ -e "$TRAIL" ] || rm -f "$TRAIL" # a dangling link: a person has moved the state
-    [ "$STATE" != "$TRAIL" ] || [ -L "$TRAIL" ] || return 0
-    [ "$STATE" != "$(readlink "$TRAIL")" ] || return 0
-    [ ! -e "$TRAIL" ] || rmdir "$TRAIL" 2>/dev/null || fail 78 "the state of $AGENT is $(readlink -f "$TRAIL"), not $STATE"
-    [ "$STATE" = "$TRAIL" ] || ln -s "$STATE" "$TRAIL"
+link_state() {
+    [ -e "$STATE_LINK" ] || rm -f "$STATE_LINK" # a dangling link: a person has moved the state
+    [ "$STATE" != "$STATE_LINK" ] || [ -L "$STATE_LINK" ] || return 0
+    [ "$STATE" != "$(readlink "$STATE_LINK")" ] || return 0
+    [ ! -e "$STATE_LINK" ] || rmdir "$STATE_LINK" 2>/dev/null ||
+        fail 78 "the state of $AGENT is $(readlink -f "$STATE_LINK"), not $STATE"
+    [ "$STATE" = "$STATE_LINK" ] || ln -s "$STATE" "$STATE_LINK"
 }

@@ -1,5 +1,5 @@
 # Library: check that a directory may become the state of an agent.
-# Expects: $STATE, $AGENT, $root, $STORE, $TRAIL.
+# Expects: $STATE, $AGENT, $root, $STORE, $STATE_LINK.
 . ./fail.sh
 
 # A state must not be at, above or below directories of the system, of Paddock, or of another agent's state. Symbolic
@@ -29,9 +29,11 @@ check_state_path() {
             for other in "${root%/*}"/*; do keep_apart_from "$other" "$other"; done
             ;;
     esac
-    case "$TRAIL" in
-        */"$AGENT"/state) for other in "${TRAIL%/*/*}"/*/state; do keep_apart_from_trail "${other%/state}" "$other"; done ;;
-        *) for other in "${TRAIL%/*}"/*; do keep_apart_from_trail "$other" "$other"; done ;;
+    case "$STATE_LINK" in
+        */"$AGENT"/state)
+            for other in "${STATE_LINK%/*/*}"/*/state; do keep_apart_from_link "${other%/state}" "$other"; done
+            ;;
+        *) for other in "${STATE_LINK%/*}"/*; do keep_apart_from_link "$other" "$other"; done ;;
     esac
 }
 
@@ -53,7 +55,7 @@ keep_apart_from() { # AGENT ROOT: the state that another agent's current bundle 
     [ -z "$theirs" ] || keep_apart "$theirs" "the state of the agent ${1##*/}"
 }
 
-keep_apart_from_trail() { # AGENT LINK: the state of another agent that may have no bundle at present
+keep_apart_from_link() { # AGENT LINK: the state of another agent that may have no bundle at present
     [ "${1##*/}" != "$AGENT" ] && { [ -L "$2" ] || [ -d "$2" ]; } || return 0
     # A directory here may be this very state under the name of another agent. The identity in the state decides.
     [ -L "$2" ] || [ "$(realpath -- "$2")" != "$real" ] || return 0

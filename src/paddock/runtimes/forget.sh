@@ -1,13 +1,13 @@
 # forget.sh - delete the state of an agent
 #
-# Arguments: STATE TRAIL AGENT
+# Arguments: STATE STATE_LINK AGENT
 #
 # A state whose lease is held, or in which something is mounted, is not deleted. The state is renamed first, in one
 # step: from then on it is no state. If the script is interrupted, the next run deletes the renamed directory. The link to
 # the state is deleted last, because it names the place of that directory.
 set -eu
 umask 077
-state=$1 trail=$2 agent=$3
+state=$1 state_link=$2 agent=$3
 . ./fail.sh
 . ./top.sh
 
@@ -23,7 +23,7 @@ delete_forgotten() {
     rm -rf --one-file-system -- "$forgotten"
 }
 
-expect_way_of_root "$state"
+expect_path_of_root "$state"
 [ ! -e "$forgotten" ] || delete_forgotten
 if [ -e "$state" ]; then
     if ! is_own "$state/.paddock" || ! grep -qx "agent=$agent" "$state/.paddock/identity"; then
@@ -36,4 +36,4 @@ if [ -e "$state" ]; then
     sync "${state%/*}"
     delete_forgotten
 fi
-rm -f -- "$trail"
+rm -f -- "$state_link"

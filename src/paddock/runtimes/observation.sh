@@ -1,11 +1,11 @@
 # Library: report what is on the machine of any agent. Changes nothing.
-# Expects: $root, $store, $trail, $agent.
+# Expects: $root, $store, $state_link, $agent.
 # Sets: $own, the directory .paddock of the state.
 . ./report.sh
 . ./top.sh
 
 observe_agent() { # PACKAGE...
-    state=$(readlink "$trail" || echo "$trail")
+    state=$(readlink "$state_link" || echo "$state_link")
     own=$state/.paddock
     # shellcheck disable=SC2016 # the braces are dpkg's
     [ $# = 0 ] ||

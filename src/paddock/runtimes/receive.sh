@@ -7,7 +7,7 @@
 
 receive() {
     (umask 022 && mkdir -p "$root")
-    be_alone
+    lock_agent
     rm -rf "$root/incoming"
     mkdir "$root/incoming"
     tar -xf - -C "$root/incoming"
@@ -19,7 +19,7 @@ receive() {
 # Set changed=yes if the secrets or the current bundle differ from the received ones. The file $root/pending exists from
 # before the first change until the caller has restarted the agent. If a run is interrupted, the next run finds the file
 # and restarts the agent.
-put_in_force() {
+make_current() {
     changed=
     [ ! -e "$root/pending" ] || changed=yes
     chmod 400 "$root/incoming/secrets.env"
@@ -51,7 +51,7 @@ put_in_force() {
         ln -sfn "$id" "$root/current.new"
         mv -T "$root/current.new" "$root/current"
     fi
-    let_people_in
+    link_keys_of_people
     for old in "$root"/*/bundle.env; do
         old=${old%/bundle.env}
         case "${old##*/}" in
@@ -63,7 +63,7 @@ put_in_force() {
 
 # Let people log in to a machine that Paddock made. sshd reads this second file of root too; Paddock's own key is not in
 # it. The file is a link into the current bundle, so that a key that was removed from the bundle no longer works.
-let_people_in() {
+link_keys_of_people() {
     keys=/root/.ssh/authorized_keys2
     if [ -e "$root/current/people" ]; then
         [ ! -e "$keys" ] || [ -L "$keys" ] ||

@@ -10,21 +10,21 @@ is_own() { # DIRECTORY
 
 # A user who can replace a directory on the path to the state can redirect root to another directory. A directory that
 # everyone can write to is accepted if it is sticky and root owns the next entry of the path.
-expect_way_of_root() { # PATH
+expect_path_of_root() { # PATH
     [ "$(id -u)" = 0 ] || return 0
-    for way in "$1" "$(readlink -m -- "${1%/*}")/${1##*/}"; do
-        while next=$way way=${way%/*} && [ -n "$way" ]; do
-            [ -e "$way" ] || continue
-            case "$(stat -L -c '%u %A' -- "$way")" in
+    for part in "$1" "$(readlink -m -- "${1%/*}")/${1##*/}"; do
+        while next=$part part=${part%/*} && [ -n "$part" ]; do
+            [ -e "$part" ] || continue
+            case "$(stat -L -c '%u %A' -- "$part")" in
                 0\ d????-??-?) ;;
-                0\ d????????[tT]) [ ! -e "$next" ] || [ "$(stat -c %u -- "$next")" = 0 ] || refuse_way "$1" "$next" ;;
-                *) refuse_way "$1" "$way" ;;
+                0\ d????????[tT]) [ ! -e "$next" ] || [ "$(stat -c %u -- "$next")" = 0 ] || refuse_path "$1" "$next" ;;
+                *) refuse_path "$1" "$part" ;;
             esac
         done
     done
 }
 
-refuse_way() { # PATH DIRECTORY
+refuse_path() { # PATH DIRECTORY
     fail 78 "users other than root can write to $2 and could replace the state ($1); keep the state below a directory\
  that only root can write to, or: chown root:root $2 && chmod go-w $2"
 }

@@ -27,7 +27,7 @@ keep_version() { # TREE: becomes the agent's current tree, unless it is already
 }
 
 # Refuse to delete a folder that holds a state. Call this right before the folder is deleted.
-spare_states() { # FOLDER...
+expect_no_state() { # FOLDER...
     for folder; do
         found=$(find "$folder" -name .paddock -print -quit 2>/dev/null || true)
         above=$folder
@@ -44,7 +44,7 @@ spare_states() { # FOLDER...
 }
 
 drop_versions() {
-    spare_states "${STORE%/*}/$AGENT"
+    expect_no_state "${STORE%/*}/$AGENT"
     rm -rf --one-file-system "${STORE%/*}/${AGENT:?}"
     prune_store
 }
@@ -59,7 +59,7 @@ prune_store() (
         for link in "${STORE%/*}"/*/"${tree##*/}"; do
             [ ! -L "$link" ] || needed=yes
         done
-        [ -n "$needed" ] || { (spare_states "$tree") && rm -rf --one-file-system "$tree"; }
+        [ -n "$needed" ] || { (expect_no_state "$tree") && rm -rf --one-file-system "$tree"; }
     done
     rmdir "$STORE" 2>/dev/null || true
 )

@@ -1,9 +1,9 @@
 # engine/observe.sh - report what is on the machine of an agent with runtime docker or podman
 #
-# Arguments: MANAGER ROOT STORE TRAIL AGENT PACKAGE...; MANAGER is "system" or "user"
+# Arguments: MANAGER ROOT STORE STATE_LINK AGENT PACKAGE...; MANAGER is "system" or "user"
 # Environment: ENGINE, CONTAINER, IMAGE; INFO, a format for `ENGINE info`
 # Output: a report
-manager=$1 root=$2 store=$3 trail=$4 agent=$5
+manager=$1 root=$2 store=$3 state_link=$4 agent=$5
 shift 5
 . ./report.sh
 . ./observation.sh

@@ -16,5 +16,5 @@ receive
 claim_state
 write_state_files
 [ -z "$TREE" ] || keep_version "$TREE"
-put_in_force
+make_current
 rm -f "$root/pending"

@@ -1,8 +1,8 @@
 # process/observe.sh - report what is on the machine of an agent with runtime process
 #
-# Arguments: ROOT STORE TRAIL AGENT PACKAGE...
+# Arguments: ROOT STORE STATE_LINK AGENT PACKAGE...
 # Output: a report
-root=$1 store=$2 trail=$3 agent=$4
+root=$1 store=$2 state_link=$3 agent=$4
 shift 4
 . ./report.sh
 . ./observation.sh

@@ -9,6 +9,6 @@ if [ -e "$state/.paddock/lease" ] && ! flock --shared --nonblock "$state/.paddoc
     echo "the agent is running ($(cat "$state/.paddock/holder")); end it first" >&2
     exit 75
 fi
-spare_states "$root"
+expect_no_state "$root"
 rm -rf --one-file-system "$root"
 drop_versions

@@ -58,7 +58,7 @@ class ForegroundProcess:
             "STORE": paths.code,
             "TREE": tree or "",
             "STATE": paths.state,
-            "TRAIL": paths.state_link,
+            "STATE_LINK": paths.state_link,
             "MOUNTED": "yes" if mounted else "",
             "GENERATED": " ".join(workload.generated),
             "HOME_DIR": paths.home,

@@ -35,12 +35,12 @@ check_others_accounts() {
         IFS=: read -r user group uid gid <<.
 $theirs
 .
-        ! is_one passwd "${OWNER%:*}" "$USER_UID" "$user" "$uid" || fail_shared "the account ${OWNER%:*}"
-        ! is_one group "${OWNER#*:}" "${GROUP_GID:-$USER_UID}" "$group" "$gid" || fail_shared "the group ${OWNER#*:}"
+        ! is_same passwd "${OWNER%:*}" "$USER_UID" "$user" "$uid" || fail_shared "the account ${OWNER%:*}"
+        ! is_same group "${OWNER#*:}" "${GROUP_GID:-$USER_UID}" "$group" "$gid" || fail_shared "the group ${OWNER#*:}"
     done
 }
 
-is_one() { # passwd|group NAME NUMBER NAME NUMBER; the numbers are used for names that do not exist yet
+is_same() { # passwd|group NAME NUMBER NAME NUMBER; the numbers are used for names that do not exist yet
     [ "$2" != "$4" ] || return 0
     one=$(getent "$1" "$2" | cut -d : -f 3) two=$(getent "$1" "$4" | cut -d : -f 3)
     [ -n "${one:-$3}" ] && [ "${one:-$3}" = "${two:-$5}" ]

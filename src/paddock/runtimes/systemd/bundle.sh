@@ -14,7 +14,7 @@ apply_bundle() {
     prepare
     [ -z "$TREE" ] || keep_version "$TREE"
     stop_other_container
-    put_in_force
+    make_current
     link_programs
     link_units
     if ! bring_up; then

@@ -4,7 +4,7 @@
 . ./systemd/manager.sh
 . ./systemd/units.sh
 
-ails() { # UNIT: whether it has failed, was restarted after a failure, or is about to be restarted
+has_failed() { # UNIT: whether it has failed, was restarted after a failure, or is about to be restarted
     systemctl show --property SubState,NRestarts "$1" | grep -qx 'SubState=\(failed\|auto-restart\)\|NRestarts=[1-9].*'
 }
 
@@ -12,11 +12,11 @@ observe_units() {
     for unit in $(own_units); do
         report unit "$unit $(systemctl is-active "$unit")"
         # The last message for Paddock, or the last error.
-        ! ails "$unit" || report said "$(journalctl -q -u "$unit" -o cat -n 30 |
+        ! has_failed "$unit" || report said "$(journalctl -q -u "$unit" -o cat -n 30 |
             sed -n -e 's/^paddock: //p' -e t -e '/error/Ip' | tail -n 1 | cut -b 1-500)"
     done
-    [ ! -e "$root/relaxed.conf" ] ||
-        report note "this machine does not support all confinement; dropped: $(sed -n 's/=.*//p' "$root/relaxed.conf" | paste -sd ' ')"
+    [ ! -e "$root/relaxed.conf" ] || report note \
+        "this machine does not support all confinement; dropped: $(sed -n 's/=.*//p' "$root/relaxed.conf" | paste -sd ' ')"
     [ "$manager" != user ] || observe_account
 }
 

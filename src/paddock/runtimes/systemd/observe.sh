@@ -1,8 +1,8 @@
 # systemd/observe.sh - report what is on the machine of an agent with runtime systemd
 #
-# Arguments: MANAGER ROOT STORE TRAIL AGENT PACKAGE...; MANAGER is "system" or "user"
+# Arguments: MANAGER ROOT STORE STATE_LINK AGENT PACKAGE...; MANAGER is "system" or "user"
 # Output: a report
-manager=$1 root=$2 store=$3 trail=$4 agent=$5
+manager=$1 root=$2 store=$3 state_link=$4 agent=$5
 shift 5
 . ./report.sh
 . ./observation.sh

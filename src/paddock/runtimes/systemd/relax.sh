@@ -13,7 +13,7 @@ refused_confinement() {
     return 1
 }
 
-can_give() { # LINES REMOUNTS
+supports() { # LINES REMOUNTS
     mkdir -p "$passing_units"
     program=true
     [ "$2" != remounts ] || program="sh -c '[ $(readlink /proc/self/ns/mnt) != \$\$(readlink /proc/self/ns/mnt) ]'"
@@ -28,13 +28,13 @@ relax() {
     tab=$(printf '\t')
     # shellcheck disable=SC2086 # several units
     systemctl stop $LEASE $UNITS
-    given=
+    supported=
     echo '[Service]' >"$root/relaxed.conf"
     while IFS=$tab read -r line off remounts; do
-        with="$given$line
+        tried="$supported$line
 "
-        if can_give "$with" "$remounts"; then
-            given=$with
+        if supports "$tried" "$remounts"; then
+            supported=$tried
         else
             printf '%s\n' "$off" >>"$root/relaxed.conf"
             echo "this machine does not support $line; Paddock drops that line"

@@ -7,8 +7,8 @@
 . ./systemd/units.sh
 
 remove_agent() {
-    [ ! -d "$root" ] || be_alone
-    spare_states "$root" "${STORE%/*}/$AGENT" # before a unit is stopped, and again right before the folder is deleted
+    [ ! -d "$root" ] || lock_agent
+    expect_no_state "$root" "${STORE%/*}/$AGENT" # before a unit is stopped, and again right before the folder is deleted
     for unit in $(own_units); do
         systemctl stop "$unit"
     done
@@ -17,7 +17,7 @@ remove_agent() {
     done
     systemctl daemon-reload
     drop_programs
-    spare_states "$root"
+    expect_no_state "$root"
     rm -rf --one-file-system "$root"
     drop_versions
 }

@@ -99,7 +99,7 @@ class Systemd:
             "STATE": paths.state,
             "HOME_DIR": paths.home,
             **({"OWNER": ""} if self.home else account.variables(user)),
-            "TRAIL": paths.state_link,
+            "STATE_LINK": paths.state_link,
             "MOUNTED": "yes" if mounted else "",
             "LEASE": self.unit("lease"),
             "UNITS": " ".join(units),
