@@ -1,4 +1,4 @@
-"""The real lease script with a socket in the place of systemd's: what it sends, and what it does with what it gets."""
+"""The real lease script, with a socket in the place of systemd's notification socket."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 @dataclass
 class Manager:
-    """What systemd does for the unit: it listens, keeps one descriptor and passes it to the next process."""
+    """The part of systemd: it listens, keeps one descriptor and passes it to the next process of the unit."""
 
     folder: Path
     store: int | None = None
@@ -39,7 +39,7 @@ class Manager:
 
     @contextmanager
     def process(self) -> Iterator[subprocess.Popen[str]]:
-        """A process of the unit that says that it is ready, or ends before; killed at the end of the block."""
+        """Start a process of the unit and wait until it is ready or has ended; kill it at the end of the block."""
         address = self.folder / "notify"
         address.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
@@ -92,7 +92,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
     found.let_go()
 
 
-def test_the_lock_outlives_the_process_and_ends_with_the_unit(manager: Manager) -> None:
+def test_the_lock_outlives_its_process_and_ends_with_the_unit(manager: Manager) -> None:
     with manager.process() as holder:
         assert holder.poll() is None
         assert manager.said[-1] == f"READY=1\nSTATUS=holds {manager.state}"
@@ -114,7 +114,7 @@ def test_the_next_process_of_the_unit_gets_the_lock_back(manager: Manager) -> No
     assert manager.is_free()
 
 
-def test_another_machine_is_refused_as_long_as_the_lock_is_kept(manager: Manager, tmp_path: Path) -> None:
+def test_another_machine_is_refused_while_systemd_keeps_the_lock(manager: Manager, tmp_path: Path) -> None:
     other = Manager(tmp_path)
     with manager.process():
         pass
@@ -140,7 +140,9 @@ def test_a_lock_on_a_file_that_was_replaced_is_not_the_lease(manager: Manager) -
     assert not manager.is_free()
 
 
-def test_without_python_nobody_says_that_the_lease_is_held(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_python_the_lease_fails_instead_of_becoming_ready(
+    manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
     programs = manager.folder / "bin"
     programs.mkdir()
     for name in ("sh", "grep", "flock", "cat", "uname", "date"):
