@@ -1,4 +1,4 @@
-"""shellcheck checks every shell script of the checkout."""
+"""shellcheck checks every shell script of the checkout, and only one package names the scripts of machines."""
 
 from __future__ import annotations
 
@@ -49,6 +49,17 @@ def test_shellcheck_checks_every_shell_script_of_the_checkout(tmp_path: Path) ->
     scripts = shell_scripts()
     assert {"test", "demo", "scripts/bootstrap.sh", "src/paddock/runtimes/report.sh"} <= scripts
     assert scripts - checked(tmp_path) == set()
+
+
+def test_only_runtimes_name_scripts_of_machines() -> None:
+    source = CHECKOUT / "src/paddock"
+    named = {
+        str(path.relative_to(source))
+        for path in source.rglob("*.py")
+        if re.search(r"[\"'/]\w+\.sh[\"']", path.read_text())
+    }
+    # Places do not know runtimes. This one has a script of its own.
+    assert {name for name in named if not name.startswith("runtimes/")} == {"places/proxmox/reach.py"}
 
 
 def test_the_tests_run_shellcheck() -> None:

@@ -18,12 +18,10 @@ _HELP: Final = "See 'docker"  # what Docker says last, whatever is wrong
 
 def start_engine(guest: Guest, service: str) -> None:
     """Start the engine's daemon, now and at every boot."""
-    argv = ["systemctl", "enable", "--now", service]
-    result = guest.run(argv, deadline=120)
+    result = guest.run(machine.start_service(service), deadline=120)
     if not result.ok:
         # Its own words, without what systemd says about it.
-        own = ["journalctl", "--quiet", "--output", "cat", "--lines", "3", f"_SYSTEMD_UNIT={service}"]
-        told = guest.run(own).out.strip() or result.err.strip()
+        told = guest.run(machine.service_log(service)).out.strip() or result.err.strip()
         hint = f"repair it on the machine (`systemctl status {service}`), then `paddock up` goes on"
         raise PaddockError(f"{service} does not start on {guest.name}:\n{told}", hint=hint)
 

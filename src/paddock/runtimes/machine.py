@@ -14,6 +14,16 @@ def install_packages(packages: Sequence[str]) -> Sequence[str]:
     return script("packages.sh", packages)
 
 
+def start_service(unit: str) -> Sequence[str]:
+    """Return the argv that starts a unit of the machine, now and at every boot."""
+    return ["systemctl", "enable", "--now", unit]
+
+
+def service_log(unit: str) -> Sequence[str]:
+    """Return the argv that prints the last lines of a unit's own output, without those of systemd."""
+    return ["journalctl", "--quiet", "--output", "cat", "--lines", "3", f"_SYSTEMD_UNIT={unit}"]
+
+
 def require_programs(programs: Sequence[str]) -> Sequence[str]:
     """Return the argv that fails unless all programs are on the machine."""
     return script("programs_present.sh", programs)
