@@ -1,7 +1,8 @@
 # Library: the lock that lets one run at a time configure or remove an agent on this machine.
 # Expects: $root, a directory.
 
-# The locks of operators' machines do not suffice: two runs may come from two of them, or use two addresses of this one.
+# The locks on operators' machines do not suffice: two operators may run Paddock at the same time, or one operator may reach
+# this machine under two addresses.
 lock_agent() {
     exec 8<"$root"
     if ! flock --nonblock 8; then

@@ -1,4 +1,4 @@
-# Library: report what is on the machine of any agent. Changes nothing.
+# Library: report an agent's packages, bundle, code trees and state. Changes nothing.
 # Expects: $root, $store, $state_link, $agent.
 # Sets: $own, the directory .paddock of the state.
 . ./report.sh

@@ -19,7 +19,8 @@ print(os.path.realpath(base), "%d.%d" % sys.version_info[:2], os.uname().machine
     return 1
 }
 
-# Root looks for a Python that every user can run, because the agent is another user. A Python in root's home is none.
+# Root looks for a Python that every user can run, because the agent is another user. A Python in root's home does not
+# count.
 [ "$(id -u)" != 0 ] || PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 # A package that is installed in a throwaway container would be lost.
 if ! look "$@" && [ "$(id -u)" = 0 ] && [ -z "${THROWAWAY-}" ] && command -v apt-get >/dev/null; then

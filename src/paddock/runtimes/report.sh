@@ -1,4 +1,4 @@
-# Library: how a script reports what it found. guests/report.py reads the report.
+# Library: write a report to stdout. guests/report.py reads it.
 # Expects: nothing. The script ends with `report end ok`; without that record the report is incomplete.
 
 # A record is NAME=VALUE and ends with a NUL byte. No shell variable can hold a NUL byte, so no value can begin another

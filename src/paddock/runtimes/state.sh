@@ -1,4 +1,4 @@
-# Library: write the files of the state that the bundle decides on, as bundle/state/list says.
+# Library: write the files of the state that bundle/state/list names.
 # Expects: set -eu; $root, $STATE, $HOME_DIR, $OWNER (USER:GROUP, or empty where Paddock and the agent are one user).
 
 # The agent is not trusted: while this runs, it can create links, directories and pipes wherever it may write. So the
@@ -40,6 +40,7 @@ missing_to_agent() { # PATH
     as_agent sh -c 'cd "$1" && [ ! -e "$2" ] && [ ! -L "$2" ]' paddock "$HOME_DIR" "$1"
 }
 
+# Make a directory root's and sticky. The agent can create entries in it.
 hold() { # DIRECTORY [MODE], in a directory that is held already
     if [ -n "$OWNER" ]; then
         # From here on the agent cannot replace the entry. The group is set below, when it is known to be a directory.

@@ -1,4 +1,4 @@
-# template.sh - finish a template: remove what a clone must not inherit, and write the manifest
+# template.sh - finish a template: delete caches, logs and engine data, and write the manifest
 #
 # Arguments: none
 # Output: the manifest: each package with its version

@@ -1,4 +1,4 @@
-# Library: which code trees stay on the machine.
+# Library: keep the code trees that agents need, and delete the others.
 # Expects: $STORE, $AGENT.
 
 # Code trees are in a store, named by their hash. Beside the store each agent has a folder with links to the trees that

@@ -2,7 +2,7 @@
 # halt.sh - stop the container, and then the client that its unit has started
 #
 # Arguments: [PID]; the client
-# Runs on the machine, from the bundle with which the container was started.
+# Runs on the machine, from the current bundle.
 #
 # A container that is about to start cannot be stopped yet, so this is repeated until the client has ended. An engine that
 # does not run is not called: the call would wait for the engine, while the engine's restart waits for this unit. An engine

@@ -1,4 +1,4 @@
-# engine/inspect.sh - report how the agent's units and its container run
+# engine/inspect.sh - report the state of the agent's units, and the container's first process
 #
 # Arguments: MANAGER AGENT ROOT; MANAGER is "system" or "user"
 # Environment: ENGINE, CONTAINER
@@ -8,6 +8,6 @@ manager=$1 agent=$2 root=$3
 . ./systemd/inspection.sh
 
 inspect_units
-# The unit's process only waits for the container. This is the container's first process.
+# The unit's own process only waits for the container.
 ! pid=$("$ENGINE" container inspect --format '{{.State.Pid}}' "$CONTAINER" 2>/dev/null) || report container.pid "$pid"
 report end ok

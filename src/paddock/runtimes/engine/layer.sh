@@ -1,7 +1,7 @@
-# Library: what is installed in a container.
+# Library: list the packages that were installed in a container.
 # Expects: nothing.
 
-# Print what would be lost with a container: packages of the distribution, of Python and of Node that its image lacks.
+# Print packages of the distribution, of Python and of Node that the image lacks. They are lost with the container.
 layer() { # ENGINE CONTAINER
     "$1" diff "$2" | sed -n \
         -e 's|^A /var/lib/dpkg/info/\([^/]*\)\.list$|\1|p' \

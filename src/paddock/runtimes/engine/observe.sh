@@ -1,4 +1,4 @@
-# engine/observe.sh - report what is on the machine of an agent with runtime docker or podman
+# engine/observe.sh - report the same as systemd/observe.sh, and the engine, image and container of an agent
 #
 # Arguments: MANAGER ROOT STORE STATE_LINK AGENT PACKAGE...; MANAGER is "system" or "user"
 # Environment: ENGINE, CONTAINER, IMAGE; INFO, a format for `ENGINE info`

@@ -1,4 +1,4 @@
-# process/observe.sh - report what is on the machine of an agent with runtime process
+# process/observe.sh - report the packages, bundle, code trees, state and processes of an agent
 #
 # Arguments: ROOT STORE STATE_LINK AGENT PACKAGE...
 # Output: a report

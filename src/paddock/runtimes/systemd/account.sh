@@ -5,7 +5,7 @@
 # With another uid or gid than the file says, the state would belong to another account.
 have_account() {
     check_others_accounts
-    # systemd-sysusers would choose another number for one that is taken.
+    # If a uid or gid is taken, systemd-sysusers would choose another number.
     for kind in "passwd uid ${OWNER%:*} $USER_UID" "group gid ${OWNER#*:} ${GROUP_GID:-$USER_UID}"; do
         # shellcheck disable=SC2086 # several words, of which the last may be missing
         set -- $kind

@@ -28,7 +28,7 @@ apply_bundle() {
 }
 
 # When the agent moves to another engine, or to none, the old bundle stops its container. The new bundle would look for the
-# container in another engine, and two agents would write to one state.
+# container in another engine, and two containers would write to one state.
 stop_other_container() {
     [ -e "$root/current/halt" ] || return 0
     # shellcheck source=/dev/null # written by Paddock, in the bundle

@@ -1,4 +1,4 @@
-# systemd/inspect.sh - report how the agent's units run, and which confinement was dropped
+# systemd/inspect.sh - report the state of the agent's units, and the confinement that was dropped
 #
 # Arguments: MANAGER AGENT ROOT; MANAGER is "system" or "user"
 # Output: a report: process.NAME=STATE PID RESTARTS SINCE, dropped=WAY

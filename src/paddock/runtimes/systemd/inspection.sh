@@ -1,4 +1,4 @@
-# Library: report how the agent's units run, and which confinement was dropped.
+# Library: report the state of the agent's units, and the confinement that was dropped.
 # Expects: $manager, $agent, $root.
 . ./report.sh
 . ./systemd/manager.sh

@@ -4,7 +4,7 @@
 . ./systemd/manager.sh
 . ./systemd/units.sh
 
-has_failed() { # UNIT: whether it has failed, was restarted after a failure, or is about to be restarted
+has_failed() { # UNIT: whether the unit has failed, was restarted after a failure, or is about to be restarted
     systemctl show --property SubState,NRestarts "$1" | grep -qx 'SubState=\(failed\|auto-restart\)\|NRestarts=[1-9].*'
 }
 

@@ -1,4 +1,4 @@
-# systemd/observe.sh - report what is on the machine of an agent with runtime systemd
+# systemd/observe.sh - report the packages, bundle, code trees, state and units of an agent
 #
 # Arguments: MANAGER ROOT STORE STATE_LINK AGENT PACKAGE...; MANAGER is "system" or "user"
 # Output: a report
