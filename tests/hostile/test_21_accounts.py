@@ -58,7 +58,7 @@ def test_an_account_of_its_own_is_fine_and_the_way_out(machine: PrivateMachine) 
     settings = machine.at("/etc/paddock/bee/current/bundle.env")
     shared = settings.read_text().replace("bee:bee", "wasp:wasp").replace("10777", "10778")
     settings.write_text(shared)
-    with pytest.raises(CommandFailed, match="of the agent bee on this machine too"):
+    with pytest.raises(CommandFailed, match="is also used by the agent bee on this machine"):
         machine.apply("wasp", user={"name": "wasp", "uid": 10778})
     fact = machine.at("/var/lib/paddock/wasp/home/fact")
     fact.write_text("mine")
