@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paddock.errors import PaddockError
 from paddock.guests.report import records
-from paddock.runtimes import script
+from paddock.runtimes.shell import text
 
 
 @given(
@@ -40,8 +40,6 @@ def test_a_report_that_is_cut_off_or_malformed_is_an_error(printed: str) -> None
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60), max_size=5))
 def test_the_shell_function_reports_any_value_unchanged(values: list[str]) -> None:
-    parts = [("paddock.runtimes", name) for name in ("report.sh", "reported.sh")]
-    head, body = script(parts[0], arguments=[])[2], 'for value; do report note "$value"; done\n'
-    text = f"{head}\necho noise\n{body}{script(parts[1], arguments=[])[2]}"
-    done = subprocess.run(["sh", "-c", text, "paddock", *values], capture_output=True, check=True)
+    program = text("report.sh") + 'echo noise\nfor value; do report note "$value"; done\nreport end ok\n'
+    done = subprocess.run(["sh", "-c", program, "paddock", *values], capture_output=True, check=True)
     assert records(done.stdout.decode()) == [("note", value) for value in values]

@@ -13,7 +13,8 @@ import pytest
 
 from hostile.ground import Machine, as_root
 from paddock.process import Result
-from paddock.runtimes import script
+from paddock.runtimes.machine import finish_template
+from paddock.runtimes.shell import script
 
 pytestmark = as_root
 
@@ -48,7 +49,7 @@ def packages(**more: str) -> bytes:
 def install(ground: Machine, archive: bytes, *proof: str) -> Result:
     python = "/usr/bin/python3" if ground.exists("/usr/bin/python3") else sys.executable
     arguments = [STORE, "t1", "", "evil", python, *proof]
-    return ground.run(script(("paddock.runtimes", "install.sh"), arguments=arguments), stdin=archive)
+    return ground.run(script("install.sh", arguments), stdin=archive)
 
 
 def test_the_test_of_a_code_tree_runs_without_privileges(ground: Machine) -> None:
@@ -69,7 +70,7 @@ def test_a_pth_file_of_a_package_does_not_run_as_root(ground: Machine) -> None:
 def test_the_manifest_of_a_template_runs_no_third_party_code(ground: Machine) -> None:
     assert install(ground, packages(**{"evil.pth": f"import os; exec({TAKE!r})\n"}), "-c", "pass").ok
     ground.run(["sh", "-c", "rm -f /root/taken"])
-    result = ground.run(script(("paddock.runtimes", "template.sh"), arguments=[]))
+    result = ground.run(finish_template())
     assert not ground.exists(CANARY), f"third-party code ran as root: {ground.read(CANARY)}"
     assert "pip evil 1\n" in result.out
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import Final
 
 import pytest
@@ -11,7 +10,7 @@ from hostile import agents
 from hostile.ground import Machine, as_root
 from paddock.plan import agent as inside
 from paddock.process import Result
-from paddock.runtimes import script
+from paddock.runtimes.machine import delete_state
 from paddock.runtimes.systemd.runtime import Systemd
 
 pytestmark = as_root
@@ -20,11 +19,7 @@ RUNTIME: Final = agents.systemd()
 
 
 def forget(ground: Machine, runtime: Systemd = RUNTIME) -> Result:
-    here = resources.files("paddock.runtimes")
-    names = [name for name in ("receive.sh", "top.sh", "forget.sh") if (here / name).is_file()]
-    names = names if "top.sh" in names else ["forget.sh"]
-    arguments = [runtime.paths.state, runtime.paths.state_link, runtime.agent]
-    return ground.run(script(*(("paddock.runtimes", name) for name in names), arguments=arguments))
+    return ground.run(delete_state(runtime.agent, runtime.paths))
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ def test_an_account_of_another_agent_is_refused(machine: PrivateMachine, user: d
 def test_an_account_with_another_name_and_the_same_uid_is_refused(machine: PrivateMachine) -> None:
     passwd = machine.at("/etc/passwd")
     passwd.write_text(passwd.read_text() + "drone:x:10777:10777::/:/bin/sh\n")
-    with pytest.raises(CommandFailed, match="the account drone is that of the agent bee"):
+    with pytest.raises(CommandFailed, match="the account drone is also used by the agent bee"):
         machine.apply("wasp", user={"name": "drone", "group": "bee", "create": False})
 
 
@@ -58,7 +58,7 @@ def test_an_agent_that_shares_an_account_can_move_to_its_own(machine: PrivateMac
     settings = machine.at("/etc/paddock/bee/current/bundle.env")
     shared = settings.read_text().replace("bee:bee", "wasp:wasp").replace("10777", "10778")
     settings.write_text(shared)
-    with pytest.raises(CommandFailed, match="of the agent bee on this machine too"):
+    with pytest.raises(CommandFailed, match="is also used by the agent bee on this machine"):
         machine.apply("wasp", user={"name": "wasp", "uid": 10778})
     fact = machine.at("/var/lib/paddock/wasp/home/fact")
     fact.write_text("mine")

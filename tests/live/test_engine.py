@@ -568,7 +568,7 @@ def test_the_engine_tells_how_it_is(web: Host) -> None:
 @faults
 def test_sudo_only_where_the_file_says_so(web: Host) -> None:
     web.agent |= {"container": {**web.agent["container"], "sudo": True}}
-    web.fails_with("has no sudo: add it to packages:")
+    web.fails_with("has no sudo: add sudo to packages:")
     web.agent["packages"] = ["sudo"]
     first = web.id()
     web.up()
@@ -612,7 +612,7 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     web.fails_with("the account web has the number 12000 here, and the file says 12321")
     web.root("useradd --uid 12050 somebody")
     web.agent["user"] = {"name": "other", "uid": 12050}
-    web.fails_with("the uid 12050 is that of somebody on this machine: give the agent another user:")
+    web.fails_with("somebody has the uid 12050 on this machine: give the agent another user:")
     assert web.root("userdel somebody; getent passwd other || echo none") == "none"
 
     web.agent["user"] = _SERVICE["user"]

@@ -9,23 +9,20 @@ from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Paths, Workload
-from paddock.runtimes import script
+from paddock.runtimes import machine
 from paddock.runtimes.engine.container import AgentContainer
 from paddock.visible import lines
 
 _REFUSED: Final = 78  # the exit code of scripts that have printed the reason
-_SCRIPTS: Final = "paddock.runtimes.engine"
 _HELP: Final = "See 'docker"  # Docker ends every error with it
 
 
 def start_engine(guest: Guest, service: str) -> None:
     """Start the engine's daemon now and at every boot."""
-    argv = ["systemctl", "enable", "--now", service]
-    result = guest.run(argv, deadline=120)
+    result = guest.run(machine.start_service(service), deadline=120)
     if not result.ok:
         # The daemon's own messages, without those of systemd.
-        own = ["journalctl", "--quiet", "--output", "cat", "--lines", "3", f"_SYSTEMD_UNIT={service}"]
-        told = guest.run(own).out.strip() or result.err.strip()
+        told = guest.run(machine.service_log(service)).out.strip() or result.err.strip()
         hint = f"repair the service on the machine (`systemctl status {service}`), then run `paddock up` again"
         raise PaddockError(f"{service} does not start on {guest.name}:\n{told}", hint=hint)
 
@@ -73,6 +70,5 @@ def try_image(guest: Guest, container: AgentContainer, workload: Workload) -> No
 
 def remove_container(guest: Guest, engine: str, agent: str, paths: Paths) -> None:
     """Remove the container of an agent from an engine that the agent no longer uses."""
-    parts = ((_SCRIPTS, "images.sh"), (_SCRIPTS, "own.sh"), (_SCRIPTS, "leave.sh"))
-    arguments = [paths.etc.removesuffix("/current"), engine, f"paddock-{agent}"]
-    expect(guest, f"removing the container of {agent}", script(*parts, arguments=arguments), deadline=120)
+    argv = machine.remove_left_container(agent, engine, paths)
+    expect(guest, f"removing the container of {agent}", argv, deadline=120)

@@ -5,16 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from paddock.guests import Guest, expect
 from paddock.recipes.workload import CodeTree
-from paddock.runtimes import codetree, script
-
-_CHECK: Final = """\
-for program; do
-    command -v "$program" >/dev/null || { echo "there is no $program: is a package missing in packages:?" >&2; exit 1; }
-done"""
+from paddock.runtimes import codetree, machine
 
 
 @dataclass(frozen=True)
@@ -40,11 +34,10 @@ class TemplateContents:
         if self.tree:
             codetree.install(guest, self.tree, store)
         if programs:
-            expect(guest, "checking the template", ["sh", "-c", _CHECK, "paddock", *programs])
-        return expect(guest, "finishing the template", script(("paddock.runtimes", "template.sh"), arguments=[]))
+            expect(guest, "checking the template", machine.require_programs(programs))
+        return expect(guest, "finishing the template", machine.finish_template())
 
 
 def install_packages(guest: Guest, packages: Sequence[str]) -> None:
-    """Install packages of the distribution."""
-    argv = script(("paddock.runtimes", "packages.sh"), arguments=packages)
-    expect(guest, "installing packages", argv, deadline=1800)
+    """Install the distribution's packages."""
+    expect(guest, "installing packages", machine.install_packages(packages), deadline=1800)

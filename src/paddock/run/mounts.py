@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from paddock.errors import NeedsPerson
 from paddock.guests import Guest, expect
 from paddock.guests.report import records
-from paddock.runtimes import reporting
+from paddock.runtimes import machine
 from paddock.spec.models import AgentSpec
 
 
@@ -24,9 +24,8 @@ def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -
     A machine that was made for the agent has each directory mounted at the path that the agent sees. ``owner`` has the
     agent's ids as they are on the host.
     """
-    ids = [str(agent.user.uid), str(agent.user.gid or agent.user.uid)]
     paths = {(mount.path if made_for_it else mount.host): mount for mount in agent.mounts}
-    argv = reporting(("paddock.runtimes", "mounts.sh"), arguments=[*ids, *paths])
+    argv = machine.report_mounts(agent.user.uid, agent.user.gid or agent.user.uid, list(paths))
     for _, record in records(expect(guest, "looking at the mounts", argv)):
         kind, found, tried, writable, path = record.split(" ", 4)
         mount = paths[path]

@@ -36,7 +36,7 @@ from paddock.run.contents import install_packages
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
 from paddock.run.verify import is_healthy, ports_of_others, verify_when_settled
-from paddock.runtimes import codetree, script
+from paddock.runtimes import codetree, machine
 from paddock.runtimes.engine import UNSEEN
 from paddock.visible import lines, one_line
 
@@ -170,18 +170,12 @@ def _check_state_size(agent: Located, guest: Guest, size: int) -> None:
 
 def claim_state(agent: Located, guest: Guest) -> None:
     """Make existing files on the machine the agent's state."""
-    user = agent.spec.user
-    mounted = "yes" if agent.place.traits.mounts_state else ""
-    parts = [("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "folders.sh", "claim.sh")]
-    ids = [user.name, str(user.uid), str(user.gid or user.uid)]
-    folders = [agent.paths.etc.removesuffix("/current"), agent.paths.code, agent.paths.state_link]
-    arguments = [agent.paths.state, agent.name, *ids, mounted, *folders]
-    told = expect(guest, f"claiming the state of {agent.name}", script(*parts, arguments=arguments), deadline=600)
-    for line in lines(told):
+    mounted = agent.place.traits.mounts_state
+    argv = machine.claim_state(agent.name, agent.spec.user, agent.paths, mounted=mounted)
+    for line in lines(expect(guest, f"claiming the state of {agent.name}", argv, deadline=600)):
         agent.reporter.say(line)
 
 
 def _delete_state(agent: Located, guest: Guest) -> None:
-    parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "forget.sh"))
-    argv = script(*parts, arguments=[agent.paths.state, agent.paths.state_link, agent.name])
+    argv = machine.delete_state(agent.name, agent.paths)
     expect(guest, f"deleting the state of {agent.name}", argv, deadline=300)

@@ -10,7 +10,7 @@ from paddock.errors import NeedsPerson, PaddockError
 from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.plan.step import Refusal
-from paddock.runtimes import reporting
+from paddock.runtimes import machine
 from paddock.visible import one_line
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ class RootDisk:
 def look(agent: Located, guest: Guest) -> list[str]:
     """Return paths on the machine's root disk that may hold files of the agent."""
     traces, user = agent.recipe.traces(agent.spec), agent.spec.user
-    arguments = [user.name, str(user.uid), *traces.directories, "--", *traces.names]
-    argv = reporting((__package__, "strays.sh"), arguments=arguments)
+    argv = machine.report_strays(user, traces.directories, traces.names)
     told = records(expect(guest, "looking for files of the agent", argv, deadline=_SECONDS))
     paths = dict.fromkeys(path for name, path in told if name == "stray")
     return [path for path in paths if not any(path.startswith(f"{other}/") for other in paths)]

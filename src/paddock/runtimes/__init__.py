@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -134,15 +133,3 @@ def variables(process: Process, machine_path: str) -> dict[str, str]:
 def configuration(workload: Workload) -> dict[str, BundleFile]:
     """Return the workload's configuration files as files of a bundle."""
     return {file.path: BundleFile(file.content, file.executable) for file in workload.files}
-
-
-def reporting(*parts: tuple[str, str], arguments: Sequence[str]) -> list[str]:
-    """Return an argv that runs package files which report what they find; ``guests.report`` reads it."""
-    here = "paddock.runtimes"
-    return script((here, "report.sh"), *parts, (here, "reported.sh"), arguments=arguments)
-
-
-def script(*parts: tuple[str, str], arguments: Sequence[str]) -> list[str]:
-    """Return an argv that runs package files, one after another, as one shell program."""
-    text = "\n".join((resources.files(package) / name).read_text(encoding="utf-8") for package, name in parts)
-    return ["sh", "-c", text, "paddock", *arguments]

@@ -23,10 +23,9 @@ from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.packaged import sources
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
-from paddock.runtimes import reporting, script
 from paddock.runtimes.fetch import fetch, has_hash
+from paddock.runtimes.shell import script
 
-_HERE: Final = "paddock.runtimes"
 _GLIBC: Final = (2, 28)
 _TOOLS: Final = ".bin"  # the folder in the archive; install.sh moves its programs into the tree's bin
 _WHEELS: Final = ("--only-binary", ":all:")
@@ -51,13 +50,13 @@ def install(guest: Guest, tree: CodeTree, store: str, agent: str | None = None, 
     archive = build(tree, interpreter)
     known = tree.distribution.name
     arguments = [store, name or tree.id, agent or "", known, interpreter.path, *tree.proof]
-    argv = script((_HERE, "install.sh"), arguments=arguments)
+    argv = script("install.sh", arguments)
     expect(guest, "installing the code", argv, stdin=archive.read_bytes(), deadline=600)
 
 
 def find_interpreter(guest: Guest, versions: Sequence[str]) -> Interpreter:
     """Return a Python of one of the versions. The distribution's Python is installed if there is none."""
-    argv = reporting((_HERE, "python.sh"), arguments=versions)
+    argv = script("python.sh", versions)
     found = dict(records(expect(guest, "looking for Python", argv, deadline=300)))
     if "python" not in found:
         raise PaddockError(

@@ -6,14 +6,12 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
 from paddock.errors import BadInput
 from paddock.guests import Guest, expect
 from paddock.recipes.workload import CodeTree, ImageContract, Paths, Workload
-from paddock.runtimes import reporting
 from paddock.runtimes.engine import health
 from paddock.runtimes.engine.archive import Archive
 from paddock.runtimes.engine.compose import compose
@@ -22,11 +20,9 @@ from paddock.runtimes.engine.identity import LABEL, digest, identity
 from paddock.runtimes.engine.throwaway import Throwaway
 from paddock.runtimes.engine.unit import stop_seconds
 from paddock.runtimes.envfile import quote
-from paddock.runtimes.systemd.runtime import BEFORE_APPLY, UNITS, Systemd
+from paddock.runtimes.shell import script, text
+from paddock.runtimes.systemd.runtime import Systemd
 from paddock.spec.models import AgentSpec
-
-_HERE: Final = "paddock.runtimes.engine"
-_SHARED: Final = "paddock.runtimes"
 
 _CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
 
@@ -66,7 +62,7 @@ class AgentContainer:
         """The image that the container is created from."""
         if path := self.spec.container.archive:
             archive = Archive.at(self.folder / path.expanduser())
-            load = reporting((_HERE, "load.sh"), arguments=[self.engine.program, archive.verb])
+            load = script("engine/load.sh", [self.engine.program, archive.verb])
             return Image(archive.name, archive.path, load)
         named = self.spec.container.image or self.spec.container.base or ""  # validation requires one of them
         return Image(self.engine.reference(named))
@@ -106,22 +102,20 @@ class AgentContainer:
 
     def trial(self, machine: Guest, workload: Workload) -> None:
         """Create the agent's account in a throwaway container of the image, to see that the image can be used."""
-        script = ":"
+        program = ":"
         if not self.brings_code:
             variables = "".join(f"{name}={quote(value)}\n" for name, value in self.variables(workload).items())
-            functions = account_functions() + text("users.sh")
-            tried = "make_account\nas_agent / /bin/sh -c : 3</dev/null 4</dev/null 5</dev/null\n"
-            script = f"set -eu\n{variables}{functions}{tried}"
+            program = variables + text("engine/trial.sh")
         sample = Throwaway(machine, self.engine.program, self.image.name, folder=None)
-        expect(sample, "trying", ["/bin/sh", "-c", script], deadline=300)
+        expect(sample, "trying", ["/bin/sh", "-c", program], deadline=300)
 
     def create(self, bundle_id: str, *, replaces: bool) -> Sequence[str]:
         """Return the argv that creates the container from a bundle's archive on stdin.
 
         An existing container is removed first if ``replaces`` is true; otherwise the script exits with ``UNSEEN``.
         """
-        arguments = [self._root, bundle_id, "replace" if replaces else ""]
-        return self.units.script(*BEFORE_APPLY, UNITS, (_HERE, "own.sh"), (_HERE, "create.sh"), arguments=arguments)
+        arguments = [self.units.manager, self._root, bundle_id, "replace" if replaces else ""]
+        return script("engine/create.sh", arguments)
 
     # Rendering, for the runtime's bundle
 
@@ -238,13 +232,3 @@ class AgentContainer:
             names = ("current/environment", "secrets.env", "generated.env")
             service["env_file"] = [f"{self._root}/{name}" for name in names]
         return compose(self.agent, service, container.options)
-
-
-def account_functions() -> str:
-    """Return the shell functions that run a program as the agent's account in the container."""
-    return text("environment.sh", _SHARED) + text("account.sh")
-
-
-def text(name: str, package: str = _HERE) -> str:
-    """Return a script of this package."""
-    return (resources.files(package) / name).read_text(encoding="utf-8")

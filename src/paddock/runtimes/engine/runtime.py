@@ -7,21 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 
 from paddock.recipes.workload import Health, ImageContract, Paths, Process, Program, Workload
-from paddock.runtimes import script
 from paddock.runtimes.bundle import Bundle, BundleFile
-from paddock.runtimes.engine.container import AgentContainer, account_functions, text
+from paddock.runtimes.engine.container import AgentContainer
 from paddock.runtimes.engine.health import files as health_files
 from paddock.runtimes.engine.unit import unit
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
-from paddock.runtimes.systemd.runtime import APPLY, INSPECT, REMOVE, Systemd
+from paddock.runtimes.shell import script, text
+from paddock.runtimes.systemd.runtime import Systemd
 from paddock.spec.models import AgentSpec
-
-_HERE: Final = "paddock.runtimes.engine"
-_SHARED: Final = "paddock.runtimes"
 
 
 @dataclass(frozen=True)
@@ -66,23 +62,20 @@ class Engine:
         container = self.container
         if not container.brings_code:
             rendered = replace(workload, processes=[self._at_home(process) for process in workload.processes])
-            start, processes = "start.sh", {each.name: _program(each) for each in rendered.processes}
+            start, processes = "engine/start.sh", {each.name: _program(each) for each in rendered.processes}
         else:
             contract = container.contract(workload)
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
-            start, processes = "start_image.sh", {"main": f'exec "$@" {shlex.join(contract.argv)}\n'}
+            start, processes = "engine/start_image.sh", {"main": f'exec "$@" {shlex.join(contract.argv)}\n'}
         lease, name = self._units.unit("lease"), self._units.unit("container")
         units = {name: unit(self.agent, container.name, container.engine, lease, self.paths.etc, rendered.processes)}
         framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, more=container.variables(rendered))
         files = {
             **container.files(workload),
             "start": text(start),
-            "enter": text("enter_container.sh"),
-            "halt": text("halt.sh"),
+            "enter": text("engine/enter_container.sh"),
+            "halt": text("engine/halt.sh"),
             **health_files(health),
-            "account.sh": account_functions(),
-            "users.sh": text("users.sh"),
-            "ownership.sh": text("ownership.sh", _SHARED),
             **{f"processes/{name}": program for name, program in processes.items()},
         }
         commands = {
@@ -112,17 +105,14 @@ class Engine:
     # On the machine
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        units = self._units
-        argv = units.reporting(*units.observing, (_HERE, "observe.sh"), arguments=units.observed(packages))
+        argv = script("engine/observe.sh", self._units.observed(packages))
         return self._with(argv, IMAGE=self.container.image.name, INFO=self.container.engine.info)
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        parts = ((_HERE, "images.sh"), *APPLY, (_HERE, "prune.sh"))
-        return self._units.script(*parts, arguments=[self._root, bundle_id])
+        return script("engine/apply.sh", [self._units.manager, self._root, bundle_id])
 
     def remove(self) -> Sequence[str]:
-        parts = ((_HERE, "images.sh"), (_HERE, "own.sh"), *REMOVE, (_HERE, "remove.sh"))
-        return self._with(self._units.script(*parts, arguments=self._units.removed))
+        return self._with(script("engine/remove.sh", self._units.removed))
 
     @property
     def confines(self) -> frozenset[Isolation]:
@@ -136,15 +126,14 @@ class Engine:
         return ["container"]
 
     def inspect(self) -> Sequence[str]:
-        parts = (*INSPECT, (_HERE, "inspect.sh"))
-        return self._with(self._units.reporting(*parts, arguments=[self.agent, self._root]))
+        return self._with(script("engine/inspect.sh", [self._units.manager, self.agent, self._root]))
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
         return self._units.record_verified(bundle_id)
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         arguments = [self.container.engine.program, self.container.name, self._root, *argv]
-        return script((_HERE, "enter.sh"), arguments=arguments)
+        return script("engine/enter.sh", arguments)
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         return self._units.logs(lines, follow=follow)

@@ -5,43 +5,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from types import MappingProxyType
 from typing import Final
 
 from paddock.recipes.workload import Health, Paths, Process, Program, Workload
-from paddock.runtimes import configuration, environment_of, reporting, script, statefiles, variables
+from paddock.runtimes import configuration, environment_of, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
+from paddock.runtimes.shell import script, text
 from paddock.runtimes.systemd import account
 from paddock.runtimes.systemd.confine import Confinement, word
 from paddock.runtimes.systemd.mounts import Mounts
 from paddock.spec.models import AgentSpec
 
-_HERE: Final = "paddock.runtimes.systemd"
-_SHARED: Final = "paddock.runtimes"
-_ENGINE: Final = "paddock.runtimes.engine"
-
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-UNITS: Final = (_HERE, "units.sh")
-# Receive the bundle, and prepare the account and the state.
-BEFORE_APPLY: Final = (
-    *((_SHARED, name) for name in ("alone.sh", "receive.sh", "top.sh", "folders.sh", "ownership.sh", "state.sh")),
-    *((_HERE, name) for name in ("account.sh", "prepare.sh")),
-)
-APPLY: Final = (
-    *BEFORE_APPLY,
-    (_SHARED, "versions.sh"),
-    *((_HERE, name) for name in ("relax.sh", "programs.sh", "units.sh", "apply.sh")),
-)
-ENTER: Final = ((_SHARED, "environment.sh"), (_SHARED, "enter.sh"))
-INSPECT: Final = ((_HERE, "units.sh"), (_HERE, "inspect.sh"))
-REMOVE: Final = (
-    *((_SHARED, name) for name in ("alone.sh", "versions.sh")),
-    *((_HERE, name) for name in ("programs.sh", "units.sh", "remove.sh")),
-)
 
 
 @dataclass(frozen=True)
@@ -121,7 +99,7 @@ class Systemd:
             "STATE": paths.state,
             "HOME_DIR": paths.home,
             **({"OWNER": ""} if self.home else account.variables(user)),
-            "TRAIL": paths.state_link,
+            "STATE_LINK": paths.state_link,
             "MOUNTED": "yes" if mounted else "",
             "LEASE": self.unit("lease"),
             "UNITS": " ".join(units),
@@ -135,61 +113,46 @@ class Systemd:
             **({} if self.home else {"sysusers.conf": account.sysusers(agent, user, paths.home)}),
             "confinement": self._confined(paths.state).trials(),
             f"units/{self.unit('lease')}": self._lease_unit(list(units), mounted=mounted),
-            **{f"units/{name}": text for name, text in units.items()},
+            **{f"units/{name}": content for name, content in units.items()},
             **statefiles.rendered(workload),
         }
-        files = {path: BundleFile(text) for path, text in texts.items()}
+        files = {path: BundleFile(content) for path, content in texts.items()}
         files |= {
             f"programs/{program.name}": BundleFile(self._program(program), executable=True)
             for program in workload.programs
         }
-        holder = (resources.files(_HERE) / "lease.sh").read_text(encoding="utf-8")
-        return Bundle({**files, **configuration(workload), "lease": BundleFile(holder, executable=True)})
+        holder = BundleFile(text("systemd/lease.sh"), executable=True)
+        return Bundle({**files, **configuration(workload), "lease": holder})
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        return self.reporting(*self.observing, arguments=self.observed(packages))
-
-    @property
-    def observing(self) -> Sequence[tuple[str, str]]:
-        """The parts of the script that observes the agent's units, and containers that the agent no longer uses."""
-        of_an_account = ((_HERE, "observe_user.sh"),) if self.home else ()
-        containers = ((_ENGINE, "layer.sh"), (_ENGINE, "left.sh"))
-        looks = ((_SHARED, "top.sh"), (_SHARED, "observe.sh"), (_HERE, "units.sh"), (_HERE, "observe.sh"))
-        return (*looks, *of_an_account, *containers)
+        return script("systemd/observe.sh", self.observed(packages))
 
     def observed(self, packages: Sequence[str]) -> Sequence[str]:
-        """Return the arguments of the observing script."""
-        return [self._root, self.paths.code, self.paths.state_link, self.agent, *packages]
+        """Return the arguments of the scripts that observe the agent."""
+        paths = self.paths
+        return [self.manager, self._root, paths.code, paths.state_link, self.agent, *packages]
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        return self.script(*APPLY, arguments=[self._root, bundle_id])
+        return script("systemd/apply.sh", [self.manager, self._root, bundle_id])
 
     def remove(self) -> Sequence[str]:
-        return self.script(*REMOVE, arguments=self.removed)
+        return script("systemd/remove.sh", self.removed)
 
     @property
     def removed(self) -> Sequence[str]:
-        """The arguments of the script that removes the agent's units."""
-        return [self._root, self.paths.code, self.agent]
+        """The arguments of the scripts that remove the agent."""
+        return [self.manager, self._root, self.paths.code, self.agent]
 
-    def script(self, *parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
-        """Return an argv that runs package files as one program, for the systemd that supervises this agent."""
-        return script(*self._supervised(parts), arguments=arguments)
-
-    def reporting(self, *parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
-        """Return the same for a program that prints a report."""
-        return reporting(*self._supervised(parts), arguments=arguments)
-
-    def _supervised(self, parts: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-        if not self.home:
-            return parts
-        return [(_HERE, "user.sh"), *(part for part in parts if part != (_HERE, "account.sh"))]
+    @property
+    def manager(self) -> str:
+        """The systemd instance that supervises the agent, as the scripts name it."""
+        return "user" if self.home else "system"
 
     def supervised(self, workload: Workload) -> Sequence[str]:
         return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
-        return self.reporting(*INSPECT, arguments=[self.agent, self._root])
+        return script("systemd/inspect.sh", [self.manager, self.agent, self._root])
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", bundle_id, f"{self._root}/answered"]
@@ -197,7 +160,7 @@ class Systemd:
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         user = self.spec.user
         account = ["", ""] if self.home else [user.name, user.group_name]
-        return script(*ENTER, arguments=[self._root, self.paths.home, *account, *argv])
+        return script("enter.sh", [self._root, self.paths.home, *account, *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []

@@ -1,15 +1,22 @@
-# strays.sh ACCOUNT UID DIRECTORY… -- NAME…, after report.sh: reports where files of an agent are on the root disk. They are
-# the home of the account, the directories, and whatever has one of the names.
-# It reads names alone: it opens no file, follows no link and enters no volume.
+# strays.sh - report where files of an agent are on the root disk
+#
+# Arguments: ACCOUNT UID DIRECTORY... -- NAME...
+# Output: a report: stray=PATH
+#
+# The script looks at the account's home, the directories, and all entries with one of the names. It reads names only: it
+# opens no file, follows no link and enters no other volume.
 set -eu
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 account=$1 uid=$2
 shift 2
+. ./report.sh
+
 disk=$(stat -c %d /)
 
-# Prints those arguments that are directories of the root disk with something in them. What a shell leaves behind in a
-# home is nothing.
+# Print those arguments that are directories of the root disk and hold files. The files that a shell creates in a home do
+# not count.
+# shellcheck disable=SC2016 # the shell that gets it expands it
 kept='disk=$1
 shift
 for at; do
@@ -35,3 +42,4 @@ look() {
     done
 }
 look "$@" | head -z -n 500 >&3
+report end ok
