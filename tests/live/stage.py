@@ -121,4 +121,4 @@ def _begun(journal: Path, step: str) -> bool:
     return any(event["event"] == "begin" and event["id"] == step for event in events)
 
 
-faults = pytest.mark.skipif("PADDOCK_FAULTS" not in os.environ, reason="a slow proof; ./test --faults runs it")
+slow_proof = pytest.mark.skipif("PADDOCK_ALL" not in os.environ, reason="a slow proof; ./test --all runs it")

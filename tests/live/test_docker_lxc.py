@@ -16,7 +16,7 @@ from live.by_hand import api_of, destroy, made_by_hand
 from live.images import base_root, official_image
 from live.messenger import BOT_TOKEN, Messenger, messenger
 from live.rootdoor import obey, on_node, root, up_with_a_person
-from live.stage import Node, cut_off, faults, wait_for
+from live.stage import Node, cut_off, slow_proof, wait_for
 from live.test_gateway import MASTER_KEY, gateway
 from live.test_pet_and_cattle import Web, web
 from live.test_verify import LINES
@@ -149,7 +149,7 @@ def as_the_seed_verifies_it(shape: Shape) -> None:
     assert {check for check, outcome in lines.items() if outcome != "ok"} - {"isolation.apparmor"} == of_the_image
 
 
-@faults
+@slow_proof
 def test_the_same_with_a_real_gateway_and_a_messenger(node: Node, tmp_path: Path) -> None:
     image = official_image(tmp_path / "official.tar")
     with gateway(node) as models, messenger(node) as chat:
@@ -180,7 +180,7 @@ def in_a_container(web: Web, runtime: str, tmp_path: Path) -> None:
     web.spec["machine"] |= {"disk": "8G", "memory": "1G"}
 
 
-@faults
+@slow_proof
 def test_without_a_volume_of_its_own_docker_says_what_that_costs(web: Web, tmp_path: Path) -> None:
     in_a_container(web, "docker", tmp_path)
     web.paddock("up")
@@ -194,7 +194,7 @@ def test_without_a_volume_of_its_own_docker_says_what_that_costs(web: Web, tmp_p
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
 
 
-@faults
+@slow_proof
 def test_podman_in_a_machine(web: Web, tmp_path: Path) -> None:
     in_a_container(web, "podman", tmp_path)
     # On a disk that overlay does not work on, Podman falls back to vfs once and never works again.
@@ -224,7 +224,7 @@ def test_podman_in_a_machine(web: Web, tmp_path: Path) -> None:
     )
 
 
-@faults
+@slow_proof
 def test_root_is_waited_for_whatever_goes_wrong(web: Web) -> None:
     node, host = web.node, f"/mnt/pve/hdd/{web.name}"
     web.spec["mounts"] = [{"host": host, "path": "/data"}]

@@ -28,7 +28,7 @@ from live.images import (
     root_without_python,
     saved_image,
 )
-from live.stage import Node, cut_off, faults, wait_for
+from live.stage import Node, cut_off, slow_proof, wait_for
 from live.test_native import ACCOUNT
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key
@@ -209,7 +209,7 @@ def test_an_agent_in_docker(host: Host, roots: dict[str, Path]) -> None:
     ]
 
 
-@faults
+@slow_proof
 def test_other_code_comes_to_the_same_container(host: Host, roots: dict[str, Path]) -> None:
     base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
     host.becomes("hermes", runtime="docker", container=base)
@@ -233,7 +233,7 @@ def test_other_code_comes_to_the_same_container(host: Host, roots: dict[str, Pat
     host.paddock("down")
 
 
-@faults
+@slow_proof
 def test_what_the_seed_has_remedies_for(host: Host, roots: dict[str, Path]) -> None:
     """Its section on troubleshooting, entry by entry: each cannot happen, or is told."""
     base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
@@ -286,7 +286,7 @@ def test_what_the_seed_has_remedies_for(host: Host, roots: dict[str, Path]) -> N
     assert host.root("ls /usr/local/bin") == ""
 
 
-@faults
+@slow_proof
 def test_the_memory_goes_on_in_another_engine(host: Host, roots: dict[str, Path]) -> None:
     base = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
     host.becomes("hermes", runtime="podman", container=base)
@@ -410,7 +410,7 @@ def test_the_same_without_root(rootless: Host, roots: dict[str, Path]) -> None:
     assert host.by_engine("ps --all --quiet") == ""
 
 
-@faults
+@slow_proof
 def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path: Path) -> None:
     host = rootless
     host.becomes("hermes", runtime="podman", container={"base": "debian:12", "archive": str(roots["base"])})
@@ -433,7 +433,7 @@ def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path:
     host.paddock("down")
 
 
-@faults
+@slow_proof
 def test_images_that_nobody_needs_any_more_go(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
     web.root("docker tag $(docker images --quiet localhost/paddock/archive) of-people:1")
     first = web.images()
@@ -453,7 +453,7 @@ def test_images_that_nobody_needs_any_more_go(web: Host, roots: dict[str, Path],
     web.root("docker image rm of-people:1")
 
 
-@faults
+@slow_proof
 def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
     host.becomes("hermes", runtime="docker")
     host.agent["container"] = {
@@ -478,7 +478,7 @@ def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
     host.paddock("down")
 
 
-@faults
+@slow_proof
 @pytest.mark.parametrize("step", ["image.load", "code.install", "container.create", "agent.configure"])
 def test_killed_on_the_way_up(host: Host, roots: dict[str, Path], step: str) -> None:
     host.becomes("hermes", runtime="docker", container={"base": "debian:12", "archive": str(roots["bare"])})
@@ -489,7 +489,7 @@ def test_killed_on_the_way_up(host: Host, roots: dict[str, Path], step: str) -> 
     host.paddock("down")
 
 
-@faults
+@slow_proof
 def test_killed_while_the_container_is_made_anew(web: Host) -> None:
     web.agent["container"] |= {"shm_size": "64M"}
     cut_off(web.node, "container.recreate", "up", "-f", web.write())
@@ -498,7 +498,7 @@ def test_killed_while_the_container_is_made_anew(web: Host) -> None:
     assert web.root("docker ps --all --format '{{.Names}}'") == "paddock-web"
 
 
-@faults
+@slow_proof
 def test_no_container_goes_on_without_its_lease(web: Host) -> None:
     # Whoever kills the unit's client leaves the container to the unit's last command.
     web.root("kill -9 $(systemctl show --property MainPID --value paddock-web.container)")
@@ -510,7 +510,7 @@ def test_no_container_goes_on_without_its_lease(web: Host) -> None:
     web.up()
 
 
-@faults
+@slow_proof
 def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
     base = web.agent["container"]
     web.becomes("web", runtime="docker", container=base, command=["python3", "-c", _STUBBORN])
@@ -548,7 +548,7 @@ def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
     assert web.root("docker ps --all --quiet") == ""
 
 
-@faults
+@slow_proof
 def test_the_engine_tells_how_it_is(web: Host) -> None:
     healthy = "inspect -f '{{.State.Health.Status}}' paddock-web"
     wait_for(lambda: web.by_engine(healthy) == "healthy", seconds=60)
@@ -565,7 +565,7 @@ def test_the_engine_tells_how_it_is(web: Host) -> None:
         web.root("kill -CONT $(pgrep -f '[h]ttp.server 8123')")
 
 
-@faults
+@slow_proof
 def test_sudo_only_where_the_file_says_so(web: Host) -> None:
     web.agent |= {"container": {**web.agent["container"], "sudo": True}}
     web.fails_with("has no sudo: add it to packages:")
@@ -579,7 +579,7 @@ def test_sudo_only_where_the_file_says_so(web: Host) -> None:
     assert web.id() == first
 
 
-@faults
+@slow_proof
 def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
     good = web.agent["container"]
     web.installs_something()
@@ -629,7 +629,7 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     assert web.id() == first
 
 
-@faults
+@slow_proof
 def test_an_engine_that_does_not_start(web: Host) -> None:
     good, first = web.agent["container"], web.id()
     web.root("systemctl stop paddock-web.lease docker.socket docker")
@@ -654,7 +654,7 @@ def test_an_engine_that_does_not_start(web: Host) -> None:
     assert web.id() == first
 
 
-@faults
+@slow_proof
 def test_a_port_that_is_taken_is_named_with_its_holder(web: Host, roots: dict[str, Path]) -> None:
     first = web.id()
     squat = "systemd-run --quiet --unit squatter python3 -m http.server --bind 127.0.0.1"
@@ -677,7 +677,7 @@ def test_a_port_that_is_taken_is_named_with_its_holder(web: Host, roots: dict[st
     web.paddock("down")
 
 
-@faults
+@slow_proof
 def test_no_space_is_told_and_up_goes_on_with_room(web: Host, roots: dict[str, Path]) -> None:
     web.paddock("down")
     web.becomes("hermes", runtime="docker")
@@ -719,7 +719,7 @@ printf '[[registry]]\nlocation = "localhost:5000"\ninsecure = true\n' >/etc/cont
 """
 
 
-@faults
+@slow_proof
 def test_images_of_a_registry_by_tag_and_by_digest(web: Host) -> None:
     web.root(_REGISTRY)
     image = web.root("docker image ls --quiet localhost/paddock/archive | head -n 1")
@@ -739,7 +739,7 @@ def test_images_of_a_registry_by_tag_and_by_digest(web: Host) -> None:
         web.paddock("down")
 
 
-@faults
+@slow_proof
 def test_compose_understands_the_same_container(web: Host) -> None:
     install = "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker-compose"
     web.root(f"{install} >/dev/null 2>&1")
@@ -747,7 +747,7 @@ def test_compose_understands_the_same_container(web: Host) -> None:
     assert "/etc/paddock/web:/etc/paddock/web:ro" in told
 
 
-@faults
+@slow_proof
 def test_by_paddock_on_the_machine_itself(web: Host) -> None:
     """With `host: {}` nothing is different but the way there."""
     packages = Path(pydantic.__file__).parents[1]
@@ -779,7 +779,7 @@ def test_by_paddock_on_the_machine_itself(web: Host) -> None:
     assert web.root("cd /root/here && PYTHONPATH=. python3 -m paddock exec web -- sh -c 'echo $COLOUR'") == "local"
 
 
-@faults
+@slow_proof
 def test_a_base_that_cannot_carry_the_code(host: Host, tmp_path: Path) -> None:
     lacking = root_without_python(tmp_path / "lacking.tar.gz")
     host.becomes("hermes", runtime="docker", container={"base": "debian:12", "archive": str(lacking), "install": True})

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from live.stage import Node, faults
+from live.stage import Node, slow_proof
 
-pytestmark = [pytest.mark.live, faults]  # the proxy is 750 MB of code to unpack and compile
+pytestmark = [pytest.mark.live, slow_proof]  # the proxy is 750 MB of code to unpack and compile
 
 MASTER_KEY = "sk-master-of-the-door"
 

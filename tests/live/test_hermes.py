@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from live.messenger import BOT_TOKEN, Messenger, messenger
-from live.stage import Node, faults, wait_for
+from live.stage import Node, slow_proof, wait_for
 from paddock.recipes.hermes.launch import REFUSED
 
 pytestmark = pytest.mark.live
@@ -185,7 +185,7 @@ def test_a_stop_waits_for_the_answer_in_flight(talker: Talker) -> None:
     assert ended.split() == ["Result=success", "ExecMainStatus=1", "ActiveState=inactive"]
 
 
-@faults
+@slow_proof
 def test_asked_by_hermes_to_restart_it_is(talker: Talker) -> None:
     talker.paddock("up")
     show = "systemctl show -p NRestarts,ExecMainStatus paddock-hermes.gateway"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from live.stage import Node, cut_off, faults, wait_for
+from live.stage import Node, cut_off, slow_proof, wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client
 from paddock.run import verbs
@@ -142,7 +142,7 @@ def test_killed_at_any_step_the_next_up_goes_on(agent: Node, step: str) -> None:
     assert agent.paddock("plan").stdout == "hermes: nothing to do\n"
 
 
-@faults
+@slow_proof
 @pytest.mark.parametrize("step", ["cattle.stop", "cattle.detach", "cattle.destroy"])
 @pytest.mark.parametrize("then", ["up", "down"])
 def test_killed_in_down_either_way_goes_on(agent: Node, step: str, then: str) -> None:

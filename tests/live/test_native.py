@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from live.by_hand import container, destroy
-from live.stage import Node, faults
+from live.stage import Node, slow_proof
 from live.test_lease import api, by_ssh
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client
@@ -137,7 +137,7 @@ def test_two_agents_on_one_host_as_the_seed_lays_them_out(node: Node, host: str)
     assert FACT in node.shell(host, "cat /var/lib/hermes/home/.hermes/memories/MEMORY.md")
 
 
-@faults
+@slow_proof
 def test_a_page_is_rendered_under_the_hardened_unit(node: Node, host: str) -> None:
     page = "<h1>?</h1><script>document.querySelector('h1').textContent = 'six times seven is ' + 6 * 7</script>"
     node.shell(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from live.stage import Node, cut_off, faults, wait_for
+from live.stage import Node, cut_off, slow_proof, wait_for
 
 pytestmark = pytest.mark.live
 
@@ -189,7 +189,7 @@ def test_killed_while_a_template_is_built(web: Web) -> None:
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
 
 
-@faults
+@slow_proof
 @pytest.mark.parametrize(
     ("step", "package"),  # a package of its own makes a template of its own
     [

@@ -10,10 +10,10 @@ import pytest
 
 from live.nodeshell import NodeShell, node_shell
 from live.rootdoor import on_node, root
-from live.stage import Node, faults
+from live.stage import Node, slow_proof
 from live.test_pet_and_cattle import Web
 
-pytestmark = [pytest.mark.live, faults]
+pytestmark = [pytest.mark.live, slow_proof]
 
 HOST = "/mnt/pve/hdd/hive"
 
