@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from live.by_hand import api_of, container, destroy
 from live.conftest import node
 from live.images import base_root
-from live.stage import Node, slow_proof, wait_for
+from live.manual import api_client, container, destroy
+from live.node import Node, slow_proof, wait_for
 from live.test_engine import Host
 from live.test_native import ACCOUNT
 from paddock.guests.ssh import scan_host_key
@@ -158,7 +158,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def machine(node: Node) -> Iterator[Host]:
-    api = api_of(node)
+    api = api_client(node)
     address = container(node, api, VMID, memory=2048, rootfs="local-lvm:10")
     try:
         yield Host(node, address, scan_host_key(address) or "")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from live.stage import Node
+from live.node import Node
 from paddock.demo import lxc_stage, stage_folder
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from live.stage import Node
+from live.node import Node
 from paddock.sandbox import telegram
 
 BOT_TOKEN = "110201543:AAH-of-the-stand-in"

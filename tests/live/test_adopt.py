@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from live.stage import Node, wait_for
+from live.node import Node, wait_for
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
 from paddock.process import run
@@ -98,7 +98,7 @@ def by_hand(node: Node) -> Iterator[ByHand]:
         found.paddock("forget", "kept", "--name", "kept")
 
 
-def test_what_people_made_is_adopted_and_outlives_its_machine(by_hand: ByHand) -> None:
+def test_a_manually_created_container_is_adopted_and_its_state_survives_a_cycle(by_hand: ByHand) -> None:
     wait_for(lambda: by_hand.inside("systemctl is-system-running --wait || true") != "")
     by_hand.inside(LEFT_BEHIND)
     assert f"paddock adopt kept {VMID} --state mp0" in by_hand.paddock("adopt", "kept", str(VMID), fails=True)

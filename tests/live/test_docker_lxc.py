@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from live.by_hand import api_of, destroy, made_by_hand
+from live.api_log import ApiLog
 from live.images import base_root, official_image
+from live.manual import api_client, container_parameters, destroy
 from live.messenger import BOT_TOKEN, Messenger, messenger
-from live.rootdoor import obey, on_node, root, up_with_a_person
-from live.stage import Node, cut_off, slow_proof, wait_for
+from live.node import Node, kill_at_step, slow_proof, wait_for
+from live.node_root import on_node, root, run_lines, up_with_manual_steps
 from live.test_gateway import MASTER_KEY, gateway
 from live.test_pet_and_cattle import Web, web
 from live.test_verify import LINES
-from live.wire import Wire
 from paddock.demo import FACT, QUESTION
 
 __all__ = ["web"]
@@ -89,12 +89,12 @@ def shape(node: Node, tmp_path: Path) -> Iterator[Shape]:
         yield found
 
 
-def test_docker_in_a_machine_with_the_disks_of_the_node(shape: Shape) -> None:
-    node, api = shape.node, api_of(shape.node)
+def test_docker_in_a_machine_mounts_directories_of_the_node(shape: Shape) -> None:
+    node, api = shape.node, api_client(shape.node)
     neighbour = "/nodes/pve/lxc/117/config"
-    api.task("POST", "/nodes/pve/lxc", {"vmid": 117, "hostname": "litellm", **made_by_hand(node)})
-    before, wire = api.get(neighbour), Wire(node)
-    asked = up_with_a_person(node, *shape.files)
+    api.task("POST", "/nodes/pve/lxc", {"vmid": 117, "hostname": "litellm", **container_parameters(node)})
+    before, log = api.get(neighbour), ApiLog(node)
+    asked = up_with_manual_steps(node, *shape.files)
     assert asked[:2] == [f"mkdir -p {BULK}", f"mountpoint -q {BULK} || chown 110000:110000 {BULK}"]
     assert f"pct set 118 -features keyctl=1,nesting=1 -mp2 {BULK},mp=/data -mp3 {FAST},mp=/fast" in asked
     assert shape.machine("docker info --format '{{.Driver}}'") == "overlay2"
@@ -107,7 +107,7 @@ def test_docker_in_a_machine_with_the_disks_of_the_node(shape: Shape) -> None:
     gone = node.paddock("down", *shape.files).stderr
     assert f"on the node this stays as it is: {BULK}, {FAST}" in gone
     assert "a new machine needs root at the node's shell again" in gone
-    asked = up_with_a_person(node, *shape.files)
+    asked = up_with_manual_steps(node, *shape.files)
     assert not any("features" in line for line in asked), "a clone has its template's features"
     assert FACT in shape.paddock("ask", "hermes", QUESTION)
     assert shape.inside("cat /data/workspace/note /fast/probe") == "from the agent\nquick"
@@ -116,15 +116,15 @@ def test_docker_in_a_machine_with_the_disks_of_the_node(shape: Shape) -> None:
 
     pet = int(str(json.loads(shape.paddock("status", "--json"))[0]["state"]).split("-")[2])
     templates = {row["vmid"] for row in json.loads(shape.paddock("template", "list", "--json"))}
-    assert wire.written_to() - templates == {pet, 118}
-    assert len(wire.written_to() & templates) == 1
+    assert log.changed_containers() - templates == {pet, 118}
+    assert len(log.changed_containers() & templates) == 1
     assert api.get(neighbour) == before
     destroy(api, 117)
 
 
 def as_the_seed_verifies_it(shape: Shape) -> None:
     """Section 13 of the design and task 10 of the plan, line by line."""
-    api = api_of(shape.node)
+    api = api_client(shape.node)
     # LXC 118 running; `pct config 118` shows the mounts and nesting=1.
     assert api.get("/nodes/pve/lxc/118/status/current")["status"] == "running"
     config = api.get("/nodes/pve/lxc/118/config")
@@ -150,12 +150,12 @@ def as_the_seed_verifies_it(shape: Shape) -> None:
 
 
 @slow_proof
-def test_the_same_with_a_real_gateway_and_a_messenger(node: Node, tmp_path: Path) -> None:
+def test_docker_in_a_machine_with_a_real_model_gateway_and_telegram(node: Node, tmp_path: Path) -> None:
     image = official_image(tmp_path / "official.tar")
     with gateway(node) as models, messenger(node) as chat:
         shape = Shape(node, image, models, "behind-it", MASTER_KEY, chat)
         with leaving_nothing(shape):
-            up_with_a_person(shape.node, *shape.files)
+            up_with_manual_steps(shape.node, *shape.files)
             as_the_seed_verifies_it(shape)
             # A messenger answers end to end, and nobody else is answered.
             chat.say(666, "Let me in.")
@@ -181,7 +181,7 @@ def in_a_container(web: Web, runtime: str, tmp_path: Path) -> None:
 
 
 @slow_proof
-def test_without_a_volume_of_its_own_docker_says_what_that_costs(web: Web, tmp_path: Path) -> None:
+def test_docker_without_a_cache_volume_reports_its_storage_driver(web: Web, tmp_path: Path) -> None:
     in_a_container(web, "docker", tmp_path)
     web.paddock("up")
     web.paddock("exec", web.name, "--", "sh", "-c", "echo kept > /data/fact")
@@ -195,7 +195,7 @@ def test_without_a_volume_of_its_own_docker_says_what_that_costs(web: Web, tmp_p
 
 
 @slow_proof
-def test_podman_in_a_machine(web: Web, tmp_path: Path) -> None:
+def test_podman_in_a_machine_needs_a_cache_volume(web: Web, tmp_path: Path) -> None:
     in_a_container(web, "podman", tmp_path)
     # On a disk that overlay does not work on, Podman falls back to vfs once and never works again.
     told = web.paddock("up", fails=True)
@@ -206,7 +206,7 @@ def test_podman_in_a_machine(web: Web, tmp_path: Path) -> None:
     web.spec["container"]["data"] = "2G"
     web.spec["mounts"] = [{"host": f"/mnt/pve/hdd/{web.name}", "path": "/big"}]
     web.paddock("up", "--no-wait", fails=True)
-    obey(web.node, web.paddock("console").splitlines())
+    run_lines(web.node, web.paddock("console").splitlines())
     web.paddock("up", "--no-wait")
     driver = "podman info --format '{{.Store.GraphDriverName}}'"
     assert web.node.shell(web.status()["address"], driver) == "overlay\n"
@@ -216,7 +216,7 @@ def test_podman_in_a_machine(web: Web, tmp_path: Path) -> None:
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
     web.paddock("down")
     web.paddock("up", "--no-wait", fails=True)
-    obey(web.node, web.paddock("console").splitlines())
+    run_lines(web.node, web.paddock("console").splitlines())
     web.paddock("up", "--no-wait")
     # The container outlives its machine with the volume.
     assert web.paddock("exec", web.name, "--", "sh", "-c", "cat /data/fact /big/fact && ls /tmp") == (
@@ -225,19 +225,19 @@ def test_podman_in_a_machine(web: Web, tmp_path: Path) -> None:
 
 
 @slow_proof
-def test_root_is_waited_for_whatever_goes_wrong(web: Web) -> None:
+def test_up_resumes_until_root_has_run_all_commands(web: Web) -> None:
     node, host = web.node, f"/mnt/pve/hdd/{web.name}"
     web.spec["mounts"] = [{"host": host, "path": "/data"}]
     web.paddock("plan")
     files = ("-f", str(node.stage.folder / f"{web.name}.yaml"))
-    cut_off(node, "cattle.root", "up", *files)
+    kill_at_step(node, "cattle.root", "up", *files)
     assert f"mkdir -p {host}" in web.paddock("up", "--no-wait", fails=True)
     script = web.paddock("console").splitlines()
-    obey(node, [line for line in script if "chown" not in line])
+    run_lines(node, [line for line in script if "chown" not in line])
     told = web.paddock("up", "--no-wait", fails=True)
     assert "may not write to /data" in told
     assert f"on the host: chown 110000:110000 {host}" in told
-    obey(node, script)
+    run_lines(node, script)
     web.paddock("up", "--no-wait")
     web.paddock("exec", web.name, "--", "sh", "-c", "echo mine > /data/probe")
     assert on_node(node, f"{host}/probe").stat().st_uid == 110000
@@ -251,7 +251,7 @@ def test_root_is_waited_for_whatever_goes_wrong(web: Web) -> None:
     try:
         web.spec["mounts"] = [{"host": "/mnt/disk", "path": "/data"}]
         web.paddock("up", "--no-wait", fails=True)
-        obey(node, web.paddock("console").splitlines())
+        run_lines(node, web.paddock("console").splitlines())
         told = web.paddock("up", "--no-wait", fails=True)
     finally:
         subprocess.run(["umount", str(disk)], check=True)

@@ -16,7 +16,6 @@ import pydantic
 import pytest
 
 import paddock
-from live.by_hand import api_of, container, destroy, reboot
 from live.images import (
     FOREIGN_PROGRAM,
     bare_root,
@@ -28,7 +27,8 @@ from live.images import (
     root_without_python,
     saved_image,
 )
-from live.stage import Node, cut_off, slow_proof, wait_for
+from live.manual import api_client, container, destroy, reboot
+from live.node import Node, kill_at_step, slow_proof, wait_for
 from live.test_native import ACCOUNT
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key
@@ -155,7 +155,7 @@ class Host:
         return all(word in found for word in ("install ok installed", "made-by-the-agent", "kept"))
 
     def reboot(self) -> None:
-        reboot(api_of(self.node), VMID)
+        reboot(api_client(self.node), VMID)
 
     def runs(self) -> bool:
         running = f"{self.engine} inspect --format '{{{{.State.Running}}}}' paddock-{self.name}"
@@ -171,7 +171,7 @@ def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def host(node: Node) -> Iterator[Host]:
     """One machine for all stories here: they find what those before have left."""
-    api = api_of(node)
+    api = api_client(node)
     address = container(node, api, VMID, memory=3072, rootfs="local-lvm:10")
     try:
         yield Host(node, address, scan_host_key(address) or "")
@@ -191,7 +191,7 @@ def web(host: Host, roots: dict[str, Path]) -> Iterator[Host]:
     host.paddock("down")
 
 
-def test_an_agent_in_docker(host: Host, roots: dict[str, Path]) -> None:
+def test_an_agent_runs_in_docker(host: Host, roots: dict[str, Path]) -> None:
     base = {"base": "debian:12", "archive": str(roots["base"])}
     host.becomes("hermes", runtime="docker", container=base)
     assert "hermes is to run in docker, which is not on its machine" in host.paddock("plan", fails=True).stdout
@@ -210,7 +210,7 @@ def test_an_agent_in_docker(host: Host, roots: dict[str, Path]) -> None:
 
 
 @slow_proof
-def test_other_code_comes_to_the_same_container(host: Host, roots: dict[str, Path]) -> None:
+def test_new_code_keeps_the_container(host: Host, roots: dict[str, Path]) -> None:
     base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
     host.becomes("hermes", runtime="docker", container=base)
     host.up()
@@ -234,7 +234,7 @@ def test_other_code_comes_to_the_same_container(host: Host, roots: dict[str, Pat
 
 
 @slow_proof
-def test_what_the_seed_has_remedies_for(host: Host, roots: dict[str, Path]) -> None:
+def test_every_troubleshooting_entry_of_the_seed_is_prevented_or_reported(host: Host, roots: dict[str, Path]) -> None:
     """Its section on troubleshooting, entry by entry: each cannot happen, or is told."""
     base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
     host.becomes("hermes", runtime="docker", container=base, cli_on_path=True)
@@ -287,7 +287,7 @@ def test_what_the_seed_has_remedies_for(host: Host, roots: dict[str, Path]) -> N
 
 
 @slow_proof
-def test_the_memory_goes_on_in_another_engine(host: Host, roots: dict[str, Path]) -> None:
+def test_memory_survives_a_switch_from_podman_to_docker(host: Host, roots: dict[str, Path]) -> None:
     base = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
     host.becomes("hermes", runtime="podman", container=base)
     host.up()
@@ -299,7 +299,7 @@ def test_the_memory_goes_on_in_another_engine(host: Host, roots: dict[str, Path]
     host.paddock("down")
 
 
-def test_what_persists_across_what(web: Host, roots: dict[str, Path]) -> None:
+def test_the_container_persists_across_restarts_and_settings_but_not_images(web: Host, roots: dict[str, Path]) -> None:
     web.installs_something()
     web.inside("echo precious >/data/memory")
     first = web.id()
@@ -343,7 +343,7 @@ def test_what_persists_across_what(web: Host, roots: dict[str, Path]) -> None:
     assert web.id() != third
 
 
-def test_the_same_in_podman(host: Host, roots: dict[str, Path]) -> None:
+def test_a_service_runs_in_podman_with_a_base_without_account_tools(host: Host, roots: dict[str, Path]) -> None:
     # And a base without any tool for accounts and privileges.
     base = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
     host.becomes("web", runtime="podman", container=base)
@@ -379,7 +379,7 @@ def rootless(host: Host, roots: dict[str, Path]) -> Iterator[Host]:
     host.account = "root"
 
 
-def test_the_same_without_root(rootless: Host, roots: dict[str, Path]) -> None:
+def test_a_service_runs_in_rootless_podman(rootless: Host, roots: dict[str, Path]) -> None:
     host = rootless
     base = {"base": "debian:12", "archive": str(roots["bare"])}
     host.becomes("web", runtime="podman", container=base)
@@ -411,7 +411,7 @@ def test_the_same_without_root(rootless: Host, roots: dict[str, Path]) -> None:
 
 
 @slow_proof
-def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path: Path) -> None:
+def test_an_agent_runs_in_rootless_podman(rootless: Host, roots: dict[str, Path], tmp_path: Path) -> None:
     host = rootless
     host.becomes("hermes", runtime="podman", container={"base": "debian:12", "archive": str(roots["base"])})
     host.up()
@@ -434,7 +434,7 @@ def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path:
 
 
 @slow_proof
-def test_images_that_nobody_needs_any_more_go(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
+def test_unused_images_are_removed(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
     web.root("docker tag $(docker images --quiet localhost/paddock/archive) of-people:1")
     first = web.images()
     saved = saved_image(tmp_path / "saved.tar", "came-with:it", roots["bare"])
@@ -454,7 +454,7 @@ def test_images_that_nobody_needs_any_more_go(web: Host, roots: dict[str, Path],
 
 
 @slow_proof
-def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
+def test_an_image_may_contain_the_code_of_the_agent(host: Host, tmp_path: Path) -> None:
     host.becomes("hermes", runtime="docker")
     host.agent["container"] = {
         "image": "nousresearch/hermes-agent:stand-in",
@@ -480,26 +480,26 @@ def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
 
 @slow_proof
 @pytest.mark.parametrize("step", ["image.load", "code.install", "container.create", "agent.configure"])
-def test_killed_on_the_way_up(host: Host, roots: dict[str, Path], step: str) -> None:
+def test_up_resumes_after_a_kill(host: Host, roots: dict[str, Path], step: str) -> None:
     host.becomes("hermes", runtime="docker", container={"base": "debian:12", "archive": str(roots["bare"])})
     host.root("docker image rm localhost/paddock/archive 2>/dev/null; docker image prune --all --force")
-    cut_off(host.node, step, "up", "-f", host.write())
+    kill_at_step(host.node, step, "up", "-f", host.write())
     host.up()
     assert "nothing to do" in host.paddock("up").stdout
     host.paddock("down")
 
 
 @slow_proof
-def test_killed_while_the_container_is_made_anew(web: Host) -> None:
+def test_up_resumes_after_a_kill_while_recreating_the_container(web: Host) -> None:
     web.agent["container"] |= {"shm_size": "64M"}
-    cut_off(web.node, "container.recreate", "up", "-f", web.write())
+    kill_at_step(web.node, "container.recreate", "up", "-f", web.write())
     web.up()
     assert "nothing to do" in web.paddock("up").stdout
     assert web.root("docker ps --all --format '{{.Names}}'") == "paddock-web"
 
 
 @slow_proof
-def test_no_container_goes_on_without_its_lease(web: Host) -> None:
+def test_the_container_stops_with_its_lease(web: Host) -> None:
     # Whoever kills the unit's client leaves the container to the unit's last command.
     web.root("kill -9 $(systemctl show --property MainPID --value paddock-web.container)")
     wait_for(web.runs)
@@ -511,7 +511,7 @@ def test_no_container_goes_on_without_its_lease(web: Host) -> None:
 
 
 @slow_proof
-def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
+def test_a_switch_of_runtime_leaves_one_running_agent(web: Host) -> None:
     base = web.agent["container"]
     web.becomes("web", runtime="docker", container=base, command=["python3", "-c", _STUBBORN])
     web.up()
@@ -549,7 +549,7 @@ def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
 
 
 @slow_proof
-def test_the_engine_tells_how_it_is(web: Host) -> None:
+def test_the_engine_reports_the_health_of_the_container(web: Host) -> None:
     healthy = "inspect -f '{{.State.Health.Status}}' paddock-web"
     wait_for(lambda: web.by_engine(healthy) == "healthy", seconds=60)
     web.agent["health"] = {"http": "http://127.0.0.1:8123/nowhere", "status": 404}
@@ -566,7 +566,7 @@ def test_the_engine_tells_how_it_is(web: Host) -> None:
 
 
 @slow_proof
-def test_sudo_only_where_the_file_says_so(web: Host) -> None:
+def test_sudo_works_only_if_the_file_allows_it(web: Host) -> None:
     web.agent |= {"container": {**web.agent["container"], "sudo": True}}
     web.fails_with("has no sudo: add it to packages:")
     web.agent["packages"] = ["sudo"]
@@ -580,7 +580,7 @@ def test_sudo_only_where_the_file_says_so(web: Host) -> None:
 
 
 @slow_proof
-def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
+def test_failures_are_explained_and_keep_the_container(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
     good = web.agent["container"]
     web.installs_something()
     web.inside("echo precious >/data/memory")
@@ -630,7 +630,7 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
 
 
 @slow_proof
-def test_an_engine_that_does_not_start(web: Host) -> None:
+def test_an_engine_that_does_not_start_is_reported(web: Host) -> None:
     good, first = web.agent["container"], web.id()
     web.root("systemctl stop paddock-web.lease docker.socket docker")
     web.agent["container"] = good | {"install": False}
@@ -655,7 +655,7 @@ def test_an_engine_that_does_not_start(web: Host) -> None:
 
 
 @slow_proof
-def test_a_port_that_is_taken_is_named_with_its_holder(web: Host, roots: dict[str, Path]) -> None:
+def test_a_taken_port_is_reported_with_the_process_that_holds_it(web: Host, roots: dict[str, Path]) -> None:
     first = web.id()
     squat = "systemd-run --quiet --unit squatter python3 -m http.server --bind 127.0.0.1"
     web.root(f"systemctl stop paddock-web.container && {squat} 8123 && sleep 1")
@@ -678,7 +678,7 @@ def test_a_port_that_is_taken_is_named_with_its_holder(web: Host, roots: dict[st
 
 
 @slow_proof
-def test_no_space_is_told_and_up_goes_on_with_room(web: Host, roots: dict[str, Path]) -> None:
+def test_a_full_disk_is_reported_and_up_resumes_with_free_space(web: Host, roots: dict[str, Path]) -> None:
     web.paddock("down")
     web.becomes("hermes", runtime="docker")
     web.agent["container"] = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
@@ -720,7 +720,7 @@ printf '[[registry]]\nlocation = "localhost:5000"\ninsecure = true\n' >/etc/cont
 
 
 @slow_proof
-def test_images_of_a_registry_by_tag_and_by_digest(web: Host) -> None:
+def test_images_are_pulled_from_a_registry_by_tag_and_by_digest(web: Host) -> None:
     web.root(_REGISTRY)
     image = web.root("docker image ls --quiet localhost/paddock/archive | head -n 1")
     web.root(f"docker tag {image} localhost:5000/base:1 && docker push --quiet localhost:5000/base:1")
@@ -740,7 +740,7 @@ def test_images_of_a_registry_by_tag_and_by_digest(web: Host) -> None:
 
 
 @slow_proof
-def test_compose_understands_the_same_container(web: Host) -> None:
+def test_docker_compose_accepts_the_written_compose_file(web: Host) -> None:
     install = "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker-compose"
     web.root(f"{install} >/dev/null 2>&1")
     told = web.root("docker-compose --file /etc/paddock/web/current/docker-compose.yml config")
@@ -748,7 +748,7 @@ def test_compose_understands_the_same_container(web: Host) -> None:
 
 
 @slow_proof
-def test_by_paddock_on_the_machine_itself(web: Host) -> None:
+def test_paddock_manages_the_container_from_its_own_machine(web: Host) -> None:
     """With `host: {}` nothing is different but the way there."""
     packages = Path(pydantic.__file__).parents[1]
     left_out = [f"--exclude=./{name}*" for name in ("mypy", "ruff", "uv", "hypothesis", "pip", "setuptools", "paddock")]
@@ -780,7 +780,7 @@ def test_by_paddock_on_the_machine_itself(web: Host) -> None:
 
 
 @slow_proof
-def test_a_base_that_cannot_carry_the_code(host: Host, tmp_path: Path) -> None:
+def test_a_base_without_python_is_rejected(host: Host, tmp_path: Path) -> None:
     lacking = root_without_python(tmp_path / "lacking.tar.gz")
     host.becomes("hermes", runtime="docker", container={"base": "debian:12", "archive": str(lacking), "install": True})
     host.fails_with("has no Python 3.11 or 3.12 or 3.13")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from live.stage import Node, slow_proof
+from live.node import Node, slow_proof
 
 pytestmark = [pytest.mark.live, slow_proof]  # the proxy is 750 MB of code to unpack and compile
 
@@ -43,7 +43,7 @@ def gateway(node: Node) -> Iterator[str]:
         with_key.paddock("forget", "door", "--name", "door", "-f", path)
 
 
-def test_a_prompt_through_two_machines(node: Node) -> None:
+def test_an_agent_gets_its_models_from_a_litellm_proxy_on_another_machine(node: Node) -> None:
     tree = node.file()
     agent = tree["agents"]["hermes"]
     agent["settings"] = {

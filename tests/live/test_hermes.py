@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from live.messenger import BOT_TOKEN, Messenger, messenger
-from live.stage import Node, slow_proof, wait_for
+from live.node import Node, slow_proof, wait_for
 from paddock.recipes.hermes.launch import REFUSED
 
 pytestmark = pytest.mark.live
@@ -104,7 +104,7 @@ def test_every_blocked_command_is_refused(talker: Talker) -> None:
     assert said.splitlines() == [REFUSED, "1"] * len(commands)
 
 
-def test_where_the_wrapper_does_not_reach_nothing_changes(talker: Talker) -> None:
+def test_the_agent_cannot_change_managed_files_by_avoiding_the_wrapper(talker: Talker) -> None:
     before = talker.node.machine("cd /var/lib/paddock/hermes/home/.hermes && sha256sum config.yaml .env active_profile")
     tree = talker.as_agent("sed -n 's/^exec \\(.*\\)\\/bin\\/python .*/\\1/p' $(command -v hermes)").strip()
     tries = [f"{tree}/bin/python -m hermes_cli.main {command}" for command in BLOCKED]
@@ -122,7 +122,7 @@ def test_where_the_wrapper_does_not_reach_nothing_changes(talker: Talker) -> Non
     assert talker.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."
 
 
-def test_the_agent_may_learn(talker: Talker) -> None:
+def test_the_agent_can_create_cron_jobs_and_skills(talker: Talker) -> None:
     made = talker.as_agent(
         "hermes cron create 1h 'Say the time.' && mkdir -p ~/.hermes/skills/x && echo y > ~/.hermes/skills/x/SKILL.md"
     )
@@ -130,7 +130,7 @@ def test_the_agent_may_learn(talker: Talker) -> None:
     assert "Say the time." in talker.as_agent("hermes cron list")
 
 
-def test_the_layout_of_the_state(talker: Talker) -> None:
+def test_files_of_the_state_have_the_expected_owners_and_modes(talker: Talker) -> None:
     home = "/var/lib/paddock/hermes/home"
     found = talker.node.machine(f"cd {home} && stat -c '%n %a %U:%G' . .hermes .hermes/* .hermes/.managed workspace/*")
     lines = dict(line.split(" ", 1) for line in found.splitlines())
@@ -143,7 +143,7 @@ def test_the_layout_of_the_state(talker: Talker) -> None:
     assert lines["workspace/AGENTS.md"] == "600 hermes:hermes"
 
 
-def test_auth_is_seeded_and_nowhere_else(talker: Talker) -> None:
+def test_the_auth_file_is_written_to_the_state_and_nowhere_else(talker: Talker) -> None:
     assert talker.as_agent("stat -c %a ~/.hermes/auth.json; cat ~/.hermes/auth.json") == f"600\n{AUTH}"
     found = talker.node.machine("grep -rl with-this /etc/paddock /opt/paddock /var/lib/paddock /var/log || true")
     assert found.split() == ["/var/lib/paddock/hermes/home/.hermes/auth.json"]
@@ -154,7 +154,7 @@ def test_mcp_servers_start_with_their_secrets(talker: Talker) -> None:
     assert f"key_of_{length}_letters" in talker.as_agent("hermes mcp test clock")
 
 
-def test_the_dashboard_answers_on_loopback_alone(talker: Talker) -> None:
+def test_the_dashboard_answers_on_loopback_only(talker: Talker) -> None:
     get = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=5).read().decode())"
     status = json.loads(talker.as_agent(f"python3 -c '{get}' http://127.0.0.1:9119/api/status"))
     assert status["gateway_running"] is True
@@ -162,7 +162,7 @@ def test_the_dashboard_answers_on_loopback_alone(talker: Talker) -> None:
     assert "127.0.0.1:9119" in talker.node.machine("ss -Hltn | awk '{print $4}'").split()
 
 
-def test_a_conversation_through_telegram(talker: Talker) -> None:
+def test_only_allowed_telegram_users_get_answers(talker: Talker) -> None:
     state = "cat /var/lib/paddock/hermes/home/.hermes/gateway_state.json"
     wait_for(lambda: json.loads(talker.node.machine(state))["platforms"]["telegram"]["state"] == "connected")
     talker.chat.say(666, "Let me in.")
@@ -173,7 +173,7 @@ def test_a_conversation_through_telegram(talker: Talker) -> None:
     assert talker.chat.heard(666) == []
 
 
-def test_a_stop_waits_for_the_answer_in_flight(talker: Talker) -> None:
+def test_a_stop_waits_for_the_answer_in_progress(talker: Talker) -> None:
     path = str(talker.node.write("talker.yaml", talker.tree))
     with ThreadPoolExecutor() as beside:
         asked = beside.submit(talker.node.paddock, "ask", "-f", path, "hermes", "Take 4 seconds and say it.")
@@ -186,7 +186,7 @@ def test_a_stop_waits_for_the_answer_in_flight(talker: Talker) -> None:
 
 
 @slow_proof
-def test_asked_by_hermes_to_restart_it_is(talker: Talker) -> None:
+def test_systemd_restarts_hermes_when_hermes_asks_for_it(talker: Talker) -> None:
     talker.paddock("up")
     show = "systemctl show -p NRestarts,ExecMainStatus paddock-hermes.gateway"
     assert "NRestarts=0" in talker.node.machine(show)
@@ -195,12 +195,12 @@ def test_asked_by_hermes_to_restart_it_is(talker: Talker) -> None:
     wait_for(lambda: talker.node.status()["health"] == "ok")
 
 
-def test_documents_are_written_again_and_refreshed_credentials_kept(pinned: Talker) -> None:
+def test_up_rewrites_documents_and_keeps_refreshed_credentials(pinned: Talker) -> None:
     found = pinned.as_agent("cat ~/workspace/AGENTS.md ~/.hermes/auth.json")
     assert found == "Be briefer.\n" + AUTH.replace("with-this", "refreshed")
 
 
-def test_pinned_the_rest_can_be_edited(pinned: Talker) -> None:
+def test_pinned_settings_stay_while_other_settings_can_be_edited(pinned: Talker) -> None:
     set_it = "hermes config set {} 2>&1 >/dev/null; echo $?"
     assert pinned.as_agent(set_it.format("display.compact true")) == "0\n"
     assert "compact: true" in pinned.as_agent("cat ~/.hermes/config.yaml")

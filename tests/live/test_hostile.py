@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from live.by_hand import container, destroy
-from live.stage import Node, wait_for
+from live.manual import container, destroy
+from live.node import Node, wait_for
 from live.test_lease import api, by_ssh
 from paddock.places.proxmox.client import Client
 
@@ -115,7 +115,7 @@ def target(node: Node, api: Client) -> Iterator[Target]:
     destroy(api, 231)
 
 
-def test_an_agent_that_attacks_gains_nothing(target: Target) -> None:
+def test_a_hostile_agent_gains_no_privileges_from_any_verb(target: Target) -> None:
     node = target.node
     target.paddock("adopt", "bee", "--yes")
     target.paddock("up", may_fail=True)  # its process ends once

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from live.by_hand import container, destroy
-from live.stage import Node, slow_proof
+from live.manual import container, destroy
+from live.node import Node, slow_proof
 from live.test_lease import api, by_ssh
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client
@@ -45,7 +45,7 @@ def as_account(node: Node, where: str) -> dict[str, Any]:
     return tree
 
 
-def test_without_root_in_an_accounts_own_systemd(node: Node, host: str) -> None:
+def test_an_agent_runs_without_root_in_the_systemd_of_an_account(node: Node, host: str) -> None:
     node.shell(host, ACCOUNT)
     path = str(node.write("account.yaml", as_account(node, host)))
     node.paddock("up", "-f", path)
@@ -71,7 +71,7 @@ def layout(node: Node, where: str, top: str) -> dict[str, str]:
     return dict(line.split("\t") for line in found.splitlines())
 
 
-def test_two_agents_on_one_host_as_the_seed_lays_them_out(node: Node, host: str) -> None:
+def test_two_agents_share_a_host_and_its_code(node: Node, host: str) -> None:
     tree = by_ssh(node, host)
     first = tree["agents"]["hermes"]
     first |= {
@@ -138,7 +138,7 @@ def test_two_agents_on_one_host_as_the_seed_lays_them_out(node: Node, host: str)
 
 
 @slow_proof
-def test_a_page_is_rendered_under_the_hardened_unit(node: Node, host: str) -> None:
+def test_the_browser_renders_a_page_under_the_hardened_unit(node: Node, host: str) -> None:
     page = "<h1>?</h1><script>document.querySelector('h1').textContent = 'six times seven is ' + 6 * 7</script>"
     node.shell(
         host,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from live.stage import Node, cut_off, slow_proof, wait_for
+from live.node import Node, kill_at_step, slow_proof, wait_for
 
 pytestmark = pytest.mark.live
 
@@ -76,7 +76,7 @@ def test_state_survives_any_number_of_machines(web: Web) -> None:
     assert web.paddock("up") == f"{web.name}: nothing to do, and healthy\n"
 
 
-def test_a_clone_has_a_host_key_of_its_own(web: Web) -> None:
+def test_every_clone_has_its_own_host_key(web: Web) -> None:
     web.paddock("up")
     first = web.node.shell(web.status()["address"], "cat /etc/ssh/ssh_host_ed25519_key.pub; ls /etc/ssh/ssh_host_*")
     web.paddock("cycle")
@@ -85,7 +85,7 @@ def test_a_clone_has_a_host_key_of_its_own(web: Web) -> None:
     assert "rsa" not in second
 
 
-def test_straight_from_the_base_without_a_template(web: Web) -> None:
+def test_a_machine_is_created_from_the_base_without_a_template(web: Web) -> None:
     tree = web.node.file()
     tree["places"]["box"]["proxmox"]["template"] = "none"
     tree["agents"] = web.agents
@@ -97,7 +97,7 @@ def test_straight_from_the_base_without_a_template(web: Web) -> None:
     assert web.node.paddock("plan", "-f", path).stdout == f"{web.name}: nothing to do\n"
 
 
-def test_the_state_grows_with_its_filesystem(web: Web) -> None:
+def test_the_state_volume_grows_with_its_filesystem(web: Web) -> None:
     web.paddock("up")
     web.write_fact("small")
     web.spec["state"]["size"] = "2G"
@@ -110,7 +110,7 @@ def test_the_state_grows_with_its_filesystem(web: Web) -> None:
     web.spec["state"]["size"] = "2G"
 
 
-def test_what_changes_live_and_what_with_a_restart(web: Web) -> None:
+def test_machine_settings_change_live_or_with_a_restart(web: Web) -> None:
     web.paddock("up")
     address = web.status()["address"]
     started = "systemctl show -p UserspaceTimestampMonotonic -p UserspaceTimestamp"
@@ -126,7 +126,7 @@ def test_what_changes_live_and_what_with_a_restart(web: Web) -> None:
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
 
 
-def test_several_agents_side_by_side_on_one_pet(web: Web) -> None:
+def test_two_agents_share_one_pet(web: Web) -> None:
     web.spec["state"]["pet"] = 500
     second = f"{web.name}b"
     web.agents[second] = json.loads(json.dumps(web.spec))
@@ -137,7 +137,7 @@ def test_several_agents_side_by_side_on_one_pet(web: Web) -> None:
     assert web.paddock("plan", "--only", web.name) == f"{web.name}: nothing to do\n"
 
 
-def test_forgetting_takes_the_name_and_no_machine(web: Web) -> None:
+def test_forget_needs_the_name_and_refuses_while_a_machine_exists(web: Web) -> None:
     web.paddock("up")
     web.write_fact("precious")
     assert "is still" in web.paddock("forget", web.name, "--name", web.name, fails=True)
@@ -164,7 +164,7 @@ def test_templates_are_refreshed_and_pruned(web: Web) -> None:
     assert kept == [2, 3]
 
 
-def test_a_second_run_on_the_same_agent_is_told_who_is_at_it(web: Web) -> None:
+def test_a_second_run_on_the_same_agent_names_the_first_process(web: Web) -> None:
     web.paddock("up")
     web.paddock("down")
     path = str(web.node.stage.folder / f"{web.name}.yaml")
@@ -176,15 +176,15 @@ def test_a_second_run_on_the_same_agent_is_told_who_is_at_it(web: Web) -> None:
     assert first.wait(60) == 0
 
 
-def test_doctor_says_what_the_token_may(web: Web) -> None:
+def test_doctor_reports_what_the_token_may_do(web: Web) -> None:
     report = web.paddock("doctor")
     assert "✓ reached: https://" in report
     assert "✗" not in report
 
 
-def test_killed_while_a_template_is_built(web: Web) -> None:
+def test_up_resumes_after_a_kill_while_building_a_template(web: Web) -> None:
     web.spec["packages"] = ["busybox", "tree"]  # inputs of no other test
-    cut_off(web.node, "template.install", "up", "-f", _written(web))
+    kill_at_step(web.node, "template.install", "up", "-f", _written(web))
     web.paddock("up")
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
 
@@ -202,9 +202,9 @@ def test_killed_while_a_template_is_built(web: Web) -> None:
         ("cattle.reach", "jq"),
     ],
 )
-def test_killed_at_every_step_from_nothing(web: Web, step: str, package: str) -> None:
+def test_the_first_up_resumes_after_a_kill_at_every_step(web: Web, step: str, package: str) -> None:
     web.spec["packages"] = ["busybox", package]
-    cut_off(web.node, step, "up", "-f", _written(web))
+    kill_at_step(web.node, step, "up", "-f", _written(web))
     web.paddock("up")
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from live.by_hand import api_of, container, destroy
-from live.rootdoor import root
-from live.stage import Node
+from live.manual import api_client, container, destroy
+from live.node import Node
+from live.node_root import root
 from paddock.guests.ssh import scan_host_key
 
 PORT = 2222
@@ -123,7 +123,7 @@ def node_shell(node: Node, home: Path) -> Iterator[NodeShell]:
     ssh.write_text(_SSH.format(home=home))
     ssh.chmod(0o755)
     path = f"{home}/bin:{node.stage.environment['PATH']}"
-    api = api_of(node)
+    api = api_client(node)
     with _door(node) as door:
         address = container(node, api, VMID)
         try:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from live.stage import Node
+from live.node import Node
 
 
 def root(node: Node, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -17,7 +17,7 @@ def root(node: Node, *argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*door, *argv], capture_output=True, text=True)
 
 
-def obey(node: Node, lines: Sequence[str]) -> None:
+def run_lines(node: Node, lines: Sequence[str]) -> None:
     """Run a script's lines; those that begin with # are for people."""
     for line in lines:
         if line.startswith("#"):
@@ -29,7 +29,7 @@ def obey(node: Node, lines: Sequence[str]) -> None:
         assert done.returncode == 0, (line, done.stderr)
 
 
-def up_with_a_person(node: Node, *files: str) -> list[str]:
+def up_with_manual_steps(node: Node, *files: str) -> list[str]:
     """Bring agents up; what is shown is done as soon as it is waited for. Returns what was asked."""
     command = [sys.executable, "-m", "paddock", "up", *files]
     asked: list[str] = []
@@ -44,7 +44,7 @@ def up_with_a_person(node: Node, *files: str) -> list[str]:
             if "waiting until that is done" in line:
                 start = max(at for at, each in enumerate(lines) if "Proxmox lets root alone" in each)
                 asked = [each.strip() for each in lines[start + 1 : -1]]
-                obey(node, asked)
+                run_lines(node, asked)
     assert running.returncode == 0, "".join(lines)
     return asked
 

@@ -104,7 +104,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
         time.sleep(0.02)
 
 
-def cut_off(node: Node, step: str, *words: str) -> None:
+def kill_at_step(node: Node, step: str, *words: str) -> None:
     """Start a command and kill it, without any warning, as soon as it has begun a step."""
     known = set(node.journals.glob("*"))
     running = node.start(*words)

@@ -6,20 +6,20 @@ import json
 import re
 from pathlib import Path
 
-from live.stage import Node
+from live.node import Node
 
 _WRITING = re.compile(r'"(?:POST|PUT|DELETE) /api2/json(/\S*) HTTP')
 _CONTAINERS = re.compile(r"/nodes/[^/]+/lxc(?:/(\d+)\S*)?")
 
 
-class Wire:
+class ApiLog:
     """The requests that change something, from now on."""
 
     def __init__(self, node: Node) -> None:
         state = node.stage.folder / "sandbox"
         self._since = {path: path.stat().st_size for path in (state / "access.log", state / "tasks.jsonl")}
 
-    def written_to(self) -> set[int]:
+    def changed_containers(self) -> set[int]:
         """The containers that they name; there are none about anything else."""
         asked, tasks = self._since
         paths = [_CONTAINERS.fullmatch(path) for path in _WRITING.findall(self._new(asked))]
