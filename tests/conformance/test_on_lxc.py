@@ -1,4 +1,4 @@
-"""The recordings of whole containers, asked of the sandbox with real ones."""
+"""The recorded requests about containers, replayed against the sandbox with real containers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.live,
     pytest.mark.skipif(unable_to_run() is not None, reason=str(unable_to_run())),
 ]
-# A state recorded before the work of an earlier request was done.
+# Recorded while an earlier request was still being carried out.
 TIMING = ("r379",)
 
 
@@ -51,7 +51,7 @@ CASES = [
 
 
 class Node:
-    """One sandbox with real containers, put in one recorded state after another."""
+    """A sandbox with real containers that is set to one recorded state after another."""
 
     def __init__(self, directory: Path) -> None:
         _, self.states, fixture = load()
@@ -84,7 +84,7 @@ class Node:
                 self.runtime.volumes.remove(volume.ref)
 
     def put(self, case: Mapping[str, Json]) -> None:
-        """Make a recorded state real, as far as a case can touch it."""
+        """Create the recorded state, as far as the case can touch it."""
         self.empty()
         state = self.states[case["before"]]
         for vmid, text in state["config"].items():
@@ -104,7 +104,7 @@ class Node:
                 self.runtime.containers.start(self.world.spec(int(vmid), "pve", config))
 
     def _touched(self, case: Mapping[str, Json], state: Mapping[str, Json]) -> set[str]:
-        """The volumes of the containers a case names, and those it names itself."""
+        """Return the volumes that a case names, and those of the containers that it names."""
         asked = f"{case['request']['path']} {case['request'].get('params')}"
         vmids = {vmid for vmid in state["config"] if re.search(rf"(?<!\d){vmid}(?!\d)", asked)}
         vmids |= set(state["running"]) & {*vmids, *self._borrowers(vmids, state)}

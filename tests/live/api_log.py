@@ -1,4 +1,4 @@
-"""What went over the wire to a node, from its own records."""
+"""The requests that a node has received, from its access log and its list of tasks."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _CONTAINERS = re.compile(r"/nodes/[^/]+/lxc(?:/(\d+)\S*)?")
 
 
 class ApiLog:
-    """The requests that change something, from now on."""
+    """The writing requests since this object was created."""
 
     def __init__(self, node: Node) -> None:
         state = node.stage.folder / "sandbox"
         self._since = {path: path.stat().st_size for path in (state / "access.log", state / "tasks.jsonl")}
 
     def changed_containers(self) -> set[int]:
-        """The containers that they name; there are none about anything else."""
+        """Return the vmids that the requests name, and assert that all requests are about containers."""
         asked, tasks = self._since
         paths = [_CONTAINERS.fullmatch(path) for path in _WRITING.findall(self._new(asked))]
         assert all(paths), paths
-        # One that is made is named in the body, and in the name of its task.
+        # A request that creates a container has the vmid in its body; the name of its task has it too.
         began = [json.loads(line)["upid"].split(":")[6] for line in self._new(tasks).splitlines()]
         return {int(number) for number in [*(path[1] for path in paths if path), *began] if number}
 

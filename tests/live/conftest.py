@@ -1,4 +1,4 @@
-"""A node in a box with real containers, and a stand-in model on its bridge, shared by the live tests."""
+"""Fixtures of the live tests: a Proxmox-like node with real containers, and a stand-in model on its bridge."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def node() -> Iterator[Node]:
 
 @pytest.fixture
 def agent(node: Node) -> Node:
-    """The node with hermes up on it."""
+    """The node, with the agent hermes up."""
     node.paddock("up")
     return node

@@ -1,4 +1,4 @@
-"""A person at the node's shell, who does what Paddock asks for."""
+"""Root at the shell of the node, who runs the commands that Paddock prints."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from live.node import Node
 
 
 def root(node: Node, *argv: str) -> subprocess.CompletedProcess[str]:
-    """A command in the node's shell."""
+    """Run a command as root on the node."""
     door = [sys.executable, "-m", "paddock.sandbox", "root", "--state", str(node.stage.folder / "sandbox"), "--"]
     return subprocess.run([*door, *argv], capture_output=True, text=True)
 
 
 def run_lines(node: Node, lines: Sequence[str]) -> None:
-    """Run a script's lines; those that begin with # are for people."""
+    """Run printed lines as root on the node, without the comments."""
     for line in lines:
         if line.startswith("#"):
             continue
@@ -30,7 +30,7 @@ def run_lines(node: Node, lines: Sequence[str]) -> None:
 
 
 def up_with_manual_steps(node: Node, *files: str) -> list[str]:
-    """Bring agents up; what is shown is done as soon as it is waited for. Returns what was asked."""
+    """Run `up`, run the commands that it prints for root while it waits, and return these commands."""
     command = [sys.executable, "-m", "paddock", "up", *files]
     asked: list[str] = []
     lines: list[str] = []
@@ -50,5 +50,5 @@ def up_with_manual_steps(node: Node, *files: str) -> list[str]:
 
 
 def on_node(node: Node, path: str) -> Path:
-    """A path of the node's own filesystem."""
+    """Return where a path of the node's filesystem is on the test machine."""
     return node.stage.folder / "sandbox/host/pve" / path.lstrip("/")

@@ -1,4 +1,4 @@
-"""A container that people made and work in becomes an agent's machine, and its volume the agent's state."""
+"""`adopt` turns a container that people made into the machine of an agent, and its volume into the state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AGENT: dict[str, Any] = {
     "command": ["/bin/sleep", "infinity"],
     "user": {"name": "kept", "uid": 4242},
 }
-# As people leave things: most of it the agent's, some of it root's, and a group of somebody's choice.
+# Files as people leave them: most with the agent's uid, some with root's, and a group that they chose.
 LEFT_BEHIND = f"""
 mkdir -p {HOME}/.memory
 echo 'the gate code is 7421' >{HOME}/.memory/facts
@@ -37,7 +37,7 @@ touch -d '2020-01-01 00:00:00 UTC' {HOME}/.memory/facts
 
 
 class ByHand:
-    """A container that somebody made, in a file and with a key of the test's own."""
+    """A manually created container, and a file that names it."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -67,7 +67,7 @@ class ByHand:
         client.close()
 
     def inside(self, script: str) -> str:
-        """What a script prints that root runs in the container, from the node's console."""
+        """Run a script as root in the container with `pct exec`, and return its output."""
         state = str(self.node.stage.folder / "sandbox")
         command = ["root", "--state", state, "--", "pct", "exec", str(VMID), "--", "sh", "-c", script]
         done = subprocess.run([sys.executable, "-m", "paddock.sandbox", *command], capture_output=True, text=True)
@@ -104,7 +104,7 @@ def test_a_manually_created_container_is_adopted_and_its_state_survives_a_cycle(
     assert f"paddock adopt kept {VMID} --state mp0" in by_hand.paddock("adopt", "kept", str(VMID), fails=True)
     by_hand.paddock("adopt", "kept", str(VMID), "--state", "mp0", "--yes")
 
-    # The file says now what there is, and of the machine nothing would change.
+    # `adopt` has written the container into the file; the machine itself needs no change.
     assert f"path: {HOME}" in by_hand.path.read_text()
     planned = by_hand.paddock("plan").splitlines()[1:]
     assert [line.split("(")[0].strip() for line in planned] == [
@@ -113,7 +113,7 @@ def test_a_manually_created_container_is_adopted_and_its_state_survives_a_cycle(
         "+ wait for an answer of kept",
     ]
 
-    # Somebody who still works in there is not written under.
+    # `up` refuses while a process has files of the state open.
     by_hand.inside(f"cd {HOME} && (sleep 300 & echo $! >/run/somebody) >/dev/null 2>&1")
     assert "has files of /home/kept open" in by_hand.paddock("up", fails=True)
     by_hand.inside("kill $(cat /run/somebody)")

@@ -1,4 +1,4 @@
-"""An agent in Docker in a machine on Proxmox, with directories of the node that root has to give it."""
+"""An agent in Docker in an LXC container, with directories of the node that only root can mount."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["web"]
 pytestmark = pytest.mark.live
 
 EXAMPLE = Path(__file__).parents[2] / "examples/docker-lxc.yaml"
-# What `curl …/v1/models` with the key does; the key stays out of the command line.
+# Lists the models as `curl …/v1/models` does, with the key from the environment instead of the command line.
 MODELS = """\
 import json, os, sys, urllib.request
 key = {"Authorization": "Bearer " + os.environ["LITELLM_API_KEY"]}
@@ -38,7 +38,7 @@ BULK, FAST = "/mnt/pve/hdd/hermes", "/media/2tb/hermes"
 
 
 class Shape:
-    """The example, with the addresses of the node in a box; ``key`` is one that the server of models takes."""
+    """The agent of examples/docker-lxc.yaml on the test node; ``key`` is for the model server at ``models``."""
 
     def __init__(
         self, node: Node, archive: Path, models: str, model: str, key: str, chat: Messenger | None = None
@@ -69,7 +69,7 @@ class Shape:
         return self.node.shell(found["address"], script).strip()
 
     def inside(self, script: str) -> str:
-        """What a shell beside the agent prints."""
+        """Run a shell script in the container of the agent and return its output."""
         return self.node.paddock("exec", "hermes", *self.files, "--", "sh", "-c", script).stdout.strip()
 
 
@@ -98,7 +98,7 @@ def test_docker_in_a_machine_mounts_directories_of_the_node(shape: Shape) -> Non
     assert asked[:2] == [f"mkdir -p {BULK}", f"mountpoint -q {BULK} || chown 110000:110000 {BULK}"]
     assert f"pct set 118 -features keyctl=1,nesting=1 -mp2 {BULK},mp=/data -mp3 {FAST},mp=/fast" in asked
     assert shape.machine("docker info --format '{{.Driver}}'") == "overlay2"
-    assert on_node(node, BULK).parent.stat().st_uid == 0, "never more than the directory itself"
+    assert on_node(node, BULK).parent.stat().st_uid == 0, "only the directory itself changes its owner"
     as_the_seed_verifies_it(shape)
 
     shape.paddock("ask", "hermes", f"Remember: {FACT}")
@@ -108,10 +108,10 @@ def test_docker_in_a_machine_mounts_directories_of_the_node(shape: Shape) -> Non
     assert f"on the node this stays as it is: {BULK}, {FAST}" in gone
     assert "a new machine needs root at the node's shell again" in gone
     asked = up_with_manual_steps(node, *shape.files)
-    assert not any("features" in line for line in asked), "a clone has its template's features"
+    assert not any("features" in line for line in asked), "a clone has the features of its template"
     assert FACT in shape.paddock("ask", "hermes", QUESTION)
     assert shape.inside("cat /data/workspace/note /fast/probe") == "from the agent\nquick"
-    assert shape.machine("docker image ls --quiet --no-trunc") == image, "it was not loaded again"
+    assert shape.machine("docker image ls --quiet --no-trunc") == image, "the image was not loaded again"
     assert "nothing to do" in shape.paddock("up", "--no-wait")
 
     pet = int(str(json.loads(shape.paddock("status", "--json"))[0]["state"]).split("-")[2])
@@ -123,7 +123,7 @@ def test_docker_in_a_machine_mounts_directories_of_the_node(shape: Shape) -> Non
 
 
 def as_the_seed_verifies_it(shape: Shape) -> None:
-    """Section 13 of the design and task 10 of the plan, line by line."""
+    """Run every check of section 13 of the seed's design and of task 10 of its plan."""
     api = api_client(shape.node)
     # LXC 118 running; `pct config 118` shows the mounts and nesting=1.
     assert api.get("/nodes/pve/lxc/118/status/current")["status"] == "running"
@@ -141,10 +141,10 @@ def as_the_seed_verifies_it(shape: Shape) -> None:
     shape.paddock("ask", "hermes", "Write /data/workspace/note: from the agent")
     note = on_node(shape.node, f"{BULK}/workspace/note")
     assert (note.read_text(), note.stat().st_uid) == ("from the agent\n", 110000)
-    # And what Paddock itself proves, as of an agent in a unit; here one container holds its processes.
+    # The checks of `verify` are those of an agent in a unit, with one container instead of its processes.
     lines = {line["check"]: line["outcome"] for line in json.loads(shape.paddock("verify", "--json"))[0]["lines"]}
     assert lines.keys() == LINES - {"process.gateway"} | {"process.container", "mounts"}
-    # The image drops from root by itself, and brings its code.
+    # The image starts as root and drops privileges itself; the code is part of the image.
     of_the_image = {"isolation.capabilities", "isolation.privileges", "files.code"}
     assert {check for check, outcome in lines.items() if outcome != "ok"} - {"isolation.apparmor"} == of_the_image
 
@@ -157,7 +157,7 @@ def test_docker_in_a_machine_with_a_real_model_gateway_and_telegram(node: Node, 
         with leaving_nothing(shape):
             up_with_manual_steps(shape.node, *shape.files)
             as_the_seed_verifies_it(shape)
-            # A messenger answers end to end, and nobody else is answered.
+            # The allowed user gets an answer, another user gets none.
             chat.say(666, "Let me in.")
             chat.say(4242, "Say hello.")
             wait_for(lambda: any("ok: Say hello" in text for text in chat.heard(4242)))
@@ -169,7 +169,7 @@ def test_docker_in_a_machine_with_a_real_model_gateway_and_telegram(node: Node, 
 
 
 def in_a_container(web: Web, runtime: str, tmp_path: Path) -> None:
-    """Make the service one that runs in a container."""
+    """Change the service so that it runs in a container."""
     archive = str(base_root(tmp_path / "base.tar.gz"))
     web.spec.update(
         packages=[],
@@ -197,7 +197,7 @@ def test_docker_without_a_cache_volume_reports_its_storage_driver(web: Web, tmp_
 @slow_proof
 def test_podman_in_a_machine_needs_a_cache_volume(web: Web, tmp_path: Path) -> None:
     in_a_container(web, "podman", tmp_path)
-    # On a disk that overlay does not work on, Podman falls back to vfs once and never works again.
+    # On a disk without overlay, Podman falls back to vfs at first and fails from then on.
     told = web.paddock("up", fails=True)
     assert (
         f"podman does not work on the machine of {web.name}: Error: 'overlay' is not supported over overlayfs" in told
@@ -218,7 +218,7 @@ def test_podman_in_a_machine_needs_a_cache_volume(web: Web, tmp_path: Path) -> N
     web.paddock("up", "--no-wait", fails=True)
     run_lines(web.node, web.paddock("console").splitlines())
     web.paddock("up", "--no-wait")
-    # The container outlives its machine with the volume.
+    # The volume keeps the container when the machine is recreated.
     assert web.paddock("exec", web.name, "--", "sh", "-c", "cat /data/fact /big/fact && ls /tmp") == (
         "kept\nkept\ninstalled\n"
     )
@@ -244,7 +244,7 @@ def test_up_resumes_until_root_has_run_all_commands(web: Web) -> None:
     assert "✓ mounts" in web.paddock("verify")
     root(node, "pct", "set", web.status()["machine"], "--delete", "mp1")
     assert f"mkdir -p {host}" in web.paddock("plan")
-    # Nor is a disk's own top given away, whoever runs the commands.
+    # The mount point of a disk never changes its owner.
     disk = on_node(node, "/mnt/disk")
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", str(disk)], check=True)

@@ -1,4 +1,4 @@
-"""Hermes with all its file can say, as the agent's own user and as people meet it."""
+"""Hermes with all options of its file, seen by the account of the agent and by its users."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paddock.recipes.hermes.launch import REFUSED
 pytestmark = pytest.mark.live
 
 AUTH = json.dumps({"version": 1, "providers": {}, "seeded": "with-this"})
-# Speaks as much of the protocol as it takes to be asked for its tools.
+# An MCP server that can only list its tools.
 MCP_SERVER = """
 import json, os, sys
 for line in sys.stdin:
@@ -33,7 +33,7 @@ for line in sys.stdin:
         answer = {"jsonrpc": "2.0", "id": request["id"], "result": answers.get(request["method"], {})}
         print(json.dumps(answer), flush=True)
 """
-# The seed's table of what is blocked, and what would change the code.
+# The commands that the seed blocks, and those that would change the code.
 BLOCKED = (
     "setup",
     "config edit",
@@ -69,7 +69,7 @@ class Talker:
 
 @pytest.fixture(scope="module")
 def talker(node: Node) -> Iterator[Talker]:
-    node.paddock("up")  # with the template that the other tests use too
+    node.paddock("up")  # makes the template that the other tests use too
     tree = node.file()
     own = node.with_environment(BOT_TOKEN=BOT_TOKEN, AUTH=AUTH)
     with messenger(node) as chat:
@@ -90,7 +90,7 @@ def talker(node: Node) -> Iterator[Talker]:
 
 @pytest.fixture(scope="module")
 def pinned(talker: Talker) -> Talker:
-    """The same agent, after it has changed its files, with less of it managed and another document."""
+    """The same agent after it has changed its files, with `managed: pinned` and another document."""
     talker.as_agent("sed -i s/with-this/refreshed/ ~/.hermes/auth.json && echo mine > ~/workspace/AGENTS.md")
     talker.spec["managed"] = "pinned"
     talker.spec["documents"]["AGENTS.md"] = "Be briefer.\n"
@@ -117,7 +117,9 @@ def test_the_agent_cannot_change_managed_files_by_avoiding_the_wrapper(talker: T
     after = talker.node.machine("cd /var/lib/paddock/hermes/home/.hermes && sha256sum config.yaml .env active_profile")
     assert after == before
     assert talker.as_agent("hermes config get model.default").strip() == "stand-in"
-    wait_for(lambda: "nothing to do" in talker.paddock("plan"))  # it may end its own processes, and they come back
+    wait_for(
+        lambda: "nothing to do" in talker.paddock("plan")
+    )  # the agent may end its own processes; systemd restarts them
     wait_for(lambda: talker.node.status()["health"] == "ok")
     assert talker.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."
 
@@ -178,7 +180,7 @@ def test_a_stop_waits_for_the_answer_in_progress(talker: Talker) -> None:
     with ThreadPoolExecutor() as beside:
         asked = beside.submit(talker.node.paddock, "ask", "-f", path, "hermes", "Take 4 seconds and say it.")
         wait_for(lambda: talker.node.machine("ss -Htn state established dport = 8642") != "")
-        time.sleep(1)  # so that it has gone on to the model
+        time.sleep(1)  # until the request has reached the model
         talker.node.machine("systemctl stop paddock-hermes.gateway")
         assert asked.result(timeout=30).stdout.strip() == "ok: Take 4 seconds and say it."
     ended = talker.node.machine("systemctl show -p Result,ExecMainStatus,ActiveState paddock-hermes.gateway")
@@ -205,7 +207,7 @@ def test_pinned_settings_stay_while_other_settings_can_be_edited(pinned: Talker)
     assert pinned.as_agent(set_it.format("display.compact true")) == "0\n"
     assert "compact: true" in pinned.as_agent("cat ~/.hermes/config.yaml")
     assert pinned.as_agent(set_it.format("model.default other")).splitlines()[-1] == "1"
-    # All ways known to tell Hermes of another place for what is pinned, and of other people.
+    # All known ways to give Hermes other pinned settings, or more allowed users.
     evil = "model: {default: other, provider: openrouter}\nHERMES_MANAGED_DIR: /tmp\nGATEWAY_ALLOWED_USERS: '666'\n"
     pinned.as_agent(f"cat > ~/.hermes/config.yaml <<'END'\n{evil}END")
     for path in (".env", ".op.env", "pairing/telegram-approved.json", "platforms/pairing/telegram-approved.json"):

@@ -1,4 +1,4 @@
-"""One writer: two machines with one state, whatever brought them there."""
+"""The lease: of two machines that mount one state, only one runs the agent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def api(node: Node) -> Client:
 
 
 def by_ssh(node: Node, where: str) -> dict[str, Any]:
-    """The same agents' file, with another place."""
+    """The agents of the node's file, with a host over ssh as their place."""
     tree = node.file()
     key = str(node.stage.folder / "id_ed25519")
     tree["places"] = {"box": {"host": {"address": where, "key": key, "host_key": scan_host_key(where)}}}

@@ -1,4 +1,4 @@
-"""The promise itself: what an agent has learned survives its machine, and nothing else could have told."""
+"""The memory of an agent survives its machine, and is the only source of the answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNNING = "systemctl show -p MainPID,NRestarts,ExecMainStartTimestamp 'paddock-h
 
 
 def empty_the_memory(agent: Node) -> None:
-    """What was learned goes, and nothing else."""
+    """Delete the memories of the agent and nothing else."""
     agent.machine(
         "systemctl stop paddock-hermes.gateway && rm -rf /var/lib/paddock/hermes/home/.hermes/memories/* && "
         "systemctl start paddock-hermes.gateway"
@@ -127,7 +127,7 @@ def test_up_fails_when_the_model_refuses_the_key(agent: Node) -> None:
     assert "refuses the key: answers 401" in failure
     assert "✗ answer" in failure
     assert "sk-the-wrong-one" not in failure
-    assert "✗ model " in wrong.paddock("up", fails=True).stderr, "and it is not forgotten"
+    assert "✗ model " in wrong.paddock("up", fails=True).stderr, "a second up reports it again"
     agent.paddock("up")
     assert agent.ask("Say ok.") == "ok: Say ok."
 

@@ -1,4 +1,4 @@
-"""Machines that come and go around a state that stays, with a small service instead of an agent."""
+"""Machines are recreated, the state stays: tested with a small service instead of an agent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEB: dict[str, Any] = {
 
 
 class Web:
-    """A service of the test's own, in a file of its own."""
+    """A service, and a file for it."""
 
     def __init__(self, node: Node, name: str) -> None:
         self.node = node
@@ -183,7 +183,7 @@ def test_doctor_reports_what_the_token_may_do(web: Web) -> None:
 
 
 def test_up_resumes_after_a_kill_while_building_a_template(web: Web) -> None:
-    web.spec["packages"] = ["busybox", "tree"]  # inputs of no other test
+    web.spec["packages"] = ["busybox", "tree"]  # no other test has a template with these packages
     kill_at_step(web.node, "template.install", "up", "-f", _written(web))
     web.paddock("up")
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
@@ -191,7 +191,7 @@ def test_up_resumes_after_a_kill_while_building_a_template(web: Web) -> None:
 
 @slow_proof
 @pytest.mark.parametrize(
-    ("step", "package"),  # a package of its own makes a template of its own
+    ("step", "package"),  # another package makes another template
     [
         ("pet.create", "bc"),
         ("template.create", "dc"),

@@ -1,4 +1,4 @@
-"""What only root may do, done by Paddock itself: over a real ssh, in a real shell, with nobody waiting."""
+"""Paddock runs the commands that only root may run on the node, over a real ssh."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shell(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node
 
 
 class Hive(Web):
-    """A service with a directory of the node and a feature that no token can set."""
+    """A service with a directory of the node and a feature, which no token can set."""
 
     def __init__(self, shell: NodeShell) -> None:
         super().__init__(shell.node, "hive")
@@ -94,7 +94,7 @@ def test_a_failed_root_command_is_named_and_up_resumes(shell: NodeShell, hive: H
     host.touch()
     assert f"error: `mkdir -p {path}` failed on {shell.destination}: mkdir: File exists" in hive.up(fails=True)
     host.unlink()
-    # A backup that begins between two of them: pct ends with 255, as ssh does where it finds no way.
+    # A backup locks the container between two commands: pct exits with 255, as ssh does without a connection.
     machine = hive.status()["machine"]
     try:
         with shell.instead_of("mountpoint", f"pct set {machine} -lock backup"):

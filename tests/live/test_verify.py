@@ -1,4 +1,4 @@
-"""One real agent, in which one thing after another is broken, seen to fail, and mended."""
+"""`verify` on a real agent: each test breaks one thing, sees its check fail, and repairs it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DROP_IN = f"/etc/systemd/system/{GATEWAY}.d"
 PACKAGES = "/opt/paddock/.store/*/lib/python3*/site-packages"
 
 
-# What is proved of every Hermes on Proxmox.
+# The checks of every Hermes agent on Proxmox.
 LINES = {
     *("machine", "state.owner", "state.mounted", "state.private", "state.writable", "lease", "ports"),
     "process.gateway",
@@ -37,13 +37,13 @@ LINES = {
 }
 
 
-# Of a model that cannot be reached it is told once, not three times with pauses in between.
+# One try of an unreachable model, instead of three with pauses.
 IMPATIENT = ("--set", "agents.hermes.settings.agent.api_max_retries=1", "--set", "agents.hermes.dashboard=true")
 
 
 @dataclass(frozen=True)
 class Bench:
-    """An agent that is well, and the means to break it."""
+    """A healthy agent, and methods to break it."""
 
     node: Node
     address: str
@@ -148,7 +148,7 @@ def test_all_checks_pass_on_a_healthy_agent(bench: Bench) -> None:
 def test_each_defect_fails_its_own_check(bench: Bench, line: str, script: str, mend: str) -> None:
     with bench.broken(script, mend):
         failed = bench.failed()
-    # On a full volume the agent may not answer either, nor a database be read that was in the middle of something.
+    # On a full volume the agent may not answer, and a database may be unreadable in the middle of a write.
     assert failed.keys() - ({"answer", "databases"} if line == "state.writable" else set()) == {line}, failed
 
 
@@ -196,7 +196,7 @@ def test_verify_finds_secrets_in_notes_and_journals(bench: Bench) -> None:
 def test_verify_lists_the_offered_models_when_the_chosen_one_is_missing(bench: Bench) -> None:
     failed = bench.failed("agents.hermes.settings.model.default=gpt-9")
     assert failed["model.offered"] == "gpt-9 is not offered; there is: stand-in"
-    assert failed.keys() == {"model.offered", "files.configuration"}, "the file was changed, and not brought up"
+    assert failed.keys() == {"model.offered", "files.configuration"}, "the changed file was not applied"
 
 
 def test_verify_fails_when_nothing_listens_on_the_port(bench: Bench) -> None:
@@ -225,7 +225,7 @@ def test_verify_fails_when_the_unit_is_less_confined(bench: Bench) -> None:
     ):
         bench.wait_until_healthy()
         failed = bench.failed()
-    # System calls stay filtered: by the container.
+    # The container filters system calls as well.
     assert failed.keys() == {f"isolation.{way}" for way in ("capabilities", "privileges", "proc", "sys")}, failed
     bench.wait_until_healthy()
 
@@ -249,7 +249,7 @@ def test_a_taken_port_stops_the_unit_without_restarts(bench: Bench) -> None:
         wait_for(lambda: "failed" in bench.root(f"systemctl is-active {GATEWAY} || true"))
         ended = bench.root(f"systemctl show -p ExecMainStatus,NRestarts {GATEWAY}").split()
         failed = bench.failed()
-    assert sorted(ended) == ["ExecMainStatus=78", "NRestarts=0"], "no restart would mend it"
+    assert sorted(ended) == ["ExecMainStatus=78", "NRestarts=0"], "no restart, since a restart would not help"
     assert "failed" in failed["process.gateway"]
     assert "port 8642 is held by python3" in failed["ports"]
     bench.wait_until_healthy()
@@ -262,4 +262,4 @@ def test_up_reports_a_wrong_provider_as_a_failed_check(bench: Bench) -> None:
     assert "✗ answer" in failure
     bench.node.paddock("up", *IMPATIENT)
     assert bench.failed() == {}
-    assert bench.node.ask(QUESTION) == FACT, "and its state is as it was"
+    assert bench.node.ask(QUESTION) == FACT, "the state is unchanged"

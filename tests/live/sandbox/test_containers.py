@@ -1,4 +1,4 @@
-"""Real containers: reached by ssh, sharing volumes, cloned, backed up, and gone without a trace."""
+"""The sandbox with real containers: ssh, shared volumes, clones, snapshots, backups, and complete removal."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_template_and_two_linked_clones_run_at_once(box: Box) -> None:
         assert box.ssh(clone, "cat /etc/machine-id") != machine
         assert box.ssh(clone, "cat /etc/ssh/ssh_host_ed25519_key.pub").split()[1] == keys
     assert box.address(301) != box.address(302)
-    # On LVM-thin a base may go while its clones live.
+    # On LVM-thin a base can be removed while its clones exist.
     remove(box, 300)
     assert box.ssh(301, "cat /etc/own /etc/built") == "301\nbuilt\n"
     assert box.task("POST", "/nodes/pve/lxc/302/status/reboot") == "OK"
