@@ -7,14 +7,18 @@ import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from paddock import secret
+
+if TYPE_CHECKING:
+    from live.node import Node
 
 # Seconds of each test file, from an earlier run. PADDOCK_WEIGHTS=write ./test --all writes them again.
 WEIGHTS: Final = Path(__file__).parent / "data/weights.json"
@@ -33,8 +37,12 @@ def pytest_configure() -> None:
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
     """End the run as Ctrl-C does. Later signals are ignored, so that fixtures can clean up."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, _ignore)
     raise KeyboardInterrupt
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing. SIG_IGN would be inherited by the commands that clean up."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -45,7 +53,7 @@ def pytest_xdist_newgateway(gateway: Any) -> None:
 def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
     """End the xdist workers and wait for their fixtures to clean up. xdist itself would kill them after 10 seconds."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, _ignore)
     for pid in _workers:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
@@ -90,6 +98,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 seconds[_file(report.nodeid)] += report.duration  # type: ignore[assignment]
     rounded = {file: round(total) for file, total in sorted(seconds.items()) if total >= 1}
     WEIGHTS.write_text(json.dumps(rounded, indent=2) + "\n")
+
+
+@pytest.fixture(scope="session")
+def live_node() -> Iterator[Node]:
+    """Start one node with real containers for all live tests of a worker."""
+    from live.node import Node
+    from paddock.demo import lxc_stage, stage_folder
+
+    with stage_folder() as folder, lxc_stage(folder) as stage:
+        yield Node(stage)
 
 
 @pytest.fixture(autouse=True)

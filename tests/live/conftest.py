@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from live.node import Node
-from paddock.demo import lxc_stage, stage_folder
 
 
 @pytest.fixture(scope="session")
-def node() -> Iterator[Node]:
-    with stage_folder() as folder, lxc_stage(folder) as stage:
-        yield Node(stage)
+def node(live_node: Node) -> Node:
+    return live_node
 
 
 @pytest.fixture
