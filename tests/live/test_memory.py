@@ -105,14 +105,6 @@ def test_the_unit_is_hardened(agent: Node) -> None:
     assert float(last.rpartition(": ")[2].split()[0]) <= 2.5
 
 
-def test_systemd_restarts_a_killed_messaging_process(agent: Node) -> None:
-    pid = "systemctl show -p MainPID --value paddock-hermes.gateway"
-    killed = agent.machine(pid)
-    agent.machine("systemctl kill -s KILL paddock-hermes.gateway")
-    wait_for(lambda: agent.status()["health"] == "ok")
-    assert agent.machine(pid) not in (killed, "0\n")
-
-
 def test_the_agent_knows_nothing_when_its_memory_is_deleted(agent: Node) -> None:
     agent.ask(f"Remember: {FACT}")
     empty_the_memory(agent)
@@ -132,7 +124,11 @@ def test_up_fails_when_the_model_refuses_the_key(agent: Node) -> None:
     assert agent.ask("Say ok.") == "ok: Say ok."
 
 
-@pytest.mark.parametrize("step", ["cattle.clone", "cattle.start", "cattle.reach", "agent.configure", "agent.answer"])
+@pytest.mark.parametrize(
+    "step",
+    ["cattle.clone", "agent.configure"]
+    + [pytest.param(step, marks=slow_proof) for step in ("cattle.start", "cattle.reach", "agent.answer")],
+)
 def test_up_resumes_after_a_kill_at_any_step(agent: Node, step: str) -> None:
     agent.ask(f"Remember: {FACT}")
     agent.paddock("down")
@@ -153,6 +149,7 @@ def test_up_and_down_resume_after_a_kill_in_down(agent: Node, step: str, then: s
     assert agent.ask(QUESTION) == FACT
 
 
+@slow_proof
 def test_up_resumes_after_a_kill_while_creating_the_pet(node: Node) -> None:
     tree = node.file()
     tree["agents"] = {"second": tree["agents"]["hermes"]}

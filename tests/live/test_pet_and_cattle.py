@@ -67,22 +67,26 @@ def web(node: Node, request: pytest.FixtureRequest) -> Iterator[Web]:
 
 
 def test_state_survives_any_number_of_machines(web: Web) -> None:
+    host_keys = "cat /etc/ssh/ssh_host_ed25519_key.pub; ls /etc/ssh/ssh_host_*"
     web.paddock("up")
     web.write_fact("one")
-    for _ in range(2):
-        web.paddock("cycle")
+    first = web.node.shell(web.status()["address"], host_keys)
+    web.paddock("cycle")
+
+    # Every clone makes its own ssh host key.
+    second = web.node.shell(web.status()["address"], host_keys)
+    assert first.splitlines()[0] != second.splitlines()[0]
+    assert "rsa" not in second
+
+    # `forget` refuses while there is a machine, and without the right name.
+    assert "is still" in web.paddock("forget", web.name, "--name", web.name, fails=True)
+    web.paddock("down")
+    assert "not the agent's name" in web.paddock("forget", web.name, "--name", "other", fails=True)
+    web.paddock("up")
+
     assert web.fact() == "one"
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
     assert web.paddock("up") == f"{web.name}: nothing to do, and healthy\n"
-
-
-def test_every_clone_has_its_own_host_key(web: Web) -> None:
-    web.paddock("up")
-    first = web.node.shell(web.status()["address"], "cat /etc/ssh/ssh_host_ed25519_key.pub; ls /etc/ssh/ssh_host_*")
-    web.paddock("cycle")
-    second = web.node.shell(web.status()["address"], "cat /etc/ssh/ssh_host_ed25519_key.pub; ls /etc/ssh/ssh_host_*")
-    assert first.splitlines()[0] != second.splitlines()[0]
-    assert "rsa" not in second
 
 
 def test_a_machine_is_created_from_the_base_without_a_template(web: Web) -> None:
@@ -137,16 +141,6 @@ def test_two_agents_share_one_pet(web: Web) -> None:
     assert web.paddock("plan", "--only", web.name) == f"{web.name}: nothing to do\n"
 
 
-def test_forget_needs_the_name_and_refuses_while_a_machine_exists(web: Web) -> None:
-    web.paddock("up")
-    web.write_fact("precious")
-    assert "is still" in web.paddock("forget", web.name, "--name", web.name, fails=True)
-    web.paddock("down")
-    assert "not the agent's name" in web.paddock("forget", web.name, "--name", "other", fails=True)
-    web.paddock("up")
-    assert web.fact() == "precious"
-
-
 def test_templates_are_refreshed_and_pruned(web: Web) -> None:
     web.paddock("up")
     web.paddock("template", "refresh")
@@ -164,6 +158,7 @@ def test_templates_are_refreshed_and_pruned(web: Web) -> None:
     assert kept == [2, 3]
 
 
+@slow_proof
 def test_a_second_run_on_the_same_agent_names_the_first_process(web: Web) -> None:
     web.paddock("up")
     web.paddock("down")
@@ -182,6 +177,7 @@ def test_doctor_reports_what_the_token_may_do(web: Web) -> None:
     assert "✗" not in report
 
 
+@slow_proof
 def test_up_resumes_after_a_kill_while_building_a_template(web: Web) -> None:
     web.spec["packages"] = ["busybox", "tree"]  # no other test has a template with these packages
     kill_at_step(web.node, "template.install", "up", "-f", _written(web))

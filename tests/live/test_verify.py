@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from live.node import Node, wait_for
+from live.node import Node, slow_proof, wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
@@ -255,6 +255,7 @@ def test_a_taken_port_stops_the_unit_without_restarts(bench: Bench) -> None:
     bench.wait_until_healthy()
 
 
+@slow_proof
 def test_up_reports_a_wrong_provider_as_a_failed_check(bench: Bench) -> None:
     wrong = "agents.hermes.settings.model.provider=nonesuch"
     failure = bench.node.paddock("up", *IMPATIENT, "--set", wrong, fails=True).stderr
