@@ -62,6 +62,13 @@ def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> N
         time.sleep(0.1)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Exit from an interrupted worker, whose fixtures have cleaned up by now. xdist would keep the process."""
+    if "PYTEST_XDIST_WORKER" in os.environ and signal.getsignal(signal.SIGTERM) is _ignore:
+        os._exit(2)
+
+
 def _runs(pid: int) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
