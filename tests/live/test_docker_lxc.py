@@ -74,7 +74,7 @@ class Shape:
 
 
 @contextmanager
-def leaving_nothing(shape: Shape) -> Iterator[Shape]:
+def removed_afterwards(shape: Shape) -> Iterator[Shape]:
     try:
         yield shape
     finally:
@@ -85,7 +85,7 @@ def leaving_nothing(shape: Shape) -> Iterator[Shape]:
 @pytest.fixture
 def shape(node: Node, tmp_path: Path) -> Iterator[Shape]:
     models, key = node.models, node.stage.environment["STANDIN_KEY"]
-    with leaving_nothing(Shape(node, official_image(tmp_path / "official.tar"), models, "stand-in", key)) as found:
+    with removed_afterwards(Shape(node, official_image(tmp_path / "official.tar"), models, "stand-in", key)) as found:
         yield found
 
 
@@ -99,7 +99,7 @@ def test_docker_in_a_machine_mounts_directories_of_the_node(shape: Shape) -> Non
     assert f"pct set 118 -features keyctl=1,nesting=1 -mp2 {BULK},mp=/data -mp3 {FAST},mp=/fast" in asked
     assert shape.machine("docker info --format '{{.Driver}}'") == "overlay2"
     assert on_node(node, BULK).parent.stat().st_uid == 0, "only the directory itself changes its owner"
-    as_the_seed_verifies_it(shape)
+    run_the_checks_of_the_seed(shape)
 
     shape.paddock("ask", "hermes", f"Remember: {FACT}")
     shape.inside("echo quick > /fast/probe")
@@ -122,7 +122,7 @@ def test_docker_in_a_machine_mounts_directories_of_the_node(shape: Shape) -> Non
     destroy(api, 117)
 
 
-def as_the_seed_verifies_it(shape: Shape) -> None:
+def run_the_checks_of_the_seed(shape: Shape) -> None:
     """Run every check of section 13 of the seed's design and of task 10 of its plan."""
     api = api_client(shape.node)
     # LXC 118 running; `pct config 118` shows the mounts and nesting=1.
@@ -154,9 +154,9 @@ def test_docker_in_a_machine_with_a_real_model_gateway_and_telegram(node: Node, 
     image = official_image(tmp_path / "official.tar")
     with gateway(node) as models, messenger(node) as chat:
         shape = Shape(node, image, models, "behind-it", MASTER_KEY, chat)
-        with leaving_nothing(shape):
+        with removed_afterwards(shape):
             up_with_manual_steps(shape.node, *shape.files)
-            as_the_seed_verifies_it(shape)
+            run_the_checks_of_the_seed(shape)
             # The allowed user gets an answer, another user gets none.
             chat.say(666, "Let me in.")
             chat.say(4242, "Say hello.")

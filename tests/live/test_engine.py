@@ -129,7 +129,7 @@ class Host:
         return self.by_engine(f"exec paddock-{self.name} sh -c {shlex.quote(script)}")
 
     @contextmanager
-    def room_for_only(self, megabytes: int) -> Iterator[None]:
+    def disk_with_only(self, megabytes: int) -> Iterator[None]:
         """Fill the disk of the machine, except some megabytes, while the block runs."""
         fill = f"fallocate -l $(($(df -B1 --output=avail / | tail -n 1) - ({megabytes} << 20))) /full"
         # fallocate cannot take the last blocks; writing does.
@@ -684,19 +684,19 @@ def test_a_full_disk_is_reported_and_up_resumes_with_free_space(web: Host, roots
     web.becomes("hermes", runtime="docker")
     web.agent["container"] = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
     web.root("docker image rm localhost/paddock/archive 2>/dev/null; docker image prune --all --force")
-    with web.room_for_only(60):
+    with web.disk_with_only(60):
         web.fails_with(f"loading {roots['bare']} on box failed: no space is left there")
     web.up()
     first = web.id()
     web.paddock("ask", "hermes", f"Remember: {FACT}")
     web.root("rm -r /opt/paddock/.store/*")
-    with web.room_for_only(120):
+    with web.disk_with_only(120):
         web.fails_with("installing the code on the image")
     assert web.root("ls -A /opt/paddock/.store") == "", "an incomplete code tree is removed"
     web.up()
     assert web.id() == first
 
-    with web.room_for_only(0):
+    with web.disk_with_only(0):
         assert "no space left on device" in web.paddock("verify", "hermes", fails=True).stdout
         web.agent["environment"] = {"COLOUR": "green"}
         web.fails_with("configuring hermes on box failed: no space is left there")

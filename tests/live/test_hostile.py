@@ -85,20 +85,20 @@ class Target:
             check=False,
         )
         shown = (done.stdout + done.stderr).decode(errors="replace")
-        self.expect_nothing_gained(words[0])
+        self.assert_nothing_gained(words[0])
         if verb != "exec":
             assert "\033" not in shown, f"{words[0]} sends an escape sequence of the agent's to the terminal"
             assert "\x9b" not in shown
         assert may_fail or done.returncode == 0, shown
         return shown
 
-    def expect_nothing_gained(self, verb: str) -> None:
+    def assert_nothing_gained(self, verb: str) -> None:
         found = self.node.shell(self.where, "ls /root/taken 2>/dev/null; cat /etc/canary; stat -c '%u %a' /etc/canary")
         assert found == "untouched\n0 600\n", f"after {verb}: {found}"
         outside = f"find /etc /root /opt /usr/local -user {UID} -print -quit"
         assert self.node.shell(self.where, outside) == "", f"after {verb} the agent owns files of root's"
 
-    def lay_again(self) -> None:
+    def repeat_the_attack(self) -> None:
         home = f"{STATE}/home"
         self.node.shell(
             self.where, f"cd {home} && setpriv --reuid {UID} --regid {UID} --clear-groups sh -c '{_quoted(ATTACK)}'"
@@ -120,7 +120,7 @@ def test_a_hostile_agent_gains_no_privileges_from_any_verb(target: Target) -> No
     target.paddock("adopt", "bee", "--yes")
     target.paddock("up", may_fail=True)  # the first start fails
     wait_for(lambda: "sleep" in node.shell(target.where, f"ps -o args= -u {UID} || true"))
-    target.lay_again()
+    target.repeat_the_attack()
     target.paddock("up")
     target.paddock("verify")
     assert target.paddock("exec", "bee", "--", "/usr/bin/id", "-u").split()[0] == str(UID)
@@ -131,11 +131,11 @@ def test_a_hostile_agent_gains_no_privileges_from_any_verb(target: Target) -> No
 
     # `paddock shell` on a terminal.
     assert str(UID) in shell(target, "/usr/bin/id -u; exit\n")
-    target.expect_nothing_gained("shell")
+    target.assert_nothing_gained("shell")
 
     target.write(environment={**AGENT["environment"], "CHANGED": "yes"})
     target.paddock("up")
-    target.lay_again()
+    target.repeat_the_attack()
     target.paddock("up")
     target.paddock("down")
     target.paddock("up")

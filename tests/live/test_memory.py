@@ -17,7 +17,7 @@ pytestmark = pytest.mark.live
 RUNNING = "systemctl show -p MainPID,NRestarts,ExecMainStartTimestamp 'paddock-hermes.*'"
 
 
-def empty_the_memory(agent: Node) -> None:
+def delete_the_memories(agent: Node) -> None:
     """Delete the memories of the agent and nothing else."""
     agent.machine(
         "systemctl stop paddock-hermes.gateway && rm -rf /var/lib/paddock/hermes/home/.hermes/memories/* && "
@@ -27,7 +27,7 @@ def empty_the_memory(agent: Node) -> None:
 
 
 def test_the_memory_survives_its_machine(agent: Node) -> None:
-    empty_the_memory(agent)
+    delete_the_memories(agent)
     assert agent.ask(QUESTION) == "I do not know."
     assert FACT in agent.ask(f"Remember: {FACT}")
     agent.paddock("down")
@@ -107,7 +107,7 @@ def test_the_unit_is_hardened(agent: Node) -> None:
 
 def test_the_agent_knows_nothing_when_its_memory_is_deleted(agent: Node) -> None:
     agent.ask(f"Remember: {FACT}")
-    empty_the_memory(agent)
+    delete_the_memories(agent)
     assert agent.ask(QUESTION) == "I do not know."
 
 
