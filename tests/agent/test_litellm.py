@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from live.stage import faults
+from live.node import slow_proof
 from paddock.demo import Stage, environment, free_port, model_server, stage_folder
 
-pytestmark = [pytest.mark.agent, faults]  # the proxy is 750 MB of code to unpack and compile
+pytestmark = [pytest.mark.agent, slow_proof]  # the proxy is 750 MB of code to unpack and compile
 
 FILE = """\
 places: {{here: {{host: {{}}}}}}

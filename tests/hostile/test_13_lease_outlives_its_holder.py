@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from live.by_hand import api_of, container, destroy
 from live.conftest import node
 from live.images import base_root
-from live.stage import Node, faults, wait_for
+from live.manual import api_client, container, destroy
+from live.node import Node, slow_proof, wait_for
 from live.test_engine import Host
 from live.test_native import ACCOUNT
 from paddock.guests.ssh import scan_host_key
@@ -158,7 +158,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def machine(node: Node) -> Iterator[Host]:
-    api = api_of(node)
+    api = api_client(node)
     address = container(node, api, VMID, memory=2048, rootfs="local-lvm:10")
     try:
         yield Host(node, address, scan_host_key(address) or "")
@@ -171,12 +171,12 @@ def docker_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base_root(tmp_path_factory.mktemp("roots") / "base.tar.gz")
 
 
-@pytest.fixture(params=[SHORT, pytest.param(LONG, marks=faults)])
+@pytest.fixture(params=[SHORT, pytest.param(LONG, marks=slow_proof)])
 def drain(request: pytest.FixtureRequest) -> float:
     return float(request.param)
 
 
-@pytest.mark.parametrize("signal", ["KILL", pytest.param("TERM", marks=faults)])
+@pytest.mark.parametrize("signal", ["KILL", pytest.param("TERM", marks=slow_proof)])
 def test_no_second_machine_gets_the_lease_while_an_agent_under_systemd_ends(
     machine: Host, drain: float, signal: str
 ) -> None:
@@ -210,7 +210,7 @@ sleep 1; systemctl stop --no-block {LEASE}
 """
 
 
-@faults
+@slow_proof
 def test_no_second_machine_gets_the_lease_while_a_container_runs_without_its_engine(
     machine: Host, docker_base: Path
 ) -> None:
@@ -230,7 +230,7 @@ def test_no_second_machine_gets_the_lease_while_a_container_runs_without_its_eng
         watched.goes()
 
 
-@faults
+@slow_proof
 def test_no_second_machine_gets_the_lease_while_an_agent_without_root_ends(machine: Host) -> None:
     machine.root(ACCOUNT)
     uid = machine.root("id -u someone")
@@ -254,7 +254,7 @@ exec sleep infinity
 """
 
 
-@faults
+@slow_proof
 def test_a_lease_of_an_earlier_version_is_restarted_exactly_once(machine: Host) -> None:
     kept = f"systemctl show --property NFileDescriptorStore --value {LEASE}"
     holder = f"systemctl show --property MainPID --value {LEASE}"

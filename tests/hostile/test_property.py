@@ -32,7 +32,7 @@ from paddock.runtimes.systemd.runtime import Systemd
 
 pytestmark = as_root
 
-EXAMPLES: Final = 60 if os.environ.get("PADDOCK_FAULTS") else 6
+EXAMPLES: Final = 60 if os.environ.get("PADDOCK_ALL") else 6
 TAKE: Final = '#!/bin/sh\ntouch /root/taken 2>/dev/null\nPATH=/usr/bin:/bin exec "${0##*/}" "$@"\n'
 LINES: Final = tuple(
     f"error{separator}{record}"

@@ -45,7 +45,9 @@ def test_a_run_of_this_process_keeps_others_away_until_it_is_closed() -> None:
 
 
 @pytest.mark.parametrize(
-    "run", ["", "/", "/x", "/0.1", "/-1.1", "/99999999999999999999.1", f"/{os.getpid()}", "/1.1.1"]
+    "run",
+    # The id has no process id in it: all workers must collect the same tests.
+    ["", "/", "/x", "/0.1", "/-1.1", "/99999999999999999999.1", pytest.param(f"/{os.getpid()}", id="pid"), "/1.1.1"],
 )
 def test_what_is_no_run_keeps_nobody_away(run: str) -> None:
     """Claims of before have only a host in them, and anybody may write notes."""

@@ -1,11 +1,11 @@
-"""Containers that a person makes on the node by hand, past Paddock."""
+"""Containers that are created through the API of the node, without Paddock."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from live.stage import Node, wait_for
+from live.node import Node, wait_for
 from paddock.guests.ssh import scan_host_key
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
@@ -13,17 +13,17 @@ from paddock.places.proxmox.observe import address
 from paddock.secret import Secret
 
 
-def api_of(node: Node) -> Client:
-    """The node's API, as a person with a token uses it."""
+def api_client(node: Node) -> Client:
+    """Return a client of the node's API."""
     place = node.file()["places"]["box"]["proxmox"]
     trust = tls.context(place["url"], Path(place["ca"]), None)
     return Client(place["url"], place["node"], Secret(node.stage.environment["PVE_TOKEN"]), trust)
 
 
 def container(node: Node, api: Client, vmid: int, **params: Any) -> str:
-    """Create and start a container by hand; returns its address once ssh answers there."""
+    """Create and start a container, and return its address once ssh answers there."""
     named: dict[str, Any] = {"vmid": vmid, "hostname": f"by-hand-{vmid}"}
-    api.task("POST", f"/nodes/{api.node}/lxc", {**made_by_hand(node), **named, **params})
+    api.task("POST", f"/nodes/{api.node}/lxc", {**container_parameters(node), **named, **params})
     api.task("POST", f"/nodes/{api.node}/lxc/{vmid}/status/start")
     wait_for(lambda: (found := address(api, vmid)) is not None and scan_host_key(found) is not None)
     found = address(api, vmid)
@@ -31,8 +31,8 @@ def container(node: Node, api: Client, vmid: int, **params: Any) -> str:
     return found
 
 
-def made_by_hand(node: Node) -> dict[str, Any]:
-    """What people say of a container beside its number and name."""
+def container_parameters(node: Node) -> dict[str, Any]:
+    """Parameters of a new container, except its vmid and name."""
     place = node.file()["places"]["box"]["proxmox"]
     return {
         "ostemplate": place["base"],
@@ -46,7 +46,7 @@ def made_by_hand(node: Node) -> dict[str, Any]:
 
 
 def reboot(api: Client, vmid: int) -> None:
-    """Restart a container, and wait until ssh answers in it again."""
+    """Restart a container, and wait until ssh answers again."""
     api.task("POST", f"/nodes/{api.node}/lxc/{vmid}/status/reboot")
     wait_for(lambda: (found := address(api, vmid)) is not None and scan_host_key(found) is not None)
 

@@ -1,4 +1,4 @@
-"""What live tests use: a node as a person sees it, with the means to look behind the scenes."""
+"""The node of the live tests: run commands as a user would, and look at machines and journals directly."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from paddock.process import run
 
 @dataclass(frozen=True)
 class Node:
-    """The stage of a story, with the means to look behind the scenes."""
+    """A Proxmox-like node, a folder with a paddock.yaml for it, and the environment of commands."""
 
     stage: Stage
 
     def paddock(self, *words: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
-        """Run a command as a person would; it must succeed, or must not."""
+        """Run `paddock` as a user would, and assert that it succeeds, or fails if ``fails``."""
         command = [sys.executable, "-m", "paddock", *words]
         done = subprocess.run(
             command,
@@ -43,7 +43,7 @@ class Node:
         return done
 
     def with_environment(self, **more: str) -> Node:
-        """The same, to commands that have these variables too."""
+        """Return the same node for commands with more environment variables."""
         return Node(replace(self.stage, environment={**self.stage.environment, **more}))
 
     def ask(self, prompt: str) -> str:
@@ -53,7 +53,7 @@ class Node:
         return dict(json.loads(self.paddock("status", "--json").stdout)[0])
 
     def shell(self, address: str, script: str) -> str:
-        """Run a script as root in a container, as a person with the key would."""
+        """Run a script as root in a container over ssh, with the key of the node's file."""
         options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
         result = run(["ssh", *options, "-i", str(self.stage.folder / "id_ed25519"), f"root@{address}", script])
         assert result.ok, result.err
@@ -64,7 +64,7 @@ class Node:
         return self.shell(self.status()["address"], script)
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        """Start a command in the background, silent."""
+        """Start `paddock` in the background, without its output."""
         return subprocess.Popen(
             [sys.executable, "-m", "paddock", *words],
             cwd=self.stage.folder,
@@ -76,12 +76,12 @@ class Node:
 
     @property
     def models(self) -> str:
-        """Where the stand-in model is."""
+        """URL of the stand-in model."""
         return str(self.file()["agents"]["hermes"]["settings"]["providers"]["standin"]["base_url"])
 
     @property
     def gateway(self) -> str:
-        """This machine's address on the node's own network."""
+        """Address of the test machine on the network of the node."""
         return str(urlsplit(self.models).hostname)
 
     @property
@@ -100,18 +100,18 @@ class Node:
 def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
+        assert time.monotonic() < end, f"the condition did not hold within {seconds} s"
         time.sleep(0.02)
 
 
-def cut_off(node: Node, step: str, *words: str) -> None:
-    """Start a command and kill it, without any warning, as soon as it has begun a step."""
+def kill_at_step(node: Node, step: str, *words: str) -> None:
+    """Start `paddock` and kill it with SIGKILL as soon as its journal shows that a step has begun."""
     known = set(node.journals.glob("*"))
     running = node.start(*words)
     wait_for(lambda: any(_begun(path, step) for path in set(node.journals.glob("*")) - known), seconds=120)
     running.kill()
-    assert running.wait() == -9, "it ended before it could be killed"
-    # Its ssh would end by itself when it misses the other end; what runs there goes on either way.
+    assert running.wait() == -9, "the command ended before it could be killed"
+    # Its ssh processes would end by themselves, later. The commands on the machine go on either way.
     with suppress(ProcessLookupError):
         os.killpg(running.pid, signal.SIGTERM)
 
@@ -121,4 +121,4 @@ def _begun(journal: Path, step: str) -> bool:
     return any(event["event"] == "begin" and event["id"] == step for event in events)
 
 
-faults = pytest.mark.skipif("PADDOCK_FAULTS" not in os.environ, reason="a slow proof; ./test --faults runs it")
+slow_proof = pytest.mark.skipif("PADDOCK_ALL" not in os.environ, reason="a slow proof; ./test --all runs it")

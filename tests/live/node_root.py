@@ -1,4 +1,4 @@
-"""A person at the node's shell, who does what Paddock asks for."""
+"""Root at the shell of the node, who runs the commands that Paddock prints."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from live.stage import Node
+from live.node import Node
 
 
 def root(node: Node, *argv: str) -> subprocess.CompletedProcess[str]:
-    """A command in the node's shell."""
+    """Run a command as root on the node."""
     door = [sys.executable, "-m", "paddock.sandbox", "root", "--state", str(node.stage.folder / "sandbox"), "--"]
     return subprocess.run([*door, *argv], capture_output=True, text=True)
 
 
-def obey(node: Node, lines: Sequence[str]) -> None:
-    """Run a script's lines; those that begin with # are for people."""
+def run_lines(node: Node, lines: Sequence[str]) -> None:
+    """Run printed lines as root on the node, without the comments."""
     for line in lines:
         if line.startswith("#"):
             continue
@@ -29,8 +29,8 @@ def obey(node: Node, lines: Sequence[str]) -> None:
         assert done.returncode == 0, (line, done.stderr)
 
 
-def up_with_a_person(node: Node, *files: str) -> list[str]:
-    """Bring agents up; what is shown is done as soon as it is waited for. Returns what was asked."""
+def up_with_manual_steps(node: Node, *files: str) -> list[str]:
+    """Run `up`, run the commands that it prints for root while it waits, and return these commands."""
     command = [sys.executable, "-m", "paddock", "up", *files]
     asked: list[str] = []
     lines: list[str] = []
@@ -44,11 +44,11 @@ def up_with_a_person(node: Node, *files: str) -> list[str]:
             if "waiting until this is done" in line:
                 start = max(at for at, each in enumerate(lines) if "Proxmox lets root alone" in each)
                 asked = [each.strip() for each in lines[start + 1 : -1]]
-                obey(node, asked)
+                run_lines(node, asked)
     assert running.returncode == 0, "".join(lines)
     return asked
 
 
 def on_node(node: Node, path: str) -> Path:
-    """A path of the node's own filesystem."""
+    """Return where a path of the node's filesystem is on the test machine."""
     return node.stage.folder / "sandbox/host/pve" / path.lstrip("/")

@@ -1,4 +1,4 @@
-"""The node's own shell over ssh: a real sshd and a real shell, whose commands for a node lead into the sandbox."""
+"""The shell of the node over ssh: a real sshd in a container, whose `pct` and other commands run in the sandbox."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from live.by_hand import api_of, container, destroy
-from live.rootdoor import root
-from live.stage import Node
+from live.manual import api_client, container, destroy
+from live.node import Node
+from live.node_root import root
 from paddock.guests.ssh import scan_host_key
 
 PORT = 2222
@@ -43,7 +43,8 @@ IdentitiesOnly yes
 UserKnownHostsFile {home}/known_hosts
 GlobalKnownHostsFile /dev/null
 """
-# ssh reads ~/.ssh/config of the account, whatever HOME is. This person has another file, and Paddock includes that one.
+# ssh reads ~/.ssh/config of the account, whatever HOME is. This wrapper makes it read another file, also where the
+# configuration that Paddock writes includes ~/.ssh/config.
 _SSH = """\
 #!/bin/sh
 for word; do
@@ -62,11 +63,11 @@ exec /usr/bin/ssh -F {home}/config "$@"
 
 @dataclass(frozen=True)
 class NodeShell:
-    """Where root of the node logs in, and the person at this end whose ssh knows how."""
+    """The ssh server of the node, and an ssh command that can log in there."""
 
-    node: Node  # with that person's ssh
+    node: Node  # its commands find the ssh wrapper
     address: str
-    home: Path  # of that person's ssh
+    home: Path  # with the wrapper, its configuration and known_hosts
 
     @property
     def destination(self) -> str:
@@ -74,7 +75,7 @@ class NodeShell:
 
     @contextmanager
     def another_host_key(self, key: Path) -> Iterator[None]:
-        """Somebody else is on record as the node."""
+        """Record another host key for the node while the block runs."""
         record = self.home / "known_hosts"
         right = record.read_text()
         record.write_text(f"{right.split()[0]} {key.with_suffix('.pub').read_text()}")
@@ -85,7 +86,7 @@ class NodeShell:
 
     @contextmanager
     def another_login(self, key: Path) -> Iterator[None]:
-        """The person's key is none that root lets in."""
+        """Use an ssh key that the node does not accept while the block runs."""
         config = self.home / "config"
         right = config.read_text()
         config.write_text(right.replace(str(self.node.stage.folder / "id_ed25519"), str(key)))
@@ -96,7 +97,7 @@ class NodeShell:
 
     @contextmanager
     def instead_of(self, command: str, script: str) -> Iterator[None]:
-        """One of the node's commands does something else, and fails."""
+        """Replace a command of the node by a script that fails while the block runs."""
         path = f"/usr/local/bin/{command}"
         body = shlex.quote(f"#!/bin/sh\n{script}\nexit 1\n")
         self.root(f"mv {path} {path}.was && printf %s {body} >{path} && chmod 755 {path}")
@@ -110,20 +111,20 @@ class NodeShell:
         assert done.returncode == 0, done.stderr
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
-        """What a person does with `… | ssh root@node sh`."""
+        """Run a script as `… | ssh root@node sh` does."""
         where = ["-p", str(PORT), f"root@{self.address}"]
         return subprocess.run([str(self.home / "bin/ssh"), *where, "sh"], input=script, capture_output=True, text=True)
 
 
 @contextmanager
 def node_shell(node: Node, home: Path) -> Iterator[NodeShell]:
-    """A machine on the node's network that plays its shell; one of its own, for Paddock knows nothing of it."""
+    """Create a container with the ssh server of the node. Paddock does not know this container."""
     (home / "bin").mkdir()
     ssh = home / "bin/ssh"
     ssh.write_text(_SSH.format(home=home))
     ssh.chmod(0o755)
     path = f"{home}/bin:{node.stage.environment['PATH']}"
-    api = api_of(node)
+    api = api_client(node)
     with _door(node) as door:
         address = container(node, api, VMID)
         try:
@@ -141,7 +142,7 @@ def node_shell(node: Node, home: Path) -> Iterator[NodeShell]:
 
 @contextmanager
 def _door(node: Node) -> Iterator[str]:
-    """The root door, to those on the node's network."""
+    """Serve the commands of the node over HTTP, for the container with the ssh server."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -153,7 +154,7 @@ def _door(node: Node) -> Iterator[str]:
             self.wfile.write(json.dumps(said).encode())
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Nothing: the tests look at what was done."""
+            """Log nothing."""
 
     with ThreadingHTTPServer((node.gateway, 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)

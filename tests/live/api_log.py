@@ -1,4 +1,4 @@
-"""What went over the wire to a node, from its own records."""
+"""The requests that a node has received, from its access log and its list of tasks."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import json
 import re
 from pathlib import Path
 
-from live.stage import Node
+from live.node import Node
 
 _WRITING = re.compile(r'"(?:POST|PUT|DELETE) /api2/json(/\S*) HTTP')
 _CONTAINERS = re.compile(r"/nodes/[^/]+/lxc(?:/(\d+)\S*)?")
 
 
-class Wire:
-    """The requests that change something, from now on."""
+class ApiLog:
+    """The writing requests since this object was created."""
 
     def __init__(self, node: Node) -> None:
         state = node.stage.folder / "sandbox"
         self._since = {path: path.stat().st_size for path in (state / "access.log", state / "tasks.jsonl")}
 
-    def written_to(self) -> set[int]:
-        """The containers that they name; there are none about anything else."""
+    def changed_containers(self) -> set[int]:
+        """Return the vmids that the requests name, and assert that all requests are about containers."""
         asked, tasks = self._since
         paths = [_CONTAINERS.fullmatch(path) for path in _WRITING.findall(self._new(asked))]
         assert all(paths), paths
-        # One that is made is named in the body, and in the name of its task.
+        # A request that creates a container has the vmid in its body; the name of its task has it too.
         began = [json.loads(line)["upid"].split(":")[6] for line in self._new(tasks).splitlines()]
         return {int(number) for number in [*(path[1] for path in paths if path), *began] if number}
 
