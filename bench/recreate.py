@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""How long a recreate takes: from `down` finished to health, or to an answered prompt.
+"""Measure how long it takes to recreate a machine: from the end of `down` until health or the answer to a prompt.
 
-As root, where LXC runs: .venv/bin/python bench/recreate.py [--rounds N] [--agent]
+Run as root, on a machine where LXC works: .venv/bin/python bench/recreate.py [--rounds N] [--agent]
 
-Prints one JSON line: medians in seconds of the phases, of the whole, and of CPU time. `beyond` is what is left when
-clone and boot themselves are taken away: that part is Paddock's. `cpu` is the CPU time of Paddock itself,
-`cpu_children` that of the ssh clients it runs.
+Prints one JSON line with medians in seconds: phases, total and CPU time. `beyond` is the total without clone and boot,
+that is, Paddock's own share. `cpu` is the CPU time of Paddock itself, `cpu_children` that of its ssh clients.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ SERVICE: dict[str, Any] = {
     "state": {"size": "1G"},
     "machine": {"cores": 2, "memory": "512M", "disk": "4G"},
 }
-# Runs paddock as `python -m paddock` does, and writes down how much CPU time it and its children took.
+# Runs `python -m paddock` and records the CPU time of the process and of its children.
 MEASURED = """
 import atexit, json, resource, runpy, sys
 target = sys.argv.pop(1)
@@ -44,13 +43,15 @@ def tell():
 atexit.register(tell)
 runpy.run_module("paddock", run_name="__main__", alter_sys=True)
 """
-ITSELF = ("cattle.clone", "cattle.start", "cattle.reach")
+CLONE_AND_BOOT = ("cattle.clone", "cattle.start", "cattle.reach")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--agent", action="store_true", help="Hermes and a prompt, instead of a small service")
+    parser.add_argument("--rounds", type=int, default=3, help="number of measurements (default: %(default)s)")
+    parser.add_argument(
+        "--agent", action="store_true", help="measure Hermes until it answers a prompt, instead of a small service"
+    )
     options = parser.parse_args()
     with stage_folder() as folder, contextlib.redirect_stdout(sys.stderr), lxc_stage(folder) as stage:
         if not options.agent:
@@ -63,7 +64,7 @@ def main() -> None:
         "kind": "hermes" if options.agent else "service",
         "rounds": options.rounds,
         "seconds": round(whole, 2),
-        "beyond": round(whole - sum(phases.get(name, 0.0) for name in ITSELF), 2),
+        "beyond": round(whole - sum(phases.get(name, 0.0) for name in CLONE_AND_BOOT), 2),
         "cpu": round(median(each["cpu"] for each in rounds), 2),
         "cpu_children": round(median(each["cpu_children"] for each in rounds), 2),
         "phases": {name: round(seconds, 2) for name, seconds in phases.items()},
@@ -95,7 +96,7 @@ def _round(stage: Stage) -> dict[str, Any]:
 
 
 def _paddock(stage: Stage, *words: str) -> tuple[float, float]:
-    """Run a command; returns the CPU time of its own and of its children."""
+    """Run a paddock command and return the CPU time of the process and of its children."""
     target = stage.folder / "used.json"
     command = [sys.executable, "-c", MEASURED, str(target), *words]
     subprocess.run(command, cwd=stage.folder, env=dict(stage.environment), stdout=sys.stderr, check=True)

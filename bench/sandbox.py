@@ -1,6 +1,6 @@
-"""How quick the sandbox is: `python bench/sandbox.py` as root; without root, the API calls alone.
+"""Measure the speed of the sandbox: `python bench/sandbox.py` as root. Without root it measures only API calls.
 
-Prints each figure with its limit, and ends with 1 if one is missed.
+Prints each figure with its limit. The exit code is 1 if a limit is missed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Json = Any
 
 
 class Client:
-    """A connection to a sandbox that is kept open."""
+    """A persistent connection to a sandbox."""
 
     def __init__(self, ready: dict[str, Json]) -> None:
         where = urlsplit(ready["url"])
@@ -36,7 +36,7 @@ class Client:
         self._headers = {"Authorization": f"PVEAPIToken={name}={secret}"}
 
     def ask(self, method: str, path: str, **params: Json) -> Json:
-        """The data of an answer."""
+        """Send a request and return the data of the answer."""
         headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
         body = urlencode(params) if params else None
         self._connection.request(method, f"/api2/json{path}", body, headers if body else self._headers)
@@ -47,7 +47,7 @@ class Client:
         return json.loads(said)["data"]
 
     def task(self, method: str, path: str, **params: Json) -> float:
-        """Seconds until a task has ended well."""
+        """Send a request that starts a task, and return the seconds until the task has succeeded."""
         began = time.perf_counter()
         upid = self.ask(method, path, **params)
         while (status := self.ask("GET", f"/nodes/pve/tasks/{upid}/status"))["status"] != "stopped":
@@ -59,7 +59,7 @@ class Client:
 
 @contextmanager
 def sandbox(runtime: str, directory: Path) -> Iterator[dict[str, Json]]:
-    """A sandbox for as long as the block lasts; what it knows to say of itself."""
+    """Run a sandbox while the block is open. Yields its ready line."""
     state = directory / runtime
     command = [sys.executable, "-m", "paddock.sandbox"]
     server = subprocess.Popen(
@@ -76,7 +76,7 @@ def sandbox(runtime: str, directory: Path) -> Iterator[dict[str, Json]]:
 
 
 def calls_per_second(ready: dict[str, Json], seconds: float = 4.0) -> float:
-    """How many calls without container work two clients get answered."""
+    """Return how many calls per second the API answers to two clients, without work on containers."""
     first = Client(ready)
     template = {"ostemplate": ready["base"], "rootfs": "local-lvm:2", "features": "nesting=1"}
     first.task("POST", "/nodes/pve/lxc", vmid=100, **template)
@@ -98,7 +98,7 @@ def calls_per_second(ready: dict[str, Json], seconds: float = 4.0) -> float:
 
 
 def unpacking(archive: Path, directory: Path) -> float:
-    """Seconds to unpack the archive into an empty directory, and nothing else."""
+    """Return the seconds that tar needs to unpack the archive into an empty directory."""
     target = directory / "unpacked"
     target.mkdir()
     began = time.perf_counter()
@@ -109,7 +109,7 @@ def unpacking(archive: Path, directory: Path) -> float:
 
 
 def to_banner(client: Client, vmid: int) -> None:
-    """Wait until a container's ssh server says hello."""
+    """Wait until a container's ssh server sends its banner."""
     while True:
         for interface in client.ask("GET", f"/nodes/pve/lxc/{vmid}/interfaces") or ():
             if interface["name"] != "eth0" or "inet" not in interface:
@@ -124,7 +124,7 @@ def to_banner(client: Client, vmid: int) -> None:
 
 
 def measure_containers(ready: dict[str, Json], directory: Path) -> tuple[float, float, float]:
-    """Seconds to unpack, to create, and from a linked clone's call to its ssh banner: the best of three."""
+    """Return the best of three times in seconds: unpack, create, and linked clone until the ssh banner."""
     client = Client(ready)
     archive = directory / "lxc" / "files" / "pve" / "local" / ready["base"].partition(":")[2]
     template = {
@@ -150,7 +150,7 @@ def measure_containers(ready: dict[str, Json], directory: Path) -> tuple[float, 
 
 
 def main() -> int:
-    """Measure and print; 1 if a limit is missed."""
+    """Measure, print the figures and return the exit code."""
     figures: list[tuple[str, float, float, Callable[[float, float], bool]]] = []
     with tempfile.TemporaryDirectory(prefix="paddock-bench-") as name:
         directory = Path(name)
@@ -160,11 +160,11 @@ def main() -> int:
         if reason is None:
             with sandbox("lxc", directory) as ready:
                 unpack, create, clone = measure_containers(ready, directory)
-            figures.append(("create / unpacking alone", create / unpack, 2, float.__le__))
+            figures.append(("create / plain unpack", create / unpack, 2, float.__le__))
             figures.append(("linked clone to ssh banner, s", clone, 3, float.__le__))
-            sys.stdout.write(f"{'unpacking alone, s':32} {unpack:8.2f}\n{'create, s':32} {create:8.2f}\n")
+            sys.stdout.write(f"{'plain unpack, s':32} {unpack:8.2f}\n{'create, s':32} {create:8.2f}\n")
         else:
-            sys.stderr.write(f"{reason} Containers are left out.\n")
+            sys.stderr.write(f"{reason} Containers are not measured.\n")
     missed = False
     for what, value, limit, holds in figures:
         ok = holds(value, float(limit))

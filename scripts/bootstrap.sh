@@ -1,17 +1,17 @@
 # shellcheck shell=bash
-# Everything ./test and ./demo need before they can start. Both source this file; it changes to the root of
-# the checkout and leaves two names behind: $venv (the virtual environment) and $python (its interpreter).
+# Installs what ./test and ./demo need. Both source this file. It changes to the root of the checkout and sets
+# $venv (the virtual environment) and $python (its interpreter).
 #
 #   PADDOCK_VENV   where the environment goes. Otherwise .venv in the checkout, or, if that cannot be written,
-#                  a directory of its own in the user's cache.
+#                  a directory in the user's cache.
 #
-# When nothing changed it only compares checksums. All it says goes to stderr.
+# If nothing has changed, it only compares checksums. All messages go to stderr.
 
 system_packages=(
   lxc uidmap mmdebstrap debian-archive-keyring dnsmasq-base iptables iproute2
   e2fsprogs openssh-client openssl zstd util-linux procps
 )
-# What those packages are wanted for, to name it where there is no apt.
+# Programs of those packages, to name them where there is no apt.
 system_programs=(lxc-start newuidmap mmdebstrap dnsmasq iptables ip mkfs.ext4 ssh openssl zstd losetup ps)
 
 say() { printf '==> %s\n' "$*" >&2; }
@@ -22,8 +22,8 @@ die() {
   exit 1
 }
 
-# The same ground under every run: cron, sudo, su without a dash, CI without stdin, a service account.
-level_the_ground() {
+# Give every run the same environment: under cron, sudo, su without a dash, CI without stdin, a service account.
+normalise_environment() {
   local home
   { : <&0; } 2>/dev/null || exec </dev/null
   case :${PATH:=/usr/local/bin:/usr/bin:/bin}: in
@@ -33,7 +33,7 @@ level_the_ground() {
   export PATH
   unset PYTHONHOME PYTHONPATH CDPATH
   if [ -n "${TMPDIR:-}" ] && ! { [ -d "$TMPDIR" ] && [ -w "$TMPDIR" ]; }; then unset TMPDIR; fi
-  # pip, uv and we keep things in the user's cache. HOME may be unset, missing or, under sudo, another's.
+  # pip, uv and Paddock use the user's cache. HOME may be unset, missing or, under sudo, another user's.
   case ${XDG_CACHE_HOME:-} in /*) return ;; esac
   unset XDG_CACHE_HOME
   home=${HOME:-}
@@ -46,8 +46,8 @@ level_the_ground() {
   if [ -O "$home" ] && [ ! -L "$home" ]; then export XDG_CACHE_HOME=$home/.cache; fi
 }
 
-# Sets $stamp to what $venv would have to be made of, in two lines: the packages, and Paddock itself, which is
-# linked into it. Fails if the environment's Python does not run: removed, upgraded or out of reach.
+# Sets $stamp to two lines that describe an up-to-date $venv: its packages, and the checkout of Paddock that is
+# linked into it. Fails if the Python of the environment does not run.
 compute_stamp() {
   local tag lock_sum project_sum
   tag=$("$venv/bin/python" -I -S -c \
@@ -69,7 +69,7 @@ examine() {
   fi
 }
 
-# Whether a path in an existing directory can be written, or made if it is not there.
+# Succeeds if a path can be written, or created in its directory.
 writable() { [ -w "$1" ] || { [ ! -e "$1" ] && [ -w "${1%/*}" ]; }; }
 
 choose_venv() {
@@ -77,7 +77,7 @@ choose_venv() {
     venv=$PADDOCK_VENV
     examine
     if [ "$state" = current ]; then return; fi
-    # An environment is remade by emptying it: never one we did not make.
+    # An environment is emptied before it is made again, so it must be one that Paddock has made.
     if [ ! -e "$venv/paddock.log" ] && [ -n "$(ls -A -- "$venv" 2>/dev/null)" ]; then
       die "PADDOCK_VENV names $venv, which is not empty and was not made by Paddock." \
         "Name a directory that does not exist yet."
@@ -92,7 +92,7 @@ choose_venv() {
   fi
 }
 
-# For a checkout, or a .venv in it, that belongs to somebody else.
+# Used if the checkout, or a .venv in it, belongs to another user.
 use_cached_venv() {
   local cache=${XDG_CACHE_HOME:-${HOME:-}/.cache}/paddock name
   (umask 077 && mkdir -p -- "$cache") 2>/dev/null
@@ -104,7 +104,7 @@ use_cached_venv() {
   examine
 }
 
-# Leaves $venv empty but for its log, which marks it as ours from the first moment to the last.
+# Empties $venv, except its log, which marks it as made by Paddock.
 clear_venv() {
   rm -f -- "$venv/paddock.stamp" || return
   if [ -L "$venv" ] || [ ! -d "$venv" ]; then rm -f -- "$venv" || return; fi
@@ -112,12 +112,12 @@ clear_venv() {
     find "$venv" -mindepth 1 -maxdepth 1 ! -name paddock.log -exec rm -rf -- {} +
 }
 
-# Makes an empty environment with the first Python that is new enough and can; the versions met go to
-# $pythons. Whether the venv module works is known by using it: distributions package its parts separately.
-# Fails with 2 if what is in the way cannot be removed.
+# Makes an empty environment with the first Python that is new enough and has a working venv module. Sets $pythons
+# to the versions found. The module is tried, because distributions package its parts separately. Returns 2 if an
+# existing environment cannot be emptied.
 make_venv() {
   local name candidate version path=":$PATH:"
-  path=${path//":$venv/bin:"/:} # that environment, activated, is about to go
+  path=${path//":$venv/bin:"/:} # this environment, if activated, is about to be removed
   pythons=
   for name in python3 python3.11 python3.12 python3.13 python3.14; do
     while read -r candidate; do
@@ -133,7 +133,7 @@ make_venv() {
 
 is_debian() { command -v apt-get && command -v dpkg-query; } >/dev/null
 
-# Sets $missing to the system packages that are not installed. Asks dpkg only, never the network.
+# Sets $missing to the system packages that are not installed. Asks dpkg, not the network.
 find_missing_packages() {
   local installed name
   missing=()
@@ -143,7 +143,7 @@ find_missing_packages() {
       command -v "$name" >/dev/null || missing+=("$name")
     done
     if [ ${#missing[@]} -gt 0 ]; then
-      say "this is not Debian: real containers need ${missing[*]} from your package manager; going on without"
+      say "this is not Debian: real containers need ${missing[*]} from your package manager; continuing without them"
     fi
     missing=()
     return
@@ -159,14 +159,14 @@ find_missing_packages() {
   done
 }
 
-# Installs packages by name. What apt-get cannot do is said and not fatal: most of Paddock runs without.
+# Installs packages by name. A failure is reported and not fatal: most of Paddock runs without them.
 apt_install() {
   local said
-  # A name of its own: in a directory that everyone may write to, one made of another can be there already.
+  # A new name: in a directory that everyone may write to, a fixed one could belong to another user.
   said=$(mktemp "${TMPDIR:-/tmp}/paddock-apt.XXXXXX") || die "no temporary file can be made."
   say "installing system packages: $*"
-  # `update` may fail for one repository and bring the others (a Proxmox node without a subscription), so only
-  # `install` is judged. --no-remove: nothing that is installed goes away for us.
+  # `update` may fail for one repository only (a Proxmox node without a subscription), so only the exit code of
+  # `install` counts. --no-remove: installed packages are never removed.
   if (
     umask 022
     export DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l
@@ -177,13 +177,13 @@ apt_install() {
     rm -f -- "$said"
     return
   fi
-  say "apt-get could not install them; going on with what runs without. It said:"
+  say "apt-get could not install them; continuing without them. Its output:"
   { grep '^E: ' "$said" || cat -- "$said"; } | tail -n 3 | sed 's/^/    /' >&2
   rm -f -- "$said"
   return 1
 }
 
-# Prints the package that gives this Debian or Ubuntu a Python that will do.
+# Prints the package with a Python that is new enough, on this Debian or Ubuntu.
 python_package() {
   local minor
   case $pythons in
@@ -218,7 +218,7 @@ make_venv_or_explain() {
   case $? in
     0) return ;;
     2)
-      # Parts of it belong to somebody else: root ran ./test here once.
+      # Parts of it belong to another user, for example because root ran ./test here.
       if [ "$venv" != "$checkout/.venv" ]; then fail_with_log "$venv cannot be emptied"; fi
       use_cached_venv
       if [ "$state" != stale ] || make_venv; then return; fi
@@ -242,11 +242,11 @@ pip_install() {
     fail_with_log "pip could not install the Python packages"
 }
 
-# ./test and ./demo may be started together: one sets up, the other waits. Where there are no locks, luck.
+# ./test and ./demo may be started together: one installs, the other waits. Without flock nobody waits.
 lock() {
   exec 9<"${venv%/*}" && command -v flock >/dev/null || return
   if ! flock -n 9; then
-    say "waiting for another run to finish setting up"
+    say "waiting for another run to finish installing"
     flock 9
   fi
 }
@@ -274,12 +274,12 @@ set_up() {
   rm -f -- "$log"
 }
 
-level_the_ground
+normalise_environment
 if [ -n "${PADDOCK_VENV:-}" ]; then PADDOCK_VENV=$(readlink -m -- "$PADDOCK_VENV"); fi
 checkout=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P) || exit
 cd -- "$checkout" || exit
 choose_venv
 find_missing_packages
 if [ "$state" != current ] || [ ${#missing[@]} -gt 0 ]; then set_up; fi
-# shellcheck disable=SC2034 # for those who source this
+# shellcheck disable=SC2034 # for the scripts that source this file
 python=$venv/bin/python

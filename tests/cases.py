@@ -1,7 +1,9 @@
-"""Golden cases: what goes in and what must come out, as files."""
+"""Golden cases: YAML files with the input of a test and the output it expects."""
 
 from __future__ import annotations
 
+import difflib
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,11 @@ def read_case(path: Path) -> dict[str, Any]:
 
 
 def agrees(path: Path, case: dict[str, Any], key: str, found: Any) -> bool:
-    """Whether the case expects what was found; with PADDOCK_GOLDEN=write it is made to, for people to review."""
+    """Fail with a diff unless the case expects this value. PADDOCK_GOLDEN=write rewrites the case instead.
+
+    Returns True, so that `assert agrees(...)` works and reads well.
+    """
+    __tracebackhide__ = True
     if os.environ.get("PADDOCK_GOLDEN") == "write":
         yaml = YAML()
         yaml.width = 120
@@ -31,4 +37,24 @@ def agrees(path: Path, case: dict[str, Any], key: str, found: Any) -> bool:
         with path.open("w") as file:
             yaml.dump(tree, file)
         return True
-    return bool(case[key] == found)
+    if case[key] != found:
+        pytest.fail(_difference(path, key, case[key], found), pytrace=False)
+    return True
+
+
+def _difference(path: Path, key: str, expected: Any, found: Any) -> str:
+    name = f"{path.name} {key}"
+    before, after = (_as_yaml({key: value}).splitlines() for value in (expected, found))
+    lines = list(difflib.unified_diff(before, after, f"{name}, expected", f"{name}, found", lineterm=""))
+    # Values that differ only in their type, as 1 and True or a tuple and a list do, can have one YAML text.
+    return "\n".join(lines or [f"{name}: expected {expected!r}", f"found {found!r}"])
+
+
+def _as_yaml(value: Any) -> str:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.width = 120
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    text = io.StringIO()
+    yaml.dump(value, text)
+    return text.getvalue()

@@ -1,25 +1,127 @@
-"""What all tests share: a home of their own for everything Paddock writes."""
+"""Fixtures and hooks of all tests: a home for every test, the order of test files, and an orderly end."""
 
 from __future__ import annotations
 
+import json
+import os
 import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from paddock import secret
 
+if TYPE_CHECKING:
+    from live.node import Node
+
+# Seconds of each test file, from an earlier run. PADDOCK_WEIGHTS=write ./test --all writes them again.
+WEIGHTS: Final = Path(__file__).parent / "data/weights.json"
+# Seconds of a file that is not listed there. Live tests are slow, so a new one starts early.
+NEW_LIVE_FILE, NEW_FILE = 120.0, 1.0
+
+_workers: list[int] = []  # process ids, in the process that started them
+
 
 def pytest_configure() -> None:
-    """Asked to end, by Ctrl-C or by ``./test`` itself, tests still clean up after themselves."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupt)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """End the run as Ctrl-C does. Later signals are ignored, so that fixtures can clean up."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore)
+    raise KeyboardInterrupt
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing. SIG_IGN would be inherited by the commands that clean up."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_newgateway(gateway: Any) -> None:
+    _workers.append(gateway._rinfo().pid)
+
+
+def pytest_keyboard_interrupt(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """End the xdist workers and wait for their fixtures to clean up. xdist itself would kill them after 10 seconds."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore)
+    for pid in _workers:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    end = time.monotonic() + 120
+    while time.monotonic() < end and any(map(_runs, _workers)):
+        time.sleep(0.1)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Exit from an interrupted worker, whose fixtures have cleaned up by now. xdist would keep the process."""
+    if "PYTEST_XDIST_WORKER" in os.environ and signal.getsignal(signal.SIGTERM) is _ignore:
+        os._exit(2)
+
+
+def _runs(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    return False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Start the slowest test files first if several workers share the tests, so that all end at about the same time."""
+    if not config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
+        return
+    weights = json.loads(WEIGHTS.read_text())
+    live = {_file(item.nodeid) for item in items if item.get_closest_marker("live")}
+
+    def weight(item: pytest.Item) -> float:
+        file = _file(item.nodeid)
+        return float(weights.get(file, NEW_LIVE_FILE if file in live else NEW_FILE))
+
+    # A stable sort: tests keep their order within a file.
+    items.sort(key=lambda item: (-weight(item), _file(item.nodeid)))
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """With PADDOCK_WEIGHTS=write, write down how long each file took that takes a second or more."""
+    if os.environ.get("PADDOCK_WEIGHTS") != "write":
+        return
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[_file(report.nodeid)] += report.duration  # type: ignore[assignment]
+    rounded = {file: round(total) for file, total in sorted(seconds.items()) if total >= 1}
+    WEIGHTS.write_text(json.dumps(rounded, indent=2) + "\n")
+
+
+@pytest.fixture(scope="session")
+def live_node() -> Iterator[Node]:
+    """Start one node with real containers for all live tests of a worker."""
+    from live.node import Node
+    from paddock.demo import lxc_stage, stage_folder
+
+    with stage_folder() as folder, lxc_stage(folder) as stage:
+        yield Node(stage)
 
 
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Journals and deployed agents go below the test's folder; only the cache of downloads is shared."""
+    """Put journals and deployed agents below the test's folder. Only the cache of downloads is shared."""
     if request.node.get_closest_marker("live"):
-        return  # live tests keep one home for a whole module
+        return  # live tests share the home of their node
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
 

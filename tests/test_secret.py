@@ -18,7 +18,7 @@ from paddock.errors import PaddockError
 from paddock.secret import MASK, MaskedStream, Secret, mask, unmasked
 
 
-def test_a_secret_does_not_show_itself() -> None:
+def test_a_secret_is_masked_when_it_is_formatted_or_serialised() -> None:
     value = Secret("canary-value-5")
     shown = [str(value), repr(value), f"{value}", f"{value:>20}", f"{value!r}", "%s" % value, "".join([str(value)])]  # noqa: UP031
     assert set(shown) == {MASK}
@@ -28,7 +28,7 @@ def test_a_secret_does_not_show_itself() -> None:
     assert "canary" not in repr(pickle.dumps(value))
 
 
-def test_in_a_model_it_does_not_show_itself_either() -> None:
+def test_a_secret_is_masked_in_a_pydantic_model() -> None:
     class Holder(BaseModel, arbitrary_types_allowed=True):
         value: Secret
 
@@ -36,7 +36,7 @@ def test_in_a_model_it_does_not_show_itself_either() -> None:
     assert "canary" not in f"{holder} {holder!r} {holder.model_dump_json()}"
 
 
-def test_it_stays_itself() -> None:
+def test_a_secret_keeps_its_value_when_copied_and_compared() -> None:
     value = Secret("canary-value-5")
     assert value.reveal() == "canary-value-5"
     assert copy.deepcopy(value).reveal() == copy.copy(value).reveal() == "canary-value-5"
@@ -51,18 +51,18 @@ def test_known_values_are_masked_inside_longer_text() -> None:
     assert mask("Bearer canary-value-6!") == f"Bearer {MASK}!"
 
 
-def test_of_two_values_the_longer_is_masked_whole() -> None:
+def test_a_secret_that_contains_another_is_masked_whole() -> None:
     Secret("canary-7")
     Secret("canary-7-and-more")
     assert mask("x canary-7-and-more y") == f"x {MASK} y"
 
 
-def test_every_line_of_a_longer_secret_is_masked() -> None:
+def test_each_line_of_a_secret_is_masked() -> None:
     Secret("-----BEGIN KEY-----\nb3BlbnNzaC1rZXktdjEA\n-----END KEY-----\n")
     assert mask("found b3BlbnNzaC1rZXktdjEA there") == f"found {MASK} there"
 
 
-# Values as they are: printable, without a line break, of some length.
+# Realistic secret values: printable, on one line, at least as long as the shortest masked value.
 VALUES = st.text(st.characters(min_codepoint=33, max_codepoint=0x24F), min_size=6, max_size=60)
 
 
@@ -82,33 +82,33 @@ def test_encoded_values_are_masked(value: str, before: bytes, after: bytes) -> N
         assert mask(escaped)[1:-1] == MASK
 
 
-def test_what_a_process_prints_is_masked() -> None:
+def test_the_output_of_a_process_is_masked() -> None:
     Secret("canary-value-8")
     result = process.run(["sh", "-c", "echo canary-value-8; echo canary-value-8 >&2"])
     assert (result.out, result.err) == (f"{MASK}\n", f"{MASK}\n")
 
 
-def test_what_a_process_prints_as_a_secret_is_known_from_then_on() -> None:
+def test_a_secret_printed_by_a_process_is_masked_afterwards() -> None:
     value = process.run_for_secret(["printf", "canary-value-9"])
     assert value.reveal() == "canary-value-9"
     assert process.run_for_secret(["printf", "canary-value-9"]).reveal() == "canary-value-9"
     assert mask("canary-value-9") == MASK
 
 
-def test_a_process_that_fails_does_not_show_what_it_printed() -> None:
+def test_the_error_of_a_failed_secret_command_shows_only_its_stderr() -> None:
     with pytest.raises(PaddockError) as caught:
         process.run_for_secret(["sh", "-c", "echo canary-value-10; echo complaint about canary-value-10 >&2; exit 3"])
     assert caught.value.message == f"sh failed with code 3:\ncomplaint about {MASK}"
 
 
-def test_a_program_that_cannot_be_started() -> None:
+def test_the_error_says_why_a_secret_command_cannot_be_started() -> None:
     with pytest.raises(PaddockError, match="is not installed"):
         process.run_for_secret(["no-such-program-at-all"])
     with pytest.raises(PaddockError, match="cannot be started: Permission denied"):
         process.run_for_secret(["/etc/passwd"])
 
 
-def test_a_stream_masks_what_is_written_to_it() -> None:
+def test_a_masked_stream_masks_secrets_in_all_text() -> None:
     Secret("canary-value-11")
     bare = io.StringIO()
     stream = MaskedStream(bare)

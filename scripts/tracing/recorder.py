@@ -41,7 +41,7 @@ def pytest_runtest_logstart(nodeid: str) -> None:
 
 
 def _of_ancestor() -> str:
-    """The test that runs in the nearest ancestor."""
+    """Return the name of the test that runs in the nearest ancestor process."""
     pid = os.getpid()
     while pid > 1:
         known = _folder / f"pid-{pid}"
@@ -75,7 +75,7 @@ def _on_the_machine(argv: list[str]) -> list[str]:
 
 
 class _HttpxFinder(importlib.abc.MetaPathFinder):
-    """Wraps httpx when it is imported: importing it here would slow every command down."""
+    """Wrap httpx when it is imported. An import here would slow down every command."""
 
     def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> Any:
         if name != "httpx._client":

@@ -1,4 +1,4 @@
-"""``python -m paddock``."""
+"""Run the command line with ``python -m paddock``."""
 
 from paddock.cli import main
 

@@ -1,4 +1,4 @@
-"""``./demo``: a real agent learns something, loses its machine, gets a new one, and still knows it."""
+"""``./demo``: an agent learns a fact, its machine is destroyed and created again, and the agent recalls the fact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-_ENDINGS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 FACT: Final = "the gate code is 7421"
 QUESTION: Final = "What is the gate code?"
@@ -59,16 +59,16 @@ _HERE: Final = "places:\n  here: {host: {}}\n"
 
 @dataclass(frozen=True)
 class Stage:
-    """Where the story plays: a folder with a paddock.yaml, and the environment of its commands."""
+    """A folder with a paddock.yaml, and the environment for paddock commands in it."""
 
     folder: Path
     environment: Mapping[str, str] = field(repr=False)
 
     def paddock(self, *words: str) -> str:
-        """Run a command as a person would, show it, and return what it printed."""
+        """Show and run a paddock command in the folder, and return its output. Exit if it fails."""
         print(f"\n$ paddock {' '.join(_shown(word) for word in words)}", flush=True)
         command = [sys.executable, "-m", "paddock", *words]
-        # In a group of its own, so that Ctrl-C reaches the demo alone, which ends what it has started in order.
+        # The command gets its own process group: Ctrl-C must reach only the demo, which stops its processes in order.
         environment = dict(self.environment)
         running = subprocess.Popen(
             command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, text=True, process_group=0
@@ -87,47 +87,51 @@ class Stage:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="./demo", description=__doc__)
-    parser.add_argument("--keep", action="store_true", help="leave everything running and say how to use and end it")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the agent running, and print how to use and remove it"
+    )
     keep = parser.parse_args().keep
-    for number in _ENDINGS:
+    for number in _STOP_SIGNALS:
         signal.signal(number, _stop)
     why_not = subprocess.run([sys.executable, "-m", "paddock.sandbox", "probe"], stdout=subprocess.PIPE, text=True)
     start = time.monotonic()
     with ExitStack() as cleanup:
         folder = cleanup.enter_context(stage_folder())
         if why_not.returncode:
-            print(f"{why_not.stdout.strip()}\nThe same story without containers: runtime `process` on this machine.")
-            recalled = _play_here(cleanup.enter_context(process_stage(folder)), keep)
+            print(
+                f"{why_not.stdout.strip()}\nThe demo runs without containers: with runtime `process` on this machine."
+            )
+            recalled = _run_with_processes(cleanup.enter_context(process_stage(folder)), keep)
         else:
-            recalled = _play(cleanup.enter_context(lxc_stage(folder)))
+            recalled = _run_with_container(cleanup.enter_context(lxc_stage(folder)))
         if FACT not in recalled:
-            raise SystemExit("the agent has forgotten: the demo failed")
-        print(f"\nThe agent still knows it. {time.monotonic() - start:.0f} s in all.")
+            raise SystemExit("The demo failed: the agent did not remember the fact.")
+        print(f"\nThe agent still knows the fact. The demo took {time.monotonic() - start:.0f} s.")
         if keep:
-            _tell_how_to_go_on(folder)
-            os._exit(0)  # without the clean-up that leaving the block would do
+            _print_next_steps(folder)
+            os._exit(0)  # skips the clean-up of the block
 
 
 def _stop(*_: object) -> None:
-    """End in order, and let no second signal cut the clean-up off."""
-    for number in _ENDINGS:
+    """Exit with a clean-up that a second signal cannot interrupt."""
+    for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    print("\nstopped; cleaning up", file=sys.stderr, flush=True)
+    print("\nStopped. Cleaning up.", file=sys.stderr, flush=True)
     sys.exit(1)
 
 
-def _tell_how_to_go_on(folder: Path) -> None:
+def _print_next_steps(folder: Path) -> None:
     (folder / "kept").touch()
     print(f"""
-Left running. To go on:
+The agent is still running. To use it:
   cd {shlex.quote(str(folder))} && . ./environment && {shlex.quote(sys.executable)} -m paddock status
-To end it:
-{_how_to_end(folder)}""")
+To remove it:
+{_removal_commands(folder)}""")
     sys.stdout.flush()
 
 
-def _how_to_end(folder: Path) -> str:
-    """The commands that end what a demo has left, and take it away."""
+def _removal_commands(folder: Path) -> str:
+    """Return the shell commands that stop and remove what a demo left behind."""
     noted = (folder / "pids").read_text().split() if (folder / "pids").exists() else []
     pids = [pid for pid in noted if pid.isdecimal() and Path(f"/proc/{pid}").exists()]
     lines = [f"  kill {' '.join(pids)}"] if pids else []
@@ -137,8 +141,8 @@ def _how_to_end(folder: Path) -> str:
     return "\n".join([*lines, f"  {shlex.join(['rm', '-r', '--', str(folder)])}"])
 
 
-def _play(stage: Stage) -> str:
-    """The story with a machine that is destroyed and created again."""
+def _run_with_container(stage: Stage) -> str:
+    """Run the demo with a container that is destroyed and created again, and return the agent's last answer."""
     stage.paddock("up")
     stage.paddock("ask", "hermes", f"Remember: {FACT}")
     stage.paddock("down")
@@ -149,8 +153,8 @@ def _play(stage: Stage) -> str:
     return recalled
 
 
-def _play_here(stage: Stage, keep: bool) -> str:
-    """The story with processes: they and their code go and come again."""
+def _run_with_processes(stage: Stage, keep: bool) -> str:
+    """Run the demo with processes that are removed and started again, and return the agent's last answer."""
     with running_agent(stage):
         stage.paddock("ask", "hermes", f"Remember: {FACT}")
     stage.paddock("down")
@@ -161,24 +165,26 @@ def _play_here(stage: Stage, keep: bool) -> str:
     return recalled
 
 
-def _tell_of_dead_ones() -> None:
-    """A demo that was killed could not clean up; say how to."""
+def _report_killed_demos() -> None:
+    """Print how to clean up after demos that were killed."""
     for left in Path(tempfile.gettempdir()).glob("paddock-demo-*/pid"):
         try:
-            # Everyone may make a folder of that name there: its commands and process numbers would be theirs.
+            # Any user can create a folder of this name; its pids and paths must not end up in a command to run.
             if any(path.lstat().st_uid != os.geteuid() or path.is_symlink() for path in (left.parent, left)):
                 continue
             owner = left.read_text()
         except OSError:
-            continue  # someone else's
+            continue  # not readable, so of another user
         if not Path(f"/proc/{owner}").exists() and not (left.parent / "kept").exists():
-            print(f"A demo was cut off. To clean up after it:\n{_how_to_end(left.parent)}", file=sys.stderr)
+            print(
+                f"An earlier demo was killed. To clean up after it:\n{_removal_commands(left.parent)}", file=sys.stderr
+            )
 
 
 @contextmanager
 def stage_folder() -> Iterator[Path]:
-    """A folder that is gone afterwards; containers, whose root is nobody here, can pass through it."""
-    _tell_of_dead_ones()
+    """Create a temporary folder that containers' root can enter, and remove it when the block ends."""
+    _report_killed_demos()
     folder = Path(tempfile.mkdtemp(prefix="paddock-demo-"))
     folder.chmod(0o711)
     (folder / "pid").write_text(str(os.getpid()))
@@ -186,14 +192,14 @@ def stage_folder() -> Iterator[Path]:
         yield folder
     finally:
         if str(folder) in Path("/proc/self/mounts").read_text():
-            print(f"something is still mounted below {folder}; it is left as it is", file=sys.stderr)
+            print(f"{folder} was not removed: it still contains a mount.", file=sys.stderr)
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def lxc_stage(folder: Path) -> Iterator[Stage]:
-    """A Proxmox-like node with real containers, and a stand-in model on its bridge."""
+    """Run a sandbox node with real containers, and a stand-in model on its bridge."""
     state = folder / "sandbox"
     clean = [sys.executable, "-m", "paddock.sandbox", "clean", "--state", str(state)]
     with ExitStack() as cleanup:
@@ -210,7 +216,7 @@ def lxc_stage(folder: Path) -> Iterator[Stage]:
 
 @contextmanager
 def process_stage(folder: Path) -> Iterator[Stage]:
-    """This machine as it is, and a stand-in model on loopback."""
+    """Run a stand-in model on loopback, for an agent in processes of this machine."""
     with model_server(folder, "127.0.0.1") as model:
         write_file(folder, _HERE, place="here", runtime="process", model=model["url"], port=free_port())
         yield Stage(folder, environment(folder))
@@ -223,7 +229,7 @@ def write_file(folder: Path, places: str, **values: Any) -> None:
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
-    """A home of the demo's own for what Paddock writes; the cache is the person's, so that a second time is quick."""
+    """Return the environment: Paddock's data goes to the demo's folder, its cache stays the user's for speed."""
     own = {name: str(folder / name.lower()) for name in ("XDG_DATA_HOME", "XDG_STATE_HOME")}
     own |= {"STANDIN_KEY": MODEL_KEY, **more}
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in own.items())
@@ -235,11 +241,11 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
 
 @contextmanager
 def running_agent(stage: Stage, keep: bool = False) -> Iterator[None]:
-    """`paddock run` in the background until the agent is healthy, and until the block ends."""
+    """Start `paddock run` in the background, wait until the agent is healthy, and stop it when the block ends."""
     print("\n$ paddock run hermes &", flush=True)
     command = [sys.executable, "-m", "paddock", "run", "hermes"]
     process = subprocess.Popen(command, cwd=stage.folder, env=dict(stage.environment), process_group=0)
-    remember(stage.folder, process)
+    record_pid(stage.folder, process)
     try:
         _wait_until_healthy(stage, process)
         yield
@@ -257,33 +263,33 @@ def _wait_until_healthy(stage: Stage, process: subprocess.Popen[bytes]) -> None:
         if done.returncode == 0 and json.loads(done.stdout)[0]["health"] == "ok":
             return
         time.sleep(0.3)
-    raise SystemExit("the agent did not become healthy")
+    raise SystemExit("The agent did not become healthy within 300 s.")
 
 
 def model_server(folder: Path, host: str) -> Any:
-    """The stand-in model: it answers only from the text of the request it gets."""
+    """Run the stand-in model, which answers only from the text of each request."""
     return server(folder, "paddock.sandbox.model", "--host", host, "--port", "0", "--key", MODEL_KEY)
 
 
 @contextmanager
 def server(folder: Path, *words: str) -> Iterator[dict[str, Any]]:
-    """A module that serves until the block ends; yields the JSON line it prints when it is ready."""
-    # In a group of its own: Ctrl-C is for the demo, which ends its servers in order.
+    """Run a Python module as a server until the block ends. Yields the JSON line that it prints when ready."""
+    # The server gets its own process group: Ctrl-C must reach only the demo, which stops its servers in order.
     process = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True, process_group=0)
-    remember(folder, process)
+    record_pid(folder, process)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
-            raise SystemExit(f"{words[0]} did not start")
+            raise SystemExit(f"{words[0]} did not start.")
         yield json.loads(line)
     finally:
         process.terminate()
         process.wait()
 
 
-def remember(folder: Path, process: subprocess.Popen[Any]) -> None:
-    """Keep the pid for whoever ends what ``--keep`` left."""
+def record_pid(folder: Path, process: subprocess.Popen[Any]) -> None:
+    """Record the pid for the clean-up commands that ``--keep`` prints."""
     with (folder / "pids").open("a") as pids:
         pids.write(f"{process.pid}\n")
 

@@ -1,4 +1,7 @@
-"""A full disk on the machine that Paddock runs on: told as what it is, and survived where a write is not essential."""
+"""Handle a full disk on the operator's machine.
+
+A write that is not essential is skipped with one warning. Any other becomes a `DiskFull` error that names the disk.
+"""
 
 from __future__ import annotations
 
@@ -15,44 +18,44 @@ _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 
 
 class DiskFull(PaddockError):
-    """A disk of this machine is full, and what had to be written could not be."""
+    """A file that Paddock needs could not be written, because a disk of this machine is full."""
 
 
 def is_full(error: BaseException | None) -> TypeGuard[OSError]:
-    """Whether something failed because a disk of this machine, or this user's part of it, is full."""
+    """Return whether the error means that a disk of this machine is full or the user's quota is used up."""
     return isinstance(error, OSError) and error.errno in _FULL
 
 
-def told(error: OSError) -> DiskFull:
-    """The sentence about a disk that is full: which one, and what to do."""
+def disk_full_error(error: OSError) -> DiskFull:
+    """Return the error to show for a full disk: it names the file or the folders, and says what to do."""
     where = str(error.filename) if error.filename else ", ".join(_full_folders()) or "a disk of this machine"
     return DiskFull(
         f"this machine's disk is full: {where} cannot be written",
-        hint="make room on it (`df -h` shows the disks, `df -i` their inodes), then run the same command again",
+        hint="free some space (`df -h` shows the disks, `df -i` their inodes), then run the same command again",
     )
 
 
 _warned = False
 
 
-def go_on_without(what: str, error: OSError) -> None:
-    """Warn, once in a run, that something which only helps is not written."""
+def warn_not_written(what: str, error: OSError) -> None:
+    """Warn that an inessential file could not be written. Only the first call in a run prints the warning."""
     global _warned
     if not _warned:
         _warned = True
         where = f" ({error.filename})" if error.filename else ""
-        lost = "the run goes on without its journal, its local locks and its caches"
+        lost = "the run continues without its journal, its local locks and its caches"
         print(f"  warning: {what} cannot be written, because the disk is full{where}; {lost}", file=sys.stderr)
 
 
 def _full_folders() -> Iterator[str]:
-    """Those of the folders that Paddock writes to whose disk has no room left."""
+    """Yield the folders Paddock writes to whose disk has no space or no inodes left."""
     home = Path.home()
     folders = (
         Path(os.environ.get("XDG_STATE_HOME") or home / ".local/state"),
         Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache"),
         Path(os.environ.get("XDG_DATA_HOME") or home / ".local/share"),
-        Path(os.environ.get("TMPDIR") or "/tmp"),  # noqa: S108 - only looked at
+        Path(os.environ.get("TMPDIR") or "/tmp"),  # noqa: S108 - only examined, never written
     )
     for folder in folders:
         try:

@@ -1,4 +1,4 @@
-"""The one error root: what went wrong, what to do about it, and the exit code."""
+"""The base class of all errors shown to users: a message, a hint and an exit code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Exit(IntEnum):
 
 
 class PaddockError(Exception):
-    """Something a person can read and act upon; never shown as a traceback."""
+    """An error with a message and a hint that a person can act on. It is never shown as a traceback."""
 
     exit_code: Exit = Exit.FAILED
 
@@ -33,16 +33,16 @@ class BadInput(PaddockError):
 
 
 class Refused(PaddockError):
-    """Doing this could lose state or touch something that is not ours."""
+    """Paddock did not carry out a plan, because it could lose state or change something Paddock does not own."""
 
     exit_code: Exit = Exit.NEEDS_PERSON
 
 
 class NeedsPerson(PaddockError):
-    """Only a person can do what comes next; carries the commands."""
+    """The next step has to be done by a person; the hint has the commands."""
 
     exit_code: Exit = Exit.NEEDS_PERSON
 
 
 class WorldChanged(PaddockError):
-    """What was planned for is no longer what is there, or it is not known whether it is: look and plan again."""
+    """The observation is stale or uncertain: observe and plan again."""

@@ -1,4 +1,4 @@
-"""The subprocess gate: the only place that starts a process and waits for it."""
+"""The subprocess gate: the only module that starts a process and waits for it."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from paddock.secret import Secret, mask
 from paddock.visible import one_line
 
 PIPE: Final = subprocess.PIPE
-NOTHING: Final = subprocess.DEVNULL
+DEVNULL: Final = subprocess.DEVNULL
 Child = subprocess.Popen[bytes]
 
-_KEPT: Final = 8 << 20  # bytes of each stream that are kept
-_TAIL: Final = 64 << 10  # of these, the bytes that are kept of a longer stream's end
-# A program that says more is read on, because what it does may be half done. No honest one says as much as this.
-_READ: Final = 512 << 20
+_MAX_KEPT: Final = 8 << 20  # bytes kept of each stream
+_TAIL: Final = 64 << 10  # how many of these bytes come from the end of a longer stream
+# A program that prints more than _MAX_KEPT runs on, because killing it could leave its work half done.
+# A program that prints more than this is killed.
+_MAX_READ: Final = 512 << 20
 _CHUNK: Final = 1 << 16
 _LONGEST_LINE: Final = 64 << 10
-_MOMENT: Final = 0.25  # seconds that a child has to end in when we are interrupted
+_INTERRUPT_GRACE: Final = 0.25  # seconds a child gets to end by itself after Ctrl-C
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a finished process said."""
+    """The exit code and output of a finished process."""
 
     argv: tuple[str, ...]
     code: int
     out: str
     err: str
     seconds: float
-    cut: bool = False  # it said more on stdout than is in ``out``
+    cut: bool = False  # whether ``out`` lacks a part of stdout, because there was too much of it
 
     @property
     def ok(self) -> bool:
@@ -51,25 +52,25 @@ class ProgramMissing(PaddockError):
 
 
 class DeadlinePassed(PaddockError):
-    """A process took longer than it may."""
+    """A process did not end before its timeout."""
 
 
-class TooMuchSaid(PaddockError):
-    """A process said more than anybody reads."""
+class OutputTooLarge(PaddockError):
+    """A process printed more than Paddock reads."""
 
 
 class CommandFailed(PaddockError):
-    """A process ended with a code other than 0."""
+    """A process ended with an exit code other than 0."""
 
     def __init__(self, what: str, result: Result) -> None:
-        said = (result.err.strip() or result.out.strip()).split("\n")[-12:]
-        last = "\n".join(one_line(line.rstrip("\r"), 500) for line in said)
+        printed = (result.err.strip() or result.out.strip()).split("\n")[-12:]
+        last = "\n".join(one_line(line.rstrip("\r"), 500) for line in printed)
         super().__init__(f"{what} failed with code {result.code}" + (f":\n{last}" if last else ""))
         self.result = result
 
 
 def attach(argv: Sequence[str]) -> int:
-    """Run a program of ours on the person's own terminal, until it ends; returns its exit code."""
+    """Run a trusted program on the user's own terminal until it ends, and return its exit code."""
     try:
         return subprocess.run(list(argv), check=False).returncode
     except FileNotFoundError:
@@ -84,58 +85,61 @@ def run(
     stdin: bytes | Path = b"",
     deadline: float = 60.0,
     env: Mapping[str, str] | None = None,
-    apart: bool = False,
+    own_session: bool = False,
 ) -> Result:
-    """Run a program to its end and return what it said, with secrets masked and no more than is reasonable.
+    """Run a program until it ends and return its exit code and output, with secrets masked.
 
-    ``apart`` runs it in a session of its own, out of reach of the person's terminal: for all that may run an agent.
+    Output beyond 8 MiB of a stream is cut out of the middle. ``own_session`` runs the program in a new session without
+    access to the user's terminal; it is required for every program that may run an agent's code.
     """
     start = time.monotonic()
-    out, err = _Kept(), _Kept()
-    code = _finished(argv, stdin, deadline, env, out, err, apart=apart)
+    out, err = _Captured(), _Captured()
+    code = _run_to_end(argv, stdin, deadline, env, out, err, own_session=own_session)
     seconds = time.monotonic() - start
     return Result(tuple(argv), code, mask(out.text()), mask(err.text()), seconds, out.cut > 0)
 
 
 def run_for_secret(argv: Sequence[str], *, deadline: float = 60.0) -> Secret:
-    """Run a program and return what it printed as a secret; only its complaints are ever shown."""
+    """Run a program and return its stdout as a secret. An error shows only its stderr."""
     start = time.monotonic()
-    out, err = _Kept(), _Kept()
-    code = _finished(argv, b"", deadline, None, out, err)
+    out, err = _Captured(), _Captured()
+    code = _run_to_end(argv, b"", deadline, None, out, err)
     if out.cut:
-        raise TooMuchSaid(f"{argv[0]} printed more than {_KEPT >> 20} MiB, which is no secret")
+        raise OutputTooLarge(f"{argv[0]} printed more than {_MAX_KEPT >> 20} MiB, which is too large for a secret")
     try:
         secret = Secret(out.text(errors="strict"))
     except UnicodeDecodeError:
-        raise PaddockError(f"{argv[0]} printed something that is not a text in UTF-8") from None
+        raise PaddockError(f"{argv[0]} printed output that is not valid UTF-8 text") from None
     if code != 0:
         raise CommandFailed(str(argv[0]), Result(tuple(argv), code, "", mask(err.text()), time.monotonic() - start))
     return secret
 
 
-def stream(argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None], *, apart: bool = False) -> int:
-    """Run a program until it ends and hand on each line as it comes; returns the exit code.
+def stream(
+    argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None], *, own_session: bool = False
+) -> int:
+    """Run a program until it ends, pass each line to ``out`` or ``err`` as it arrives, and return the exit code.
 
-    What is handed on is text, for a stream that makes control characters visible: an agent may have written it.
+    An agent may have written the lines, so ``out`` and ``err`` have to make control characters visible.
     """
-    said, complained = _Lines(out), _Lines(err)
+    stdout, stderr = _LineByLine(out), _LineByLine(err)
     try:
-        return _finished(argv, b"", None, None, said, complained, apart=apart)
+        return _run_to_end(argv, b"", None, None, stdout, stderr, own_session=own_session)
     except KeyboardInterrupt:
         return 130
     finally:
-        said.end()
-        complained.end()
+        stdout.end()
+        stderr.end()
 
 
 class _Sink(Protocol):
-    read: int  # how much has come
+    read: int  # bytes received so far
 
     def take(self, data: bytes) -> None: ...
 
 
-class _Kept:
-    """The beginning of a stream, and if there was more, how much, and its end."""
+class _Captured:
+    """Keeps the beginning and the end of a stream, and counts the bytes in between."""
 
     def __init__(self) -> None:
         self.read = 0
@@ -144,15 +148,15 @@ class _Kept:
 
     def take(self, data: bytes) -> None:
         self.read += len(data)
-        room = _KEPT - _TAIL - len(self.head)
-        self.head += data[:room]
-        self._tail += data[room:]
+        space = _MAX_KEPT - _TAIL - len(self.head)
+        self.head += data[:space]
+        self._tail += data[space:]
         if len(self._tail) > 2 * _TAIL:
             del self._tail[:-_TAIL]
 
     @property
     def cut(self) -> int:
-        """How many bytes are in neither part."""
+        """How many bytes of the stream were dropped."""
         return max(self.read - len(self.head) - _TAIL, 0)
 
     def text(self, errors: str = "replace") -> str:
@@ -162,10 +166,10 @@ class _Kept:
         return f"{head}\n[{self.cut >> 10} KiB of output were cut here]\n{tail}"
 
 
-class _Lines:
-    """Hands on a stream line by line; of a line that is very long only the beginning."""
+class _LineByLine:
+    """Passes a stream on line by line, with long lines cut."""
 
-    read = 0  # all of it is shown and none kept: a log may be followed for days
+    read = 0  # stays 0, so that _MAX_READ does not apply: nothing is kept, and a log may be followed for days
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
@@ -176,27 +180,27 @@ class _Lines:
         *whole, rest = data.split(b"\n")
         for line in whole:
             self._add(line)
-            self._hand_on()
+            self._show_line()
         self._add(rest)
 
     def _add(self, data: bytes) -> None:
-        room = _LONGEST_LINE - len(self._begun)
-        self._begun += data[:room]
-        self._dropped += max(len(data) - room, 0)
+        space = _LONGEST_LINE - len(self._begun)
+        self._begun += data[:space]
+        self._dropped += max(len(data) - space, 0)
 
-    def _hand_on(self) -> None:
+    def _show_line(self) -> None:
         cut = f"… ({self._dropped} more bytes of this line were cut)" if self._dropped else ""
         self._show(self._begun.removesuffix(b"\r").decode(errors="replace") + cut)
         self._begun.clear()
         self._dropped = 0
 
     def end(self) -> None:
-        """The stream has ended, perhaps within a line."""
+        """Show the last line, if the stream ended without a line feed."""
         if self._begun:
-            self._hand_on()
+            self._show_line()
 
 
-def _finished(
+def _run_to_end(
     argv: Sequence[str],
     stdin: bytes | Path,
     deadline: float | None,
@@ -204,16 +208,16 @@ def _finished(
     out: _Sink,
     err: _Sink,
     *,
-    apart: bool = False,
+    own_session: bool = False,
 ) -> int:
     with ExitStack() as opened:
-        # A file need not fit into memory.
+        # The child reads a file itself, because the file may not fit into memory.
         try:
             source = opened.enter_context(stdin.open("rb")) if isinstance(stdin, Path) else PIPE
         except OSError as error:
             raise PaddockError(f"the program {argv[0]} cannot be started: {error.strerror}") from None
         pipes = {"stdin": source, "stdout": PIPE, "stderr": PIPE}
-        child = opened.enter_context(started(argv, apart=apart, env=env, **pipes))
+        child = opened.enter_context(started(argv, own_session=own_session, env=env, **pipes))
         given = stdin if isinstance(stdin, bytes) else b""
         end = None if deadline is None else time.monotonic() + deadline
         if not _exchange(child, given, {child.stdout: out, child.stderr: err}, end):
@@ -222,53 +226,53 @@ def _finished(
 
 
 @contextmanager
-def started(argv: Sequence[str], *, apart: bool, **options: Any) -> Iterator[Child]:
-    """A program that runs; if it still does when this is left, it is ended, and if ``apart`` its whole group is."""
+def started(argv: Sequence[str], *, own_session: bool, **options: Any) -> Iterator[Child]:
+    """Start a program, and kill it when the context ends; with ``own_session`` its whole process group is killed."""
     try:
-        child = subprocess.Popen(list(argv), start_new_session=apart, **options)
+        child = subprocess.Popen(list(argv), start_new_session=own_session, **options)
     except FileNotFoundError:
         raise ProgramMissing(f"the program {argv[0]} is not installed") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "its arguments are unusable"
         raise PaddockError(f"the program {argv[0]} cannot be started: {reason}") from None
-    if apart:
-        _apart.add(child.pid)
+    if own_session:
+        _session_leaders.add(child.pid)
     try:
         yield child
     except KeyboardInterrupt:
-        # One on our terminal got Ctrl-C as we did, and one apart through pass_on; it has a moment to end by itself.
+        # The child got the signal too, from the terminal or from forward_signal: let it end by itself.
         with suppress(subprocess.TimeoutExpired):
-            child.wait(_MOMENT)
+            child.wait(_INTERRUPT_GRACE)
         raise
     finally:
-        _end(child, apart=apart)
-        _apart.discard(child.pid)
+        _kill(child, group=own_session)
+        _session_leaders.discard(child.pid)
         for pipe in (child.stdin, child.stdout, child.stderr):
             if pipe:
                 with suppress(OSError):
                     pipe.close()
 
 
-def _end(child: Child, *, apart: bool) -> None:
+def _kill(child: Child, *, group: bool) -> None:
     if child.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL) if apart else child.kill()
+            os.killpg(child.pid, signal.SIGKILL) if group else child.kill()
         child.wait()
 
 
-# The terminal's signals reach only our own session. These are the leaders of others.
-_apart: Final[set[int]] = set()
+# Running children that lead a session of their own. The terminal's signals do not reach them.
+_session_leaders: Final[set[int]] = set()
 
 
-def pass_on(number: int) -> None:
-    """Send a signal to every program that runs apart, whichever thread waits for it."""
-    for pid in list(_apart):
+def forward_signal(number: int) -> None:
+    """Send a signal to every running program that has a session of its own, whichever thread waits for it."""
+    for pid in list(_session_leaders):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, number)
 
 
 def _exchange(child: Child, given: bytes, sinks: Mapping[IO[bytes] | None, _Sink], end: float | None) -> bool:
-    """Give the child its input and take what it says until it says no more; False when the time is up first."""
+    """Write the child's input and read its output until it ends; return False when the deadline passes first."""
     left = memoryview(given)
     with selectors.DefaultSelector() as ready:
         if child.stdin:
@@ -287,8 +291,8 @@ def _exchange(child: Child, given: bytes, sinks: Mapping[IO[bytes] | None, _Sink
                 else:
                     data = os.read(key.fd, _CHUNK)
                     key.data.take(data)
-                    if key.data.read > _READ:
-                        raise TooMuchSaid(f"{_name(child)} said more than {_READ >> 20} MiB and was ended")
+                    if key.data.read > _MAX_READ:
+                        raise OutputTooLarge(f"{_name(child)} printed more than {_MAX_READ >> 20} MiB and was killed")
                     done = not data
                 if done:
                     ready.unregister(key.fileobj)
@@ -306,7 +310,7 @@ def _feed(pipe: int, left: memoryview) -> memoryview:
     except BlockingIOError:
         return left
     except BrokenPipeError:
-        return left[:0]  # it does not want the rest
+        return left[:0]  # the child has closed its input
 
 
 def _name(child: Child) -> str:

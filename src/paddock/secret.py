@@ -1,4 +1,4 @@
-"""A value that must not be shown, and the mask that hides it wherever text leaves the process."""
+"""The secret type, and the mask that replaces secret values in all output."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from urllib.parse import quote, quote_plus
 from paddock.visible import visible
 
 MASK: Final = "•••"
-_SHORTEST: Final = 6  # masking shorter values (true, 8642) would mangle every text and hide nothing
+_SHORTEST: Final = 6  # masking shorter values (true, 8642) would garble ordinary output and hide nothing
 
-# Every form of every secret ever made in this process, so that no gate, log or error can forget to mask one.
+# Every form of every secret created in this process. The mask replaces all of them in all output.
 _known: set[str] = set()
 
 if TYPE_CHECKING:
-    # To the type checker a secret is no text, so that forgetting reveal() is an error.
+    # To the type checker a secret is not a str, so that forgetting reveal() is a type error.
     class _Text:
         def __new__(cls, value: str) -> Any: ...
 else:
-    # At run time it is a text that says •••, so that whatever prints, joins or serialises it writes the mask.
+    # At run time a secret is the str "•••", so that printing, joining or serialising it writes the mask.
     _Text = str
 
 
 class Secret(_Text):
-    """A secret value; only ``reveal()`` gives it away."""
+    """A secret value. Only ``reveal()`` returns it; all other uses show the mask."""
 
     __slots__ = ("_value",)
     _value: str
@@ -41,7 +41,7 @@ class Secret(_Text):
         return secret
 
     def reveal(self) -> str:
-        """Return the value itself. The only way to it, and easy to search for."""
+        """Return the value itself. This is the only way to read it, and easy to grep for."""
         return self._value
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class Secret(_Text):
 
 
 def mask(text: str) -> str:
-    """Return the text with every known secret value replaced, as it is or encoded."""
+    """Return the text with every known secret value replaced by the mask, in plain or encoded form."""
     return _pattern(frozenset(_known)).sub(MASK, text) if _known else text
 
 
@@ -83,7 +83,7 @@ def _pattern(known: frozenset[str]) -> re.Pattern[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """The value as it may appear inside other text."""
+    """Yield the forms in which the value may appear inside other text: plain, quoted and encoded."""
     for part in {value, *map(str.strip, value.split("\n"))}:
         if len(part) < _SHORTEST:
             continue
@@ -105,7 +105,7 @@ def _url_forms(value: str) -> Iterator[str]:
 
 
 def _base64_forms(value: bytes) -> Iterator[str]:
-    """The letters that do not depend on what stands before and after the value, at each of three alignments."""
+    """Yield the base64 characters that are the same whatever surrounds the value, for each of three alignments."""
     for before in range(3):
         letters = base64.b64encode(b"\0" * before + value).rstrip(b"=").decode()
         first = -(-before * 4 // 3)
@@ -115,7 +115,7 @@ def _base64_forms(value: bytes) -> Iterator[str]:
 
 
 class MaskedStream:
-    """A text stream that masks secrets in what is written to it, and makes control characters visible."""
+    """A text stream that masks secrets and makes control characters visible in all text written to it."""
 
     def __init__(self, bare: TextIO) -> None:
         self.bare = bare
@@ -133,5 +133,5 @@ class MaskedStream:
 
 
 def unmasked(stream: TextIO) -> TextIO:
-    """The stream as it is: for the verb whose purpose is to print a secret, and for colours of our own."""
+    """Return the stream without the mask: for the command that prints a secret, and for Paddock's own colours."""
     return stream.bare if isinstance(stream, MaskedStream) else stream

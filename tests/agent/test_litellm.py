@@ -1,4 +1,4 @@
-"""A prompt through the real Hermes Agent and the real LiteLLM proxy beside it, to the stand-in model."""
+"""The real Hermes Agent uses the real LiteLLM proxy, which uses the stand-in model."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from live.stage import faults
+from live.node import slow_proof
 from paddock.demo import Stage, environment, free_port, model_server, stage_folder
 
-pytestmark = [pytest.mark.agent, faults]  # the proxy is 750 MB of code to unpack and compile
+pytestmark = [pytest.mark.agent, slow_proof]  # the proxy is 750 MB of code to unpack and compile
 
 FILE = """\
 places: {{here: {{host: {{}}}}}}
@@ -74,7 +74,7 @@ def running(stage: Stage, agent: str) -> Iterator[None]:
             process.terminate()
 
 
-def test_a_prompt_through_both(stage: Stage) -> None:
+def test_hermes_answers_a_prompt_through_the_litellm_proxy(stage: Stage) -> None:
     with running(stage, "door"):
         door = paddock(stage, "verify", "door")
         assert door.returncode == 0, door.stdout + door.stderr

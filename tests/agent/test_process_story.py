@@ -1,4 +1,4 @@
-"""The real Hermes Agent without root: the demo's story with processes, and with a memory that is lost on purpose."""
+"""The demo with the real Hermes Agent, without root: it remembers after a restart, and forgets without its state."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def stage() -> Iterator[Stage]:
         yield found
 
 
-def test_the_memory_survives_process_and_code(stage: Stage) -> None:
+def test_the_memory_survives_down_and_is_lost_with_its_files(stage: Stage) -> None:
     with running_agent(stage):
         assert stage.paddock("ask", "hermes", QUESTION).strip() == "I do not know."
         assert FACT in stage.paddock("ask", "hermes", f"Remember: {FACT}")
-        # Nothing is another user's here, so what is locked can be unlocked; the command refuses all the same.
+        # All files belong to one account here, so locked files can be unlocked; the command still refuses.
         with pytest.raises(SystemExit, match="ended with code 1"):
             stage.paddock("exec", "hermes", "--", "hermes", "config", "set", "model.default", "other")
         assert stage.paddock("exec", "hermes", "--", "hermes", "config", "get", "model.default").strip() == "stand-in"

@@ -1,4 +1,4 @@
-"""What facts say of an agent, as data: one thing is broken, and the lines that fail are the ones about it."""
+"""Golden cases of checks: each breaks some facts and lists the checks that fail or are unavailable."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from paddock.checks import asked, judge
 from paddock.checks.line import Line, Outcome, as_text, by_topic
 from paddock.checks.subject import Subject
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Paths
 from paddock.runtimes.isolation import Isolation
-from paddock.spec.models import HermesSpec
 
 STATE = "/var/lib/paddock/hermes"
 PATHS = Paths("/opt/paddock/.store", "/etc/paddock/hermes/current", STATE, f"{STATE}/home", STATE)
@@ -55,7 +55,7 @@ def subject(agent: dict[str, Any], **other: Any) -> Subject:
 
 
 def facts(broken: dict[str, Any], wanted: Subject, *, quick: bool) -> dict[str, Any]:
-    """What the machine would print, in the form it has there."""
+    """Return the facts as the program on the machine prints them, with some of them broken."""
     found = deepcopy(_merged(WELL, broken))
     plain = {name: found.pop(name) for name in ("processes", "now", "uid", "dropped")}
     if "answers" in found["inside"]:
@@ -69,7 +69,7 @@ def facts(broken: dict[str, Any], wanted: Subject, *, quick: bool) -> dict[str, 
 
 
 def _merged(tree: Any, over: Any) -> Any:
-    """The tree with some values replaced; ABSENT takes a key away, ONLY keeps nothing else."""
+    """Return the tree with some values replaced. ABSENT removes a key; ONLY drops all other keys."""
     if not isinstance(tree, dict) or not isinstance(over, dict):
         return over
     if over.get("ONLY"):
@@ -78,16 +78,31 @@ def _merged(tree: Any, over: Any) -> Any:
     return {**{key: value for key, value in tree.items() if key not in over}, **merged}
 
 
-@pytest.mark.parametrize("path", golden("checks"))
-def test_what_fails(path: Path) -> None:
-    case = read_case(path)
+def lines_of(case: dict[str, Any]) -> list[Line]:
     wanted = subject(case.get("agent", {}), **_plain(case.get("subject", {})))
-    lines = judge.lines(wanted, facts(case["facts"], wanted, quick=False), quick=False)
-    failed = {line.check: _told(line) for line in lines if line.failed}
-    unavailable = {line.check: line.evidence for line in lines if line.outcome is Outcome.UNAVAILABLE}
+    return judge.lines(wanted, facts(case["facts"], wanted, quick=False), quick=False)
+
+
+@pytest.mark.parametrize("path", golden("checks"))
+def test_each_broken_fact_fails_its_own_checks(path: Path) -> None:
+    case = read_case(path)
+    lines = lines_of(case)
     assert all(line.hint for line in lines if line.failed)
-    assert agrees(path, case, "fails", failed), failed
-    assert agrees(path, case, "unavailable", unavailable), unavailable
+    assert agrees(path, case, "fails", [line.check for line in lines if line.failed])
+    assert agrees(path, case, "unavailable", [line.check for line in lines if line.outcome is Outcome.UNAVAILABLE])
+
+
+def test_evidence_and_hints_read_as_in_the_snapshot() -> None:
+    snapshot = DATA / "check_wording.yaml"
+    cases = {path.stem: lines_of(read_case(path)) for path in sorted((DATA / "checks").glob("*.yaml"))}
+    broken = {case: [line for line in lines if line.outcome is not Outcome.OK] for case, lines in cases.items()}
+    shown = {**broken, "all-is-well": cases["all-is-well"]}
+    found = {case: {line.check: _wording(line) for line in lines} for case, lines in shown.items() if lines}
+    assert agrees(snapshot, read_case(snapshot), "wording", found)
+
+
+def _wording(line: Line) -> str:
+    return f"{line.evidence}\n→ {line.hint}" if line.hint else line.evidence
 
 
 def _plain(given: dict[str, Any]) -> dict[str, Any]:
@@ -95,11 +110,7 @@ def _plain(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, **sets}
 
 
-def _told(line: Line) -> str:
-    return f"{line.evidence}\n→ {line.hint}"
-
-
-def test_a_quick_look_asks_little() -> None:
+def test_a_quick_verification_has_the_cheap_checks_only() -> None:
     wanted = subject({})
     lines = judge.lines(wanted, facts({}, wanted, quick=True), quick=True)
     assert [line.check for line in by_topic(lines)] == [
@@ -113,14 +124,14 @@ def test_a_quick_look_asks_little() -> None:
     ]
 
 
-def test_every_line_has_a_case_in_which_it_fails() -> None:
+def test_every_check_fails_in_some_golden_case() -> None:
     wanted = subject({})
     known = {line.check for line in judge.lines(wanted, facts({}, wanted, quick=False), quick=False)}
     broken = {check for path in (DATA / "checks").glob("*.yaml") for check in read_case(path)["fails"]}
     assert known <= broken
 
 
-def test_as_people_read_it() -> None:
+def test_lines_are_shown_with_sign_evidence_duration_and_hint() -> None:
     lines = [
         Line.of("lease", True, "held once", "never shown", 0.01),
         Line.of("model.offered", False, "x is not offered\nthere is: y", "write y", 1.26),

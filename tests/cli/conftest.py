@@ -1,4 +1,4 @@
-"""Running a verb as a person would, in this process; what its children say is heard too."""
+"""Run a verb in this process, and capture the output of the verb and of its child processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Paddock = Callable[..., Said]
 
 @pytest.fixture
 def paddock(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Paddock:
-    """``paddock("check", "-f", "x.yaml")`` returns the exit code and what was said."""
+    """``paddock("check", "-f", "x.yaml")`` returns the exit code, stdout and stderr."""
 
     def run(*arguments: str, stdin: str = "", terminal: bool = False) -> Said:
         monkeypatch.setattr(sys, "argv", ["paddock", *arguments])
@@ -46,7 +46,7 @@ def paddock(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) 
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 0
         finally:
-            sys.stdout, sys.stderr = out, err  # main put masks on them
+            sys.stdout, sys.stderr = out, err  # main() wraps both in masks
         said = capfd.readouterr()
         return Said(code, said.out, said.err)
 

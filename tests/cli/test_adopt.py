@@ -1,4 +1,4 @@
-"""``paddock adopt`` as a person types it, on this machine: files that are there become an agent's state."""
+"""``paddock adopt`` on a host: existing files become the state of an agent."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return state
 
 
-def test_files_that_are_there_are_claimed_by_nobody_but_adopt(paddock: Paddock, state: Path) -> None:
+def test_only_adopt_claims_existing_files_in_the_state_directory(paddock: Paddock, state: Path) -> None:
     refused = paddock("up")
     assert refused.code == 1
     assert "`paddock adopt toy` claims them" in refused.err
     told = paddock("adopt", "toy")
     assert told.code == 0
-    assert "make what is there the state of toy" in told.err
-    assert "--yes does this" in told.err
+    assert "make the existing files the state of toy" in told.err
+    assert "--yes carries out this plan" in told.err
     assert (state / "facts").exists()
     done = paddock("adopt", "toy", "--yes")
     assert done.code == 0, done.err
-    assert done.out == "toy: adopted; `paddock plan` tells what `up` would change\n"
+    assert done.out == "toy: adopted; `paddock plan` shows what `up` would change\n"
     assert (state / "home/facts").read_text() == "7421"
     assert paddock("up").code == 0
     assert Path("paddock.yaml").read_text() == FILE
 
 
-def test_a_host_has_no_containers(paddock: Paddock, state: Path) -> None:
+def test_adopt_of_a_container_is_refused_on_a_host(paddock: Paddock, state: Path) -> None:
     refused = paddock("adopt", "toy", "105", "--yes")
     assert refused.code == 4
     assert "neither containers nor volumes" in refused.err

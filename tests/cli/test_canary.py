@@ -1,12 +1,14 @@
-"""A canary in every source of secrets, and every verb: it never shows, but for the one verb that is asked to."""
+"""Put a canary value into every secret source and run every verb: only `secrets get` prints a canary."""
 
 from __future__ import annotations
 
 import base64
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
@@ -55,7 +57,7 @@ def private(path: Path, text: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a canary in every source."""
+    """A folder with a canary in every secret source."""
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -80,7 +82,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def shown(*texts: str) -> set[str]:
-    """The kinds of canaries that can be found, as they are or encoded."""
+    """Return the kinds of the canaries that the texts contain, plain or encoded."""
     text = "\n".join(texts)
     found = set()
     for kind, value in CANARIES.items():
@@ -92,7 +94,7 @@ def shown(*texts: str) -> set[str]:
 
 
 def written(tmp_path: Path) -> Iterator[str]:
-    """All that was written beside the sources: journals, state, caches."""
+    """Yield the content of every file that a verb wrote: journals, state, caches."""
     for path in tmp_path.rglob("*"):
         if path.is_file() and path.parent.name not in {"work", "bin"}:
             yield path.read_bytes().decode(errors="replace")
@@ -109,7 +111,7 @@ def verbs() -> dict[str, Any]:
 
 
 def arguments(verb: str, command: Any) -> list[str]:
-    """What makes the verb go as far as it can."""
+    """Return arguments with which the verb runs as far as possible."""
     if verb == "sandbox":
         return ["sandbox", "--help"]
     given = {"agent": "hermes", "name": "s", "prompt": "hello", "folder": "new"}
@@ -123,6 +125,14 @@ def in_all_forms() -> str:
     return " ".join(values)
 
 
+def users_of(name: str, module: ModuleType) -> list[ModuleType]:
+    """The modules of run/ that have imported a function of another one, and that one itself."""
+
+    function = getattr(module, name)
+    loaded = [found for path, found in sys.modules.items() if path.startswith("paddock.run.")]
+    return [found for found in loaded if getattr(found, name, None) is function]
+
+
 @pytest.mark.parametrize("error", [PaddockError, RuntimeError, None], ids=["failing", "broken", "as-far-as-it-goes"])
 @pytest.mark.parametrize(("place", "runtime"), [("here", "process"), ("node", "systemd")])
 def test_no_verb_shows_a_secret(
@@ -134,22 +144,26 @@ def test_no_verb_shows_a_secret(
     runtime: str,
     error: type[Exception] | None,
 ) -> None:
-    from paddock.run.deployment import Deployment
+    from paddock.run import observe, perform, resolve
+    from paddock.run.resolve import Located
     from paddock.secret import Secret
 
     (folder / "paddock.yaml").write_text(FILE.format(place=place, runtime=runtime))
     resolved: list[object] = []
 
-    def carry_out(self: Deployment, *plan: object) -> None:
-        resolved.append(self.secrets)
-        raise (error or PaddockError)(f"tried with {self.secrets} and {in_all_forms()}")
+    def fail(agent: Located, *_: object, **__: object) -> None:
+        secrets = resolve.resolve(agent).known_secrets.environment
+        resolved.append(secrets)
+        raise (error or PaddockError)(f"tried with {secrets} and {in_all_forms()}")
 
-    monkeypatch.setattr(Deployment, "carry_out", carry_out)
+    for module in users_of("carry_out", perform):
+        monkeypatch.setattr(module, "carry_out", fail)
     if error:
-        monkeypatch.setattr(Deployment, "observe", lambda self: carry_out(self))
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # nobody listens at the node's address
+        for module in users_of("observe", observe):
+            monkeypatch.setattr(module, "observe", fail)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)  # the node does not answer, so the client retries
     for kind in ("literal", "stored", "token"):
-        Secret(CANARIES[kind])  # not of this agent, and yet in its error
+        Secret(CANARIES[kind])  # no secret of this agent, but part of the error text
     for verb, command in verbs().items():
         if verb == "secrets get":
             continue
@@ -163,7 +177,7 @@ def test_no_verb_shows_a_secret(
     assert shown(*written(tmp_path)) == set()
 
 
-def test_the_one_verb_that_shows_it(paddock: Any, folder: Path) -> None:
+def test_secrets_get_prints_the_value(paddock: Any, folder: Path) -> None:
     said = paddock("secrets", "get", "s")
     assert said.out == CANARIES["stored"] + "\n"
     assert shown(said.err) == set()
@@ -187,7 +201,7 @@ LITERALS = {
 
 
 @pytest.mark.parametrize("assignment", LITERALS.values(), ids=LITERALS.keys())
-def test_a_literal_is_not_repeated(paddock: Any, folder: Path, assignment: str) -> None:
+def test_check_does_not_repeat_a_literal_secret_in_a_message(paddock: Any, folder: Path, assignment: str) -> None:
     (folder / "paddock.yaml").write_text(FILE.format(place="here", runtime="process"))
     value = CANARIES["literal"].replace("=", "-")
     for more in ([], ["--json"]):
@@ -205,7 +219,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("name", "text"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_source_that_cannot_be_used_is_not_repeated(paddock: Any, folder: Path, name: str, text: str) -> None:
+def test_plan_does_not_repeat_the_content_of_an_unusable_secret_source(
+    paddock: Any, folder: Path, name: str, text: str
+) -> None:
     (folder / "paddock.yaml").write_text(FILE.format(place="here", runtime="process"))
     private(folder / name, text.format(CANARIES["literal"], CANARIES["literal"]))
     said = paddock("--debug", "plan")

@@ -14,12 +14,12 @@ GOOD = DATA / "good.yaml"
 SHAPES = ["pet-and-cattle", "docker-lxc", "container", "native"]
 
 
-def test_a_good_file(paddock: Any) -> None:
+def test_check_summarises_a_valid_file(paddock: Any) -> None:
     said = paddock("check", "-f", str(GOOD))
     assert (said.code, said.out, said.err) == (0, "good.yaml: 1 agent(s) in 3 place(s)\n", "")
 
 
-def test_mistakes_are_told_on_stderr(paddock: Any) -> None:
+def test_check_prints_mistakes_to_stderr_and_exits_with_2(paddock: Any) -> None:
     said = paddock("check", "-f", str(GOOD), "--set", "agents.hermes.machine.memory=lots")
     assert (said.code, said.out) == (2, "")
     assert (
@@ -27,7 +27,7 @@ def test_mistakes_are_told_on_stderr(paddock: Any) -> None:
     )
 
 
-def test_for_machines(paddock: Any) -> None:
+def test_check_json_of_a_valid_file(paddock: Any) -> None:
     said = paddock("check", "-f", str(GOOD), "--set", "agents.hermes.documents={A.md: b}", "--json")
     assert said.code == 0
     assert json.loads(said.out) == {
@@ -38,7 +38,7 @@ def test_for_machines(paddock: Any) -> None:
     } | {"notes": json.loads(said.out)["notes"]}
 
 
-def test_mistakes_for_machines(paddock: Any, tmp_path: Path) -> None:
+def test_check_json_of_a_file_with_mistakes(paddock: Any, tmp_path: Path) -> None:
     said = paddock("check", "-f", str(GOOD), "--set", "agents.hermes.machine.cores=0", "--json")
     assert said.code == 2
     where = {"file": "--set", "line": 0, "column": 0, "path": "agents.hermes.machine.cores"}
@@ -47,12 +47,12 @@ def test_mistakes_for_machines(paddock: Any, tmp_path: Path) -> None:
     assert json.loads(said.out)["mistakes"] == [{"what": f"there is no {tmp_path / 'none.yaml'}"}]
 
 
-def test_the_schema_is_json(paddock: Any) -> None:
+def test_schema_prints_json(paddock: Any) -> None:
     assert json.loads(paddock("schema").out)["title"] == "paddock.yaml"
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_init_writes_is_right(paddock: Any, tmp_path: Path, shape: str) -> None:
+def test_init_writes_a_file_that_passes_check(paddock: Any, tmp_path: Path, shape: str) -> None:
     folder = tmp_path / "new"
     said = paddock("init", str(folder), "--shape", shape)
     assert said.code == 0
@@ -63,12 +63,12 @@ def test_what_init_writes_is_right(paddock: Any, tmp_path: Path, shape: str) -> 
     assert ".env" in (folder / ".gitignore").read_text().splitlines()
 
 
-def test_init_overwrites_nothing(paddock: Any, tmp_path: Path) -> None:
+def test_init_does_not_overwrite_existing_files(paddock: Any, tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("mine\n.env\n")
     (tmp_path / "paddock.yaml").write_text("mine")
     said = paddock("init", str(tmp_path))
     assert said.code == 2
-    assert "there is a" in said.err
+    assert "exists already" in said.err
     (tmp_path / "paddock.yaml").unlink()
     assert paddock("init", str(tmp_path)).code == 0
     ignored = (tmp_path / ".gitignore").read_text().splitlines()
@@ -76,13 +76,13 @@ def test_init_overwrites_nothing(paddock: Any, tmp_path: Path) -> None:
     assert ignored.count(".env") == 1
 
 
-def test_what_is_not_carried_out_yet_is_refused_and_only_noted_by_check(paddock: Any, monkeypatch: Any) -> None:
+def test_unsupported_keys_are_refused_by_plan_and_up_and_noted_by_check(paddock: Any, monkeypatch: Any) -> None:
     from paddock.spec import support
 
     monkeypatch.setattr(support, "NOT_YET", {"documents"})
     given = ("-f", str(GOOD), "--set", "agents.hermes.documents={A.md: b}")
-    assert "note: --set: agents.hermes.documents: is not carried out yet" in paddock("check", *given).out
+    assert "note: --set: agents.hermes.documents: is not supported yet" in paddock("check", *given).out
     for verb in ("plan", "up"):
         said = paddock(verb, *given)
         assert said.code == 2
-        assert "agents.hermes.documents: is not carried out yet" in said.err
+        assert "agents.hermes.documents: is not supported yet" in said.err

@@ -1,4 +1,4 @@
-"""What docs/cli.md promises to machines is what they get."""
+"""The JSON output of verbs has the keys that docs/cli.md documents."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ agents:
 """
 
 
-def promised(verb: str) -> list[Any]:
-    """The examples of the page after the verb is named."""
+def documented(verb: str) -> list[Any]:
+    """Return the JSON examples that the page gives for the verb."""
     section = PAGE.split(f"`paddock {verb} --json`", 1)[1].split("`paddock ")[0]
     return [json.loads(text) for text in re.findall(r"```json\n(.*?)```", section, re.DOTALL)]
 
 
 def shape(data: Any) -> Any:
-    """Only the keys; a list is as its first item."""
+    """Reduce data to its keys and types. A list is reduced to its first item."""
     if isinstance(data, dict):
         return {key: shape(value) for key, value in data.items()}
     return [shape(data[0])] if isinstance(data, list) and data and isinstance(data[0], dict) else type(data).__name__
@@ -42,10 +42,10 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_check(paddock: Any, file: Path) -> None:
+def test_check_json_has_the_documented_keys(paddock: Any, file: Path) -> None:
     from paddock.spec import support
 
-    right, wrong = promised("check")
+    right, wrong = documented("check")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(support, "NOT_YET", {"dashboard"})
         found = json.loads(paddock("check", "--json").out)
@@ -55,43 +55,43 @@ def test_check(paddock: Any, file: Path) -> None:
     assert shape(json.loads(paddock("check", "--json", "--set", "agents.hermes.version=1").out)) == shape(wrong)
 
 
-def test_plan(paddock: Any, file: Path) -> None:
-    (example,) = promised("plan")
+def test_plan_json_has_the_documented_keys(paddock: Any, file: Path) -> None:
+    (example,) = documented("plan")
     (found,) = json.loads(paddock("plan", "--json", "--set", "agents.hermes.dashboard=false").out)
     assert found.keys() == example[0].keys()
     assert found["steps"][0].keys() == example[0]["steps"][0].keys()
     assert all(f"`{risk}`" in PAGE for risk in Risk)
 
 
-def test_status(paddock: Any, file: Path) -> None:
-    (example,) = promised("status")
+def test_status_json_has_the_documented_keys(paddock: Any, file: Path) -> None:
+    (example,) = documented("status")
     found = json.loads(paddock("status", "--json", "--set", "agents.hermes.dashboard=false").out)
     assert shape(found) == shape(example)
 
 
-def test_doctor(paddock: Any, file: Path) -> None:
-    (example,) = promised("doctor")
+def test_doctor_json_has_the_documented_keys(paddock: Any, file: Path) -> None:
+    (example,) = documented("doctor")
     (found,) = json.loads(paddock("doctor", "--json", "--set", "agents.hermes.dashboard=false").out)
     assert found.keys() == example[0].keys()
     assert found["findings"][0].keys() == example[0]["findings"][0].keys()
 
 
-def test_verify(paddock: Any, file: Path) -> None:
-    (example,) = promised("verify")
+def test_verify_json_has_the_documented_keys(paddock: Any, file: Path) -> None:
+    (example,) = documented("verify")
     said = paddock("verify", "--json", "--set", "agents.hermes.dashboard=false")
     (found,) = json.loads(said.out)
     assert said.code == 1, "nothing runs"
     assert shape(found) == shape(example[0] | {"lines": [{**example[0]["lines"][0]}]})
 
 
-def test_timings(paddock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    (example,) = promised("timings")
+def test_timings_json_has_the_documented_keys(paddock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (example,) = documented("timings")
     run = journal.PastRun("up", datetime.now(UTC), "done", (journal.PastStep("hermes", "a", 1.0),))
     monkeypatch.setattr(journal, "past_runs", lambda last: [run])
     assert shape(json.loads(paddock("timings", "--json").out)) == shape(example)
 
 
-def test_looking_needs_no_secrets_of_agents(paddock: Any, file: Path) -> None:
+def test_check_status_and_down_work_without_the_secrets_of_agents(paddock: Any, file: Path) -> None:
     lacking = ("--set", "agents.hermes.secrets={A: {env: NO_SUCH_A}}", "--set", "agents.hermes.dashboard=false")
     for verb in ("check", "status", "down"):
         assert paddock(verb, *lacking).code == 0, verb

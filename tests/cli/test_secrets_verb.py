@@ -23,11 +23,11 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "secrets.age"
 
 
-def test_set_list_get_rm(paddock: Any, store: str, tmp_path: Path) -> None:
+def test_secrets_can_be_set_listed_printed_and_removed(paddock: Any, store: str, tmp_path: Path) -> None:
     said = paddock("secrets", "set", "telegram", stdin=f"{VALUE}\n")
     assert said.code == 0
     assert said.out == ""
-    assert "made an identity of your own" in said.err
+    assert "created your age identity" in said.err
     assert "{age: secrets.age, key: telegram}" in said.err
     assert stat.S_IMODE(own_identity_path().stat().st_mode) == 0o600
     assert VALUE.encode() not in (tmp_path / store).read_bytes()
@@ -40,7 +40,7 @@ def test_set_list_get_rm(paddock: Any, store: str, tmp_path: Path) -> None:
     assert paddock("secrets", "list").out == "discord\n"
 
 
-def test_a_terminal_is_asked(paddock: Any, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_asks_for_the_value_on_a_terminal(paddock: Any, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import typer
 
     asked: list[str] = []
@@ -55,11 +55,11 @@ def test_a_terminal_is_asked(paddock: Any, store: str, monkeypatch: pytest.Monke
     assert paddock("secrets", "get", "telegram").out == f"{VALUE}\n"
 
 
-def test_a_value_is_no_argument(paddock: Any, store: str) -> None:
+def test_set_does_not_take_the_value_as_an_argument(paddock: Any, store: str) -> None:
     assert paddock("secrets", "set", "telegram", VALUE).code == 2
 
 
-def test_get_does_not_print_to_a_terminal(paddock: Any, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_get_prints_to_a_terminal_only_with_reveal(paddock: Any, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     paddock("secrets", "set", "telegram", stdin=VALUE)
@@ -81,13 +81,15 @@ def test_get_does_not_print_to_a_terminal(paddock: Any, store: str, monkeypatch:
         (("rm", "none"), "", "has no entry none"),
     ],
 )
-def test_what_cannot_be(paddock: Any, store: str, arguments: tuple[str, ...], stdin: str, sentence: str) -> None:
+def test_invalid_names_values_and_recipients_are_refused(
+    paddock: Any, store: str, arguments: tuple[str, ...], stdin: str, sentence: str
+) -> None:
     said = paddock("secrets", *arguments, stdin=stdin)
     assert said.code == 2
     assert sentence in said.err
 
 
-def test_others_can_read_it_too_and_stay_readers(
+def test_recipients_are_kept_when_another_entry_is_set(
     paddock: Any, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     friend = pyrage.x25519.Identity.generate()
@@ -97,13 +99,13 @@ def test_others_can_read_it_too_and_stay_readers(
     assert paddock("secrets", "list").out == "a\nb\n"
 
 
-def test_values_that_look_like_quotes_survive(paddock: Any, store: str) -> None:
+def test_values_with_quotes_and_spaces_are_kept_exactly(paddock: Any, store: str) -> None:
     for value in ('"quoted"', "'x'", " spaces ", "a=b#c", '"', "é✓"):
         paddock("secrets", "set", "a", stdin=value)
         assert paddock("secrets", "get", "a").out == f"{value}\n"
 
 
-def test_a_file_of_someone_else(paddock: Any, store: str, tmp_path: Path) -> None:
+def test_get_fails_for_a_file_encrypted_to_another_identity(paddock: Any, store: str, tmp_path: Path) -> None:
     paddock("secrets", "set", "a", stdin="first-value")
     own_identity_path().write_text(str(pyrage.x25519.Identity.generate()))
     said = paddock("secrets", "get", "a")

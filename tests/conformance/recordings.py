@@ -1,4 +1,4 @@
-"""The recordings as cases, and what a comparison leaves out."""
+"""Load the recordings, and mask the values that a comparison ignores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json = Any
 
 @dataclass(frozen=True)
 class Renaming:
-    """Other names for the same things: what is right must not depend on them."""
+    """Other VMIDs, node and storage names for the recordings. The answers must not depend on them."""
 
     vmid_shift: int = 0
     node: str = "pve"
@@ -24,17 +24,12 @@ class Renaming:
     dir_storage: str = "local"
 
     def apply(self, value: Json, key: str = "") -> Json:
-        """A recorded value with every VMID, node and storage renamed."""
+        """Return a recorded value with all VMIDs, nodes and storages renamed."""
         if self == RECORDED_NAMES:
             return value
         match value:
             case dict():
-                return {
-                    name if isinstance(entry, int) and name == "local" else self._text(name, "key"): self.apply(
-                        entry, name
-                    )
-                    for name, entry in value.items()
-                }
+                return {self._key(name, entry): self.apply(entry, name) for name, entry in value.items()}
             case list():
                 return [self.apply(entry, key) for entry in value]
             case int() if key in _VMID_KEYS and value >= 100:
@@ -44,7 +39,7 @@ class Renaming:
         return value
 
     def _key(self, name: str, entry: Json) -> str:
-        # In a cluster's status, 'local' is a flag and no storage.
+        # In the cluster's status, 'local' is a flag and not a storage.
         return name if isinstance(entry, int) and name == "local" else self._text(name, "key")
 
     def _text(self, text: str, key: str) -> str:
@@ -77,7 +72,7 @@ _VMID = re.compile(
 
 @functools.cache
 def load(renaming: Renaming = RECORDED_NAMES) -> tuple[list[Json], dict[str, Json], dict[str, Json]]:
-    """Recordings, states and fixture, under other names if wanted."""
+    """Return recordings, states and fixture, renamed if asked."""
     lines = (DATA / "pve.jsonl").read_text(encoding="utf-8").splitlines()
     states = json.loads((DATA / "states.json").read_text(encoding="utf-8"))
     fixture = json.loads((DATA / "fixture.json").read_text(encoding="utf-8"))
@@ -85,7 +80,7 @@ def load(renaming: Renaming = RECORDED_NAMES) -> tuple[list[Json], dict[str, Jso
     return cases, renaming.apply(states), renaming.apply(fixture)
 
 
-# Figures that differ from machine to machine and from second to second.
+# Figures that depend on the machine and on the time.
 _LIVE = frozenset(
     {
         *("pid", "pstart", "starttime", "endtime", "uptime", "mem", "cpu", "disk", "netin", "netout"),
@@ -96,7 +91,7 @@ _LIVE = frozenset(
 
 
 def masked(value: Json) -> Json:
-    """A value without what must differ: live figures, addresses, times, the order of unordered lists."""
+    """Mask live figures, addresses and times in a value, and sort unordered lists."""
     match value:
         case dict():
             hidden = {"maxdisk"} if value.get("status") == "running" or value.get("type") == "storage" else set()
@@ -122,7 +117,7 @@ def masked(value: Json) -> Json:
 
 
 def masked_text(text: str) -> str:
-    """A text without MAC addresses, process numbers, device numbers and line numbers."""
+    """Mask MAC addresses, pids, device numbers and line numbers in a text."""
     text = re.sub(r"(?i)\b([0-9a-f]{2}:){5}[0-9a-f]{2}\b", _mask_mac, text)
     text = re.sub(r"UPID:([^:]+):[0-9A-F]{8}:[0-9A-F]{8,9}:[0-9A-F]{8}:", r"UPID:\1:", text)
     text = re.sub(r"/dev/dm-\d+", "/dev/dm-N", text)
@@ -134,14 +129,14 @@ def _mask_mac(found: re.Match[str]) -> str:
 
 
 def masked_config(text: str) -> str:
-    """A config file's text without MAC addresses and times."""
+    """Mask MAC addresses and times in the text of a config file."""
     return re.sub(r"snaptime: \d+", "snaptime: T", masked_text(text))
 
 
 def renumbered(state: Mapping[str, Json], new_vmid: str | None) -> tuple[dict[str, str], dict[str, int]]:
-    """Configs and volumes, with a clone's volumes numbered in the order of its mount points.
+    """Return configs and volumes with a clone's volumes numbered in the order of its mount points.
 
-    Proxmox copies a clone's volumes in the order of a Perl hash, which is another one every time.
+    Proxmox copies a clone's volumes in the order of a Perl hash, which is random.
     """
     configs = {vmid: masked_config(text) for vmid, text in state["config"].items()}
     volumes = dict(state["volumes"])

@@ -1,4 +1,4 @@
-"""Asking the sandbox a recorded question, and telling how its answer differs."""
+"""Send recorded requests to the sandbox and compare its answers with the recorded ones."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from urllib.parse import urlencode
 import httpx
 
 from conformance.recordings import masked, masked_text, renumbered
-from paddock.sandbox.assembly import memory_world
+from paddock.sandbox.assembly import memory_cluster
+from paddock.sandbox.cluster import Cluster
 from paddock.sandbox.fixture import access_lines
-from paddock.sandbox.http import Face
-from paddock.sandbox.world import World
+from paddock.sandbox.http import HttpApi
 
 Json = Any
 
 
 class Replay:
-    """A sandbox to which recorded requests can be sent."""
+    """A sandbox that answers recorded requests."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        # Proxmox waits ten seconds for a lock; nobody here holds one that long.
-        self.world.guests.lock_timeout = 0.2
-        self._secrets = {name: token.secret for name, token in self.world.access.tokens.items()}
-        self._app = Face(self.world, delay_401=0).app()
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        # Proxmox waits ten seconds for a lock. Here a short wait is enough.
+        self.cluster.configs.lock_timeout = 0.2
+        self._secrets = {name: token.secret for name, token in self.cluster.access.tokens.items()}
+        self._app = HttpApi(self.cluster, delay_401=0).app()
 
     @classmethod
     def of(cls, directory: Path, fixture: Mapping[str, Json], state: Mapping[str, Json]) -> Replay:
-        """A sandbox without machines, in one recorded state."""
-        return cls(memory_world(directory, {**fixture, "state": state}))
+        """Return a memory sandbox in a recorded state."""
+        return cls(memory_cluster(directory, {**fixture, "state": state}))
 
     def ask(self, request: Mapping[str, Json]) -> tuple[int, str, Json]:
-        """Status, reason and body for a recorded request."""
+        """Send a recorded request and return status, reason and body."""
         headers = {}
         if request.get("token"):
             headers["Authorization"] = f"PVEAPIToken={request['token']}={self._secrets[request['token']]}"
@@ -67,25 +67,25 @@ class Replay:
 
     def settle(self) -> None:
         """Wait until no task runs."""
-        while running := self.world.tasks.running():
+        while running := self.cluster.tasks.running():
             running[0].ended.wait(30)
 
 
-def state_of(world: World) -> dict[str, Json]:
-    """A world in the form of a recorded state."""
-    node = next(iter(world.nodes))
-    thin = next(s.id for s in world.storages.values() if s.type == "lvmthin")
+def state_of(cluster: Cluster) -> dict[str, Json]:
+    """Return the state of a cluster in the format of the recordings."""
+    node = next(iter(cluster.nodes))
+    thin = next(s.id for s in cluster.storages.values() if s.type == "lvmthin")
     directories = [
         storage.device(volume.ref.name)
-        for storage in world.storages.values()
+        for storage in cluster.storages.values()
         if storage.type == "dir"
-        for volume in world.runtime.volumes.on(node, storage.id)
+        for volume in cluster.runtime.volumes.on(node, storage.id)
     ]
     return {
-        "config": {str(vmid): world.guests.text(vmid, node) for vmid in world.guests.vmids()},
-        "volumes": {volume.ref.name: volume.size for volume in world.runtime.volumes.on(node, thin)},
-        "running": [str(v) for v in world.guests.vmids() if world.runtime.containers.running(v)],
-        "access": access_lines(world.access),
+        "config": {str(vmid): cluster.configs.text(vmid, node) for vmid in cluster.configs.vmids()},
+        "volumes": {volume.ref.name: volume.size for volume in cluster.runtime.volumes.on(node, thin)},
+        "running": [str(v) for v in cluster.configs.vmids() if cluster.runtime.containers.running(v)],
+        "access": access_lines(cluster.access),
         "dir": directories,
     }
 
@@ -93,31 +93,34 @@ def state_of(world: World) -> dict[str, Json]:
 def differences(
     case: Mapping[str, Json], states: Mapping[str, Json], fixture: Mapping[str, Json], directory: Path
 ) -> list[str]:
-    """Everything in which the sandbox's answer to a case differs from the recorded one."""
+    """Run a case in a new memory sandbox and return all differences from the recording."""
     return case_differences(case, states, Replay.of(directory, fixture, states[case["before"]]))
 
 
 def case_differences(
-    case: Mapping[str, Json], states: Mapping[str, Json], replay: Replay, asleep: Iterable[str] = ()
+    case: Mapping[str, Json], states: Mapping[str, Json], replay: Replay, not_started: Iterable[str] = ()
 ) -> list[str]:
-    """In what a sandbox that is in a case's state differs; some running containers may not be started."""
-    with _surroundings(case, replay.world):
+    """Run a case in a sandbox that is in the case's state, and return all differences.
+
+    `not_started` names the containers that run in the recorded state but were not started in the sandbox.
+    """
+    with _held_lock(case, replay.cluster):
         status, reason, body = replay.ask(case["request"])
         found = answer_differences(case, status, reason, body)
-        # An answer without a task's name was recorded at once, whatever went on behind it.
+        # If the answer is not a UPID, the state was recorded at once, while a task may still have been running.
         if isinstance(body, dict) and str(body.get("data")).startswith("UPID:"):
             replay.settle()
             if case.get("task"):
-                found += _task_differences(case, replay.world, body["data"])
+                found += _task_differences(case, replay.cluster, body["data"])
         if case.get("after"):
-            found += _state_differences(case, states, replay.world, asleep)
+            found += _state_differences(case, states, replay.cluster, not_started)
     replay.settle()
     return found
 
 
 @contextlib.contextmanager
-def _surroundings(case: Mapping[str, Json], world: World) -> Iterator[None]:
-    """What a case's words say is going on beside it: somebody else holding a config's lock."""
+def _held_lock(case: Mapping[str, Json], cluster: Cluster) -> Iterator[None]:
+    """Hold the lock of a config while the case runs, if the case's description says so."""
     vmid = re.search(r"/lxc/(\d+)", case["request"]["path"])
     if "holds the config lock" not in case["case"] or vmid is None:
         yield
@@ -125,7 +128,7 @@ def _surroundings(case: Mapping[str, Json], world: World) -> Iterator[None]:
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with world.guests.lock(int(vmid[1])):
+        with cluster.configs.lock(int(vmid[1])):
             held.set()
             done.wait(30)
 
@@ -140,7 +143,7 @@ def _surroundings(case: Mapping[str, Json], world: World) -> Iterator[None]:
 
 
 def answer_differences(case: Mapping[str, Json], status: int, reason: str, body: Json) -> list[str]:
-    """In what an answer differs from the recorded one."""
+    """Return the differences of an answer from the recorded one."""
     recorded = case["response"]
     found = []
     if status != recorded["status"]:
@@ -153,8 +156,8 @@ def answer_differences(case: Mapping[str, Json], status: int, reason: str, body:
     return found
 
 
-def _task_differences(case: Mapping[str, Json], world: World, upid: str) -> list[str]:
-    task = world.tasks.wait(upid)
+def _task_differences(case: Mapping[str, Json], cluster: Cluster, upid: str) -> list[str]:
+    task = cluster.tasks.wait(upid)
     recorded = case["task"]
     found = []
     facts = (task.upid.type, task.upid.id, masked_text(task.exitstatus or ""))
@@ -169,11 +172,11 @@ def _task_differences(case: Mapping[str, Json], world: World, upid: str) -> list
 
 
 def _state_differences(
-    case: Mapping[str, Json], states: Mapping[str, Json], world: World, asleep: Iterable[str]
+    case: Mapping[str, Json], states: Mapping[str, Json], cluster: Cluster, not_started: Iterable[str]
 ) -> list[str]:
     new_vmid = (case["request"].get("params") or {}).get("newid")
     clone = None if new_vmid is None else str(new_vmid)
-    now, wanted = state_of(world), states[case["after"]]
+    now, wanted = state_of(cluster), states[case["after"]]
     configs, volumes = renumbered(now, clone)
     wanted_configs, wanted_volumes = renumbered(wanted, clone)
     found = []
@@ -183,7 +186,7 @@ def _state_differences(
     if volumes != wanted_volumes:
         ours, theirs = volumes.items() - wanted_volumes.items(), wanted_volumes.items() - volumes.items()
         found.append(f"volumes: {sorted(ours)} instead of {sorted(theirs)}")
-    if set(now["running"]) != set(wanted["running"]) - set(asleep):
+    if set(now["running"]) != set(wanted["running"]) - set(not_started):
         found.append(f"running: {now['running']} instead of {wanted['running']}")
     if sorted(now["dir"]) != sorted(wanted["dir"]):
         found.append(f"files: {now['dir']} instead of {wanted['dir']}")
@@ -193,7 +196,7 @@ def _state_differences(
 
 
 def _access(lines: list[str]) -> set[tuple[str, ...]]:
-    """ACL lines taken apart: several users on one line or on several are the same."""
+    """Split ACL lines by user: several users on one line are the same as one line each."""
     entries: set[tuple[str, ...]] = set()
     for line in lines:
         parts = line.split(":")

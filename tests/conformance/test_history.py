@@ -1,4 +1,4 @@
-"""Recordings that need the tasks of earlier requests: asked one after another, in one world."""
+"""Recordings that need the tasks of earlier requests: sent one after another to one sandbox."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from conformance.recordings import load, masked
 from conformance.replay import Replay
 from paddock.sandbox.memory import MemoryRuntime
 from paddock.sandbox.recorded import load_into_memory
-from paddock.sandbox.runtime import Archive, GuestSpec, Unpacked
+from paddock.sandbox.runtime import Archive, ContainerSpec, Unpacked
 from paddock.sandbox.tasks import Task
 
 Json = Any
 FIRST, LAST = "r245", "r345"
-# Tasks that later answers list, begun by requests that were not recorded.
+# Tasks that later answers list, but whose requests were not recorded.
 UNRECORDED = {"r310": (("vzstop", "302"),)}
 
 
 class Chain:
-    """Recorded requests in a row; task names in later requests are those the earlier ones really got."""
+    """Recorded requests in order. UPIDs in later requests are replaced by those of the sandbox's own tasks."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cases, self.states, fixture = load()
@@ -37,10 +37,10 @@ class Chain:
         self.upids: dict[str, str] = {}
         self.unpacking, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
-        containers = self.replay.world.runtime.containers
+        containers = self.replay.cluster.runtime.containers
         populate = containers.populate
 
-        def held(spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+        def held(spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
             self.unpacking.set()
             while not self.go_on.wait(0.01):
                 task.check_aborted()
@@ -49,13 +49,13 @@ class Chain:
         monkeypatch.setattr(containers, "populate", held)
 
     def run(self) -> dict[str, list[str]]:
-        """The differences of every history case, by its id."""
+        """Send all requests and return the differences of each history case by its id."""
         found: dict[str, list[str]] = {}
         for case, following in itertools.pairwise([*self.cases, None]):
             assert case is not None
             self._put(case["before"])
             for type_, vmid in UNRECORDED.get(case["id"], ()):
-                self.replay.world.start_task("pve", type_, vmid, "ops@pve!auto", lambda task: None)
+                self.replay.cluster.start_task("pve", type_, vmid, "ops@pve!auto", lambda task: None)
                 self.replay.settle()
             if self._is_creating(following):
                 self.go_on.clear()
@@ -66,7 +66,7 @@ class Chain:
             if case.get("history"):
                 found[case["id"]] = self._differences(case, answer)
             if not self._is_creating(following):
-                # An aborted task ends by itself; another goes on now.
+                # An aborted task ends by itself; let any other task go on now.
                 if case["request"]["method"] != "DELETE":
                     self.go_on.set()
                 self.replay.settle()
@@ -74,25 +74,25 @@ class Chain:
         return found
 
     def _is_creating(self, case: dict[str, Json] | None) -> bool:
-        """Whether a create is under way in the state a case starts from."""
+        """Return whether a create task is running in the state before a case."""
         if case is None:
             return False
         return any("lock: create" in text for text in self.states[case["before"]]["config"].values())
 
     def _put(self, state: str) -> None:
-        """Put the world in a recorded state, except while a task works on it."""
-        world = self.replay.world
-        if world.tasks.running():
+        """Load a recorded state into the cluster, except while a task changes the cluster."""
+        cluster = self.replay.cluster
+        if cluster.tasks.running():
             return
-        for vmid in world.guests.vmids():
-            world.guests.remove(vmid)
-        runtime = world.runtime
+        for vmid in cluster.configs.vmids():
+            cluster.configs.remove(vmid)
+        runtime = cluster.runtime
         assert isinstance(runtime, MemoryRuntime)
         for vmid in runtime.containers.running_vmids():
             runtime.containers.stop(vmid)
         for volume in runtime.volumes.everything():
             runtime.volumes.remove(volume.ref)
-        load_into_memory(world, runtime, self.states[state])
+        load_into_memory(cluster, runtime, self.states[state])
 
     def _renamed(self, request: dict[str, Json]) -> dict[str, Json]:
         path = request["path"]
@@ -118,7 +118,7 @@ class Chain:
 
 
 def _comparable(body: Json) -> Json:
-    """A body without what must differ, in lists of tasks and in logs."""
+    """Mask the values of task lists and logs that always differ."""
     shown = masked(body)
     if isinstance(shown, dict) and isinstance(shown.get("data"), list):
         return {
@@ -148,5 +148,5 @@ HISTORY = [case["id"] for case in load()[0] if case.get("history") and FIRST <= 
 
 
 @pytest.mark.parametrize("case_id", HISTORY)
-def test_answer_in_the_chain_is_the_recorded_one(case_id: str, found: dict[str, list[str]]) -> None:
+def test_the_answer_after_earlier_requests_equals_the_recorded_one(case_id: str, found: dict[str, list[str]]) -> None:
     assert found[case_id] == []

@@ -1,4 +1,4 @@
-"""Every recorded answer of Proxmox's own API code, asked of the sandbox."""
+"""The sandbox's answers equal the recorded answers of Proxmox's own API code."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def _replayable(renaming: Renaming = RECORDED_NAMES) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", _replayable(), ids=lambda case: str(case["id"]))
-def test_answer_is_the_recorded_one(case: dict[str, Any], tmp_path: Path) -> None:
+def test_the_answer_equals_the_recorded_one(case: dict[str, Any], tmp_path: Path) -> None:
     _, states, fixture = load()
     found = differences(case, states, fixture, tmp_path / "state")
     if case["id"] in MISSES:
-        assert found, f"{case['id']} matches now: take it off the list of misses"
+        assert found, f"{case['id']} matches now: remove it from misses.json"
         pytest.xfail(MISSES[case["id"]])
     assert not found, "\n".join([case["case"], *found])
 
 
-# The answer itself is made of names that Proxmox has fixed, or of a digest of the old ones.
+# These answers contain names that Proxmox fixes, or a digest of the recorded names.
 NAMED = ("r034", "r057", "r081", "r118")
 
 
 @pytest.mark.parametrize("case", _replayable(OTHER_NAMES), ids=lambda case: str(case["id"]))
-def test_answer_does_not_depend_on_names(case: dict[str, Any], tmp_path: Path) -> None:
+def test_the_answer_does_not_depend_on_names(case: dict[str, Any], tmp_path: Path) -> None:
     if case["id"] in NAMED:
-        pytest.skip("made of the recorded names")
+        pytest.skip("the answer contains the recorded names")
     if case["id"] in MISSES:
         pytest.skip(MISSES[case["id"]])
     _, states, fixture = load(OTHER_NAMES)
@@ -44,12 +44,12 @@ def test_answer_does_not_depend_on_names(case: dict[str, Any], tmp_path: Path) -
     assert not found, "\n".join([case["case"], *found])
 
 
-def test_the_misses_do_not_grow() -> None:
+def test_at_most_three_recordings_are_missed() -> None:
     assert len(MISSES) <= 3
     assert len(MISSES) <= 0.05 * len(_replayable())
 
 
-def test_every_miss_is_a_recording_with_a_reason() -> None:
+def test_each_missed_recording_exists_and_has_a_reason() -> None:
     known = {case["id"] for case in _replayable()}
     assert set(MISSES) <= known
     assert all(len(reason) > 10 for reason in MISSES.values())

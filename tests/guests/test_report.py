@@ -1,4 +1,4 @@
-"""Reports of scripts: what goes in comes out, and what is incomplete is an error."""
+"""Parsing reports: values are returned unchanged, and an incomplete report is an error."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from paddock.errors import PaddockError
 from paddock.guests.report import records
-from paddock.runtimes import script
+from paddock.runtimes.shell import text
 
 
 @given(
     st.lists(st.tuples(st.sampled_from(["note", "said", "holder"]), st.text().filter(lambda text: "\0" not in text)))
 )
-def test_whatever_a_value_is_it_comes_back_as_that_value(pairs: list[tuple[str, str]]) -> None:
+def test_any_value_is_parsed_unchanged(pairs: list[tuple[str, str]]) -> None:
     printed = "".join(f"{name}={value}\0" for name, value in [("report", "1"), *pairs, ("end", "ok")])
     assert records(f"a login shell's greeting\n\0{printed}") == pairs
 
@@ -39,9 +39,7 @@ def test_a_report_that_is_cut_off_or_malformed_is_an_error(printed: str) -> None
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60), max_size=5))
-def test_the_shell_reports_any_value_as_it_is(values: list[str]) -> None:
-    parts = [("paddock.runtimes", name) for name in ("report.sh", "reported.sh")]
-    head, body = script(parts[0], arguments=[])[2], 'for value; do report note "$value"; done\n'
-    text = f"{head}\necho noise\n{body}{script(parts[1], arguments=[])[2]}"
-    done = subprocess.run(["sh", "-c", text, "paddock", *values], capture_output=True, check=True)
+def test_the_shell_function_reports_any_value_unchanged(values: list[str]) -> None:
+    program = text("report.sh") + 'echo noise\nfor value; do report note "$value"; done\nreport end ok\n'
+    done = subprocess.run(["sh", "-c", program, "paddock", *values], capture_output=True, check=True)
     assert records(done.stdout.decode()) == [("note", value) for value in values]

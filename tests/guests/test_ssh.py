@@ -1,4 +1,4 @@
-"""What is asked of ssh, seen by a stand-in on PATH; the real one is driven by the live tests."""
+"""The arguments that ssh is called with, recorded by a fake ssh on PATH. The live tests use the real ssh."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIfake"
 
 @pytest.fixture
 def fake_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An ssh that writes down how it was called and does what SSH_DOES says."""
+    """Put an ssh on PATH that records its arguments and runs the command in SSH_DOES."""
     program = tmp_path / "bin/ssh"
     program.parent.mkdir()
     program.write_text(
@@ -30,7 +30,7 @@ def fake_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_known_host_key_is_insisted_on_whatever_the_address(fake_ssh: Path) -> None:
+def test_a_given_host_key_is_required_for_the_name_whatever_the_address(fake_ssh: Path) -> None:
     guest = SshGuest("hermes", "192.0.2.7", key=Path("/k"), host_keys=(KEY, KEY + "2"))
     result = guest.run(["sh", "-c", "echo 'a b'"], stdin=b"hello")
     words = (fake_ssh / "argv").read_text().splitlines()
@@ -46,7 +46,7 @@ def test_a_known_host_key_is_insisted_on_whatever_the_address(fake_ssh: Path) ->
     assert words[-3:-1] == ["192.0.2.7", "--"]
 
 
-def test_without_a_key_known_hosts_decides(fake_ssh: Path) -> None:
+def test_without_a_given_host_key_the_users_known_hosts_is_used(fake_ssh: Path) -> None:
     SshGuest("box", "192.0.2.7", user="admin", port=2222).run(["true"])
     words = (fake_ssh / "argv").read_text().splitlines()
     assert "StrictHostKeyChecking=yes" in words
@@ -55,18 +55,20 @@ def test_without_a_key_known_hosts_decides(fake_ssh: Path) -> None:
     assert words[words.index("-l") + 1] == "admin"
 
 
-def test_a_cache_that_cannot_be_written_to_is_a_sentence(fake_ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_an_error_that_names_it(
+    fake_ssh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
     with pytest.raises(PaddockError, match="paddock/ssh_config cannot be written to"):
         SshGuest("box", "192.0.2.7").run(["true"])
 
 
-def test_what_ssh_itself_says_is_told(fake_ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_shows_the_message_of_ssh(fake_ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_DOES", "echo 'Connection refused' >&2; exit 255")
     with pytest.raises(Unreachable, match=r"box cannot be reached over ssh at 192\.0\.2\.7: Connection refused"):
         SshGuest("box", "192.0.2.7").run(["true"])
 
 
-def test_a_failure_of_the_program_is_a_result(fake_ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exit_code_of_the_remote_program_is_returned(fake_ssh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSH_DOES", "exit 3")
     assert SshGuest("box", "192.0.2.7").run(["false"]).code == 3

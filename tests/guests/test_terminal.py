@@ -1,4 +1,4 @@
-"""A program on this machine at the person's keyboard: it has a terminal of its own, and nobody notices."""
+"""An interactive program on this machine gets a pseudo-terminal that behaves like the user's own terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def attached(person: Keyboard, folder: Path, script: str, *, terminal: bool = Tr
     person.type(local_guest(folder, f"guest.attach(['sh', '-c', {script!r}], terminal={terminal})"))
 
 
-def test_the_exit_code_is_the_programs(tmp_path: Path) -> None:
+def test_attach_returns_the_exit_code_of_the_program(tmp_path: Path) -> None:
     with keyboard() as person:
         attached(person, tmp_path, "exit 7")
         person.expect("ended with 7.")
@@ -26,7 +26,7 @@ def test_the_exit_code_is_the_programs(tmp_path: Path) -> None:
         person.expect("ended with 8.")
 
 
-def test_it_is_a_terminal_of_the_persons_size_and_follows_it(tmp_path: Path) -> None:
+def test_the_pseudo_terminal_follows_the_size_of_the_users_terminal(tmp_path: Path) -> None:
     with keyboard() as person:
         person.resize(33, 101)
         attached(person, tmp_path, "trap 'stty size; exit 0' WINCH; stty size; while :; do sleep 0.1; done")
@@ -36,13 +36,13 @@ def test_it_is_a_terminal_of_the_persons_size_and_follows_it(tmp_path: Path) -> 
         person.expect("ended with 0.")
 
 
-def test_the_keys_are_the_programs(tmp_path: Path) -> None:
+def test_all_keys_reach_the_program_including_ctrl_c_and_ctrl_d(tmp_path: Path) -> None:
     with keyboard() as person:
         attached(person, tmp_path, "trap 'echo interr''upted' INT; echo be''gun; cat; echo at an en''d; exit 3")
         person.expect("begun")
         person.type("some words\n")
         person.expect("some words")
-        person.type("\x03")  # Ctrl-C ends cat, and neither the shell that has a trap nor Paddock
+        person.type("\x03")  # Ctrl-C ends cat, but neither Paddock nor the shell, which traps it
         person.expect("interrupted")
         person.expect("at an end")
         person.expect("ended with 3.")
@@ -63,7 +63,7 @@ def test_a_long_paste_arrives_whole(tmp_path: Path) -> None:
         person.expect("ended with 0.")
 
 
-def test_the_terminal_is_as_it_was_also_when_paddock_is_ended(tmp_path: Path) -> None:
+def test_the_terminal_settings_are_restored_when_paddock_is_terminated(tmp_path: Path) -> None:
     with keyboard() as person:
         person.type("before=$(stty -g); echo no''ted\n")
         person.expect("noted")
@@ -77,14 +77,14 @@ def test_the_terminal_is_as_it_was_also_when_paddock_is_ended(tmp_path: Path) ->
         person.expect(" is its number")
         paddock = int(person.screen.split(" is its number")[0].split()[-1])
         os.kill(paddock, signal.SIGTERM)
-        for _ in range(50):  # what is typed before it has ended is thrown away
+        for _ in range(50):  # input typed before Paddock has ended is discarded
             person.type('[ "$before" = "$(stty -g)" ] && echo as it w""as\n')
             if person.sees("as it was", 0.2):
                 break
         person.expect("as it was")
 
 
-def test_ctrl_c_ends_what_has_no_terminal(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_program_without_a_terminal(tmp_path: Path) -> None:
     with keyboard() as person:
         attached(person, tmp_path, "echo be''gun; exec sleep 60", terminal=False)
         person.expect("begun")
@@ -92,7 +92,7 @@ def test_ctrl_c_ends_what_has_no_terminal(tmp_path: Path) -> None:
         person.expect("ended with 130.", seconds=5)
 
 
-def test_what_is_typed_reaches_a_program_whose_output_is_a_file(tmp_path: Path) -> None:
+def test_typed_input_reaches_a_program_whose_output_is_a_file(tmp_path: Path) -> None:
     with keyboard() as person:
         line = local_guest(tmp_path, "guest.attach(['cat'], terminal=False)").strip()
         person.type(f"{line} >{tmp_path}/out\n")
@@ -103,7 +103,7 @@ def test_what_is_typed_reaches_a_program_whose_output_is_a_file(tmp_path: Path) 
     assert (tmp_path / "out").read_text() == "some words\nended with 0.\n"
 
 
-def test_without_any_terminal_pipes_are_the_programs() -> None:
+def test_pipes_are_inherited_when_there_is_no_terminal() -> None:
     program = "from paddock.guests.local import LocalGuest\nLocalGuest().attach(['cat'], terminal=False)"
-    said = subprocess.run([sys.executable, "-c", program], input=b"a\0b" * 100000, capture_output=True, timeout=60)
-    assert said.stdout == b"a\0b" * 100000
+    result = subprocess.run([sys.executable, "-c", program], input=b"a\0b" * 100000, capture_output=True, timeout=60)
+    assert result.stdout == b"a\0b" * 100000

@@ -1,4 +1,4 @@
-"""Agents of the hostile tests: a small workload in every runtime, applied with the real scripts."""
+"""Agents for the hostile tests: a small workload in each runtime, applied with the real scripts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Final
 from hostile.ground import ATTACKER, Machine
 from paddock.plan.agent import AgentSeen
 from paddock.process import Result
+from paddock.recipes.service.spec import ServiceSpec
 from paddock.recipes.workload import Process, Workload
 from paddock.runtimes import Runtime
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.secret import Secret
-from paddock.spec.models import ServiceSpec
 
-# Says that it is `docker` or `podman` on a machine whose containers are the machine itself.
+# A stub for `docker` or `podman` that runs programs on the machine itself instead of in a container.
 ENGINE_STUB: Final = r"""
 case "$1" in
     exec) shift; while [ "${1#--}" != "$1" ]; do shift; done; shift; exec "$@" ;;
@@ -27,7 +27,7 @@ SECRET: Final = "a key that only the agent knows"
 
 
 def spec(runtime: str = "systemd", **more: Any) -> ServiceSpec:
-    """A service of the file, whose account is the attacker's."""
+    """Return the specification of a service whose account is the attacker's."""
     container = {"container": {"base": "debian:12"}} if runtime in {"docker", "podman"} else {}
     return ServiceSpec.model_validate(
         {
@@ -51,7 +51,7 @@ def docker(name: str = "bee", **more: Any) -> Engine:
 
 
 def workload(runtime: Runtime, names: Sequence[str] = ("main",), **environment: str) -> Workload:
-    """Processes whose PATH begins in the agent's home, as that of Hermes does."""
+    """Return a workload whose PATH begins with a directory in the agent's home, as that of Hermes does."""
     home = runtime.inside.home
     return Workload(
         processes=tuple(
@@ -67,7 +67,7 @@ def workload(runtime: Runtime, names: Sequence[str] = ("main",), **environment: 
 def apply(
     machine: Machine, runtime: Runtime, wanted: Workload | None = None, secrets: Mapping[str, str] | None = None
 ) -> Result:
-    """Put a bundle of the workload in force."""
+    """Apply a bundle of the workload on the machine."""
     bundle = runtime.bundle(wanted or workload(runtime), None, mounted=False)
     known = {"KEY": SECRET} if secrets is None else secrets
     archive = bundle.archive({name: Secret(value) for name, value in known.items()}, {})
@@ -80,10 +80,10 @@ def installed(machine: Machine, runtime: Runtime, wanted: Workload | None = None
 
 
 def seen(machine: Machine, runtime: Runtime) -> AgentSeen:
-    """What the runtime's observe script finds out about the agent."""
+    """Run the runtime's observe script and return the observed agent."""
     result = machine.run(runtime.observe(()))
     assert result.ok, result.err
-    if hasattr(AgentSeen, "from_lines"):  # before a report had a format of its own
+    if hasattr(AgentSeen, "from_lines"):  # in commits before finding 2 was fixed
         return AgentSeen.from_lines(result.out)  # type: ignore[no-any-return]
     from paddock.guests.report import records
 

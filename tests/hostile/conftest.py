@@ -1,4 +1,4 @@
-"""What the hostile tests share: a machine of their own, gone when the test ends."""
+"""Fixture of the hostile tests: a machine to attack, removed when the test ends."""
 
 from __future__ import annotations
 

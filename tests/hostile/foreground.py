@@ -1,4 +1,4 @@
-"""An agent with runtime process, as ``paddock up`` leaves it, for ``paddock run`` to run."""
+"""Write the files of an agent with runtime process, so that ``paddock run`` can run it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from paddock.recipes.workload import Process
 
 
 def supervised(folder: Path, script: str) -> str:
-    """A Python program that runs an agent whose only process is a shell script and ends for good with code 3."""
+    """Return a Python program that supervises an agent with one process, a shell script.
+
+    Exit code 3 of the script is fatal: the supervisor does not restart it.
+    """
     for name in ("etc/current", "state/.paddock", "home"):
         (folder / name).mkdir(parents=True)
     for name in ("etc/secrets.env", "etc/generated.env", "state/.paddock/lease"):

@@ -1,7 +1,7 @@
-"""A machine to attack: real scripts run as root on a copy-on-write view of this machine, which is gone after the test.
+"""A machine to attack: the real scripts run as root on a copy-on-write view of this machine, removed after the test.
 
-There is no systemd in it, so ``systemctl``, ``journalctl``, ``docker`` and ``podman`` are small programs that a test
-scripts. They record how they were called.
+The view has no systemd, so ``systemctl``, ``journalctl``, ``docker`` and ``podman`` are stubs that a test scripts. The
+stubs record their arguments.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from paddock.process import Result
 ATTACKER: Final = 54399  # the uid of the agent's account
 STUBS: Final = ("systemctl", "journalctl", "docker", "podman", "loginctl")
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: the agent is another user")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run the agent as another user")
 
 _STUB: Final = r"""#!/bin/sh
 printf '%s\n' "${0##*/} $*" >>/mnt/calls
@@ -32,15 +32,15 @@ printf '%s\n' "${0##*/} $*" >>/mnt/calls
 
 @dataclass(frozen=True)
 class Machine:
-    """A mount namespace with a root of its own in which root works and the agent's account lays traps."""
+    """A mount namespace with its own root filesystem. Paddock's scripts run in it as root, attacks as the agent."""
 
-    pid: int  # of the process that keeps the namespace
-    folder: Path  # outside the layers: seen by the test and by the stubs
+    pid: int  # of the process that keeps the namespace alive
+    folder: Path  # on this machine; the stubs see it at /mnt
 
     def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", uid: int = 0, env: dict[str, str] | None = None
     ) -> Result:
-        """Run a program on the machine, as root unless told otherwise."""
+        """Run a program on the machine, as root unless a uid is given."""
         become = ["setpriv", "--reuid", str(uid), "--regid", str(uid), "--clear-groups"] if uid else []
         enter = ["nsenter", "--target", str(self.pid), "--mount", "--root", "--wd", "--", *become]
         clean = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", **(env or {})}
@@ -49,22 +49,22 @@ class Machine:
         return Result(tuple(argv), done.returncode, out, err, 0.0)
 
     def root(self, script: str, *arguments: str) -> str:
-        """Run a shell script as root that must succeed; returns what it printed."""
+        """Run a shell script as root, which must succeed, and return its stdout."""
         result = self.run(["sh", "-euc", script, "root", *arguments])
         assert result.ok, result.err
         return result.out
 
     def agent(self, script: str, *arguments: str) -> str:
-        """Run a shell script as the agent's account; it may fail."""
+        """Run a shell script as the agent's account, which may fail, and return its stdout."""
         return self.run(["sh", "-c", script, "agent", *arguments], uid=ATTACKER).out
 
     def stub(self, name: str, script: str) -> None:
-        """Say what a program of the machine does."""
+        """Set the shell script that a stub runs."""
         (self.folder / name).write_text(script)
 
     @property
     def calls(self) -> list[str]:
-        """How the scripted programs were called."""
+        """The command lines with which the stubs were called."""
         log = self.folder / "calls"
         return log.read_text().split("\n")[:-1] if log.exists() else []
 
@@ -75,7 +75,7 @@ class Machine:
         return self.root('cat -- "$1"', path)
 
 
-# The test's folder stays in sight at /mnt, for the programs that tests script.
+# The test's folder is mounted at /mnt, where the stubs find their scripts.
 _LAYERS: Final = r"""
 folder=$1
 mount --make-rprivate /
@@ -99,7 +99,7 @@ exec chroot root sh -c 'echo ready && exec sleep infinity'
 
 @contextmanager
 def machine() -> Iterator[Machine]:
-    """A machine that is gone afterwards, also when the test fails."""
+    """Create a machine to attack, and remove it when the test ends or fails."""
     with tempfile.TemporaryDirectory(prefix="paddock-hostile-") as top:
         folder = Path(top)
         folder.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A person at a real terminal: a shell on a pseudo-terminal, with a keyboard and a screen."""
+"""A user at a terminal: a shell on a pseudo-terminal, with a keyboard and a screen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import paddock
 
 
 class Keyboard:
-    """What a person types, and sees."""
+    """Types on a terminal, and records its screen."""
 
     def __init__(self, pid: int, terminal: int) -> None:
         self.pid = pid
@@ -31,7 +31,7 @@ class Keyboard:
         os.write(self._terminal, text.encode())
 
     def sees(self, text: str, seconds: float = 20) -> bool:
-        """Whether a text is on the screen within a time."""
+        """Return whether a text appears on the screen within a time."""
         end = time.monotonic() + seconds
         while text not in self.screen:
             ready, _, _ = select.select([self._terminal], [], [], 0.05)
@@ -53,11 +53,11 @@ class Keyboard:
 
 @contextmanager
 def keyboard() -> Iterator[Keyboard]:
-    """A shell on a terminal of its own, as root's would be."""
+    """Start a shell on a new pseudo-terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)  # a shell's background jobs ignore them, tests among them
+            signal.signal(number, signal.SIG_DFL)  # they are ignored when the tests run as a background job
         os.environ.update(PS1="", PYTHONPATH=str(Path(paddock.__file__).parent.parent))
         os.execvp("sh", ["sh"])
     person = Keyboard(pid, terminal)
@@ -66,7 +66,7 @@ def keyboard() -> Iterator[Keyboard]:
         person.expect("ready")
         yield person
     finally:
-        subprocess.run(["pkill", "-KILL", "--session", str(pid)], check=False)  # whatever was left running there
+        subprocess.run(["pkill", "-KILL", "--session", str(pid)], check=False)  # programs left running in the shell
         os.close(terminal)
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -74,7 +74,7 @@ def keyboard() -> Iterator[Keyboard]:
 
 
 def local_guest(folder: Path, call: str) -> str:
-    """A command line that does something with a guest that is this machine, and says how it ended."""
+    """Return a command line that makes a call on a local guest and prints the exit code."""
     program = folder / "program.py"
     program.write_text(
         "import os, sys\nfrom paddock.guests.local import LocalGuest\nguest = LocalGuest()\n"

@@ -1,4 +1,4 @@
-"""What `up`, `down` and `adopt` run on a machine to attack, by the names of agents; and a look at what they leave."""
+"""Run the scripts of `up` and `down` for named agents on a machine to attack, and read its files."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from hostile.ground import Machine
 from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
 from paddock.process import Result
-from paddock.recipes import recipe_for
+from paddock.recipes import agent_from, recipe_for
 from paddock.runtimes import runtime_for
-from paddock.spec.models import AgentSpec, agent_from
+from paddock.spec.models import AgentSpec
 
 
 @dataclass(frozen=True)
 class PrivateMachine:
-    """A machine whose files a test reads and writes as its own."""
+    """A machine to attack whose files a test reads and writes directly."""
 
     ground: Machine
 
     def at(self, path: str) -> Path:
-        """Where a path of the machine is."""
+        """Return where this machine sees a path of the machine to attack."""
         return Path(f"/proc/{self.ground.pid}/root{path}")
 
     @property
@@ -39,11 +39,11 @@ class PrivateMachine:
         return OnTheMachine()
 
     def run(self, *argv: str) -> str:
-        """What a program prints that runs on the machine."""
+        """Run a program on the machine and return its stdout."""
         return expect(self.guest, "running", argv)
 
     def apply(self, name: str, *, home: str | None = None, **keys: Any) -> None:
-        """What `up` does on the machine; with the home of an account, without root."""
+        """Run the script of `up`; with ``home`` as for an account without root."""
         spec = spec_of(name, **keys)
         runtime = runtime_for(name, spec, Path(), home)
         workload = recipe_for(spec.kind).workload(spec, runtime.inside, "")
@@ -51,13 +51,13 @@ class PrivateMachine:
         expect(self.guest, "applying", runtime.apply(bundle.id), stdin=bundle.archive({}, {}))
 
     def remove(self, name: str, *, home: str | None = None, **keys: Any) -> None:
-        """What `down` does on the machine."""
+        """Run the script of `down`."""
         runtime = runtime_for(name, spec_of(name, **keys), Path(), home)
         expect(self.guest, "removing", runtime.remove())
 
 
 def spec_of(name: str, *, state: str | None = None, **keys: Any) -> AgentSpec:
-    """An agent with its state at any path, also at one that no file may have."""
+    """Return an agent with its state at any path, also at one that the validator rejects."""
     user = {"name": name, "uid": 10000 + sum(map(ord, name))}
     spec = agent_from({"kind": "service", "command": ["true"], "place": "here", "user": user, **keys})
     return spec.model_copy(update={"state": spec.state.model_copy(update={"path": state})})

@@ -12,24 +12,24 @@ import paddock
 from hostile import agents
 from hostile.ground import Machine, as_root
 from paddock.errors import PaddockError
+from paddock.plan.actions import RemoveContainer
 from paddock.plan.agent import AgentSeen, AgentWant, up
-from paddock.plan.container import RemoveContainer
 
 ENGINE: Final = "/srv/evil"
-# Whatever might separate lines, for a shell or for Python.
+# Characters that a shell or Python may treat as the end of a line.
 SEPARATORS: Final = ("\u2028", "\u2029", "\v", "\f", "\x85", "\x1c", "\x1d", "\x1e", "\r")
 
 
 @as_root
 @pytest.mark.parametrize("separator", SEPARATORS, ids=ascii)
-def test_a_line_of_the_log_is_no_step_of_a_plan(ground: Machine, separator: str) -> None:
+def test_a_line_of_the_log_does_not_add_a_step_to_the_plan(ground: Machine, separator: str) -> None:
     runtime = agents.systemd()
     agents.installed(ground, runtime)
     (ground.folder / "log").write_text(f"paddock: error{separator}left={ENGINE} x{separator}bundle=forged\n")
     ground.stub("journalctl", "cat /mnt/log")
     ground.stub("systemctl", '[ "$1" != show ] || echo SubState=failed\n[ "$1" != is-active ] || echo failed')
     seen = agents.seen(ground, runtime)
-    assert "error" in seen.said, "the log was read"
+    assert "error" in seen.said, "the log was not read"
     steps = up("bee", AgentWant(None, "g", "s", foreground=False), seen)
     engines = [step.action.engine for step in steps if isinstance(step.action, RemoveContainer)]
     assert not engines, f"root would run {engines}"
@@ -38,20 +38,20 @@ def test_a_line_of_the_log_is_no_step_of_a_plan(ground: Machine, separator: str)
 
 @as_root
 @pytest.mark.parametrize("separator", SEPARATORS, ids=ascii)
-def test_a_package_name_in_a_container_is_no_step_of_a_plan(ground: Machine, separator: str) -> None:
-    """What is installed in a container is listed by file names, which the agent chooses."""
+def test_a_package_name_in_a_container_does_not_add_a_step_to_the_plan(ground: Machine, separator: str) -> None:
+    """Packages in a container are listed from file names, which the agent can choose."""
     runtime = agents.docker()
     ground.stub("docker", agents.ENGINE_STUB)
     agents.installed(ground, runtime)
     (ground.folder / "diff").write_text(f"A /var/lib/dpkg/info/x{separator}left=evil{separator}.list\n")
     ground.stub("docker", 'case "$1 $2" in "container inspect") echo schema=1 ;; "diff "*) cat /mnt/diff ;; esac')
     seen = agents.seen(ground, runtime)
-    assert seen.container.layer, "the container was looked into"
+    assert seen.container.layer, "the container was not examined"
     assert not seen.left, f"root would run {list(seen.left)}"
 
 
 @as_root
-def test_root_removes_no_container_with_a_program_of_another_name(ground: Machine) -> None:
+def test_a_container_is_removed_only_with_docker_or_podman(ground: Machine) -> None:
     from paddock.run.container import remove_container
     from paddock.runtimes.systemd.runtime import Systemd
 
@@ -70,23 +70,23 @@ def test_root_removes_no_container_with_a_program_of_another_name(ground: Machin
 
 
 @pytest.mark.parametrize("pair", [("left", "/srv/evil"), ("left", "docker x"), ("unit.x", "active")])
-def test_a_report_says_only_what_the_scripts_say(pair: tuple[str, str]) -> None:
+def test_a_report_with_an_unknown_record_is_an_error(pair: tuple[str, str]) -> None:
     from_records = getattr(AgentSeen, "from_records", None)
     if from_records is None:
         seen = AgentSeen.from_lines("=".join(pair))  # type: ignore[attr-defined]
-        assert seen == AgentSeen(), f"the machine's word is taken for {seen.left or seen.units}"
+        assert seen == AgentSeen(), f"an unknown record was accepted: {seen.left or seen.units}"
         return
     with pytest.raises(PaddockError):
         from_records([pair])
 
 
-def test_no_text_is_split_at_more_than_newlines() -> None:
-    """``str.splitlines`` also splits at U+2028 and its kind, which an agent can write anywhere."""
+def test_no_module_splits_text_with_splitlines() -> None:
+    """``str.splitlines`` also splits at characters like U+2028, which an agent can write into any text."""
     source = Path(paddock.__file__).parent
     found = [
         f"{path.relative_to(source)}:{node.lineno}"
         for path in sorted(source.rglob("*.py"))
-        if "spec" not in path.parts and path.name != "demo.py"  # they read what the person wrote
+        if "spec" not in path.parts and path.name != "demo.py"  # these read only text of the user
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr == "splitlines"
     ]

@@ -1,8 +1,7 @@
-"""Finding 3: `adopt` believed a `.paddock` that the agent had planted."""
+"""Finding 3: `adopt` trusted a `.paddock` directory that the agent had planted."""
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import Final
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, as_root
 from paddock.process import Result
-from paddock.runtimes import script
+from paddock.runtimes.shell import script
 
 pytestmark = as_root
 
@@ -18,15 +17,13 @@ STATE: Final = "/srv/state"
 
 
 def claim(ground: Machine, state: str = STATE) -> Result:
-    here = resources.files("paddock.runtimes")
-    names = [name for name in ("receive.sh", "top.sh", "claim.sh") if (here / name).is_file()]
     arguments = [state, "bee", "nobody-of-that-name", str(ATTACKER), str(ATTACKER), ""]
-    return ground.run(script(*(("paddock.runtimes", name) for name in names), arguments=arguments))
+    return ground.run(script("claim.sh", arguments))
 
 
 @pytest.fixture
 def state(ground: Machine) -> Machine:
-    """A directory that was the agent's alone, before Paddock."""
+    """Create a directory that the agent owns and Paddock has not seen."""
     ground.root('mkdir "$1" && chown "$2:$2" "$1" && echo before >/etc/canary', STATE, str(ATTACKER))
     ground.agent('cd "$1" && echo learned >notes && echo mine >.hidden', STATE)
     return ground
@@ -39,7 +36,7 @@ def expect_claimed(ground: Machine) -> None:
     assert ground.read(f"{STATE}/.paddock/identity").startswith("agent=bee\n")
 
 
-def test_a_planted_link_to_collect_files_in_leads_nowhere(state: Machine) -> None:
+def test_adopt_does_not_follow_a_planted_link_in_its_own_directory(state: Machine) -> None:
     state.agent('cd "$1" && mkdir .paddock && ln -s /etc .paddock/adopting', STATE)
     state.root("mkdir /etc/kept-by-root")
     claim(state)
@@ -49,7 +46,7 @@ def test_a_planted_link_to_collect_files_in_leads_nowhere(state: Machine) -> Non
     expect_claimed(state)
 
 
-def test_a_directory_of_the_agent_is_not_taken_for_one_of_paddock(state: Machine) -> None:
+def test_adopt_does_not_use_a_paddock_directory_that_the_agent_owns(state: Machine) -> None:
     state.agent('cd "$1" && mkdir -m 700 .paddock && echo agent=bee >.paddock/identity', STATE)
     state.agent('cd "$1/.paddock" && ln -s /etc/canary holder && ln -s /etc/canary lease', STATE)
     claim(state)
@@ -58,7 +55,7 @@ def test_a_directory_of_the_agent_is_not_taken_for_one_of_paddock(state: Machine
     expect_claimed(state)
 
 
-def test_a_planted_new_directory_is_set_aside(state: Machine) -> None:
+def test_adopt_does_not_use_a_planted_temporary_directory(state: Machine) -> None:
     state.agent('cd "$1" && mkdir -m 777 .paddock.new && ln -s /etc .paddock.new/adopting', STATE)
     claim(state)
     assert not state.exists("/etc/notes"), "the agent's files were moved into /etc"
@@ -67,7 +64,7 @@ def test_a_planted_new_directory_is_set_aside(state: Machine) -> None:
 
 @pytest.mark.parametrize("entry", ["../../../etc/canary", "/etc/canary", "a/../../../../etc/canary"])
 def test_a_locked_path_outside_the_home_is_refused(ground: Machine, entry: str) -> None:
-    """An agent that writes `.paddock/locked` before Paddock comes had root delete any file."""
+    """Root deletes the files listed in `.paddock/locked`, which the agent could write before it was adopted."""
     runtime = agents.systemd()
     agents.installed(ground, runtime)
     ground.root('echo before >/etc/canary && echo "$2" >"$1/.paddock/locked"', runtime.paths.state, entry)
@@ -76,20 +73,20 @@ def test_a_locked_path_outside_the_home_is_refused(ground: Machine, entry: str) 
     assert not result.ok, "the path was accepted"
 
 
-def test_the_agent_cannot_change_the_top_while_files_move(state: Machine) -> None:
-    """It watches, and puts a link in the place of whatever root is about to make."""
+def test_the_agent_cannot_change_the_state_directory_while_root_moves_files(state: Machine) -> None:
+    """The agent could create a link with the name of a file or directory that root is about to create."""
     state.root(
         """printf '#!/bin/sh\n%s\nexec /usr/bin/mv "$@"\n' "$1" >/usr/local/sbin/mv && chmod 755 /usr/local/sbin/mv""",
         f"setpriv --reuid {ATTACKER} --regid {ATTACKER} --clear-groups ln -sfn /etc {STATE}/raced",
     )
     claim(state)
-    assert not state.exists(f"{STATE}/raced"), "the agent made a link in the top while root was at work"
+    assert not state.exists(f"{STATE}/raced"), "the agent created a link in the state directory while root used it"
     assert not state.exists(f"{STATE}/home/raced")
     expect_claimed(state)
 
 
-def test_a_file_with_a_second_name_outside_is_not_given_away(state: Machine) -> None:
-    """A link to a file of root's, made where the kernel lets anyone make it."""
+def test_adopt_does_not_change_the_owner_of_a_file_hard_linked_from_outside(state: Machine) -> None:
+    """Some kernels let any user create a hard link to a file of root."""
     state.root('echo secret >"/srv/shadow" && chmod 600 /srv/shadow && ln /srv/shadow "$1/mine"', STATE)
     claim(state)
     owner = state.root("stat -c %u /srv/shadow").strip()
@@ -97,19 +94,19 @@ def test_a_file_with_a_second_name_outside_is_not_given_away(state: Machine) -> 
 
 
 def test_a_state_in_a_directory_of_the_agent_is_refused(ground: Machine) -> None:
-    """The agent could put a link in its place at any moment."""
+    """The agent could replace the state directory by a link at any moment."""
     ground.root("mkdir -p /srv/theirs/state && chown -R $1:$1 /srv/theirs", str(ATTACKER))
     result = claim(ground, "/srv/theirs/state")
     assert not result.ok, "root works in a directory that the agent can replace"
-    assert "/srv/theirs is not root's alone" in result.err
+    assert "users other than root can write to /srv/theirs" in result.err
 
 
 def test_up_does_not_use_a_planted_directory(ground: Machine) -> None:
-    """The same trap, in a state that is claimed because it is empty."""
+    """`up` claims an empty state without `adopt`, and must not follow planted links either."""
     runtime = agents.systemd()
     ground.root('mkdir -p "$1" && chown "$2:$2" "$1"', runtime.paths.state, str(ATTACKER))
     ground.agent('cd "$1" && mkdir .paddock && ln -s /etc/made .paddock/identity.new', runtime.paths.state)
     result = agents.apply(ground, runtime)
     assert not ground.exists("/etc/made"), "root wrote through a link of the agent"
     assert not result.ok
-    assert "is not a directory of root's alone" in result.err
+    assert "is not a directory that only root can enter" in result.err

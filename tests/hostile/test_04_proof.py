@@ -1,4 +1,4 @@
-"""Finding 4: the proof of an installation imported third-party code as root."""
+"""Finding 4: the test of a new code tree imported third-party code as root."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pytest
 
 from hostile.ground import Machine, as_root
 from paddock.process import Result
-from paddock.runtimes import script
+from paddock.runtimes.machine import finish_template
+from paddock.runtimes.shell import script
 
 pytestmark = as_root
 
@@ -29,7 +30,7 @@ except OSError:
 
 
 def packages(**more: str) -> bytes:
-    """An archive as Paddock builds it: a package whose import does what its author likes."""
+    """Return an archive as Paddock builds it, with a package that writes the canary when it is imported."""
     files = {
         "evil.py": TAKE + "def main(): pass\n",
         "evil-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: evil\nVersion: 1\n",
@@ -48,10 +49,10 @@ def packages(**more: str) -> bytes:
 def install(ground: Machine, archive: bytes, *proof: str) -> Result:
     python = "/usr/bin/python3" if ground.exists("/usr/bin/python3") else sys.executable
     arguments = [STORE, "t1", "", "evil", python, *proof]
-    return ground.run(script(("paddock.runtimes", "install.sh"), arguments=arguments), stdin=archive)
+    return ground.run(script("install.sh", arguments), stdin=archive)
 
 
-def test_the_proof_runs_without_privileges(ground: Machine) -> None:
+def test_the_test_of_a_code_tree_runs_without_privileges(ground: Machine) -> None:
     result = install(ground, packages(), "-c", "import evil, os; print(os.getuid(), os.getgroups())")
     assert not ground.exists(CANARY), "third-party code ran as root"
     assert result.ok, result.err
@@ -60,7 +61,7 @@ def test_the_proof_runs_without_privileges(ground: Machine) -> None:
 
 
 def test_a_pth_file_of_a_package_does_not_run_as_root(ground: Machine) -> None:
-    """Python runs its import lines at every start, also for `-m compileall`."""
+    """Python executes the import lines of a .pth file at every start, also for `-m compileall`."""
     result = install(ground, packages(**{"evil.pth": f"import os; exec({TAKE!r})\n"}), "-c", "import evil")
     assert not ground.exists(CANARY), f"third-party code ran as root: {ground.read(CANARY)}"
     assert result.ok, result.err
@@ -69,24 +70,24 @@ def test_a_pth_file_of_a_package_does_not_run_as_root(ground: Machine) -> None:
 def test_the_manifest_of_a_template_runs_no_third_party_code(ground: Machine) -> None:
     assert install(ground, packages(**{"evil.pth": f"import os; exec({TAKE!r})\n"}), "-c", "pass").ok
     ground.run(["sh", "-c", "rm -f /root/taken"])
-    result = ground.run(script(("paddock.runtimes", "template.sh"), arguments=[]))
+    result = ground.run(finish_template())
     assert not ground.exists(CANARY), f"third-party code ran as root: {ground.read(CANARY)}"
     assert "pip evil 1\n" in result.out
 
 
 @pytest.fixture
 def listener() -> Iterator[int]:
-    """A port of this machine's loopback."""
+    """Listen on a loopback port of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
-def test_the_proof_has_no_network(ground: Machine, listener: int) -> None:
+def test_the_test_of_a_code_tree_has_no_network(ground: Machine, listener: int) -> None:
     proof = f"import socket; socket.create_connection(('127.0.0.1', {listener}), 3)"
     assert not install(ground, packages(), "-c", proof).ok, "third-party code reached the network"
 
 
-def test_nothing_of_the_proof_goes_on_after_it(ground: Machine) -> None:
+def test_processes_started_by_the_test_of_a_code_tree_are_killed(ground: Machine) -> None:
     proof = "import os, subprocess as s; s.Popen(['sleep', '4321'], stdout=s.DEVNULL, stderr=s.DEVNULL)"
     assert install(ground, packages(), "-c", proof).ok
     left = ground.run(["pgrep", "-f", "sleep 4321"]).out.split()

@@ -1,4 +1,4 @@
-"""``shell``, ``exec`` and every other run on a local host handed root's own terminal to the agent."""
+"""Finding 5: ``shell``, ``exec`` and other commands on a local host gave the agent root's own terminal."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import pytest
 from hostile.foreground import supervised
 from hostile.keyboard import keyboard, local_guest
 
-PYTHON = "/usr/bin/python3"  # one that everybody may run
+PYTHON = "/usr/bin/python3"  # the agent's account may run it
 AGENT = 10000
 pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="an agent's account beside root's takes root"),
-    pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"{PYTHON} plays the agent"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to run programs as the agent's account"),
+    pytest.mark.skipif(not Path(PYTHON).exists(), reason=f"needs {PYTHON}, to run the attacks"),
 ]
 TIOCSTI = Path("/proc/sys/dev/tty/legacy_tiocsti")
 BECOME = f"'setpriv', '--reuid', '{AGENT}', '--regid', '{AGENT}', '--clear-groups', '{PYTHON}'"
-# Types a line into whatever terminal it has.
+# Types a line into its terminal with TIOCSTI.
 TYPES = """
 import fcntl, sys, termios
 for letter in sys.argv[1].encode():
@@ -31,7 +31,7 @@ for letter in sys.argv[1].encode():
     except OSError:
         pass
 """
-# Goes on in the background and writes down what is typed on the terminal that it had.
+# Continues in the background and records all input of its terminal.
 LISTENS = """
 import os, select, signal, sys
 if os.fork():
@@ -61,7 +61,7 @@ with open(sys.argv[1] + "/heard", "ab", 0) as heard:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that the agent can write to."""
+    """Create a folder that the agent can write to."""
     made = Path(tempfile.mkdtemp())
     made.chmod(0o777)
     try:
@@ -78,7 +78,7 @@ def program(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.skipif(
-    not TIOCSTI.exists() or TIOCSTI.read_text().strip() != "1", reason="this kernel lets nobody type into a terminal"
+    not TIOCSTI.exists() or TIOCSTI.read_text().strip() != "1", reason="this kernel does not allow TIOCSTI"
 )
 @pytest.mark.parametrize("terminal", [True, False])
 def test_the_agent_cannot_type_into_roots_shell(folder: Path, tmp_path: Path, terminal: bool) -> None:
@@ -95,10 +95,10 @@ def test_the_agent_cannot_type_into_roots_shell(folder: Path, tmp_path: Path, te
 
 
 @pytest.mark.parametrize("how", ["shell", "exec in a pipe", "run"])
-def test_what_the_agent_leaves_running_does_not_hear_root_type(folder: Path, tmp_path: Path, how: str) -> None:
+def test_a_background_process_of_the_agent_cannot_read_what_root_types(folder: Path, tmp_path: Path, how: str) -> None:
     attack = program(folder, LISTENS)
     argv = f"[{BECOME}, '{attack}', '{folder}']"
-    # What the agent leaves running may hold pipes, which is not of interest here: so it closes them.
+    # Without open pipes, so that `run` does not wait for the process in the background.
     quiet = f"['sh', '-c', 'exec \"$@\" >/dev/null 2>&1', 'sh', *{argv}]"
     calls = {
         "shell": f"guest.attach({argv}, terminal=True)",
@@ -114,10 +114,10 @@ def test_what_the_agent_leaves_running_does_not_hear_root_type(folder: Path, tmp
         (folder / "enough").touch()
         heard = (folder / "heard").read_text()
     assert heard.startswith("listening"), "the attack did not run"
-    assert "my-secret-word" not in heard, f"a program the agent left behind heard root type: {heard}"
+    assert "my-secret-word" not in heard, f"a background process of the agent read what root typed: {heard}"
 
 
-def test_the_agent_cannot_write_to_roots_terminal_while_paddock_looks(folder: Path, tmp_path: Path) -> None:
+def test_a_program_of_the_agent_that_paddock_runs_cannot_write_to_roots_terminal(folder: Path, tmp_path: Path) -> None:
     attack = program(folder, "with open('/dev/tty', 'w') as screen:\n    screen.write('all checks passed')\n")
     with keyboard() as root:
         root.type(local_guest(tmp_path, f"guest.run([{BECOME}, '{attack}']).code"))
@@ -126,7 +126,7 @@ def test_the_agent_cannot_write_to_roots_terminal_while_paddock_looks(folder: Pa
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_agent_holds_no_descriptor_of_roots_terminal(folder: Path, tmp_path: Path, terminal: bool) -> None:
+def test_the_agent_gets_no_descriptor_of_roots_terminal(folder: Path, tmp_path: Path, terminal: bool) -> None:
     attack = program(folder, "import os\nprint('held:', *(os.ttyname(n) for n in (0, 1, 2) if os.isatty(n)), 'end')\n")
     with keyboard() as root:
         root.type("echo root has $(tty) en''d\n")
@@ -136,7 +136,7 @@ def test_the_agent_holds_no_descriptor_of_roots_terminal(folder: Path, tmp_path:
         root.expect("ended with 0.")
     held = root.screen.split("held: ")[1].split("end")[0].split()
     assert own.startswith("/dev/pts/")
-    assert own not in held, f"a program of the agent held root's terminal {own}"
+    assert own not in held, f"a program of the agent had root's terminal {own} open"
 
 
 def test_an_agent_in_the_foreground_has_no_terminal(tmp_path: Path) -> None:
@@ -145,4 +145,4 @@ def test_an_agent_in_the_foreground_has_no_terminal(tmp_path: Path) -> None:
     with keyboard() as root:
         root.type(f"{sys.executable} {program}\n")
         root.expect("ended with code 3")
-    assert "all is well" not in root.screen, "`paddock run` gave the agent the person's terminal"
+    assert "all is well" not in root.screen, "`paddock run` gave the agent the user's terminal"

@@ -1,4 +1,4 @@
-"""Finding 6: the sandbox, which runs as root, gave tokens to other users and wrote where a name led it."""
+"""Finding 6: the sandbox, which runs as root, leaked tokens to other users and wrote to paths outside its state."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ import pytest
 pytest.importorskip("starlette", reason="the sandbox is an extra: pip install 'paddock[sandbox]'")
 
 import paddock.sandbox.endpoints  # noqa: F401 - fills the table of methods
-from paddock.sandbox import directory
-from paddock.sandbox.assembly import assemble, memory_world
-from paddock.sandbox.clean import clean, let_go
+from paddock.sandbox import statedir
+from paddock.sandbox.assembly import assemble, memory_cluster
+from paddock.sandbox.clean import clean, stop_sandbox
+from paddock.sandbox.cluster import Cluster
 from paddock.sandbox.config import CtConfig
 from paddock.sandbox.console import Console
 from paddock.sandbox.errors import ApiError, OperationError, SandboxError
 from paddock.sandbox.fixture import default_fixture, parse_fixture
 from paddock.sandbox.lxc import LxcRuntime, packing
-from paddock.sandbox.lxc.guestroot import GuestRoot
+from paddock.sandbox.lxc.containerroot import ContainerRoot
 from paddock.sandbox.lxc.lxcconfig import render
 from paddock.sandbox.lxc.mounts import is_mounted, mounted_below
 from paddock.sandbox.lxc.names import RUN, Names
-from paddock.sandbox.process import birth, spawn
+from paddock.sandbox.process import spawn, start_ticks
 from paddock.sandbox.routes import api
-from paddock.sandbox.runtime import GuestSpec, Mount, VolumeRef
-from paddock.sandbox.world import World
+from paddock.sandbox.runtime import ContainerSpec, Mount, VolumeRef
 
 DEPLOY = "paddock@pve!deploy"
 NOBODY = 65534
@@ -45,7 +45,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become ano
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that every user of the machine may enter, as /home and /srv are."""
+    """Create a folder that every user of this machine may enter, like /srv."""
     folder = Path(tempfile.mkdtemp(prefix="paddock-open-"))
     folder.chmod(0o755)
     yield folder
@@ -55,7 +55,7 @@ def open_folder() -> Iterator[Path]:
 
 
 def refusal(work: Callable[[], object]) -> str:
-    """What is said when something is refused; nothing if it is done."""
+    """Return the message with which a call is refused, or an empty text if it succeeds."""
     try:
         work()
     except (ApiError, SandboxError) as error:
@@ -64,7 +64,7 @@ def refusal(work: Callable[[], object]) -> str:
 
 
 def sandbox(*words: str) -> str:
-    """What a command of the sandbox prints."""
+    """Run a command of the sandbox and return its stdout."""
     command = [sys.executable, "-m", "paddock.sandbox", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, umask=0o022, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -80,7 +80,7 @@ def a_sandbox_in_the_background(state: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_as_nobody(top: Path) -> str:
-    """All that another user can read below a directory."""
+    """Return the content of all files below a directory that another user can read."""
     program = (
         "import os, sys\n"
         "for folder, _, files in os.walk(sys.argv[1]):\n"
@@ -105,7 +105,7 @@ def test_another_user_reads_neither_a_token_nor_the_control_key(open_folder: Pat
     with a_sandbox_in_the_background(open_folder / "state") as ready:
         read = read_as_nobody(open_folder)
     leaked = [secret for secret in secrets_of(ready) if secret in read]
-    assert not leaked, f"another user of this machine read {len(leaked)} secrets of a sandbox that is root's"
+    assert not leaked, f"another user of this machine read {len(leaked)} secrets of root's sandbox"
 
 
 def test_the_log_of_the_server_has_no_secrets_in_it(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_the_log_of_the_server_has_no_secrets_in_it(tmp_path: Path) -> None:
     assert mode == 0o600, f"the log is readable for others: {mode:o}"
 
 
-def test_a_log_that_a_person_redirects_has_no_secrets_in_it(tmp_path: Path) -> None:
+def test_a_log_redirected_to_a_file_has_no_secrets_in_it(tmp_path: Path) -> None:
     state, log = tmp_path / "state", tmp_path / "log"
     command = [sys.executable, "-m", "paddock.sandbox", "serve", "--runtime", "memory", "--port", "0"]
     with log.open("wb") as output:
@@ -137,15 +137,15 @@ def test_a_log_that_a_person_redirects_has_no_secrets_in_it(tmp_path: Path) -> N
     assert json.loads(log.read_text())["url"] == ready["url"]
 
 
-def test_a_state_directory_that_was_open_is_closed(tmp_path: Path) -> None:
+def test_an_existing_state_directory_is_closed_to_other_users(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir(mode=0o755)
     state.chmod(0o755)
-    directory.make(state)
+    statedir.prepare(state)
     assert stat.S_IMODE(state.stat().st_mode) == 0o700, "other users may enter the state directory"
     state.chmod(0o777)
-    memory_world(state)
-    assert stat.S_IMODE(state.stat().st_mode) == 0o700, "other users may enter the state directory of before"
+    memory_cluster(state)
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700, "other users may enter an existing state directory"
 
 
 @as_root
@@ -153,7 +153,7 @@ def test_a_state_directory_of_another_user_is_refused(open_folder: Path) -> None
     state = open_folder / "state"
     state.mkdir()
     os.chown(state, NOBODY, NOBODY)
-    said = refusal(lambda: directory.make(state))
+    said = refusal(lambda: statedir.prepare(state))
     assert "belongs to another user" in said, "root's tokens and disks went into a directory of another user"
     (state / ".paddock-sandbox").touch()
     with pytest.raises(SandboxError, match="belongs to another user"):
@@ -161,15 +161,15 @@ def test_a_state_directory_of_another_user_is_refused(open_folder: Path) -> None
 
 
 @as_root
-def test_down_ends_no_process_that_another_user_wrote_down(open_folder: Path) -> None:
+def test_down_does_not_kill_a_process_named_in_another_users_pid_file(open_folder: Path) -> None:
     state = open_folder / "state"
     state.mkdir()
     bystander = subprocess.Popen(["sleep", "60"])
-    (state / "server.pid").write_text(f"{bystander.pid} {birth(bystander.pid)}\n")
+    (state / "server.pid").write_text(f"{bystander.pid} {start_ticks(bystander.pid)}\n")
     os.chown(state, NOBODY, NOBODY)
     try:
-        refusal(lambda: let_go(state))
-        assert bystander.poll() is None, "root ended a process that another user named"
+        refusal(lambda: stop_sandbox(state))
+        assert bystander.poll() is None, "root killed a process that another user chose"
     finally:
         bystander.kill()
         bystander.wait()
@@ -178,29 +178,29 @@ def test_down_ends_no_process_that_another_user_wrote_down(open_folder: Path) ->
 @as_root
 def test_a_state_directory_that_another_user_can_replace_is_refused(open_folder: Path) -> None:
     os.chown(open_folder, NOBODY, NOBODY)
-    said = refusal(lambda: directory.make(open_folder / "state"))
+    said = refusal(lambda: statedir.prepare(open_folder / "state"))
     assert "can be replaced by another user" in said, "another user can put a link where root's server writes"
 
 
-def test_a_link_is_no_state_directory(tmp_path: Path) -> None:
+def test_a_link_is_refused_as_state_directory(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "state").symlink_to(tmp_path / "real")
-    said = refusal(lambda: directory.make(tmp_path / "state"))
-    assert not list((tmp_path / "real").iterdir()), "a link decided where a sandbox is"
+    said = refusal(lambda: statedir.prepare(tmp_path / "state"))
+    assert not list((tmp_path / "real").iterdir()), "the sandbox followed a link to its state directory"
     assert "is a link" in said
 
 
-# --- root at the node's console
+# --- commands on the node's console
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return memory_world(tmp_path / "state")
+def cluster(tmp_path: Path) -> Cluster:
+    return memory_cluster(tmp_path / "state")
 
 
 @pytest.fixture
 def canary(tmp_path: Path) -> Path:
-    """A directory of the host, beside the sandbox."""
+    """Create a directory of the host, outside the sandbox's state."""
     path = tmp_path / "canary"
     path.mkdir(mode=0o750)
     (path / "file").write_text("the host's own")
@@ -213,19 +213,19 @@ def up_to(path: Path) -> str:
 
 @pytest.mark.parametrize("command", [("mkdir",), ("mkdir", "-p")], ids=["mkdir", "mkdir -p"])
 def test_mkdir_at_the_console_stays_in_the_nodes_filesystem(
-    world: World, canary: Path, command: tuple[str, ...]
+    cluster: Cluster, canary: Path, command: tuple[str, ...]
 ) -> None:
-    said = Console(world).run(["mkdir", "-p", "/srv"])
+    said = Console(cluster).run(["mkdir", "-p", "/srv"])
     assert said.code == 0, said
-    said = Console(world).run([*command, up_to(canary / "made")])
+    said = Console(cluster).run([*command, up_to(canary / "made")])
     assert not (canary / "made").exists(), "root of the sandbox made a directory on the host"
     assert said.code != 0
 
 
 @as_root
-def test_chown_at_the_console_stays_in_the_nodes_filesystem(world: World, canary: Path) -> None:
-    Console(world).run(["mkdir", "-p", "/srv"])
-    said = Console(world).run(["chown", "-R", f"{NOBODY}:{NOBODY}", up_to(canary)])
+def test_chown_at_the_console_stays_in_the_nodes_filesystem(cluster: Cluster, canary: Path) -> None:
+    Console(cluster).run(["mkdir", "-p", "/srv"])
+    said = Console(cluster).run(["chown", "-R", f"{NOBODY}:{NOBODY}", up_to(canary)])
     owners = {path.stat().st_uid for path in (canary, canary / "file")}
     assert owners == {0}, "root of the sandbox gave files of the host to another user"
     assert said.code != 0
@@ -233,11 +233,11 @@ def test_chown_at_the_console_stays_in_the_nodes_filesystem(world: World, canary
 
 @as_root
 @pytest.mark.parametrize("where", ["/srv/shared/link", "/srv/shared/link/file"])
-def test_a_link_that_a_guest_made_leads_the_console_nowhere(world: World, canary: Path, where: str) -> None:
-    console = Console(world)
+def test_the_console_does_not_follow_a_link_created_by_a_guest(cluster: Cluster, canary: Path, where: str) -> None:
+    console = Console(cluster)
     console.run(["mkdir", "-p", "/srv/shared"])
-    # What a container does that has this directory of the node mounted.
-    (world.runtime.host_path("pve", "/srv/shared") / "link").symlink_to(canary)
+    # A container that has this directory of the node mounted can create the link.
+    (cluster.runtime.host_path("pve", "/srv/shared") / "link").symlink_to(canary)
     console.run(["chown", "-R", f"{NOBODY}:{NOBODY}", where])
     console.run(["mkdir", "-p", "/srv/shared/link/made"])
     listed = console.run(["ls", "/srv/shared/link"]).out
@@ -246,13 +246,13 @@ def test_a_link_that_a_guest_made_leads_the_console_nowhere(world: World, canary
     assert listed != "file\n", "a directory of the host was listed"
 
 
-def test_push_reads_no_file_of_the_host(world: World, canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_push_does_not_read_a_file_of_the_host(cluster: Cluster, canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pushed: list[bytes] = []
     monkeypatch.setattr(
-        type(world.runtime.containers), "push", lambda _self, _spec, _path, content, _mode: pushed.append(content)
+        type(cluster.runtime.containers), "push", lambda _self, _spec, _path, content, _mode: pushed.append(content)
     )
-    world.guests.put(100, "pve", "hostname: bee\nrootfs: local-lvm:vm-100-disk-0,size=1G\n")
-    said = Console(world).run(["pct", "push", "100", str(canary / "file"), "/root/file"])
+    cluster.configs.put(100, "pve", "hostname: bee\nrootfs: local-lvm:vm-100-disk-0,size=1G\n")
+    said = Console(cluster).run(["pct", "push", "100", str(canary / "file"), "/root/file"])
     assert not pushed, f"a container got a file of the host: {pushed}"
     assert said.code != 0
 
@@ -261,12 +261,12 @@ def test_push_reads_no_file_of_the_host(world: World, canary: Path, monkeypatch:
 
 
 @pytest.fixture
-def on_disk(tmp_path: Path) -> Iterator[World]:
-    """A node whose volumes and files are real, without a network."""
+def on_disk(tmp_path: Path) -> Iterator[Cluster]:
+    """Create a node with real volumes and files, and without a network."""
     if os.geteuid() != 0:
-        pytest.skip("only root can make a node with real disks")
+        pytest.skip("only root can create a node with real disks")
     state = tmp_path / "state"
-    directory.make(state)
+    statedir.prepare(state)
     (state / "cluster.json").write_text("{}")
     fixture = parse_fixture(default_fixture())
     runtime = LxcRuntime(state, {"pve": ("vmbr0",)}, "10.255.254.0/24")
@@ -274,20 +274,20 @@ def on_disk(tmp_path: Path) -> Iterator[World]:
     runtime.close()
     for point in mounted_below(Names(state).run):
         subprocess.run(["umount", str(point)], check=True)
-    shutil.rmtree(RUN / Names(state).mark)
+    shutil.rmtree(RUN / Names(state).short_id)
 
 
-OUT = "../" * 5  # from a directory beside the volumes to the one that holds the state
+OUT = "../" * 5  # from a directory beside the volumes to the parent of the state directory
 
 
-def allocate(world: World, storage: str, name: str) -> object:
-    """Ask for a volume of that name as a deployer's token may."""
+def allocate(cluster: Cluster, storage: str, name: str) -> object:
+    """Request a volume with a name, using a deployer's token."""
     asked = {"vmid": "100", "filename": name, "size": "4M"}
-    return api.perform(world, DEPLOY, "POST", f"/nodes/pve/storage/{storage}/content", asked)
+    return api.perform(cluster, DEPLOY, "POST", f"/nodes/pve/storage/{storage}/content", asked)
 
 
 @pytest.mark.parametrize("name", [f"vm-100-/{OUT}canary/disk", f"vm-100-x/../{OUT[3:]}canary/disk", "vm-100-a/b"])
-def test_a_token_allocates_no_volume_outside(on_disk: World, canary: Path, name: str) -> None:
+def test_a_token_cannot_allocate_a_volume_outside_the_state(on_disk: Cluster, canary: Path, name: str) -> None:
     before = sorted(canary.parent.rglob("*"))
     said = refusal(lambda: allocate(on_disk, "local-lvm", name))
     made = [str(path) for path in sorted(canary.parent.rglob("*")) if path not in before]
@@ -296,7 +296,7 @@ def test_a_token_allocates_no_volume_outside(on_disk: World, canary: Path, name:
 
 
 @pytest.mark.parametrize("file", ["../../../../canary/disk.raw", "x/../../disk.raw", "vm-100-../../disk.raw"])
-def test_a_token_allocates_no_image_file_outside(on_disk: World, canary: Path, file: str) -> None:
+def test_a_token_cannot_allocate_an_image_file_outside_the_state(on_disk: Cluster, canary: Path, file: str) -> None:
     before = sorted(canary.parent.rglob("*"))
     said = refusal(lambda: allocate(on_disk, "local", file))
     made = [str(path) for path in sorted(canary.parent.rglob("*")) if path not in before]
@@ -304,7 +304,7 @@ def test_a_token_allocates_no_image_file_outside(on_disk: World, canary: Path, f
     assert said == f"unable to parse volume filename '{file}'"
 
 
-def test_a_volume_id_reaches_no_file_outside(on_disk: World, canary: Path) -> None:
+def test_a_volume_id_cannot_name_a_file_outside_the_state(on_disk: Cluster, canary: Path) -> None:
     (canary / "disk.img").write_bytes(b"\0" * 4096)
     climbing = f"vm-100-/{OUT}canary/disk"
     (on_disk.runtime.host_path("pve", "/x").parents[2] / "volumes/pve/local-lvm/vm-100-").mkdir(parents=True)
@@ -325,7 +325,7 @@ def test_a_volume_id_reaches_no_file_outside(on_disk: World, canary: Path) -> No
         VolumeRef("pve", "local-lvm", "a\0b"),
     ],
 )
-def test_no_part_of_a_reference_leads_out_of_the_state(tmp_path: Path, ref: VolumeRef) -> None:
+def test_a_volume_reference_cannot_name_a_path_outside_the_state(tmp_path: Path, ref: VolumeRef) -> None:
     names = Names(tmp_path / "state")
     for where in (names.image, names.mount_point):
         try:
@@ -336,15 +336,15 @@ def test_no_part_of_a_reference_leads_out_of_the_state(tmp_path: Path, ref: Volu
 
 
 @pytest.mark.parametrize(("kind", "name"), [("nodes", "../../pve"), ("storages", "../x"), ("storages", "a/b")])
-def test_a_fixtures_names_are_names(kind: str, name: str) -> None:
+def test_a_fixture_with_a_path_as_a_name_is_refused(kind: str, name: str) -> None:
     data = default_fixture()
     data[kind] = {name: next(iter(data[kind].values()))}
-    assert refusal(lambda: parse_fixture(data)), f"{name!r} became a part of paths"
+    assert refusal(lambda: parse_fixture(data)), f"{name!r} was accepted as a name"
 
 
-def test_a_mount_path_adds_no_line_to_the_config_that_root_starts_from(tmp_path: Path) -> None:
+def test_a_mount_path_cannot_add_a_line_to_the_lxc_configuration(tmp_path: Path) -> None:
     mount = Mount("mp0", VolumeRef("pve", "local-lvm", "vm-100-disk-1"), "/data\nlxc.hook.pre-start = /evil")
-    spec = GuestSpec(100, "pve", CtConfig(), [mount])
+    spec = ContainerSpec(100, "pve", CtConfig(), [mount])
     try:
         text = render(Names(tmp_path / "state"), spec, Path("/root"), [(Path("/source"), mount)], nesting=False)
     except OperationError:
@@ -353,37 +353,37 @@ def test_a_mount_path_adds_no_line_to_the_config_that_root_starts_from(tmp_path:
     assert not hooks, f"a value became a program that root runs: {hooks}"
 
 
-# --- a guest's own root
+# --- a guest's root filesystem
 
 
 @as_root
 @pytest.mark.parametrize("path", ["/../canary/file", "/etc/../../canary/file"])
-def test_a_file_for_a_guest_is_not_written_above_its_root(tmp_path: Path, canary: Path, path: str) -> None:
+def test_a_file_for_a_guest_is_not_written_outside_its_root(tmp_path: Path, canary: Path, path: str) -> None:
     (tmp_path / "root/etc").mkdir(parents=True)
-    said = refusal(lambda: GuestRoot(tmp_path / "root").write(path, "hostile"))
+    said = refusal(lambda: ContainerRoot(tmp_path / "root").write(path, "hostile"))
     assert (canary / "file").read_text() == "the host's own", "a file of the host was overwritten"
     assert "leads out" in said
 
 
-def test_a_pipe_in_a_guests_root_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_reading_a_named_pipe_in_a_guests_root_does_not_block(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     os.mkfifo(tmp_path / "etc/hosts")
     read: list[str | None] = []
-    reader = threading.Thread(target=lambda: read.append(GuestRoot(tmp_path).read("/etc/hosts")), daemon=True)
+    reader = threading.Thread(target=lambda: read.append(ContainerRoot(tmp_path).read("/etc/hosts")), daemon=True)
     reader.start()
     reader.join(5)
     waits = reader.is_alive()
     if waits:
         os.close(os.open(tmp_path / "etc/hosts", os.O_RDWR | os.O_NONBLOCK))
-    assert not waits, "the server waits for ever for a pipe that a guest made"
+    assert not waits, "the server waits for ever for a pipe that a guest created"
     assert read == [None]
 
 
-def volume(world: World, name: str) -> VolumeRef:
-    """A small disk with a filesystem."""
+def volume(cluster: Cluster, name: str) -> VolumeRef:
+    """Create a small volume with a filesystem."""
     ref = VolumeRef("pve", "local-lvm", name)
-    world.runtime.volumes.allocate(ref, 16 << 20)
-    world.runtime.volumes.format(ref)
+    cluster.runtime.volumes.allocate(ref, 16 << 20)
+    cluster.runtime.volumes.format(ref)
     return ref
 
 
@@ -392,7 +392,7 @@ def needs_loop_devices() -> None:
         pytest.skip("this machine has no loop devices to mount disks with")
 
 
-def test_another_user_reads_nothing_of_a_mounted_disk(on_disk: World) -> None:
+def test_another_user_cannot_read_a_mounted_disk(on_disk: Cluster) -> None:
     needs_loop_devices()
     runtime: Any = on_disk.runtime
     point = runtime.volumes.hold(volume(on_disk, "vm-100-disk-0"), "test")
@@ -404,13 +404,13 @@ def test_another_user_reads_nothing_of_a_mounted_disk(on_disk: World) -> None:
     assert "what the agent knows" not in read, "another user of this machine read a guest's disk"
 
 
-def test_a_backup_mounts_nothing_over_the_host(on_disk: World, canary: Path, tmp_path: Path) -> None:
+def test_a_backup_does_not_mount_over_a_directory_of_the_host(on_disk: Cluster, canary: Path, tmp_path: Path) -> None:
     needs_loop_devices()
     runtime: Any = on_disk.runtime
     root, data = volume(on_disk, "vm-100-disk-0"), volume(on_disk, "vm-100-disk-1")
     (runtime.volumes.hold(root, "test") / "data").symlink_to(canary)
     runtime.volumes.release("test")
-    spec = GuestSpec(100, "pve", CtConfig(), [Mount("rootfs", root, "/"), Mount("mp0", data, "/data")])
+    spec = ContainerSpec(100, "pve", CtConfig(), [Mount("rootfs", root, "/"), Mount("mp0", data, "/data")])
     refusal(lambda: runtime.containers.archive(spec, tmp_path / "state/backup.tar", ""))
     covered = is_mounted(canary)
     if covered:
@@ -418,19 +418,19 @@ def test_a_backup_mounts_nothing_over_the_host(on_disk: World, canary: Path, tmp
     assert not covered, "a link in a guest's root made root mount a disk over a directory of the host"
 
 
-def test_a_guest_gets_no_directory_of_the_host_through_a_link(on_disk: World, canary: Path) -> None:
+def test_a_link_does_not_give_a_guest_a_directory_of_the_host(on_disk: Cluster, canary: Path) -> None:
     runtime: Any = on_disk.runtime
     shared = runtime.host_path("pve", "/srv/shared")
     shared.mkdir(parents=True)
     (shared / "link").symlink_to(canary)
     source = runtime.names.host_root("pve") / "srv/shared/link"
-    spec = GuestSpec(100, "pve", CtConfig(), [Mount("mp0", source, "/data")])
+    spec = ContainerSpec(100, "pve", CtConfig(), [Mount("mp0", source, "/data")])
     refusal(lambda: runtime.containers._hold_mounts(spec, "ct100"))
     seen = [str(path.name) for path in (runtime.names.mounts / ".bind/100-mp0").glob("*")]
     assert seen == [], f"a container got a directory of the host: {seen}"
 
 
-def test_the_configuration_in_a_backup_is_not_shown_to_others_while_it_is_packed(
+def test_another_user_cannot_read_the_configuration_while_a_backup_is_packed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if os.geteuid() != 0:
@@ -448,12 +448,12 @@ def test_the_configuration_in_a_backup_is_not_shown_to_others_while_it_is_packed
 
 
 @pytest.mark.parametrize("volid", [f"local-lvm:vm-100-/{OUT}canary/disk", "local:100/vm-100-../../../disk.raw"])
-def test_a_volume_id_that_climbs_is_located_nowhere(world: World, volid: str) -> None:
-    assert refusal(lambda: world.locate(volid, "pve")), f"{volid} was taken for the name of a volume"
+def test_a_volume_id_that_leads_to_a_parent_directory_is_refused(cluster: Cluster, volid: str) -> None:
+    assert refusal(lambda: cluster.locate(volid, "pve")), f"{volid} was accepted as the name of a volume"
 
 
 @pytest.mark.parametrize("name", ["vztmpl/../../../../canary/file", "../file", "/nonexistent/file", "snippets/.."])
-def test_the_name_of_a_file_leads_to_none_outside(on_disk: World, name: str) -> None:
+def test_a_file_name_that_leads_outside_the_storage_is_refused(on_disk: Cluster, name: str) -> None:
     for work in (on_disk.runtime.file, on_disk.runtime.archived_config, on_disk.runtime.remove_file):
         said = refusal(lambda work=work: work("pve", "local", name))  # type: ignore[misc]
-        assert "leads out" in said, f"{name} became a path for {work.__name__}"
+        assert "leads out" in said, f"{work.__name__} accepted {name} as a path"

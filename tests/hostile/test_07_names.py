@@ -1,4 +1,4 @@
-"""Finding 7: an agent whose name begins another's stopped and deleted the other's units and containers."""
+"""Finding 7: an agent stopped and deleted the units and containers of another whose name begins with its own name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hostile.ground import Machine, as_root
 
 pytestmark = as_root
 
-# Containers of the machine are files below /srv/containers, with their label as content.
+# A stub that keeps each container as a file below /srv/containers, with its label as content.
 DOCKER: Final = r"""
 at=/srv/containers
 mkdir -p $at
@@ -34,7 +34,7 @@ def other_names(ground: Machine, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("verb", ["up", "down"])
-def test_an_agent_leaves_the_units_of_one_with_a_longer_name_alone(ground: Machine, verb: str) -> None:
+def test_an_agent_does_not_touch_the_units_of_one_with_a_longer_name(ground: Machine, verb: str) -> None:
     longer = agents.systemd("bee-two", user={"name": "other", "uid": 54400})
     agents.installed(ground, longer)
     before = units(ground)
@@ -46,25 +46,25 @@ def test_an_agent_leaves_the_units_of_one_with_a_longer_name_alone(ground: Machi
     assert not stops, f"units of another agent were stopped: {stops}"
 
 
-def test_no_two_agents_have_units_of_one_name() -> None:
-    """The unit of process `two-main` of `bee` was that of process `main` of `bee-two`."""
+def test_two_agents_never_have_a_unit_with_the_same_name() -> None:
+    """Process `two-main` of `bee` and process `main` of `bee-two` had the same unit name."""
     assert agents.systemd("bee").unit("two-main") != agents.systemd("bee-two").unit("main")
 
 
-def test_logs_of_an_agent_are_its_own() -> None:
+def test_the_log_pattern_of_an_agent_does_not_match_another_agent() -> None:
     argv = agents.systemd("bee").logs(10, follow=False)
     pattern = argv[argv.index("--unit") + 1]
-    assert not pattern.startswith("paddock-bee-"), "the pattern also takes in bee-two"
+    assert not pattern.startswith("paddock-bee-"), "the pattern also matches bee-two"
 
 
 def create(ground: Machine, name: str, uid: int, *, replaces: bool = False) -> None:
     runtime = agents.docker(name, user={"name": f"user-{name}", "uid": uid})
     bundle = runtime.bundle(agents.workload(runtime), None, mounted=False)
-    result = ground.run(runtime.create(bundle.id, replaces=replaces), stdin=bundle.archive({}, {}))
+    result = ground.run(runtime.container.create(bundle.id, replaces=replaces), stdin=bundle.archive({}, {}))
     assert result.ok, result.err
 
 
-def test_a_container_in_the_making_is_not_the_container_of_another_agent(ground: Machine) -> None:
+def test_the_temporary_name_of_a_new_container_is_not_the_name_of_another_agents_container(ground: Machine) -> None:
     ground.stub("docker", DOCKER)
     create(ground, "bee-new", 54400)
     ground.root("echo 'precious layer' >>/srv/containers/paddock-bee-new")
@@ -87,11 +87,11 @@ def test_a_container_without_the_label_is_not_removed(ground: Machine) -> None:
     ground.root("mkdir -p /srv/containers && : >/srv/containers/paddock-bee")
     agents.installed(ground, agents.docker("bee"))
     ground.run(agents.docker("bee").remove())
-    assert ground.exists("/srv/containers/paddock-bee"), "a container that Paddock did not make was deleted"
+    assert ground.exists("/srv/containers/paddock-bee"), "a container that Paddock did not create was deleted"
 
 
-def test_units_of_before_are_replaced(ground: Machine) -> None:
-    """Units had other names before; an upgrade stops them and leaves none behind."""
+def test_units_with_the_names_of_an_earlier_version_are_removed(ground: Machine) -> None:
+    """An upgrade stops units with old names and deletes them."""
     runtime = agents.systemd("bee")
     agents.installed(ground, runtime)
     ground.root(

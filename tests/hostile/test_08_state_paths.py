@@ -1,4 +1,4 @@
-"""Finding 8: `down` deleted a state that lay below Paddock's own folders, or above or below another agent's."""
+"""Finding 8: `down` deleted a state inside Paddock's own folders, or one that contained another agent's state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,12 +15,17 @@ from hostile.private_machine import PrivateMachine, spec_of
 from paddock.errors import BadInput
 from paddock.guests import expect
 from paddock.guests.local import LocalGuest
+from paddock.places import AnyPlace
+from paddock.places.host import HostPlace
 from paddock.process import CommandFailed
-from paddock.recipes import recipe_for
+from paddock.recipes import parse, recipe_for
 from paddock.run.deployment import Deployment
+from paddock.run.on_machine import claim_state
+from paddock.run.reporter import Reporter
+from paddock.run.resolve import locate
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.load import parse
+from paddock.spec.models import HostSpec
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def machine(ground: Machine) -> PrivateMachine:
 
 
 def refused(what: Callable[[], object]) -> str:
-    """The sentence with which the machine refuses; empty if it does not."""
+    """Return the message with which a script on the machine fails, or an empty text if it succeeds."""
     try:
         what()
     except CommandFailed as failure:
@@ -37,7 +42,7 @@ def refused(what: Callable[[], object]) -> str:
     return ""
 
 
-# In the file
+# The validator rejects such paths
 
 OWN = [
     *(
@@ -70,25 +75,25 @@ def accepted(host: dict[str, Any], **states: str) -> bool:
 
 @pytest.mark.parametrize("host", [{}, {"scope": "user"}], ids=["root", "an account"])
 @pytest.mark.parametrize("path", OWN)
-def test_the_file_refuses_a_state_in_or_above_paddocks_own(path: str, host: dict[str, Any]) -> None:
+def test_the_validator_rejects_a_state_inside_or_above_paddocks_own_folders(path: str, host: dict[str, Any]) -> None:
     assert not accepted(host, toy=path), f"`down` would delete from {path}"
 
 
 @pytest.mark.parametrize(("one", "two"), [("/srv/a", "/srv/a/b"), ("/srv/a/b", "/srv/a"), ("/srv/a", "/srv/./a")])
 @pytest.mark.parametrize("host", [{}, {"scope": "user"}], ids=["root", "an account"])
-def test_the_file_refuses_a_state_in_or_above_another_one(one: str, two: str, host: dict[str, Any]) -> None:
+def test_the_validator_rejects_a_state_inside_or_above_another_state(one: str, two: str, host: dict[str, Any]) -> None:
     assert not accepted(host, one=one, two=two)
 
 
 @pytest.mark.parametrize(
     "path", ["/srv/toy", "/var/lib/paddock/toy", "/var/lib/toy", "/home/toy", "/home/me/.config/toy"]
 )
-def test_ordinary_states_are_fine(path: str) -> None:
+def test_the_validator_accepts_other_state_paths(path: str) -> None:
     assert accepted({}, toy=path)
     assert accepted({"scope": "user"}, toy=path)
 
 
-# On the machine
+# The scripts on the machine reject such paths
 
 
 @as_root
@@ -105,7 +110,7 @@ def test_down_does_not_delete_a_state_below_paddocks_own_folders(machine: Privat
 
 @as_root
 @pytest.mark.parametrize("path", ["/opt/paddock/toy/memory", "/etc/paddock/toy/memory", "/etc/paddock", "/opt/paddock"])
-def test_down_spares_a_state_that_an_earlier_version_put_there(machine: PrivateMachine, path: str) -> None:
+def test_down_keeps_a_state_that_an_earlier_version_put_into_such_a_folder(machine: PrivateMachine, path: str) -> None:
     machine.apply("toy", state="/srv/toy")
     machine.at("/srv/toy").rename(machine.at("/srv/moved"))
     machine.at(path).parent.mkdir(parents=True, exist_ok=True)
@@ -117,21 +122,21 @@ def test_down_spares_a_state_that_an_earlier_version_put_there(machine: PrivateM
     assert fact.exists(), f"`down` deleted the state in {path}"
     assert "holds the state of an agent" in sentence
     lease = Systemd("toy", spec_of("toy")).unit("lease")
-    assert machine.at(f"/etc/systemd/system/{lease}").is_symlink(), "nothing was begun"
+    assert machine.at(f"/etc/systemd/system/{lease}").is_symlink(), "`down` removed a unit before it failed"
 
 
 @as_root
 @pytest.mark.parametrize("memory", ["/etc/paddock/toy/memory", "/opt/paddock/toy/memory"])
-def test_down_looks_for_a_state_right_before_it_deletes(machine: PrivateMachine, memory: str) -> None:
+def test_down_checks_for_a_state_right_before_it_deletes(machine: PrivateMachine, memory: str) -> None:
     machine.apply("toy", state="/srv/toy")
     arrives = f"mkdir -p {memory}/.paddock {memory}/home; touch {memory}/home/fact"
     machine.ground.stub("systemctl", f"case $1 in stop) {arrives} ;; esac")
     refused(lambda: machine.remove("toy", state="/srv/toy"))
-    assert machine.at(f"{memory}/home/fact").exists(), "`down` deleted a state that came while the agent was stopped"
+    assert machine.at(f"{memory}/home/fact").exists(), "`down` deleted a state created while the agent stopped"
 
 
 @as_root
-def test_pruning_code_spares_a_state_in_the_store(machine: PrivateMachine) -> None:
+def test_pruning_code_trees_keeps_a_state_in_the_store(machine: PrivateMachine) -> None:
     fact = machine.at("/opt/paddock/.store/memory/home/fact")
     fact.parent.mkdir(parents=True)
     fact.write_text("the only copy")
@@ -156,7 +161,9 @@ def test_pruning_code_spares_a_state_in_the_store(machine: PrivateMachine) -> No
         "/usr/local",
     ],
 )
-def test_a_link_is_refused_for_what_it_leads_to(machine: PrivateMachine, target: str, below: str) -> None:
+def test_a_state_path_that_links_to_a_forbidden_folder_is_refused(
+    machine: PrivateMachine, target: str, below: str
+) -> None:
     machine.at("/srv/link").symlink_to(target)
     if not target.startswith("/usr"):
         machine.at(target).mkdir(parents=True, exist_ok=True)
@@ -167,7 +174,7 @@ def test_a_link_is_refused_for_what_it_leads_to(machine: PrivateMachine, target:
 
 
 @as_root
-def test_adopting_takes_nothing_of_the_systems_into_a_home(machine: PrivateMachine) -> None:
+def test_adopt_does_not_move_system_files_into_a_home(machine: PrivateMachine) -> None:
     machine.at("/srv/toy").symlink_to("/etc")
     agent = adopting(machine, "toy", "/srv/toy")
     sentence = refused(agent)
@@ -176,40 +183,33 @@ def test_adopting_takes_nothing_of_the_systems_into_a_home(machine: PrivateMachi
 
 
 def adopting(machine: PrivateMachine, name: str, state: str) -> Callable[[], object]:
-    """What `adopt` does on the machine."""
+    """Return a call that runs the script of `adopt`."""
     spec = spec_of(name, state=state)
 
-    deployment = Deployment.__new__(Deployment)
-    deployment.name, deployment.spec, deployment.folder = name, spec, Path()
-
-    class Here:
-        mounts_state, keeps_machine, account_home, people = False, True, None, ()
-
-    class Reporter:
-        def say(self, text: str) -> None:
-            pass
-
-    deployment.place, deployment.reporter = Here(), Reporter()  # type: ignore[assignment]
-    return lambda: deployment._claim_state(machine.guest)
+    place = cast("AnyPlace", HostPlace("here", HostSpec(), Path()))
+    agent = locate(Deployment(name=name, spec=spec, folder=Path(), place=place, reporter=Reporter().of(name)))
+    return lambda: claim_state(agent, machine.guest)
 
 
 @as_root
 @pytest.mark.parametrize(("first", "second"), [("/srv/a", "/srv/a/b"), ("/srv/a/b", "/srv/a"), ("/srv/a", "/srv/a")])
-@pytest.mark.parametrize("known_by", ["its configuration", "its trail"])
-def test_another_agents_state_is_kept_apart(machine: PrivateMachine, first: str, second: str, known_by: str) -> None:
+@pytest.mark.parametrize("known_by", ["its configuration", "its state link"])
+def test_a_state_inside_or_above_another_agents_state_is_refused(
+    machine: PrivateMachine, first: str, second: str, known_by: str
+) -> None:
     machine.apply("wasp", state=first)
-    if known_by == "its trail":
+    if known_by == "its state link":
         machine.remove("wasp", state=first)
     else:
         machine.at("/var/lib/paddock/wasp").unlink()
     sentence = refused(lambda: machine.apply("toy", state=second))
     assert "the state of the agent wasp" in sentence or "state of another agent" in sentence, (
-        f"{second} is the state of toy, and {first} that of wasp"
+        f"{second} became the state of toy, while {first} is the state of wasp"
     )
 
 
 @as_root
-def test_another_agents_state_behind_a_link_is_kept_apart(machine: PrivateMachine) -> None:
+def test_a_state_that_links_into_another_agents_state_is_refused(machine: PrivateMachine) -> None:
     machine.apply("wasp", state="/srv/disk/wasp")
     machine.at("/srv/toy").symlink_to("/srv/disk/wasp/home")
     sentence = refused(lambda: machine.apply("toy", state="/srv/toy/memory"))
@@ -218,7 +218,7 @@ def test_another_agents_state_behind_a_link_is_kept_apart(machine: PrivateMachin
 
 @as_root
 def test_a_state_in_a_directory_of_the_agents_own_is_refused(machine: PrivateMachine) -> None:
-    """The agent could put a link in its place, and root would write the lease's holder through that."""
+    """The agent could replace the state by a link, and root would write the holder of the lease through it."""
     machine.apply("toy", state="/srv/toy")
     machine.remove("toy", state="/srv/toy")
     mine = machine.at("/srv/mine")
@@ -227,11 +227,11 @@ def test_a_state_in_a_directory_of_the_agents_own_is_refused(machine: PrivateMac
     os.chown(mine, user.uid, user.uid)
     machine.at("/var/lib/paddock/toy").unlink()
     sentence = refused(lambda: machine.apply("toy", state="/srv/mine/memory"))
-    assert "/srv/mine is not root's alone" in sentence, "the agent can replace its state by a link"
+    assert "users other than root can write to /srv/mine" in sentence, "the agent can replace its state by a link"
 
 
 @as_root
-def test_an_ordinary_agent_goes_up_and_down_and_up(machine: PrivateMachine) -> None:
+def test_an_agent_keeps_its_state_through_down_and_up(machine: PrivateMachine) -> None:
     machine.apply("wasp")
     machine.apply("toy", state="/srv/toy")
     fact = machine.at("/srv/toy/home/fact")
@@ -248,7 +248,9 @@ def test_an_ordinary_agent_goes_up_and_down_and_up(machine: PrivateMachine) -> N
 @pytest.mark.parametrize(
     "below", [".config/paddock/toy/memory", ".config/paddock", ".config", ".local/share/paddock/.code/x", "", ".local"]
 )
-def test_the_same_in_an_account_without_root(machine: PrivateMachine, below: str) -> None:
+def test_without_root_a_state_inside_or_above_paddocks_own_folders_is_refused(
+    machine: PrivateMachine, below: str
+) -> None:
     home = "/srv/me"
     machine.at(home).mkdir()
     path = f"{home}/{below}".rstrip("/")
@@ -261,11 +263,13 @@ def test_the_same_in_an_account_without_root(machine: PrivateMachine, below: str
     assert fact.exists()
 
 
-# Without root
+# The same for the runtime `process`
 
 
 @pytest.mark.parametrize("below", ["toy/etc/memory", "toy", "", ".code/memory", "wasp/etc", "wasp/state/home/x"])
-def test_a_process_has_its_state_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str) -> None:
+def test_with_runtime_process_a_state_inside_or_above_paddocks_own_folders_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     process("wasp", None)
     path = (tmp_path / "data/paddock" / below) if below else tmp_path / "data/paddock"
@@ -274,7 +278,9 @@ def test_a_process_has_its_state_elsewhere(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("below", ["toy/etc/memory", ".code/toy/memory"])
-def test_down_spares_the_state_of_a_process_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str) -> None:
+def test_with_runtime_process_down_keeps_a_state_in_such_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     runtime = process("toy", None)
     fact = tmp_path / "paddock" / below / "home/fact"

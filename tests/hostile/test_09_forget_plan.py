@@ -1,4 +1,4 @@
-"""`forget` deletes what the person agreed to, as the node is after the answer, and the memory before the root disk."""
+"""Finding 9: `forget` deleted volumes that the user had not agreed to, and a pet's root disk before its state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from paddock.errors import PaddockError
 from paddock.run.verbs import down, forget, plan_forget, up
-from places.node import CATTLE, PET, Killed, Node, Outside, play_ssh
+from places.node import CATTLE, PET, Killed, Node, PaperAgent, play_ssh
 
 STATE = "local-lvm:vm-100-disk-1"
 DATA: dict[str, Any] = {"runtime": "docker", "container": {"image": "docker.io/library/busybox:1", "data": "1G"}}
@@ -23,26 +23,26 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return node
 
 
-def ant(node: Node) -> Outside:
+def ant(node: Node) -> PaperAgent:
     return node.agent("ant", state={"pet": PET})
 
 
-def forgotten(agent: Outside) -> str:
-    """What the verb does when the person agrees at once."""
+def forgotten(agent: PaperAgent) -> str:
+    """Run `forget` as for a user who agrees at once."""
     seen, plan = plan_forget(agent)
     return forget(agent, plan, seen)
 
 
 def everything_of_the_pet_is_there(node: Node) -> None:
-    assert "vm-100-disk-1" in node.volumes, "the memory was deleted"
+    assert "vm-100-disk-1" in node.volumes, "the state was deleted"
     assert "vm-100-disk-0" in node.volumes, "the root disk of the pet was deleted"
     assert node.config(PET)["protection"] == 1, "the pet has lost its protection"
 
 
-# The plan is made again after the answer
+# After the user's answer, `forget` plans again
 
 
-def test_a_machine_that_came_up_during_the_question_keeps_its_memory(node: Node) -> None:
+def test_forget_keeps_the_state_of_a_machine_that_came_up_before_the_answer(node: Node) -> None:
     up(node.agent())
     down(node.agent())
     agent = node.agent()
@@ -54,8 +54,8 @@ def test_a_machine_that_came_up_during_the_question_keeps_its_memory(node: Node)
     assert node.running == [CATTLE]
 
 
-def test_a_plan_that_changed_during_the_question_is_refused(node: Node) -> None:
-    """The pet was to be destroyed; now it also holds the memory of another agent, and the plan is another one."""
+def test_forget_is_refused_when_its_plan_changed_before_the_answer(node: Node) -> None:
+    """The first plan destroyed the pet. The pet now holds another agent's state too, so the plan differs."""
     up(node.agent())
     down(node.agent())
     agent = node.agent()
@@ -70,7 +70,7 @@ def test_a_plan_that_changed_during_the_question_is_refused(node: Node) -> None:
     assert "is not what was shown" in said
 
 
-def test_a_volume_that_was_exchanged_during_the_question_is_not_deleted(node: Node) -> None:
+def test_forget_keeps_a_volume_that_was_swapped_before_the_answer(node: Node) -> None:
     up(node.agent())
     up(ant(node))
     down(node.agent())
@@ -80,17 +80,16 @@ def test_a_volume_that_was_exchanged_during_the_question_is_not_deleted(node: No
     mine, other = node.config(PET)["mp1"], node.config(PET)["mp0"]
     node.put(
         PET,
-        mp0=other.replace("disk-1", "disk-2"),  # somebody corrects which volume is whose
+        mp0=other.replace("disk-1", "disk-2"),  # the two agents' volumes change places
         mp1=mine.replace("disk-2", "disk-1"),
     )
     with suppress(PaddockError):
         forget(agent, plan, seen)
-    assert "vm-100-disk-2" in node.volumes, "the memory of another agent was deleted"
+    assert "vm-100-disk-2" in node.volumes, "the state of another agent was deleted"
     assert "vm-100-disk-1" in node.volumes, "a volume was deleted that was not shown"
 
 
-def test_nothing_else_works_on_the_agent_while_it_is_forgotten(node: Node) -> None:
-    """From the second look until the last delete, under the lock of the agent and of the place."""
+def test_forget_holds_the_agent_lock_from_its_second_plan_to_the_last_delete(node: Node) -> None:
     up(node.agent())
     down(node.agent())
     agent = node.agent()
@@ -107,15 +106,15 @@ def test_nothing_else_works_on_the_agent_while_it_is_forgotten(node: Node) -> No
     with suppress(PaddockError):
         forget(agent, plan, seen)
     node.forget_what_was_to_happen()
-    assert ends, "forget did not look again after the answer"
+    assert ends, "forget did not observe again after the answer"
     assert "another run is at work" in ends[0]
 
 
-# Who uses the volume is read again before each delete
+# Before each delete, `forget` reads again which containers use the volume
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_volume_that_somebody_mounts_right_before_the_delete_stays(node: Node, shared: bool) -> None:
+def test_forget_keeps_a_volume_that_another_container_mounts_right_before_the_delete(node: Node, shared: bool) -> None:
     up(node.agent())
     down(node.agent())
     if shared:
@@ -128,11 +127,11 @@ def test_a_volume_that_somebody_mounts_right_before_the_delete_stays(node: Node,
         forget(agent, plan, seen)
     everything_of_the_pet_is_there(node)
     assert "forgetting" not in node.config(PET)["description"]
-    up(node.agent())  # nothing is half forgotten
+    up(node.agent())  # the agent is intact
 
 
-def test_a_volume_that_a_running_container_lets_go_only_with_its_next_stop_stays(node: Node) -> None:
-    """Proxmox no longer names such a volume in the configuration, but it is still mounted."""
+def test_forget_keeps_a_volume_whose_removal_from_a_running_container_is_pending(node: Node) -> None:
+    """Proxmox no longer lists such a volume in the configuration, but it stays mounted until the container stops."""
     up(node.agent())
     down(node.agent())
     node.somebody(150, hostname="thief", mp0=f"{STATE},mp=/mnt")
@@ -144,11 +143,11 @@ def test_a_volume_that_a_running_container_lets_go_only_with_its_next_stop_stays
     everything_of_the_pet_is_there(node)
 
 
-# The memory goes first, the root disk of the pet last
+# `forget` deletes the state first, and the pet's root disk last
 
 
-def test_the_root_disk_of_a_pet_whose_cache_is_in_use_stays(node: Node) -> None:
-    """Proxmox deletes a root disk first, and then finds that it cannot delete a volume that is mounted."""
+def test_forget_keeps_the_root_disk_of_a_pet_whose_cache_volume_is_in_use(node: Node) -> None:
+    """Proxmox deletes the root disk first, and fails only then at a volume that is mounted."""
     up(node.agent(**DATA))
     cache = next(text for key, text in node.config(PET).items() if "paddock-cache" in str(text)).partition(",")[0]
     down(node.agent(**DATA))
@@ -160,7 +159,7 @@ def test_the_root_disk_of_a_pet_whose_cache_is_in_use_stays(node: Node) -> None:
     everything_of_the_pet_is_there(node)
 
 
-def test_a_delete_that_fails_leaves_a_pet_that_can_be_forgotten_again(node: Node) -> None:
+def test_forget_can_be_repeated_after_a_delete_failed(node: Node) -> None:
     up(node.agent())
     down(node.agent())
     busy = node.world.runtime.volumes._busy  # type: ignore[attr-defined]
@@ -177,7 +176,7 @@ def test_a_delete_that_fails_leaves_a_pet_that_can_be_forgotten_again(node: Node
 
 @pytest.mark.parametrize("data", [False, True])
 @pytest.mark.parametrize("after", range(1, 7))
-def test_forget_of_a_whole_pet_that_is_cut_off_is_finished_by_the_next_one(node: Node, after: int, data: bool) -> None:
+def test_a_killed_forget_of_a_whole_pet_is_finished_by_the_next_forget(node: Node, after: int, data: bool) -> None:
     keys = DATA if data else {}
     up(node.agent(**keys))
     down(node.agent(**keys))
@@ -187,15 +186,15 @@ def test_forget_of_a_whole_pet_that_is_cut_off_is_finished_by_the_next_one(node:
     with suppress(Killed):
         forgotten(agent)
     assert "vm-100-disk-0" in node.volumes or "vm-100-disk-1" not in node.volumes, (
-        "the root disk went before the memory"
+        "the root disk was deleted before the state"
     )
     agent = node.agent(**keys)
     forgotten(agent)
-    assert (node.vmids, node.volumes) == ([], set()), "something is left of it"
+    assert (node.vmids, node.volumes) == ([], set()), "forget left a container or a volume behind"
 
 
-def test_a_pet_that_is_about_to_forget_another_agent_is_left_to_that(node: Node) -> None:
-    """The mark has room for one volume that is being deleted; a second one would make the first one nobody's."""
+def test_forget_does_not_start_while_the_pet_is_deleting_another_agents_volume(node: Node) -> None:
+    """The pet's mark names one volume that is being deleted. Overwriting it would orphan that volume."""
     up(node.agent())
     up(ant(node))
     down(node.agent())
@@ -210,11 +209,11 @@ def test_a_pet_that_is_about_to_forget_another_agent_is_left_to_that(node: Node)
         forgotten(agent)
     for each in (ant(node), node.agent()):
         forgotten(each)
-    assert (node.vmids, node.volumes) == ([], set()), "something is left of them"
+    assert (node.vmids, node.volumes) == ([], set()), "forget left a container or a volume behind"
 
 
-def test_the_volume_of_another_agent_at_the_same_key_stays(node: Node) -> None:
-    """Between the second look and the delete somebody writes another agent's name at the volume."""
+def test_forget_keeps_a_volume_that_is_given_to_another_agent_before_the_delete(node: Node) -> None:
+    """The volume's mount path gets another agent's name between the second plan and the delete."""
     up(node.agent())
     up(ant(node))
     down(node.agent())
@@ -225,4 +224,4 @@ def test_the_volume_of_another_agent_at_the_same_key_stays(node: Node) -> None:
     agent.told.when("and all that ant has learned", lambda: node.put(PET, mp1=cow))
     with suppress(PaddockError):
         forget(agent, plan, seen)
-    assert "vm-100-disk-2" in node.volumes, "the memory of another agent was deleted"
+    assert "vm-100-disk-2" in node.volumes, "the state of another agent was deleted"

@@ -1,8 +1,7 @@
-"""Finding 10: a host's `forget` that was cut off never converged, and deleted through mounts."""
+"""Finding 10: `forget` on a host could not be resumed after a kill, and deleted files on mounted filesystems."""
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import Final
 
 import pytest
@@ -11,7 +10,7 @@ from hostile import agents
 from hostile.ground import Machine, as_root
 from paddock.plan import agent as inside
 from paddock.process import Result
-from paddock.runtimes import script
+from paddock.runtimes.machine import delete_state
 from paddock.runtimes.systemd.runtime import Systemd
 
 pytestmark = as_root
@@ -20,44 +19,40 @@ RUNTIME: Final = agents.systemd()
 
 
 def forget(ground: Machine, runtime: Systemd = RUNTIME) -> Result:
-    here = resources.files("paddock.runtimes")
-    names = [name for name in ("receive.sh", "top.sh", "forget.sh") if (here / name).is_file()]
-    names = names if "top.sh" in names else ["forget.sh"]
-    arguments = [runtime.paths.state, runtime.paths.state_link, runtime.agent]
-    return ground.run(script(*(("paddock.runtimes", name) for name in names), arguments=arguments))
+    return ground.run(delete_state(runtime.agent, runtime.paths))
 
 
 @pytest.fixture
 def down(ground: Machine) -> Machine:
-    """A machine with a state and without its agent."""
+    """Install an agent, write to its state, and take the agent down."""
     agents.installed(ground, RUNTIME)
     ground.agent('cd "$1" && mkdir deep && echo learned >deep/notes', RUNTIME.paths.home)
     assert ground.run(RUNTIME.remove()).ok
     return ground
 
 
-def test_a_forget_that_was_cut_off_is_finished(down: Machine) -> None:
-    """Something that cannot be deleted in the middle is what a kill looks like to the next run."""
+def test_a_forget_that_failed_midway_is_finished_by_the_next_one(down: Machine) -> None:
+    """A mount that cannot be deleted stops the first run midway, as a kill would."""
     down.root('mkdir "$1/deep/busy" && mount -t tmpfs none "$1/deep/busy"', RUNTIME.paths.home)
-    forget(down)  # cut off, or refused
+    forget(down)  # fails midway, or is refused
     down.root(
         'umount "$1"/home/deep/busy 2>/dev/null || umount /var/lib/paddock/.p*/home/deep/busy', RUNTIME.paths.state
     )
     seen = agents.seen(down, RUNTIME)
     known = bool(seen.state_of) or bool(getattr(seen, "forgotten", None))
     left = down.run(["find", "/var/lib/paddock", "-name", "notes"]).out
-    assert known or not left, f"nobody knows any more that there is something to delete: {left}"
+    assert known or not left, f"the next run would not notice the files that are left: {left}"
     result = forget(down)
-    assert result.ok, f"it does not converge: {result.err}"
+    assert result.ok, f"the second forget failed: {result.err}"
     assert not down.exists(RUNTIME.paths.state)
 
 
-def test_a_forget_killed_after_the_rename_is_seen_and_finished(down: Machine) -> None:
+def test_a_forget_killed_after_the_rename_is_observed_and_finished(down: Machine) -> None:
     down.root(
         'mv "$1" /var/lib/paddock/.paddock-forgotten-bee && rm -r /var/lib/paddock/.*-bee/.paddock', RUNTIME.paths.state
     )
     seen = agents.seen(down, RUNTIME)
-    assert getattr(seen, "forgotten", None), "the rest of the state is not noticed"
+    assert getattr(seen, "forgotten", None), "the observation does not report the rest of the state"
     want = inside.AgentWant(None, "g", "s", foreground=False)
     refusal = inside.refusal("bee", want, seen)
     assert refusal is not None
@@ -66,8 +61,8 @@ def test_a_forget_killed_after_the_rename_is_seen_and_finished(down: Machine) ->
     assert not down.exists("/var/lib/paddock/.paddock-forgotten-bee")
 
 
-def test_a_forget_killed_while_it_deletes_is_known_of_and_finished(down: Machine) -> None:
-    """The identity may be the first thing that goes."""
+def test_a_forget_killed_while_it_deletes_is_observed_and_finished(down: Machine) -> None:
+    """The identity file may be deleted first."""
     down.root(
         """printf '#!/bin/sh\nfor last; do :; done\n/usr/bin/rm -rf "$last/.paddock"\nexit 137\n' >/usr/local/sbin/rm
         chmod 755 /usr/local/sbin/rm"""
@@ -76,13 +71,13 @@ def test_a_forget_killed_while_it_deletes_is_known_of_and_finished(down: Machine
     down.root("/usr/bin/rm /usr/local/sbin/rm")
     seen = agents.seen(down, RUNTIME)
     left = down.run(["find", "/var/lib/paddock", "-name", "notes"]).out
-    assert seen.state_of or getattr(seen, "forgotten", None), f"nobody knows any more of {left}"
+    assert seen.state_of or getattr(seen, "forgotten", None), f"the observation does not report {left}"
     assert forget(down).ok
     assert not down.run(["find", "/var/lib/paddock", "-name", "notes"]).out
 
 
 @pytest.mark.parametrize("kind", ["bind", "tmpfs"])
-def test_nothing_is_deleted_through_a_mount(down: Machine, kind: str) -> None:
+def test_forget_deletes_nothing_on_a_mounted_filesystem(down: Machine, kind: str) -> None:
     down.root("mkdir -p /srv/photos && echo dear >/srv/photos/one")
     down.root('mkdir "$1/photos"', RUNTIME.paths.home)
     if kind == "bind":
@@ -94,4 +89,4 @@ def test_nothing_is_deleted_through_a_mount(down: Machine, kind: str) -> None:
     assert down.exists(photo), "files of another filesystem were deleted through a mount"
     assert not result.ok
     assert "umount" in result.err
-    assert down.exists(f"{RUNTIME.paths.home}/deep/notes"), "refused, so that nothing is deleted"
+    assert down.exists(f"{RUNTIME.paths.home}/deep/notes"), "a refused forget deleted files"

@@ -1,4 +1,4 @@
-"""A step acts on the container that was planned for, not on whatever has its number by the time it is performed."""
+"""Finding 12: a step changed a container that had got the vmid of the planned one in the meantime."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from paddock.places import AdoptTarget
 from paddock.process import Result
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, up
-from places.node import CATTLE, PET, Node, Outside, play_ssh
+from places.node import CATTLE, PET, Node, PaperAgent, play_ssh
 
 
 class Stranger:
-    """Somebody who destroys a container meanwhile, and makes one of their own with its number."""
+    """Another user of the node, who destroys a container and creates a new one with its vmid."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -26,7 +26,7 @@ class Stranger:
         self.starts = 0
 
     def takes(self, vmid: int = CATTLE, *, running: bool = True) -> Callable[[], None]:
-        """Return what happens meanwhile."""
+        """Return a call that replaces the container with that vmid."""
 
         def happen() -> None:
             node = self.node
@@ -50,8 +50,8 @@ class Stranger:
         return happen
 
     def is_unharmed(self, *, running: bool = True) -> None:
-        assert self.vmid, "the test did not meet what it is about"
-        theirs, config = f"somebody's container {self.vmid}", self.node.config(self.vmid)
+        assert self.vmid, "the container was not replaced, so the test showed nothing"
+        theirs, config = f"another user's container {self.vmid}", self.node.config(self.vmid)
         assert (self.vmid in self.node.running) == running, f"{theirs} was {'stopped' if running else 'started'}"
         assert self.starts == 0, f"{theirs} was restarted"
         volumes = [key for key in config if key.startswith(("mp", "unused"))]
@@ -76,14 +76,14 @@ def stranger(node: Node) -> Stranger:
     return Stranger(node)
 
 
-def run(verb: Callable[[Outside], str], agent: Outside) -> None:
-    """A run may look again and be done, or end in a sentence."""
+def run(verb: Callable[[PaperAgent], str], agent: PaperAgent) -> None:
+    """Run a verb, which may succeed or end with an error."""
     with suppress(PaddockError):
         verb(agent)
 
 
 @pytest.mark.parametrize("words", ["shut machine 101 down", "detach the state", "destroy machine 101"])
-def test_down_leaves_a_stranger_as_it_is(node: Node, stranger: Stranger, words: str) -> None:
+def test_down_does_not_change_a_strangers_container(node: Node, stranger: Stranger, words: str) -> None:
     up(node.agent())
     agent = node.agent()
     agent.told.when(words, stranger.takes())
@@ -91,7 +91,7 @@ def test_down_leaves_a_stranger_as_it_is(node: Node, stranger: Stranger, words: 
     stranger.is_unharmed()
 
 
-def test_cycle_leaves_a_stranger_as_it_is_and_the_agent_comes_up_elsewhere(node: Node, stranger: Stranger) -> None:
+def test_cycle_does_not_change_a_strangers_container_and_uses_another_vmid(node: Node, stranger: Stranger) -> None:
     up(node.agent())
     agent = node.agent()
     agent.told.when("shut machine 101 down", stranger.takes())
@@ -108,7 +108,9 @@ def test_cycle_leaves_a_stranger_as_it_is_and_the_agent_comes_up_elsewhere(node:
         ("grow the root disk", {"machine": {"disk": "9G"}}),
     ],
 )
-def test_a_change_leaves_a_stranger_as_it_is(node: Node, stranger: Stranger, words: str, keys: dict[str, Any]) -> None:
+def test_up_does_not_change_a_strangers_container(
+    node: Node, stranger: Stranger, words: str, keys: dict[str, Any]
+) -> None:
     up(node.agent())
     agent = node.agent(**keys)
     agent.told.when(words, stranger.takes())
@@ -116,14 +118,14 @@ def test_a_change_leaves_a_stranger_as_it_is(node: Node, stranger: Stranger, wor
     stranger.is_unharmed()
 
 
-def test_a_stranger_is_not_started(node: Node, stranger: Stranger) -> None:
+def test_up_does_not_start_a_strangers_container(node: Node, stranger: Stranger) -> None:
     agent = node.agent()
     agent.told.when("start machine 101", stranger.takes(running=False))
     run(up, agent)
     stranger.is_unharmed(running=False)
 
 
-def test_a_stranger_is_not_given_the_state_of_a_machine_that_lost_it(node: Node, stranger: Stranger) -> None:
+def test_up_does_not_attach_a_detached_state_to_a_strangers_container(node: Node, stranger: Stranger) -> None:
     up(node.agent())
     node.root("pct", "stop", CATTLE)
     node.put(CATTLE, mp0=None)
@@ -133,8 +135,8 @@ def test_a_stranger_is_not_given_the_state_of_a_machine_that_lost_it(node: Node,
     stranger.is_unharmed(running=False)
 
 
-def test_a_stranger_is_not_given_the_state_of_a_new_clone(node: Node, stranger: Stranger) -> None:
-    """The number is taken over after the clone was made, and before it gets the state."""
+def test_up_does_not_attach_the_state_of_a_new_clone_to_a_strangers_container(node: Node, stranger: Stranger) -> None:
+    """The clone is replaced after it was created, and before the state is attached to it."""
     up(node.agent(template="auto"))
     down(node.agent(template="auto"))
     node.before("GET", f"/nodes/pve/lxc/{CATTLE}/config", stranger.takes(running=False))
@@ -142,7 +144,7 @@ def test_a_stranger_is_not_given_the_state_of_a_new_clone(node: Node, stranger: 
     stranger.is_unharmed(running=False)
 
 
-def test_a_pet_whose_number_was_reused_gets_no_volume(node: Node, stranger: Stranger) -> None:
+def test_a_container_with_the_vmid_of_a_destroyed_pet_gets_no_volume(node: Node, stranger: Stranger) -> None:
     up(node.agent())
     down(node.agent())
     agent = node.agent("ant", state={"pet": PET})
@@ -151,28 +153,29 @@ def test_a_pet_whose_number_was_reused_gets_no_volume(node: Node, stranger: Stra
     stranger.is_unharmed(running=False)
 
 
-def test_a_builder_whose_number_was_reused_does_not_become_a_template(node: Node, stranger: Stranger) -> None:
+def test_a_container_with_the_vmid_of_a_destroyed_builder_does_not_become_a_template(
+    node: Node, stranger: Stranger
+) -> None:
     agent = node.agent(template="auto")
     agent.told.when("convert builder 102 to template", stranger.takes(102))
     run(up, agent)
     stranger.is_unharmed()
 
 
-def test_adopt_leaves_a_stranger_running(node: Node, stranger: Stranger) -> None:
-    """A container that is to be adopted has no mark yet that could tell it from another one."""
+def test_adopt_does_not_stop_a_strangers_container(node: Node, stranger: Stranger) -> None:
+    """A container that is to be adopted has no mark yet by which it could be recognised."""
     node.somebody(200, hostname="bee", mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp")
     node.root("pct", "start", 200)
     target = AdoptTarget(200, "mp0")
     said: Mapping[str, Any] = describe(node.agent(), target).said
     agent = node.agent(**said)
-    agent.looked = True
     agent.told.when("shut machine 200 down", stranger.takes(200))
-    run(lambda each: adopt(each, target), agent)
+    run(lambda each: adopt(each, target, looked=True), agent)
     stranger.is_unharmed()
 
 
-def test_root_is_not_asked_to_change_a_stranger(node: Node, stranger: Stranger) -> None:
-    """The commands for the node's own shell name a number, too."""
+def test_the_commands_for_root_do_not_change_a_strangers_container(node: Node, stranger: Stranger) -> None:
+    """The printed commands for the node's shell contain a vmid."""
     up(node.agent())
     agent = node.agent(machine={"features": ["nesting", "keyctl"]}, patient=False)
     agent.told.when("wait until root has added keyctl to machine 101", stranger.takes())
@@ -181,11 +184,13 @@ def test_root_is_not_asked_to_change_a_stranger(node: Node, stranger: Stranger) 
         up(agent)
     except PaddockError as end:
         ends.append(end.message)
-    assert "pct set 101" not in "".join(ends), "root is asked to change somebody's container"
+    assert "pct set 101" not in "".join(ends), "root is asked to change another user's container"
     stranger.is_unharmed()
 
 
-def test_root_changes_no_stranger_over_ssh(node: Node, stranger: Stranger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_over_ssh_does_not_change_a_strangers_container(
+    node: Node, stranger: Stranger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran: list[str] = []
 
     class Shell:
@@ -200,5 +205,5 @@ def test_root_changes_no_stranger_over_ssh(node: Node, stranger: Stranger, monke
     agent = node.agent(machine={"features": ["nesting", "keyctl"]}, root="root@node")
     agent.told.when("add keyctl to machine 101", stranger.takes())
     run(up, agent)
-    assert not [line for line in ran if "101" in line], f"root ran this on somebody's container: {ran}"
+    assert not [line for line in ran if "101" in line], f"root ran this on another user's container: {ran}"
     stranger.is_unharmed()

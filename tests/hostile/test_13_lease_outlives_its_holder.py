@@ -1,7 +1,7 @@
-"""Finding 13: when the process that holds the lease died, the state was free while the agent still ran for up to 90 s.
+"""Finding 13: when the process that holds the lease died, the lease was free while the agent ran for up to 90 s more.
 
-The second machine is played by a second unit with the text of the real lease unit, which tries again every 0.2 s. The
-agent takes its time to end, and has a child that left its session and ignores signals.
+A second unit stands for a second machine: it has the text of the real lease unit and retries every 0.2 s. The agent
+takes some time to end, and has a child process in another session that ignores signals.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from live.by_hand import api_of, container, destroy
 from live.conftest import node
 from live.images import base_root
-from live.stage import Node, faults, wait_for
+from live.manual import api_client, container, destroy
+from live.node import Node, slow_proof, wait_for
 from live.test_engine import Host
 from live.test_native import ACCOUNT
 from paddock.guests.ssh import scan_host_key
+from paddock.recipes.service.spec import ServiceSpec
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.models import ServiceSpec
 
 __all__ = ["node"]
 pytestmark = pytest.mark.live
@@ -52,8 +52,8 @@ signal.signal(signal.SIGTERM, lambda *_: threading.Timer(float(sys.argv[1]), os.
 http.server.test(http.server.SimpleHTTPRequestHandler, http.server.ThreadingHTTPServer, port=8123, bind="127.0.0.1")
 """
 
-# On the machine: does something to the lease, and measures when the last of the agent's processes was gone and when the
-# second unit got the lease, in seconds from then. Prints one JSON object.
+# Runs on the machine: runs a command against the lease, then measures after how many seconds the agent's last process
+# ended and the second unit got the lease. Prints one JSON object.
 _WATCH = """
 import json, os, select, subprocess, sys, time
 uid, systemctl, cause, seconds = int(sys.argv[1]), sys.argv[2].split(), sys.argv[3], float(sys.argv[4])
@@ -80,7 +80,7 @@ print(json.dumps({"processes": len(processes), "gone": gone, "stolen": stolen}))
 
 @dataclass
 class Watched:
-    """A host whose agent takes its time to end, and the unit that is the second machine."""
+    """A host whose agent takes some time to end, and the unit that stands for the second machine."""
 
     host: Host
     drain: float
@@ -96,7 +96,7 @@ class Watched:
         self.host.agent["command"] = ["python3", "-c", _AGENT, str(self.drain)]
         self.host.up()
         etc = "/etc/paddock/web" if self.host.account == "root" else "/home/someone/.config/paddock/web"
-        # As patient as with Hermes, whose drain of 60 s may take 90.
+        # The timeout that Hermes has: it drains for 60 s, and its stop may take 90 s.
         self.host.root(
             f"set -e; mkdir -p {self.units}/{self.unit}.service.d\n"
             f"printf '[Service]\\nTimeoutStopSec=105\\n' >{self.units}/{self.unit}.service.d/test.conf\n"
@@ -115,9 +115,9 @@ class Watched:
         self.host.paddock("down")
 
     def watch(self, cause: str) -> dict[str, float | None]:
-        """What is measured from the moment at which something happens to the lease."""
+        """Run a command against the lease and return the measured times."""
         words = ["python3", "-c", _WATCH, str(self.uid), self.systemctl, cause, str(self.drain + 45)]
-        # ssh would not wait for as long.
+        # Measured in the background, because an ssh command has a shorter timeout.
         self.host.root(f"rm -f /run/seen; systemd-run --quiet sh -c {shlex.quote(f'{shlex.join(words)} >/run/seen')}")
         wait_for(lambda: self.host.root("cat /run/seen 2>/dev/null || true") != "", self.drain + 60)
         seen = dict(json.loads(self.host.root("cat /run/seen")))
@@ -127,7 +127,7 @@ class Watched:
 
     def holder_dies(self, signal: str) -> dict[str, float | None]:
         holder = f"$({self.systemctl} show --property MainPID --value {LEASE})"
-        # Nor is the lease lost while systemd reads its units again or executes itself anew.
+        # The lease must also survive a reload and a re-execution of systemd.
         return self.watch(f"kill -{signal} {holder}; {self.systemctl} daemon-reload; {self.systemctl} daemon-reexec")
 
     def state_of(self, unit: str) -> str:
@@ -138,7 +138,7 @@ class Watched:
         return self.host.root(f"journalctl --quiet --output cat --lines 20 {of_account}={unit}.service")
 
     def shows_it(self, signal: str = "KILL") -> None:
-        """The state is this machine's until its agent has ended, whether the holder dies or the lease is stopped."""
+        """Assert that the lease is not free before the agent has ended, when its holder dies and when it is stopped."""
         seen = self.holder_dies(signal)
         assert seen["stolen"] is None, (
             f"a second machine got the lease {seen['stolen']} s after its holder died;"
@@ -148,17 +148,17 @@ class Watched:
         assert seen["gone"] >= self.drain - 1
         wait_for(lambda: self.state_of(self.unit) == self.state_of(LEASE) == "active")
         assert self.state_of("second-machine") != "active"
-        wait_for(lambda: ":8123" in self.host.root("ss -Hltn"))  # it handles signals by then
+        wait_for(lambda: ":8123" in self.host.root("ss -Hltn"))  # only then does the agent handle signals
 
         seen = self.watch(f"{self.systemctl} stop --no-block {LEASE}")
         assert seen["gone"] is not None
-        assert seen["stolen"] is not None, "nobody else gets a lease that was given up"
+        assert seen["stolen"] is not None, "the second machine did not get a released lease"
         assert self.drain - 1 <= seen["gone"] <= seen["stolen"] <= seen["gone"] + 5
 
 
 @pytest.fixture(scope="module")
 def machine(node: Node) -> Iterator[Host]:
-    api = api_of(node)
+    api = api_client(node)
     address = container(node, api, VMID, memory=2048, rootfs="local-lvm:10")
     try:
         yield Host(node, address, scan_host_key(address) or "")
@@ -171,13 +171,13 @@ def docker_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base_root(tmp_path_factory.mktemp("roots") / "base.tar.gz")
 
 
-@pytest.fixture(params=[SHORT, pytest.param(LONG, marks=faults)])
+@pytest.fixture(params=[SHORT, pytest.param(LONG, marks=slow_proof)])
 def drain(request: pytest.FixtureRequest) -> float:
     return float(request.param)
 
 
-@pytest.mark.parametrize("signal", ["KILL", pytest.param("TERM", marks=faults)])
-def test_no_second_machine_gets_the_lease_while_an_agent_of_systemd_ends(
+@pytest.mark.parametrize("signal", ["KILL", pytest.param("TERM", marks=slow_proof)])
+def test_no_second_machine_gets_the_lease_while_an_agent_under_systemd_ends(
     machine: Host, drain: float, signal: str
 ) -> None:
     machine.becomes("web", runtime="systemd")
@@ -189,7 +189,7 @@ def test_no_second_machine_gets_the_lease_while_an_agent_of_systemd_ends(
         watched.goes()
 
 
-def test_no_second_machine_gets_the_lease_while_a_container_of_docker_ends(
+def test_no_second_machine_gets_the_lease_while_a_docker_container_ends(
     machine: Host, docker_base: Path, drain: float
 ) -> None:
     base = {"base": "debian:12", "archive": str(docker_base), "install": True}
@@ -202,7 +202,7 @@ def test_no_second_machine_gets_the_lease_while_a_container_of_docker_ends(
         watched.goes()
 
 
-# Asked to stop, it would end its containers itself.
+# SIGKILL, because a regular stop of the engine would end its containers.
 _ENGINE_DIES = f"""
 systemctl mask --quiet --runtime docker.service docker.socket
 kill -9 $(pidof dockerd); systemctl stop docker.socket docker.service
@@ -210,8 +210,8 @@ sleep 1; systemctl stop --no-block {LEASE}
 """
 
 
-@faults
-def test_no_second_machine_gets_the_lease_while_a_container_lives_on_without_its_engine(
+@slow_proof
+def test_no_second_machine_gets_the_lease_while_a_container_runs_without_its_engine(
     machine: Host, docker_base: Path
 ) -> None:
     base = {"base": "debian:12", "archive": str(docker_base), "install": True}
@@ -221,7 +221,7 @@ def test_no_second_machine_gets_the_lease_while_a_container_lives_on_without_its
     try:
         seen = watched.watch(_ENGINE_DIES)
         assert seen["gone"] is not None, (
-            f"a second machine got the lease {seen['stolen']} s after the engine had died, and the agent goes on"
+            f"a second machine got the lease {seen['stolen']} s after the engine had died, and the agent still runs"
         )
         assert seen["stolen"] is not None
         assert seen["gone"] <= seen["stolen"]
@@ -230,8 +230,8 @@ def test_no_second_machine_gets_the_lease_while_a_container_lives_on_without_its
         watched.goes()
 
 
-@faults
-def test_no_second_machine_gets_the_lease_while_an_agent_of_an_account_ends(machine: Host) -> None:
+@slow_proof
+def test_no_second_machine_gets_the_lease_while_an_agent_without_root_ends(machine: Host) -> None:
     machine.root(ACCOUNT)
     uid = machine.root("id -u someone")
     host = replace(machine, account="someone")
@@ -245,7 +245,7 @@ def test_no_second_machine_gets_the_lease_while_an_agent_of_an_account_ends(mach
         watched.goes()
 
 
-# The lease of an earlier Paddock, whose lock was its process's alone.
+# The lease script of an earlier version, whose lock ended with its process.
 _EARLIER = """#!/bin/sh
 exec 9>>"$1/.paddock/lease"
 flock --nonblock 9 || exit 75
@@ -254,8 +254,8 @@ exec sleep infinity
 """
 
 
-@faults
-def test_a_lease_of_an_earlier_paddock_is_restarted_once_and_never_again(machine: Host) -> None:
+@slow_proof
+def test_a_lease_of_an_earlier_version_is_restarted_exactly_once(machine: Host) -> None:
     kept = f"systemctl show --property NFileDescriptorStore --value {LEASE}"
     holder = f"systemctl show --property MainPID --value {LEASE}"
     machine.becomes("web", runtime="systemd")
@@ -266,11 +266,11 @@ def test_a_lease_of_an_earlier_paddock_is_restarted_once_and_never_again(machine
     assert machine.root(kept) == "0"
     before = machine.root(holder)
     machine.up()
-    assert machine.root(holder) == before, "nothing has changed"
+    assert machine.root(holder) == before, "the lease was restarted although nothing had changed"
 
     machine.agent["environment"] = {"COLOUR": "red"}
     machine.up()
-    assert machine.root(kept) == "1", "the lock is still lost with the process that holds it"
+    assert machine.root(kept) == "1", "the lock still ends with the process that holds it"
     between = machine.root(holder)
     assert between != before
 

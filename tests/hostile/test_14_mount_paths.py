@@ -1,4 +1,4 @@
-"""Finding 14: mounts over /etc or the state, and notes with a line of the mark's form, passed `check`."""
+"""Finding 14: `check` accepted mounts over /etc or the state, and notes with a line that looks like Paddock's mark."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from hostile.ground import Machine, as_root
 from hostile.private_machine import PrivateMachine, spec_of
 from paddock.errors import BadInput
 from paddock.places.proxmox.mark import Mark, Role
-from paddock.recipes import recipe_for
+from paddock.recipes import agent_from, parse, recipe_for
 from paddock.run.mounts import problems
 from paddock.runtimes import runtime_for
-from paddock.spec.load import parse
-from paddock.spec.models import AgentSpec, Spec, agent_from
+from paddock.spec.models import AgentSpec, Spec
 
 PLACES: Final = {
     "node": {
@@ -37,7 +36,7 @@ PLACES: Final = {
 
 
 def accepted(**agents: dict[str, Any]) -> Spec | None:
-    """The file with these agents; None if it is refused."""
+    """Return the parsed file with these agents, or None if it is rejected."""
     spec = {
         name: {"kind": "service", "command": ["x"], "user": {"name": name, "uid": 10000 + number}, **keys}
         for number, (name, keys) in enumerate(agents.items())
@@ -61,7 +60,7 @@ def mount(path: str, host: str = "/mnt/disk/bee", **more: Any) -> dict[str, Any]
         *("//etc", "/./etc/", "/etc//systemd", "/srv/../etc"),
     ],
 )
-def test_a_mount_that_hides_the_system_or_the_state_is_refused(path: str, place: str) -> None:
+def test_a_mount_over_a_system_folder_or_the_state_is_rejected(path: str, place: str) -> None:
     spec = accepted(bee={"place": place, "mounts": [mount(path)]})
     assert spec is None, f"{path} of the machine is covered by a directory of the host"
 
@@ -77,7 +76,9 @@ def test_a_mount_that_hides_the_system_or_the_state_is_refused(path: str, place:
     ],
 )
 @pytest.mark.parametrize("key", ["mounts", "volumes"])
-def test_a_mount_that_hides_what_a_container_needs_is_refused(key: str, container: dict[str, Any], path: str) -> None:
+def test_a_mount_over_a_folder_that_a_container_needs_is_rejected(
+    key: str, container: dict[str, Any], path: str
+) -> None:
     keys: dict[str, Any] = {"place": "box", "runtime": "docker", "container": container}
     if key == "mounts":
         keys["mounts"] = [mount(path)]
@@ -89,13 +90,13 @@ def test_a_mount_that_hides_what_a_container_needs_is_refused(key: str, containe
 @pytest.mark.parametrize(
     "host", ["/etc/paddock", "/etc", "/var/lib/paddock/wasp/home", "/var/lib", "/srv/wasp", "/srv", "/srv/wasp/home"]
 )
-def test_a_directory_with_secrets_or_a_memory_in_it_is_not_shown_to_an_agent(host: str) -> None:
+def test_a_host_directory_with_secrets_or_a_state_cannot_be_mounted(host: str) -> None:
     wasp = {"place": "box", "state": {"path": "/srv/wasp"}}
     spec = accepted(bee={"place": "box", "mounts": [mount("/mnt/x", host, read_only=True)]}, wasp=wasp)
     assert spec is None, f"the agent bee sees {host}"
 
 
-def test_what_hides_nothing_can_still_be_mounted() -> None:
+def test_other_mounts_are_accepted() -> None:
     mounts = [
         mount("/data"),
         mount("/srv", "/srv/big"),
@@ -117,7 +118,7 @@ def test_what_hides_nothing_can_still_be_mounted() -> None:
 @pytest.mark.parametrize(
     "target", ["/etc/paddock", "/etc", "/", "/var/lib/paddock/wasp/home", "/srv/wasp/home", "/srv"]
 )
-def test_a_link_to_secrets_or_a_memory_is_not_shown_to_an_agent(ground: Machine, target: str) -> None:
+def test_a_link_to_secrets_or_a_state_cannot_be_mounted(ground: Machine, target: str) -> None:
     machine = PrivateMachine(ground)
     machine.apply("wasp", state=None if "paddock/wasp" in target else "/srv/wasp")
     machine.at("/opt/link").symlink_to(target)
@@ -128,7 +129,7 @@ def test_a_link_to_secrets_or_a_memory_is_not_shown_to_an_agent(ground: Machine,
 
 
 @as_root
-def test_a_link_to_anything_else_is_fine(ground: Machine) -> None:
+def test_a_link_to_another_directory_can_be_mounted(ground: Machine) -> None:
     machine = PrivateMachine(ground)
     machine.apply("wasp")
     machine.at("/opt/library").mkdir()
@@ -138,7 +139,7 @@ def test_a_link_to_anything_else_is_fine(ground: Machine) -> None:
 
 
 @pytest.mark.parametrize("container", [{"base": "python:3.12-slim"}, {"image": "nousresearch/hermes-agent:latest"}])
-def test_all_that_a_container_has_of_an_agent_is_protected(container: dict[str, Any]) -> None:
+def test_no_mount_can_cover_a_folder_that_paddock_mounts_into_a_container(container: dict[str, Any]) -> None:
     keys = {"kind": "hermes", "version": "0.19.0", "place": "box", "runtime": "docker", "container": container}
     agent = agent_from(keys)
     for path in bound(agent):
@@ -146,14 +147,14 @@ def test_all_that_a_container_has_of_an_agent_is_protected(container: dict[str, 
 
 
 def bound(agent: AgentSpec) -> list[str]:
-    """Where the agent's container has folders of its machine."""
+    """Return the paths in the agent's container at which Paddock mounts folders of the machine."""
     runtime = runtime_for("bee", agent, Path(), None)
     workload = recipe_for(agent.kind).workload(agent, runtime.inside, "")
     words = runtime.bundle(workload, None, mounted=False).files["create"].content.split()
     return [words[at + 1].split(":")[1] for at, word in enumerate(words) if word == "--volume"]
 
 
-# Any path
+# Generated paths
 
 PARTS: Final = [
     *("etc", "opt", "var", "lib", "usr", "srv", "home", "root", "run", "mnt", "paddock", "bee", "wasp", "data"),
@@ -170,7 +171,7 @@ paths = st.builds(
 
 
 def touch(one: str, other: str) -> bool:
-    """Whether a path is another, or is above or below it."""
+    """Return whether two paths are equal or one contains the other."""
     one, other = (posixpath.normpath("/" + path.lstrip("/")).rstrip("/") + "/" for path in (one, other))
     return one.startswith(other) or other.startswith(one)
 
@@ -186,7 +187,7 @@ def is_in(path: str, folder: str) -> bool:
     mounted=st.lists(st.builds(mount, paths, paths), max_size=2),
     place=st.sampled_from(["node", "box"]),
 )
-def test_no_accepted_path_touches_a_protected_one(
+def test_no_accepted_path_equals_or_contains_a_protected_one(
     state: str | None, other: str | None, mounted: list[dict[str, Any]], place: str
 ) -> None:
     wasp = {"place": "box", **({"state": {"path": other}} if other else {})}
@@ -221,13 +222,13 @@ LINES: Final = [
 
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("text", ["{}", "mine\n{}", "mine\r\n{}\r\nmore", "mine%0A{}", "mine\u2028{}"])
-def test_notes_with_a_line_like_the_mark_are_refused(text: str, line: str) -> None:
+def test_notes_with_a_line_that_looks_like_the_mark_are_rejected(text: str, line: str) -> None:
     spec = accepted(bee={"place": "node", "machine": {"description": text.format(line)}})
     assert spec is None, f"the machine's notes would be {notes(text.format(line))!r}"
 
 
 def notes(description: str) -> str:
-    """What a new machine has for notes."""
+    """Return the notes that a new machine gets: the description and Paddock's mark."""
     return Mark(Role.CATTLE, "bee", "made-from").written_into(description)
 
 
@@ -238,14 +239,14 @@ words = st.sampled_from(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(words, max_size=8).map("".join) | st.text(max_size=20))
-def test_a_machine_with_accepted_notes_is_recognised(description: str) -> None:
+def test_the_mark_is_found_in_accepted_notes(description: str) -> None:
     if accepted(bee={"place": "node", "machine": {"description": description}}):
         mark = Mark.from_notes(notes(description))
         assert mark == Mark(Role.CATTLE, "bee", "made-from"), f"not recognised: {notes(description)!r}"
-        # Proxmox ends notes with a line break.
+        # Proxmox adds a line break to the end of notes.
         assert Mark.from_notes(notes(description) + "\n") == mark
 
 
-def test_ordinary_notes_are_fine() -> None:
+def test_notes_that_mention_paddock_are_accepted() -> None:
     text = "# Paddock\nThis machine belongs to paddock.\nSee also: paddock up"
     assert accepted(bee={"place": "node", "machine": {"description": text}})

@@ -1,4 +1,4 @@
-"""Finding 15: a container whose agent kept its memory on the root disk was adopted, and `down` destroyed that disk."""
+"""Finding 15: `adopt` accepted a container whose agent had files on the root disk, and `down` destroyed that disk."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from paddock.guests import Guest, Unreachable
 from paddock.places import AdoptTarget
 from paddock.places.proxmox import reach as reach_module
 from paddock.process import Result
+from paddock.recipes import load
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, up
-from paddock.spec.load import load
 from paddock.spec.models import MachineSpec
-from places.node import Node, Outside, play_ssh
+from places.node import Node, PaperAgent, play_ssh
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a root disk of its own, which takes root")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a root disk")
 
 HOST_KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 FINGERPRINT = "SHA256:+DiY3wvvV6TuJJhbpZisF/zLDA0zPMSvHdkr4UvCOqU"
@@ -31,7 +31,7 @@ VOLUME = "/home/bee"
 ROOT_DISK = "vm-105-disk-0"
 PLANTED = "/home/bee/.local/bin"
 
-# A root disk of its own, with the programs of this machine and a volume. Its mounts end with the script.
+# Builds a root disk with the programs of this machine and a volume. The mounts end with the script.
 MACHINE = f"""
 set -e
 root=$1 plant=$2
@@ -46,13 +46,13 @@ mount --bind /dev "$root/dev"
 echo 'bee:x:10000:10000::{VOLUME}:/bin/bash' >"$root/etc/passwd"
 mount -t tmpfs volume "$root{VOLUME}"
 chroot "$root" sh -euc "$plant"
-shift # sh: the login found it, and whatever it runs then has a PATH that somebody else decided about
+shift # drops "sh": Paddock's script then runs with a PATH that begins with a directory of the agent
 exec chroot "$root" env PATH={PLANTED}:/usr/bin:/bin /bin/sh "$@"
 """
 
 
 class Machine:
-    """What answers over ssh: whatever Paddock runs there is run, on a disk that a test has planted files on."""
+    """The machine that Paddock reaches over ssh: it runs Paddock's commands on a disk with planted files."""
 
     name = "bee"
 
@@ -69,7 +69,7 @@ class Machine:
 
 
 class Somebodys:
-    """A container that somebody made, with a volume of a stopped one; 105 runs and can be reached."""
+    """A node where a user created two containers: 105 runs, and mounts a volume of the stopped container 999."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, kind: str = "hermes") -> None:
         self.folder = folder
@@ -90,19 +90,17 @@ class Somebodys:
         self.obstacle()
         return Machine(self.folder, self.plant)
 
-    def agent(self) -> Outside:
+    def agent(self) -> PaperAgent:
         agent = self.node.agent(**self.keys)
         file = self.folder / "paddock.yaml"
         said = json.loads(file.read_text())
         if self.kind == "hermes":
             del said["agents"]["bee"]["command"]
             said["agents"]["bee"] |= {"kind": "hermes", "version": "0.19.0"}
-        if "host_key" in MachineSpec.model_fields:  # a person has compared it
+        if "host_key" in MachineSpec.model_fields:  # the user has compared the fingerprint
             said["agents"]["bee"].setdefault("machine", {})["host_key"] = FINGERPRINT
         file.write_text(json.dumps(said))
-        again = Outside(agent.name, load(file), agent.place, agent.told)
-        again.told = agent.told
-        return again
+        return PaperAgent.of_file(agent.name, load(file), agent.node, agent.told, self.node.side)
 
     def adopt(self) -> None:
         target = AdoptTarget(105)
@@ -110,7 +108,7 @@ class Somebodys:
         adopt(self.agent(), target)
 
     def lives(self, *verbs: Callable[[], object]) -> PaddockError | None:
-        """Go through the verbs, until one is refused."""
+        """Run the verbs until one fails, and return its error."""
         try:
             for verb in verbs:
                 verb()
@@ -128,7 +126,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Somebodys:
 
 
 def kept(path: str) -> str:
-    """A script that leaves a memory in a directory."""
+    """Return a script that writes a file of Hermes' memory below a directory."""
     return f"mkdir -p {path}/memories && echo 'the gate code is 7421' >{path}/memories/MEMORY.md"
 
 
@@ -148,14 +146,14 @@ PLACES = {
 
 
 @pytest.mark.parametrize(("path", "plant"), PLACES.values(), ids=list(PLACES))
-def test_a_memory_on_the_root_disk_is_seen_by_adopt(found: Somebodys, path: str, plant: str) -> None:
+def test_adopt_is_refused_when_the_agent_has_files_on_the_root_disk(found: Somebodys, path: str, plant: str) -> None:
     found.plant = plant
     before = {vmid: found.node.config(vmid) for vmid in found.node.vmids}
     ended = found.lives(found.adopt, lambda: up(found.agent()), lambda: down(found.agent()))
     found.expect_disk(f"the only copy of the memory in {path}")
     assert ended is not None
     assert ended.exit_code is Exit.NEEDS_PERSON
-    assert f"memory of bee: {path}" in ended.message
+    assert f"state of bee: {path}" in ended.message
     assert "cannot import" in str(ended.hint)
     assert {vmid: found.node.config(vmid) for vmid in found.node.vmids} == before
 
@@ -173,7 +171,7 @@ NOT_STRAY = {
 
 
 @pytest.mark.parametrize("plant", NOT_STRAY.values(), ids=list(NOT_STRAY))
-def test_what_no_root_disk_holds_is_no_reason_to_refuse(found: Somebodys, plant: str) -> None:
+def test_adopt_ignores_files_on_volumes_links_and_empty_directories(found: Somebodys, plant: str) -> None:
     found.plant = plant
     found.adopt()
     up(found.agent())
@@ -182,52 +180,54 @@ def test_what_no_root_disk_holds_is_no_reason_to_refuse(found: Somebodys, plant:
 
 
 @pytest.mark.parametrize("verb", [down, cycle])
-def test_a_memory_that_comes_after_adopting_keeps_the_machine(found: Somebodys, verb: Callable[[Outside], str]) -> None:
+def test_an_adopted_machine_with_new_files_on_its_root_disk_is_not_destroyed(
+    found: Somebodys, verb: Callable[[PaperAgent], str]
+) -> None:
     found.adopt()
     up(found.agent())
     found.plant = kept("/root/.hermes")
     ended = found.lives(lambda: verb(found.agent()))
     found.expect_disk("the only copy of the memory in /root/.hermes")
-    assert found.node.running == [105], "the machine was stopped before it was looked at"
+    assert found.node.running == [105], "the machine was stopped before its root disk was examined"
     assert ended is not None
     assert "/root/.hermes" in ended.message
 
 
-def test_a_machine_that_cannot_be_looked_into_is_not_adopted(found: Somebodys) -> None:
+def test_a_machine_whose_root_disk_cannot_be_examined_is_not_adopted(found: Somebodys) -> None:
     def refuse() -> None:
         raise Unreachable("bee cannot be reached over ssh: Permission denied")
 
     found.obstacle = refuse
     found.plant = kept("/root/.hermes")
     ended = found.lives(found.adopt, lambda: down(found.agent()))
-    found.expect_disk("a memory that nobody could look for")
+    found.expect_disk("a file that could not be looked for")
     assert isinstance(ended, Refused)
     assert "--looked" in str(ended.hint)
 
 
-def test_an_adopted_machine_that_cannot_be_looked_into_is_not_destroyed(found: Somebodys) -> None:
+def test_an_adopted_machine_whose_root_disk_cannot_be_examined_is_not_destroyed(found: Somebodys) -> None:
     found.adopt()
     up(found.agent())
     found.node.root("pct", "stop", 105)
     found.plant = kept("/root/.hermes")
     ended = found.lives(lambda: down(found.agent()))
-    found.expect_disk("a memory that nobody could look for")
+    found.expect_disk("a file that could not be looked for")
     assert isinstance(ended, Refused)
-    up(found.agent())  # says the hint
+    up(found.agent())  # as the hint says
     assert found.node.running == [105]
 
 
-def test_a_service_s_working_directory_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_working_directory_of_a_service_is_examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Somebodys(tmp_path, monkeypatch, kind="service")
     found.plant = kept("/srv/app")
     target = AdoptTarget(105)
     found.keys = {**describe(found.agent(), target).said, "working_directory": "/srv/app"}
     ended = found.lives(lambda: adopt(found.agent(), target), lambda: down(found.agent()))
-    found.expect_disk("what the service keeps in its working directory")
+    found.expect_disk("the service's working directory")
     assert "/srv/app" in str(ended)
 
 
-def test_names_that_an_agent_chose_do_not_reach_the_terminal(found: Somebodys) -> None:
+def test_file_names_chosen_by_an_agent_are_shown_with_escapes(found: Somebodys) -> None:
     name = "/srv/a\n\x1b]0;owned\x07\u2028b"
     found.plant = f"mkdir -p {shlex.quote(name)}/.hermes && touch {shlex.quote(name)}/.hermes/state.db"
     ended = found.lives(found.adopt, lambda: down(found.agent()))
@@ -236,7 +236,7 @@ def test_names_that_an_agent_chose_do_not_reach_the_terminal(found: Somebodys) -
     assert all(letter.isprintable() for letter in str(ended)), str(ended)
 
 
-def test_many_names_are_cut(found: Somebodys) -> None:
+def test_a_long_list_of_found_files_is_cut(found: Somebodys) -> None:
     found.plant = (
         f"for each in $(seq 3000); do mkdir -p /srv/$each-{'x' * 200}/.hermes; done; touch /srv/*/.hermes/state.db"
     )
@@ -245,8 +245,8 @@ def test_many_names_are_cut(found: Somebodys) -> None:
     assert len(str(ended)) < 2000
 
 
-def test_the_look_runs_nothing_of_the_agent_s(found: Somebodys) -> None:
-    """Programs on a PATH that is not root's own, a pipe that would never end, and links to all sides."""
+def test_the_search_for_files_runs_no_program_of_the_agent(found: Somebodys) -> None:
+    """The agent plants programs on PATH, a named pipe, links, and files named like options of `find`."""
     programs = "find stat head sh printf"
     found.plant = f"""
     mkdir -p {PLANTED} /root/.hermes /var/lib/hermes
@@ -259,8 +259,9 @@ def test_the_look_runs_nothing_of_the_agent_s(found: Somebodys) -> None:
     touch -- "/var/lib/hermes/-delete" "/var/lib/hermes/-exec"
     """
     if not hasattr(found.agent().recipe, "traces"):
-        pytest.skip("this Paddock does not look")
+        pytest.skip("this version does not search the root disk")
     from paddock.run import strays
+    from paddock.run.resolve import locate
 
     machine = found.machine()
     said: list[Result] = []
@@ -271,5 +272,5 @@ def test_the_look_runs_nothing_of_the_agent_s(found: Somebodys) -> None:
             return said[-1]
 
     heard = cast(Guest, Heard(found.folder, found.plant))
-    assert sorted(strays.look(found.agent(), heard)) == ["/root/.hermes", "/var/lib/hermes"]
+    assert sorted(strays.look(locate(found.agent()), heard)) == ["/root/.hermes", "/var/lib/hermes"]
     assert [result.err for result in said] == [""]

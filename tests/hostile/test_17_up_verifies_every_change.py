@@ -1,23 +1,24 @@
-"""Finding 17: `up` said "up and working" without looking when only the machine was changed in place."""
+"""Finding 17: after a change of the machine in place, `up` said "up and working" without verifying the agent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from paddock.errors import PaddockError
+from paddock.guests import Guest
+from paddock.plan.actions import AgentAction, AwaitAnswer, InstallPackages
 from paddock.plan.agent import AgentSeen
 from paddock.plan.step import Plan
-from paddock.run.deployment import Deployment
+from paddock.run.observe import Observation
+from paddock.run.resolve import Located, Resolved, resolve
 from paddock.run.verbs import up
-from paddock.spec.load import load
-from places.node import CATTLE, PET, Node, play_ssh
+from places.node import CATTLE, PET, Node, PaperAgent, play_ssh
 
-# Each changes a machine in place: none of them needs a restart of the machine or of the agent.
+# Changes of a machine in place, without a restart of the machine or the agent.
 CHANGES: dict[str, dict[str, Any]] = {
     "cores": {"machine": {"cores": 3}},
     "memory": {"machine": {"memory": "1G"}},
@@ -29,7 +30,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 class Inhabited:
-    """A node with a machine that runs an agent as the file says. Whether the agent works is up to the test."""
+    """A node with a machine whose agent is installed as the file says. A test sets whether the agent works."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -39,42 +40,35 @@ class Inhabited:
         self.works = True
         self.looked = 0
         up(self.node.agent())
-        house = self
+        self.node.side = self
 
-        def inside(self: Deployment, *_: object) -> AgentSeen:
-            want = self.want
-            packages = frozenset[str]() if house.lacks_packages else want.packages
-            return AgentSeen(
-                packages=packages,
-                bundle_id=want.bundle_id,
-                answered=want.bundle_id,
-                secrets=want.secrets,
-                state_of=self.name,
-                units={"paddock-bee-main.service": "active"},
-            )
+    def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
+        want = resolve(agent).want()
+        return AgentSeen(
+            packages=frozenset[str]() if self.lacks_packages else want.packages,
+            bundle_id=want.bundle_id,
+            answered=want.bundle_id,
+            secrets=want.secrets,
+            state_of=agent.name,
+            units={"paddock-bee-main.service": "active"},
+        )
 
-        def answer(self: Deployment, *_: object) -> None:
-            house.looked += 1
-            if not house.works:
+    def perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
+        if isinstance(action, InstallPackages):
+            self.lacks_packages = False
+        if isinstance(action, AwaitAnswer):
+            self.looked += 1
+            if not self.works:
                 raise PaddockError("bee did not become healthy: port 8642 does not accept connections")
 
-        def install(*_: object) -> None:
-            house.lacks_packages = False
+    def is_healthy(self, agent: Resolved, seen: Observation) -> bool:
+        return True  # the quick lines: this agent looks well, and does not answer
 
-        monkeypatch.setattr(Deployment, "_look_inside", inside)
-        monkeypatch.setattr(Deployment, "_await_answer", answer)
-        monkeypatch.setattr("paddock.run.deployment.install_packages", install)
-        # The quick lines: this agent looks well, and does not answer.
-        monkeypatch.setattr("paddock.run.verbs.verify", lambda *_, **__: SimpleNamespace(ok=True))
-
-    def agent(self, **keys: Any) -> Deployment:
-        """The whole deployment: what is inside its machine is seen, planned and performed too."""
-        outside = self.node.agent(**keys)
-        return Deployment(outside.name, load(self.folder / "paddock.yaml"), outside.place, outside.told)
+    def agent(self, **keys: Any) -> PaperAgent:
+        return self.node.agent(**keys)
 
     def plan(self, **keys: Any) -> Plan:
-        agent = self.agent(**keys)
-        return agent.plan_up(agent.observe())
+        return self.agent(**keys).plan_up()
 
 
 @pytest.fixture
@@ -83,51 +77,51 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inhabited:
 
 
 def expect_noticed(house: Inhabited, **keys: Any) -> None:
-    """`up` ends with an error that says what is wrong with the agent."""
+    """Assert that `up` fails because the agent is not healthy."""
     try:
         said = f"exit code 0, {up(house.agent(**keys))}"
     except PaddockError as error:
         said = error.message
-    assert "did not become healthy" in said, f"`up` made a change, and said of a broken agent: {said}"
+    assert "did not become healthy" in said, f"`up` made a change, and reported about a broken agent: {said}"
 
 
 @pytest.mark.parametrize("keys", CHANGES.values(), ids=list(CHANGES))
-def test_a_broken_agent_is_noticed_after_its_machine_was_changed_in_place(
+def test_up_fails_when_the_agent_is_broken_after_a_change_of_its_machine(
     house: Inhabited, keys: dict[str, Any]
 ) -> None:
     house.works = False
     plan = house.plan(**keys)
-    assert plan.steps, "the change takes no step"
+    assert plan.steps, "the plan has no step for the change"
     expect_noticed(house, **keys)
     assert [step.id for step in plan.steps][-1] == "agent.answer"
 
 
-def test_a_broken_agent_is_noticed_after_its_pet_was_protected_again(house: Inhabited) -> None:
+def test_up_fails_when_the_agent_is_broken_after_its_pet_was_protected_again(house: Inhabited) -> None:
     house.node.put(PET, protection=0)
     house.works = False
     expect_noticed(house)
     assert house.node.config(PET)["protection"] == 1
 
 
-def test_a_broken_agent_is_noticed_after_packages_were_installed(house: Inhabited) -> None:
+def test_up_fails_when_the_agent_is_broken_after_packages_were_installed(house: Inhabited) -> None:
     house.lacks_packages = True
     house.works = False
     expect_noticed(house, packages=["jq"])
 
 
 @pytest.mark.parametrize("fault", ["lose", "answer"])
-def test_a_change_whose_answer_was_lost_is_verified_all_the_same(house: Inhabited, fault: str) -> None:
-    """The run looks again, finds the machine as the file says, and has nothing left to plan."""
+def test_up_verifies_a_change_whose_api_answer_was_lost(house: Inhabited, fault: str) -> None:
+    """`up` observes again and its second plan is empty, because the change was made. It must verify nevertheless."""
     lose: Callable[[], None] = lambda: house.node.fault(fault, "596" if fault == "answer" else "")  # noqa: E731
     house.node.before("PUT", f"*/{CATTLE}/config", lose)
     house.works = False
     expect_noticed(house, machine={"cores": 3})
 
 
-def test_a_change_is_verified_once(house: Inhabited) -> None:
+def test_up_verifies_a_change_exactly_once(house: Inhabited) -> None:
     assert up(house.agent(machine={"cores": 3})) == "bee: up and working"
     assert house.looked == 1
 
 
-def test_nothing_is_planned_for_an_agent_that_is_as_the_file_says(house: Inhabited) -> None:
+def test_the_plan_is_empty_for_an_agent_that_is_as_the_file_says(house: Inhabited) -> None:
     assert house.plan().empty

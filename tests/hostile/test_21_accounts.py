@@ -1,4 +1,4 @@
-"""Finding 21, first half: two files that use one account on one host write into each other's homes."""
+"""Finding 21, first half: agents of two files with the same account on one host wrote into each other's homes."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ def machine(ground: Machine) -> PrivateMachine:
         {"name": "wasp", "uid": 10778, "group": "wasps", "gid": 10777},
         {"name": "bee", "create": False},
     ],
-    ids=["the same account", "its number", "its group", "its group's number", "one that is there"],
+    ids=["same account", "same uid", "same group", "same gid", "existing account"],
 )
 def test_an_account_of_another_agent_is_refused(machine: PrivateMachine, user: dict[str, Any]) -> None:
-    told = ""
+    message = ""
     try:
         machine.apply("wasp", user=user)
     except CommandFailed as refusal:
-        told = str(refusal)
-    assert told, f"wasp runs as {user}, and bee's files are as good as its own"
-    assert "bee on this machine" in told
-    assert "user:" in told
+        message = str(refusal)
+    assert message, f"wasp runs as {user}, and can write bee's files"
+    assert "bee on this machine" in message
+    assert "user:" in message
     assert not machine.at("/var/lib/paddock/wasp").exists()
 
 
-def test_an_account_with_another_name_for_the_same_number_is_refused(machine: PrivateMachine) -> None:
+def test_an_account_with_another_name_and_the_same_uid_is_refused(machine: PrivateMachine) -> None:
     passwd = machine.at("/etc/passwd")
     passwd.write_text(passwd.read_text() + "drone:x:10777:10777::/:/bin/sh\n")
-    with pytest.raises(CommandFailed, match="the account drone is that of the agent bee"):
+    with pytest.raises(CommandFailed, match="the account drone is also used by the agent bee"):
         machine.apply("wasp", user={"name": "drone", "group": "bee", "create": False})
 
 
-def test_an_account_of_its_own_is_fine_and_the_way_out(machine: PrivateMachine) -> None:
-    """Two agents of before that share an account: one gets another, and its files with it."""
+def test_an_agent_that_shares_an_account_can_move_to_its_own(machine: PrivateMachine) -> None:
+    """An earlier version let two agents share an account. The one that moves keeps its files, with the new owner."""
     machine.apply("wasp", user={"name": "wasp", "uid": 10778})
     settings = machine.at("/etc/paddock/bee/current/bundle.env")
     shared = settings.read_text().replace("bee:bee", "wasp:wasp").replace("10777", "10778")
     settings.write_text(shared)
-    with pytest.raises(CommandFailed, match="of the agent bee on this machine too"):
+    with pytest.raises(CommandFailed, match="is also used by the agent bee on this machine"):
         machine.apply("wasp", user={"name": "wasp", "uid": 10778})
     fact = machine.at("/var/lib/paddock/wasp/home/fact")
     fact.write_text("mine")
@@ -67,6 +67,6 @@ def test_an_account_of_its_own_is_fine_and_the_way_out(machine: PrivateMachine) 
     machine.apply("bee", user=BEE)
 
 
-def test_an_account_is_free_again_after_down(machine: PrivateMachine) -> None:
+def test_another_agent_can_use_an_account_after_down(machine: PrivateMachine) -> None:
     machine.remove("bee", user=BEE)
     machine.apply("wasp", user=BEE)

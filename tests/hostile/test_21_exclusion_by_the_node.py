@@ -1,4 +1,7 @@
-"""Finding 21, second half: locks on this machine went by nicknames; what keeps two runs apart has to be on the node."""
+"""Finding 21, second half: local locks used the place's name in the file, so two runs could work on one node at once.
+
+Two runs must exclude each other through the node, whatever name or address each uses for it.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ import pytest
 
 from paddock.errors import PaddockError
 from paddock.places.proxmox.place import ProxmoxPlace
+from paddock.recipes import load
 from paddock.run import verbs
 from paddock.run.verbs import down, up
-from paddock.spec.load import load
-from places.node import BASE, CATTLE, DEPLOYER, PET, ROOT, Node, Outside, Told, play_ssh
+from places.node import BASE, CATTLE, DEPLOYER, PET, ROOT, Node, PaperAgent, Told, play_ssh
 
 LOOPBACK, LOCALHOST = "https://127.0.0.1:8006", "https://localhost:8006"
 LXC = "/nodes/pve/lxc"
@@ -33,8 +36,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 def project(
     folder: Path, node: Node, url: str, agent: str = "bee", nickname: str = "home", token: str = DEPLOYER, **more: Any
-) -> Outside:
-    """An agent in a file of its own, which names the node by that address and calls it what it likes."""
+) -> PaperAgent:
+    """Create a project with one agent, whose file has its own address and name for the node."""
     folder.mkdir(exist_ok=True)
     (folder / "id").touch()
     (folder / "id.pub").write_text("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKpublic paddock\n")
@@ -50,20 +53,18 @@ def project(
     told = Told()
     place = ProxmoxPlace(spec, folder, told.say)
     place._client._http._transport = node
-    found = Outside(agent, loaded, place, told)
-    found.told = told
-    return found
+    return PaperAgent.of_file(agent, loaded, place, told, node.side)
 
 
-def ended(verb: Callable[[Outside], str], agent: Outside) -> str:
-    """What a run says at its end, well or not."""
+def ended(verb: Callable[[PaperAgent], str], agent: PaperAgent) -> str:
+    """Run a verb and return its last message, or its error."""
     try:
         return verb(agent)
     except PaddockError as error:
         return f"{type(error).__name__}: {error.message}"
 
 
-def test_agents_of_one_name_on_two_nodes_do_not_block_each_other(
+def test_agents_with_one_name_on_two_nodes_do_not_block_each_other(
     tmp_path: Path, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -79,11 +80,11 @@ def test_agents_of_one_name_on_two_nodes_do_not_block_each_other(
     finally:
         go.set()
         first.join()
-    assert said == "bee: up and working", f"an agent of the same name on another node was in the way: {said}"
+    assert said == "bee: up and working", f"an agent with the same name on another node blocked this one: {said}"
 
 
-def test_two_addresses_of_one_node_make_one_of_everything(tmp_path: Path, node: Node) -> None:
-    """Both have seen an empty node before either begins."""
+def test_two_runs_through_two_addresses_of_one_node_create_one_machine(tmp_path: Path, node: Node) -> None:
+    """Both runs observe an empty node before either creates anything."""
     agents = [project(tmp_path / "a", node, LOOPBACK), project(tmp_path / "b", node, LOCALHOST)]
     seen = threading.Barrier(2)
     for agent in agents:
@@ -94,7 +95,7 @@ def test_two_addresses_of_one_node_make_one_of_everything(tmp_path: Path, node: 
         run.start()
     for run in runs:
         run.join()
-    assert said == ["bee: up and working"] * 2, f"a lock on this machine decided, not the node: {said}"
+    assert said == ["bee: up and working"] * 2, f"a local lock stopped a run, not the node: {said}"
     assert node.vmids == [PET, CATTLE]
     assert node.running == [CATTLE]
 
@@ -113,7 +114,7 @@ def _once_together(observe: Callable[[], Any], barrier: threading.Barrier) -> Ca
     return first_together
 
 
-def test_a_builder_that_a_run_through_another_address_furnishes_is_left_alone(tmp_path: Path, node: Node) -> None:
+def test_a_run_does_not_destroy_a_builder_that_another_run_is_using(tmp_path: Path, node: Node) -> None:
     bee = project(tmp_path / "a", node, LOOPBACK, "bee", "home", template="auto")
     ant = project(tmp_path / "b", node, LOCALHOST, "ant", "office", template="auto")
     said: list[str] = []
@@ -124,28 +125,31 @@ def test_a_builder_that_a_run_through_another_address_furnishes_is_left_alone(tm
         said.append(ended(up, ant))
         destroyed.update(before - set(node.vmids))
 
-    # The first request once packages and code are in.
+    # The first request after packages and code are installed.
     node.before("POST", "*/status/shutdown", meanwhile)
     mine = ended(up, bee)
-    assert not destroyed, f"builder {destroyed} was destroyed while another run furnished it; that said {mine}"
+    assert not destroyed, f"builder {destroyed} was destroyed while another run used it, which ended with: {mine}"
     assert mine == "bee: up and working"
     assert "is building template" in said[0]
     assert ended(up, ant) == "ant: up and working"
 
 
-def test_a_machine_that_a_run_through_another_address_deletes_is_left_to_it(tmp_path: Path, node: Node) -> None:
+def test_a_run_stops_at_a_machine_that_another_run_is_deleting(tmp_path: Path, node: Node) -> None:
     up(project(tmp_path / "a", node, LOOPBACK))
     said: list[str] = []
     other = project(tmp_path / "b", node, LOCALHOST)
     node.before("DELETE", f"{LXC}/{CATTLE}", lambda: said.append(ended(down, other)))
     assert ended(down, project(tmp_path / "a", node, LOOPBACK)).startswith("bee: down")
-    assert f"is at work on container {CATTLE} (bee) until" in said[0], "a lock on this machine decided, not the node"
+    assert f"is at work on container {CATTLE} (bee) until" in said[0], "a local lock stopped the run, not the node"
 
 
-def test_a_pet_that_another_token_makes_is_not_made_a_second_time(
+def test_two_runs_with_two_tokens_create_only_one_pet(
     tmp_path: Path, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From two machines. While Proxmox makes a container, it shows neither its mark nor another token's task."""
+    """While Proxmox creates a container, it shows neither the mark nor the task of another token.
+
+    Without local locks, as for two runs on two machines.
+    """
     monkeypatch.setattr(verbs, "agent_lock", lambda *_: nullcontext())
     monkeypatch.setattr(verbs, "place_lock", lambda *_: nullcontext())
     first, second = project(tmp_path / "a", node, LOOPBACK, token=ROOT), project(tmp_path / "b", node, LOCALHOST)
@@ -160,5 +164,5 @@ def test_a_pet_that_another_token_makes_is_not_made_a_second_time(
     for run in runs:
         run.join()
     pets = [vmid for vmid in node.vmids if "role=pet" in node.config(vmid)["description"]]
-    assert len(pets) == 1, f"one agent has two memories now: {pets}"
+    assert len(pets) == 1, f"the agent has two pets: {pets}"
     assert node.running == [CATTLE]

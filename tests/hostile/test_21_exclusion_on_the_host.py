@@ -14,7 +14,7 @@ SLOW = '[ "$1" != daemon-reload ] || sleep 3'
 
 
 def test_a_second_run_on_one_host_is_refused_while_the_first_is_at_work(ground: Machine) -> None:
-    """Nothing on the operators' machines could tell them: the host decides."""
+    """The lock is on the host, because the two runs may be on two operators' machines."""
     runtime = agents.systemd()
     ground.stub("systemctl", SLOW)
     first: list[Result] = []
@@ -26,7 +26,7 @@ def test_a_second_run_on_one_host_is_refused_while_the_first_is_at_work(ground: 
     running.join()
     assert first[0].ok, first[0].err
     assert not again.ok, "two runs configured one agent at the same time"
-    assert "another run is at work" in again.err
-    assert not removal.ok, "a run removed what another one was configuring"
+    assert "another run is configuring or removing this agent" in again.err
+    assert not removal.ok, "a run removed an agent that another run was configuring"
     ground.stub("systemctl", "")
     assert agents.apply(ground, runtime).ok

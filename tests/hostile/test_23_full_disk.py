@@ -1,4 +1,4 @@
-"""Finding 23: a full disk of the operator's machine ended a run, journals piled up, caches and names were trusted."""
+"""Finding 23: a full disk of the operator ended a run; journals were not pruned; caches and file names were trusted."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ Fill = Callable[[], None]
 
 @pytest.fixture(params=["blocks", "inodes"])
 def disk(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fill]:
-    """A small disk for everything that Paddock writes on this machine; call it to fill the disk."""
+    """Mount a small disk for all files that Paddock writes on this machine. Return a function that fills it."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a disk that is small enough to fill")
     point = tmp_path / "disk"
     point.mkdir()
     size = {"blocks": "size=64k", "inodes": "size=1m,nr_inodes=24"}[request.param]
     if subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(point)], check=False).returncode:
-        pytest.skip("this machine lets nobody mount a tmpfs")
+        pytest.skip("a tmpfs cannot be mounted on this machine")
     for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME"):
         (point / name).mkdir()
         monkeypatch.setenv(name, str(point / name))
@@ -63,7 +63,7 @@ def disk(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
                     (point / f"filler{number}").write_bytes(b"\0" * 4096)
 
     yield fill
-    subprocess.run(["umount", "--lazy", str(point)], check=True)  # a run that failed has a file open
+    subprocess.run(["umount", "--lazy", str(point)], check=True)  # a failed run may have a file open
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_the_verb_down_works_on_a_full_disk_with_one_warning(tmp_path: Path, dis
     assert done.returncode == 0, done.stderr
     disk()
     done = paddock("down", "-f", str(file))
-    assert "mistake in Paddock" not in done.stderr, done.stderr
+    assert "bug in Paddock" not in done.stderr, done.stderr
     assert done.returncode == 0, f"a full disk keeps an agent from being taken down: {done.stderr}"
     assert "web: down" in done.stdout
     assert done.stderr.count("warning:") == 1, done.stderr
@@ -118,7 +118,7 @@ def test_a_disk_that_becomes_full_does_not_end_a_run(disk: Fill, capsys: pytest.
 
 
 class Named(str):
-    """An agent or a place, as locks know them: by their names before, by what they are now."""
+    """Stands for an agent and its place, also for earlier versions, where locks took a name."""
 
     identity = "home"
 
@@ -131,7 +131,7 @@ class Named(str):
         return self
 
 
-def test_locks_take_no_room(disk: Fill) -> None:
+def test_locks_work_on_a_full_disk(disk: Fill) -> None:
     disk()
     bee: Any = Named("bee")
     wasp: Any = Named("wasp")
@@ -139,14 +139,14 @@ def test_locks_take_no_room(disk: Fill) -> None:
         pass
 
 
-def test_host_keys_are_insisted_on_without_room_for_a_file(disk: Fill) -> None:
+def test_the_known_hosts_file_is_written_elsewhere_on_a_full_disk(disk: Fill) -> None:
     disk()
     path = ssh._known_hosts("bee", [KEY])
     assert path.read_text() == f"bee {KEY}\n"
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-def test_what_must_be_written_and_cannot_is_a_sentence(
+def test_an_essential_write_on_a_full_disk_is_an_error_that_names_the_file(
     code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from paddock.spec import schema
@@ -163,14 +163,14 @@ def test_what_must_be_written_and_cannot_is_a_sentence(
     finally:
         sys.stdout, sys.stderr = out, err
     said = capsys.readouterr().err
-    assert "mistake in Paddock" not in said, said
+    assert "bug in Paddock" not in said, said
     assert end.value.code == 1
     assert said.startswith(
         "error: this machine's disk is full: /home/me/.cache/paddock/code/x cannot be written\n hint: "
     )
 
 
-def test_one_agents_full_disk_is_told_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_during_one_agents_run_is_reported_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     from paddock.run.parallel import each
 
     def verb(agent: Any) -> str:
@@ -195,15 +195,15 @@ def test_one_agents_full_disk_is_told_beside_the_others(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("said", ["database or disk is full", "disk I/O error", "unable to open database file"])
-def test_a_full_disk_is_no_reason_to_put_a_backup_in_place_of_a_database(said: str) -> None:
+def test_the_hint_for_a_database_on_a_full_disk_is_not_to_restore_a_backup(said: str) -> None:
     check = checks.databases("hermes", "/state/home")
     answers = {"answers": [{"found": {"content": {"state.db": said}}, "seconds": 0.1}]}
     (line,) = asked.lines([check], answers)
-    assert "backup" not in (line.hint or ""), f"a database that may be whole would be overwritten: {line.hint}"
+    assert "backup" not in (line.hint or ""), f"a database that may be intact would be overwritten: {line.hint}"
     assert "make room" in (line.hint or "")
 
 
-def test_a_damaged_database_still_leads_to_a_backup() -> None:
+def test_the_hint_for_a_damaged_database_is_to_restore_a_backup() -> None:
     check = checks.databases("hermes", "/state/home")
     for said in ("database disk image is malformed", "file is not a database", "*** in database main ***"):
         answers = {"answers": [{"found": {"content": {"state.db": said}}, "seconds": 0.1}]}
@@ -224,20 +224,20 @@ def test_journals_are_pruned_by_age_and_count(tmp_path: Path) -> None:
     (runs / "20200101T000000.000000-mine.txt").touch()
     Journal("up").close()
     left = sorted(path.name for path in runs.glob("2*-up.jsonl"))
-    assert len(left) <= 501, f"{len(left)} journals pile up"
+    assert len(left) <= 501, f"{len(left)} journals are kept"
     assert left[-2] == f"{now - timedelta(hours=1):%Y%m%dT%H%M%S.%f}-up.jsonl"
     assert (runs / "notes.jsonl").exists()
     assert (runs / "20200101T000000.000000-mine.txt").exists()
 
 
-def test_old_journals_go_and_the_newest_few_stay_however_old(tmp_path: Path) -> None:
+def test_the_newest_journals_are_kept_however_old_they_are(tmp_path: Path) -> None:
     runs = tmp_path / "xdg_state_home/paddock/runs"
     runs.mkdir(parents=True)
     now = datetime.now(UTC)
     for days in range(200, 260):
         (runs / f"{now - timedelta(days=days):%Y%m%dT%H%M%S.%f}-up.jsonl").touch()
     Journal("up").close()
-    assert len(list(runs.iterdir())) == 21, "journals of a year ago are kept"
+    assert len(list(runs.iterdir())) == 21, "the number of old journals is wrong"
 
 
 # --- cached code
@@ -264,12 +264,12 @@ def test_a_cached_archive_that_has_changed_is_built_again(tree: CodeTree) -> Non
     built = codetree.build(tree, PYTHON)
     right = built.read_bytes()
     built.write_bytes(right[: len(right) // 2])
-    assert codetree.build(tree, PYTHON).read_bytes() == right, "half an archive would go to the machine"
+    assert codetree.build(tree, PYTHON).read_bytes() == right, "a truncated archive would be sent to the machine"
     built.write_bytes(right + b"tampered")
-    assert codetree.build(tree, PYTHON).read_bytes() == right, "an archive that was changed would go to the machine"
+    assert codetree.build(tree, PYTHON).read_bytes() == right, "a modified archive would be sent to the machine"
     changed = built.stat().st_mtime_ns
     codetree.build(tree, PYTHON)
-    assert built.stat().st_mtime_ns == changed, "a cache that is right is used"
+    assert built.stat().st_mtime_ns == changed, "an intact archive was built again"
 
 
 def test_a_cached_tool_that_has_changed_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,7 +289,7 @@ def test_a_cached_tool_that_has_changed_is_not_used(tmp_path: Path, monkeypatch:
     with suppress(PaddockError):
         codetree._put_tool(tool, PYTHON.arch, tmp_path / "packages")
     put = tmp_path / "packages/driver"
-    assert not put.exists(), f"a program with another hash goes to the machine: {put.read_bytes()!r}"
+    assert not put.exists(), f"a program with another hash would be sent to the machine: {put.read_bytes()!r}"
 
 
 # --- printed commands
@@ -300,12 +300,12 @@ def test_features_in_commands_for_root_are_one_word() -> None:
     lines = root_work.commands(RootWork(101, "110000:110000", features=features, template=900))
     for line in lines[:2]:
         assert shlex.split(line)[-2:] == ["-features", features]
-        # As the shell of the node takes it apart.
+        # Split as the shell of the node splits it.
         words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
         assert ";" not in words, f"root would also run what follows the semicolon: {line}"
 
 
-def test_the_command_that_puts_a_volume_back_is_one_command() -> None:
+def test_the_printed_command_that_reattaches_a_volume_is_one_command() -> None:
     value = "local-lvm:vm-101-disk-1,mp=/data;reboot,size=1G"
     line = root_worker._put_back(101, "mp0", value).partition("put it back: ")[2]
     words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
@@ -328,27 +328,29 @@ def left_by_a_demo(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can play another user")
-def test_another_users_folder_brings_no_command_to_clean_up(
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can create files of another user")
+def test_no_cleanup_command_is_printed_for_another_users_folder(
     temporary: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = left_by_a_demo(temporary / "paddock-demo-x;reboot")
     os.chown(folder, NOBODY, NOBODY)
-    demo._tell_of_dead_ones()
+    demo._report_killed_demos()
     said = capsys.readouterr().err
-    assert "rm -r" not in said, f"a person is told to run what another user wrote: {said}"
+    assert "rm -r" not in said, f"the user is told to run a command with another user's file name: {said}"
 
 
-def test_a_folder_of_ones_own_is_quoted(temporary: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_users_own_folder_is_quoted_in_the_cleanup_command(
+    temporary: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = left_by_a_demo(temporary / "paddock-demo-x;reboot")
-    demo._tell_of_dead_ones()
+    demo._report_killed_demos()
     lines = capsys.readouterr().err.splitlines()
     assert shlex.split(lines[-1]) == ["rm", "-r", "--", str(folder)], f"{lines[-1]} does something else"
     assert lines[1].split() == ["kill", "1"]
 
 
-def test_no_printed_command_removes_what_others_may_have_named() -> None:
-    """Every other printed command of this kind would have to be added here, with its reason."""
+def test_no_module_prints_a_removal_command_with_an_unquoted_name() -> None:
+    """A new module that prints such a command has to be listed here, with a reason."""
     source = Path(demo.__file__).parent
     printing = [
         str(path.relative_to(source))
@@ -358,8 +360,8 @@ def test_no_printed_command_removes_what_others_may_have_named() -> None:
     assert printing == [], f"{printing} prints a command with a name in it that is not quoted"
 
 
-def test_what_apt_says_is_not_written_through_a_link(tmp_path: Path) -> None:
-    """`bootstrap.sh` runs as root, and everyone may make names in /tmp."""
+def test_bootstrap_does_not_write_the_output_of_apt_through_a_link(tmp_path: Path) -> None:
+    """`bootstrap.sh` runs as root, and every user can create files in /tmp."""
     text = (SCRIPTS / "bootstrap.sh").read_text()
     begin = text.index("apt_install() {")
     function = text[begin : text.index("\n}\n", begin) + 3]
@@ -373,5 +375,5 @@ def test_what_apt_says_is_not_written_through_a_link(tmp_path: Path) -> None:
     script = f"say() {{ :; }}\ndie() {{ exit 1; }}\n{function}\nlog=$1\napt_install some-package"
     environment = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
     subprocess.run(["bash", "-c", script, "bash", str(log)], env=environment, check=True)
-    assert canary.read_text() == "the host's own", "root wrote into a file that another user named"
+    assert canary.read_text() == "the host's own", "root wrote to a file that another user chose"
     assert not list(tmp_path.glob("paddock-apt.*"))

@@ -1,4 +1,4 @@
-"""Finding 24: the address of a package registry was written into the code, whatever registry a machine uses."""
+"""Finding 24: the address of a package registry was fixed in the code, whatever registry a machine uses."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ import pytest
 import paddock
 from paddock.errors import PaddockError
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Tool
 from paddock.runtimes import codetree
-from paddock.spec.models import HermesSpec
 
 with_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed on this machine")
 
 
 class Registry(BaseHTTPRequestHandler):
-    """A registry of one's own, with one version of every package."""
+    """A package registry with one version of each package."""
 
     archive = b""
     asked: list[str]
@@ -60,7 +60,7 @@ class Registry(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *words: Any) -> None:  # noqa: A002 - its name there
+    def log_message(self, format: str, *words: Any) -> None:  # noqa: A002 - the name in the base class
         pass
 
 
@@ -76,7 +76,7 @@ def packed(program: bytes) -> bytes:
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Registry]]:
-    """The registry that this machine is configured for; nothing else can be reached."""
+    """Start a registry and configure npm to use it."""
     content = packed(b"#!/bin/sh\n")
 
     class Own(Registry):
@@ -122,28 +122,30 @@ def test_the_browser_helper_comes_from_the_registry_of_the_machine(
         said = error.message
     assert not elsewhere, f"another registry was asked: {elsewhere}"
     assert any("agent-browser" in path for path in registry.asked), "the registry of the machine was not asked"
-    # Its hash stays pinned: this registry has something else under that name and version.
-    assert "agent-browser@0.41.0 is not what it was" in said
+    # The hash is pinned, and this registry has another archive under that name and version.
+    assert "agent-browser@0.41.0 does not have the expected content" in said
     assert not (tmp_path / "packages/agent-browser").exists()
 
 
 @with_npm
-def test_a_package_with_the_right_hash_is_used_and_kept(registry: type[Registry], tmp_path: Path) -> None:
+def test_a_package_with_the_right_hash_is_used_and_cached(registry: type[Registry], tmp_path: Path) -> None:
     digest = hashlib.sha512(registry.archive).hexdigest()
     tool = Tool("driver", "1.0.0", digest, {"x86_64": "package/driver"})
-    with suppress(ValueError):  # what the code before this made of a version that is no address
+    with suppress(ValueError):  # raised by earlier versions, which expected a URL
         codetree._put_tool(tool, "x86_64", tmp_path / "packages")
     put = tmp_path / "packages/driver"
-    assert put.exists(), "a package cannot be had by its name and version"
+    assert put.exists(), "a package cannot be fetched by its name and version"
     assert put.read_bytes() == b"#!/bin/sh\n"
     fetched = len(registry.asked)
     put.unlink()
     codetree._put_tool(tool, "x86_64", tmp_path / "packages")
-    assert len(registry.asked) == fetched, "what is in the cache is not fetched again"
+    assert len(registry.asked) == fetched, "a cached package was fetched again"
 
 
 @with_npm
-def test_a_version_that_the_registry_does_not_have_is_a_sentence(registry: type[Registry], tmp_path: Path) -> None:
+def test_a_package_that_the_registry_does_not_have_is_an_error_with_a_hint(
+    registry: type[Registry], tmp_path: Path
+) -> None:
     tool = Tool("unknown-driver", "1.0.0", "0" * 128, {"x86_64": "package/driver"})
     said = hint = ""
     try:
@@ -156,7 +158,7 @@ def test_a_version_that_the_registry_does_not_have_is_a_sentence(registry: type[
     assert "npm config get registry" in hint
 
 
-def test_without_npm_a_sentence_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_npm_the_hint_says_how_to_fetch_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def refuse(url: Any, *_: Any, **__: Any) -> None:
@@ -168,12 +170,12 @@ def test_without_npm_a_sentence_says_what_to_do(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(PaddockError) as caught:
         codetree._put_tool(browser_helper(), "x86_64", tmp_path / "packages")
-    assert not asked, f"an address that is written into the code was asked: {asked}"
-    assert caught.value.message == "fetching agent-browser@0.41.0 takes npm, which is not installed"
+    assert not asked, f"an address fixed in the code was used: {asked}"
+    assert caught.value.message == "fetching agent-browser@0.41.0 needs npm, which is not installed"
     assert "npm pack agent-browser@0.41.0" in (caught.value.hint or "")
 
 
-def test_no_address_of_a_registry_or_a_mirror_is_written_into_the_code() -> None:
+def test_the_code_contains_no_address_of_a_registry_or_mirror() -> None:
     source = Path(paddock.__file__).parent
     written = [
         f"{path.relative_to(source)}: {found}"

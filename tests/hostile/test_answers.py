@@ -1,4 +1,4 @@
-"""An agent that answers questions about itself can answer anything: each answer is a verdict and never a traceback."""
+"""An agent can answer a check with any data: every answer must become a check result, never a traceback."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from paddock.checks import asked
 from paddock.checks.line import Line
-from paddock.recipes import recipe_for
+from paddock.recipes import agent_from, recipe_for
 from paddock.recipes.checks import Check
 from paddock.recipes.workload import Paths
-from paddock.spec.models import AgentSpec, agent_from
+from paddock.spec.models import AgentSpec
 
 PATHS: Final = Paths.of(code="/opt/c", etc="/etc/c", state_link="/var/lib/c", state=None)
 AGENTS: Final[dict[str, dict[str, Any]]] = {
@@ -52,13 +52,13 @@ def checks(kind: str) -> list[Check]:
 
 @pytest.mark.parametrize("kind", AGENTS)
 @given(data=st.data())
-def test_whatever_an_agent_answers_is_judged(kind: str, data: st.DataObject) -> None:
+def test_every_answer_of_an_agent_becomes_check_results(kind: str, data: st.DataObject) -> None:
     questions = checks(kind)
     answers = [{"found": data.draw(shaped), "seconds": 0.1} for _ in questions]
     assert all(isinstance(line, Line) for line in asked.lines(questions, {"uid": 1, "answers": answers}))
 
 
 @given(found=shaped | st.dictionaries(st.sampled_from(["answers", "refused", "missing", "uid"]), json, max_size=3))
-def test_answers_of_another_form_are_a_line(found: dict[str, Any]) -> None:
+def test_answers_in_an_unexpected_form_become_one_failed_check(found: dict[str, Any]) -> None:
     lines = list(asked.lines(checks("hermes"), found))
     assert [line.check for line in lines] == ["inside"]

@@ -1,14 +1,15 @@
-"""Whatever an agent plants, no script that runs as root does what the agent could not do itself.
+"""No script that runs as root can be made to do something for the agent that the agent cannot do itself.
 
-Hypothesis chooses traps: programs, files, links, pipes and names, in every directory that the agent's account can
-write, and lines of its log and of its container. Then root runs every script of the runtimes. After each one a canary
-that only root could write must be untouched, and so must everything else outside the agent's home.
+Hypothesis chooses traps: programs, files, links, pipes and names in every directory that the agent's account can write,
+and lines of its log and of its container. Then root runs every script of the runtimes. After each script, a canary that
+only root can write and all other files outside the agent's home must be unchanged.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -22,16 +23,16 @@ from hypothesis import strategies as st
 
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, as_root, machine
-from paddock import runtimes
 from paddock.errors import PaddockError
 from paddock.recipes.workload import Keep, StateFile, Workload
-from paddock.runtimes import Runtime, script
+from paddock.runtimes import Runtime
 from paddock.runtimes.engine.runtime import Engine
+from paddock.runtimes.shell import script
 from paddock.runtimes.systemd.runtime import Systemd
 
 pytestmark = as_root
 
-EXAMPLES: Final = 60 if os.environ.get("PADDOCK_FAULTS") else 6
+EXAMPLES: Final = 60 if os.environ.get("PADDOCK_ALL") else 6
 TAKE: Final = '#!/bin/sh\ntouch /root/taken 2>/dev/null\nPATH=/usr/bin:/bin exec "${0##*/}" "$@"\n'
 LINES: Final = tuple(
     f"error{separator}{record}"
@@ -95,7 +96,7 @@ for top, trap in ((top, trap) for trap in json.load(sys.stdin) for top in sys.ar
             case "file":
                 with open(path, "w") as file: file.write(trap["text"])
     except OSError:
-        pass  # the account may not
+        pass  # the account has no permission
 """
 
 
@@ -108,7 +109,7 @@ class Trap:
     text: str
 
 
-# Laid every time: what an attacker would try first.
+# Traps that are part of every example: the most likely attacks.
 ALWAYS: Final = (
     *(Trap("program", ".local/bin", name, "", TAKE) for name in NAMES[:13]),
     Trap("folder", "", ".paddock", "", ""),
@@ -136,7 +137,7 @@ def world() -> Iterator[Machine]:
 
 
 def workload(runtime: Runtime) -> Workload:
-    """With files of every kind that root looks after in the state."""
+    """Return a workload with state files of every kind that root manages."""
     plain = agents.workload(runtime)
     files = (
         StateFile("locked/.env", "locked\n", Keep.LOCKED),
@@ -152,7 +153,7 @@ def bundle_of(runtime: Runtime) -> tuple[str, bytes]:
 
 
 def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], bytes]]:
-    """Everything that root runs on a machine, with its input."""
+    """Yield the argv and stdin of every script that root runs on a machine."""
     bundle_id, archive = bundle_of(systemd)
     yield systemd.observe(["sudo", "no-such-package"]), b""
     yield systemd.inspect(), b""
@@ -161,35 +162,22 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield systemd.enter(["/usr/bin/python3", "-c", "pass"]), b""
     yield systemd.record_verified(bundle_id), b""
     yield systemd.logs(10, follow=False), b""
-    shared = "paddock.runtimes"
-    yield reporting((shared, "mounts.sh"), arguments=["54399", "54399", systemd.paths.home]), b""
-    yield reporting((shared, "python.sh"), arguments=["3.11", "3.12", "3.13"]), b""
-    yield script(*claiming("claim.sh"), arguments=["/srv/states/before", "wasp", "x", "54399", "54399", ""]), b""
+    yield script("mounts.sh", ["54399", "54399", systemd.paths.home]), b""
+    yield script("python.sh", ["3.11", "3.12", "3.13"]), b""
+    yield script("claim.sh", ["/srv/states/before", "wasp", "x", "54399", "54399", ""]), b""
     yield systemd.remove(), b""
     bundle_id, archive = bundle_of(docker)
     yield docker.observe([]), b""
-    yield docker.create(bundle_id, replaces=True), archive
+    yield docker.container.create(bundle_id, replaces=True), archive
     yield docker.apply(bundle_id), archive
     yield docker.enter(["true"]), b""
     yield ["/bin/sh", f"{docker.paths.etc}/start"], b""
     yield docker.inspect(), b""
     yield docker.remove(), b""
     yield systemd.observe([]), b""
-    yield reporting(("paddock.run", "strays.sh"), arguments=["mallory", "54399", "/opt/data", "--", ".hermes"]), b""
-    yield script(*claiming("forget.sh"), arguments=["/srv/states/before", "/srv/states/trail", "wasp"]), b""
-    yield script(*claiming("forget.sh"), arguments=[systemd.paths.state, systemd.paths.state_link, "bee"]), b""
-
-
-def claiming(last: str) -> list[tuple[str, str]]:
-    names = ("receive.sh", "top.sh", "folders.sh", last)
-    return [("paddock.runtimes", name) for name in names if (resources.files("paddock.runtimes") / name).is_file()]
-
-
-def reporting(*parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
-    """The argv of a script that reports; before there were reports, of the script alone."""
-    make = getattr(runtimes, "reporting", script)
-    there = [(package, name) for package, name in parts if (resources.files(package) / name).is_file()]
-    return list(make(*there, arguments=arguments))
+    yield script("strays.sh", ["mallory", "54399", "/opt/data", "--", ".hermes"]), b""
+    yield script("forget.sh", ["/srv/states/before", "/srv/states/link", "wasp"]), b""
+    yield script("forget.sh", [systemd.paths.state, systemd.paths.state_link, "bee"]), b""
 
 
 LOOK: Final = """
@@ -203,7 +191,7 @@ find /srv /var/lib/paddock -xdev -user root -perm /6000
 
 
 def look(world: Machine) -> str:
-    """What root has where no script has any business; none of it is the agent's."""
+    """List the files of root that no script may change, and files there that the agent owns."""
     return world.root(LOOK, str(ATTACKER))
 
 
@@ -217,11 +205,11 @@ def expect_untouched(world: Machine, argv: Sequence[str], known: str) -> None:
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a smaller example is not worth its minutes
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking an example would take minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(laid=st.lists(traps, min_size=5, max_size=30), log=st.lists(st.sampled_from(LINES), max_size=4))
-def test_root_does_nothing_for_the_agent(world: Machine, laid: list[Trap], log: list[str]) -> None:
+def test_no_script_of_root_follows_a_trap_of_the_agent(world: Machine, laid: list[Trap], log: list[str]) -> None:
     systemd, docker = agents.systemd("bee"), agents.docker("bee")
     world.root(
         """rm -rf /srv/states/before /var/lib/paddock /etc/paddock /data /etc/systemd/system/paddock-* /home/mallory
@@ -236,13 +224,18 @@ def test_root_does_nothing_for_the_agent(world: Machine, laid: list[Trap], log: 
     assert world.run(lay, stdin=asked, uid=ATTACKER).ok
     known = look(world)
     for argv, stdin in scripts(systemd, docker):
-        world.run(argv, stdin=stdin)  # it may refuse
+        world.run(argv, stdin=stdin)  # may fail
         expect_untouched(world, argv, known)
-        assert world.run(lay, stdin=asked, uid=ATTACKER).ok  # and the agent goes on
+        assert world.run(lay, stdin=asked, uid=ATTACKER).ok  # the agent lays its traps again
 
 
-def test_every_script_that_runs_as_root_is_among_those_attacked() -> None:
-    """A new script has to be added above."""
+def own_text(path: Path) -> str:
+    """Return the longest part of a script that the loader does not change."""
+    return max(re.split(r"^\. \./.*\n", path.read_text(), flags=re.MULTILINE), key=len).strip()
+
+
+def test_every_script_that_runs_as_root_is_attacked() -> None:
+    """A new script has to be added to ``scripts`` above, or to ``elsewhere`` with a reason."""
     systemd, docker = agents.systemd("bee"), agents.docker("bee")
     texts = [word for argv, _ in scripts(systemd, docker) for word in argv]
     texts += [file.content for file in docker.bundle(workload(docker), None, mounted=False).files.values()]
@@ -251,22 +244,23 @@ def test_every_script_that_runs_as_root_is_among_those_attacked() -> None:
         "install.sh": "test_04_proof.py",
         "template.sh": "test_04_proof.py",
         "leave.sh": "test_02_report.py",
-        "packages.sh": "its arguments are of the file",
-        "load.sh": "its input is of the file",
-        "hostkey.sh": "it reads nothing of the agent",
+        "packages.sh": "its arguments come from paddock.yaml",
+        "load.sh": "its input comes from paddock.yaml",
+        "hostkey.sh": "it reads no file of the agent",
         "start_image.sh": "test_01_enter.py",
-        **dict.fromkeys(("user.sh", "observe_user.sh"), "runs as the account itself"),
+        "trial.sh": "it runs in a throwaway container",
+        "programs_present.sh": "its arguments are of the recipe",
     }
     top = Path(str(resources.files("paddock")))
     missing = [
         str(path.relative_to(top))
         for path in sorted(top.rglob("*.sh"))
-        if path.parent.name != "process" and path.name not in elsewhere and path.read_text().strip() not in attacked
+        if path.parent.name != "process" and path.name not in elsewhere and own_text(path) not in attacked
     ]
     assert not missing
 
 
-def test_an_observation_of_an_attacked_machine_is_read_or_refused(world: Machine) -> None:
+def test_an_observation_of_an_attacked_machine_has_no_forged_records(world: Machine) -> None:
     systemd = agents.systemd("bee")
     agents.installed(world, systemd)
     for line in LINES:

@@ -1,4 +1,4 @@
-"""Images without a registry: base roots made of the sandbox's Debian, and a stand-in for the official image."""
+"""Container images without a registry, made from the Debian of the sandbox."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from typing import IO, Any, Final
 
 from paddock.demo import VERSION
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.runtimes import codetree
 from paddock.runtimes.codetree import Interpreter
 from paddock.sandbox.base import ensure_base
 from paddock.sandbox.fixture import DEFAULT_TEMPLATE
-from paddock.spec.models import HermesSpec
 
-# What no container needs; images are copied several times in a story.
+# Files that no container needs. Images are copied several times in a test.
 _DEAD_WEIGHT: Final = re.compile(
     r"\./(usr/share/(doc|locale|man|info|zoneinfo|perl|i18n)|usr/lib/(systemd|udev|modules)|boot|dev)(/|$)"
 )
 _TOOLS_FOR_ACCOUNTS: Final = re.compile(r"/(useradd|groupadd|usermod|groupmod|adduser|addgroup|setpriv)$")
-# The beginning of a program for another processor (aarch64).
+# The first bytes of a program for another processor (aarch64).
 FOREIGN_PROGRAM: Final = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00\x01\x00\x00\x00" + bytes(40)
 _PYTHON: Final = re.compile(r"/python3[^/]*$")
 
-# The manners of the official image: starts as root and insists on it, drops to the account it is told, keeps its
-# state at /opt/data, and takes the arguments of `hermes`.
+# Behaves as the official image: must start as root, drops to the uid and gid of its environment, keeps its state in
+# /opt/data, and takes the arguments of `hermes`.
 _INIT: Final = """\
 #!/bin/sh
 set -eu
@@ -51,12 +51,12 @@ PYTHONPATH=/opt/hermes/packages exec python3 -m hermes_cli.main "$@"
 
 
 def base_root(path: Path) -> Path:
-    """A Debian with Python and all it takes to make accounts."""
+    """A Debian root filesystem with Python and the tools that create accounts."""
     return _root(path, _DEAD_WEIGHT)
 
 
 def bare_root(path: Path) -> Path:
-    """The same without any tool for accounts or privileges."""
+    """A Debian root filesystem without the tools for accounts and privileges."""
     return _root(path, _DEAD_WEIGHT, _TOOLS_FOR_ACCOUNTS)
 
 
@@ -65,12 +65,12 @@ def root_without_python(path: Path) -> Path:
 
 
 def root_with_user(path: Path, line: str) -> Path:
-    """The base with one more account of its own."""
+    """A Debian root filesystem with one more line in /etc/passwd."""
     return _root(path, _DEAD_WEIGHT, users=line.encode())
 
 
 def root_with_shell(path: Path, shell: bytes | None) -> Path:
-    """Next to nothing, with something else as /bin/sh, or with none."""
+    """A nearly empty root filesystem with this content as /bin/sh, or without a shell."""
     with tarfile.open(path, "w") as root:
         for name in ("etc", "usr", "bin"):
             _add_folder(root, name)
@@ -80,7 +80,7 @@ def root_with_shell(path: Path, shell: bytes | None) -> Path:
 
 
 def image_without_its_layer(path: Path) -> Path:
-    """A whole archive of an image that is not."""
+    """A complete tar archive of an image whose layer is missing."""
     with tarfile.open(path, "w") as image:
         manifest = [{"Config": "config.json", "RepoTags": None, "Layers": ["layer.tar"]}]
         _add(image, "config.json", b"{}")
@@ -89,7 +89,7 @@ def image_without_its_layer(path: Path) -> Path:
 
 
 def official_image(path: Path) -> Path:
-    """What `docker save` would write of an image with the official layout, around the unmodified package."""
+    """Write an archive like that of `docker save`: the layout of the official image with the real Hermes package."""
     code = path.with_name("code-layer.tar")
     _code_layer(code)
     base = base_root(path.with_name("base-root.tar.gz"))
@@ -107,7 +107,7 @@ def official_image(path: Path) -> Path:
 
 
 def saved_image(path: Path, name: str, root: Path, *layers: Path, config: dict[str, Any] | None = None) -> Path:
-    """What `docker save` would write of an image: a root filesystem and what is laid over it."""
+    """Write an archive like that of `docker save`, from a root filesystem and more layers."""
     plain = path.with_name("base-layer.tar")
     with tarfile.open(root) as packed, tarfile.open(plain, "w") as layer:
         for entry in packed:

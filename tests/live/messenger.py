@@ -1,4 +1,4 @@
-"""People who write to an agent's bot, and what it writes to them."""
+"""Telegram users who write to the bot of an agent, and the answers they get."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from live.stage import Node
+from live.node import Node
 from paddock.sandbox import telegram
 
 BOT_TOKEN = "110201543:AAH-of-the-stand-in"
@@ -17,12 +17,12 @@ BOT_TOKEN = "110201543:AAH-of-the-stand-in"
 
 @dataclass(frozen=True)
 class Messenger:
-    """A stand-in for Telegram that the machines of a node reach."""
+    """A stand-in for the Telegram API on the network of a node."""
 
     api: str
 
     def connect(self, spec: dict[str, Any]) -> None:
-        """Make an agent a bot here; one person may talk to it."""
+        """Connect an agent to the stand-in as a bot. User 4242 may write to it."""
         spec.setdefault("secrets", {})["TELEGRAM_BOT_TOKEN"] = {"env": "BOT_TOKEN"}
         connector = {"allow": [4242], "endpoint": self.api, "home_channel": 4242}
         spec.setdefault("connectors", {})["telegram"] = connector

@@ -1,4 +1,4 @@
-"""A container that people made and work in becomes an agent's machine, and its volume the agent's state."""
+"""`adopt` turns a container that people made into the machine of an agent, and its volume into the state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from live.stage import Node, wait_for
+from live.node import Node, wait_for
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
 from paddock.process import run
@@ -26,7 +26,7 @@ AGENT: dict[str, Any] = {
     "command": ["/bin/sleep", "infinity"],
     "user": {"name": "kept", "uid": 4242},
 }
-# As people leave things: most of it the agent's, some of it root's, and a group of somebody's choice.
+# Files as people leave them: most with the agent's uid, some with root's, and a group that they chose.
 LEFT_BEHIND = f"""
 mkdir -p {HOME}/.memory
 echo 'the gate code is 7421' >{HOME}/.memory/facts
@@ -36,8 +36,8 @@ touch -d '2020-01-01 00:00:00 UTC' {HOME}/.memory/facts
 """
 
 
-class ByHand:
-    """A container that somebody made, in a file and with a key of the test's own."""
+class ManualContainer:
+    """A manually created container, and a file that names it."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -67,7 +67,7 @@ class ByHand:
         client.close()
 
     def inside(self, script: str) -> str:
-        """What a script prints that root runs in the container, from the node's console."""
+        """Run a script as root in the container with `pct exec`, and return its output."""
         state = str(self.node.stage.folder / "sandbox")
         command = ["root", "--state", state, "--", "pct", "exec", str(VMID), "--", "sh", "-c", script]
         done = subprocess.run([sys.executable, "-m", "paddock.sandbox", *command], capture_output=True, text=True)
@@ -78,18 +78,18 @@ class ByHand:
         done = self.node.paddock(words[0], "-f", str(self.path), *words[1:], fails=fails)
         return done.stderr + done.stdout if fails else done.stdout
 
-    def let_in(self, *keys: str) -> None:
+    def allow_people(self, *keys: str) -> None:
         self.paddock("up", "--set", f"places.box.proxmox.ssh.people={list(keys)}")
 
-    def person_gets_in(self) -> bool:
+    def person_can_log_in(self) -> bool:
         options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "BatchMode=yes"]
         address = self.inside("hostname -I").split()[0]
         return run(["ssh", *options, "-i", str(self.person), f"root@{address}", "true"]).ok
 
 
 @pytest.fixture
-def by_hand(node: Node) -> Iterator[ByHand]:
-    found = ByHand(node)
+def manual(node: Node) -> Iterator[ManualContainer]:
+    found = ManualContainer(node)
     found.make()
     try:
         yield found
@@ -98,39 +98,39 @@ def by_hand(node: Node) -> Iterator[ByHand]:
         found.paddock("forget", "kept", "--name", "kept")
 
 
-def test_what_people_made_is_adopted_and_outlives_its_machine(by_hand: ByHand) -> None:
-    wait_for(lambda: by_hand.inside("systemctl is-system-running --wait || true") != "")
-    by_hand.inside(LEFT_BEHIND)
-    assert f"paddock adopt kept {VMID} --state mp0" in by_hand.paddock("adopt", "kept", str(VMID), fails=True)
-    by_hand.paddock("adopt", "kept", str(VMID), "--state", "mp0", "--yes")
+def test_a_manually_created_container_is_adopted_and_its_state_survives_a_cycle(manual: ManualContainer) -> None:
+    wait_for(lambda: manual.inside("systemctl is-system-running --wait || true") != "")
+    manual.inside(LEFT_BEHIND)
+    assert f"paddock adopt kept {VMID} --state mp0" in manual.paddock("adopt", "kept", str(VMID), fails=True)
+    manual.paddock("adopt", "kept", str(VMID), "--state", "mp0", "--yes")
 
-    # The file says now what there is, and of the machine nothing would change.
-    assert f"path: {HOME}" in by_hand.path.read_text()
-    planned = by_hand.paddock("plan").splitlines()[1:]
+    # `adopt` has written the container into the file; the machine itself needs no change.
+    assert f"path: {HOME}" in manual.path.read_text()
+    planned = manual.paddock("plan").splitlines()[1:]
     assert [line.split("(")[0].strip() for line in planned] == [
         "+ make what is there the state of kept, in its home",
         "+ configure kept",
         "+ wait for an answer of kept",
     ]
 
-    # Somebody who still works in there is not written under.
-    by_hand.inside(f"cd {HOME} && (sleep 300 & echo $! >/run/somebody) >/dev/null 2>&1")
-    assert "has files of /home/kept open" in by_hand.paddock("up", fails=True)
-    by_hand.inside("kill $(cat /run/somebody)")
+    # `up` refuses while a process has files of the state open.
+    manual.inside(f"cd {HOME} && (sleep 300 & echo $! >/run/somebody) >/dev/null 2>&1")
+    assert "has files of /home/kept open" in manual.paddock("up", fails=True)
+    manual.inside("kill $(cat /run/somebody)")
 
-    person = by_hand.person.with_suffix(".pub").read_text().strip()
-    by_hand.let_in(person)
+    person = manual.person.with_suffix(".pub").read_text().strip()
+    manual.allow_people(person)
     facts = (
         f"cat {HOME}/home/.memory/facts && stat -c %u:%g:%Y {HOME}/home/.memory/facts {HOME}/home/by-root | cut -c1-20"
     )
-    expected = ["the gate code is 7421", "4242:5151:1577836800", by_hand.inside(facts).splitlines()[-1]]
-    assert by_hand.inside(facts).splitlines() == expected
+    expected = ["the gate code is 7421", "4242:5151:1577836800", manual.inside(facts).splitlines()[-1]]
+    assert manual.inside(facts).splitlines() == expected
     assert expected[-1].startswith("4242:4242:")
-    assert by_hand.person_gets_in()
-    by_hand.let_in()
-    assert not by_hand.person_gets_in()
-    assert by_hand.paddock("plan") == "kept: nothing to do\n"
+    assert manual.person_can_log_in()
+    manual.allow_people()
+    assert not manual.person_can_log_in()
+    assert manual.paddock("plan") == "kept: nothing to do\n"
 
-    by_hand.paddock("cycle")
-    assert by_hand.inside(facts).splitlines() == expected
-    assert by_hand.paddock("plan") == "kept: nothing to do\n"
+    manual.paddock("cycle")
+    assert manual.inside(facts).splitlines() == expected
+    assert manual.paddock("plan") == "kept: nothing to do\n"

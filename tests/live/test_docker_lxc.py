@@ -1,4 +1,4 @@
-"""An agent in Docker in a machine on Proxmox, with directories of the node that root has to give it."""
+"""An agent in Docker in an LXC container, with directories of the node that only root can mount."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from live.by_hand import api_of, destroy, made_by_hand
+from live.api_log import ApiLog
 from live.images import base_root, official_image
+from live.manual import api_client, container_parameters, destroy
 from live.messenger import BOT_TOKEN, Messenger, messenger
-from live.rootdoor import obey, on_node, root, up_with_a_person
-from live.stage import Node, cut_off, faults, wait_for
+from live.node import Node, kill_at_step, slow_proof, wait_for
+from live.node_root import on_node, root, run_lines, up_with_manual_steps
 from live.test_gateway import MASTER_KEY, gateway
 from live.test_pet_and_cattle import Web, web
 from live.test_verify import LINES
-from live.wire import Wire
 from paddock.demo import FACT, QUESTION
 
 __all__ = ["web"]
 pytestmark = pytest.mark.live
 
 EXAMPLE = Path(__file__).parents[2] / "examples/docker-lxc.yaml"
-# What `curl …/v1/models` with the key does; the key stays out of the command line.
+# Lists the models as `curl …/v1/models` does, with the key from the environment instead of the command line.
 MODELS = """\
 import json, os, sys, urllib.request
 key = {"Authorization": "Bearer " + os.environ["LITELLM_API_KEY"]}
@@ -38,7 +38,7 @@ BULK, FAST = "/mnt/pve/hdd/hermes", "/media/2tb/hermes"
 
 
 class Shape:
-    """The example, with the addresses of the node in a box; ``key`` is one that the server of models takes."""
+    """The agent of examples/docker-lxc.yaml on the test node; ``key`` is for the model server at ``models``."""
 
     def __init__(
         self, node: Node, archive: Path, models: str, model: str, key: str, chat: Messenger | None = None
@@ -69,12 +69,12 @@ class Shape:
         return self.node.shell(found["address"], script).strip()
 
     def inside(self, script: str) -> str:
-        """What a shell beside the agent prints."""
+        """Run a shell script in the container of the agent and return its output."""
         return self.node.paddock("exec", "hermes", *self.files, "--", "sh", "-c", script).stdout.strip()
 
 
 @contextmanager
-def leaving_nothing(shape: Shape) -> Iterator[Shape]:
+def removed_afterwards(shape: Shape) -> Iterator[Shape]:
     try:
         yield shape
     finally:
@@ -85,21 +85,21 @@ def leaving_nothing(shape: Shape) -> Iterator[Shape]:
 @pytest.fixture
 def shape(node: Node, tmp_path: Path) -> Iterator[Shape]:
     models, key = node.models, node.stage.environment["STANDIN_KEY"]
-    with leaving_nothing(Shape(node, official_image(tmp_path / "official.tar"), models, "stand-in", key)) as found:
+    with removed_afterwards(Shape(node, official_image(tmp_path / "official.tar"), models, "stand-in", key)) as found:
         yield found
 
 
-def test_docker_in_a_machine_with_the_disks_of_the_node(shape: Shape) -> None:
-    node, api = shape.node, api_of(shape.node)
+def test_docker_in_a_machine_mounts_directories_of_the_node(shape: Shape) -> None:
+    node, api = shape.node, api_client(shape.node)
     neighbour = "/nodes/pve/lxc/117/config"
-    api.task("POST", "/nodes/pve/lxc", {"vmid": 117, "hostname": "litellm", **made_by_hand(node)})
-    before, wire = api.get(neighbour), Wire(node)
-    asked = up_with_a_person(node, *shape.files)
+    api.task("POST", "/nodes/pve/lxc", {"vmid": 117, "hostname": "litellm", **container_parameters(node)})
+    before, log = api.get(neighbour), ApiLog(node)
+    asked = up_with_manual_steps(node, *shape.files)
     assert asked[:2] == [f"mkdir -p {BULK}", f"mountpoint -q {BULK} || chown 110000:110000 {BULK}"]
     assert f"pct set 118 -features keyctl=1,nesting=1 -mp2 {BULK},mp=/data -mp3 {FAST},mp=/fast" in asked
     assert shape.machine("docker info --format '{{.Driver}}'") == "overlay2"
-    assert on_node(node, BULK).parent.stat().st_uid == 0, "never more than the directory itself"
-    as_the_seed_verifies_it(shape)
+    assert on_node(node, BULK).parent.stat().st_uid == 0, "only the directory itself changes its owner"
+    run_the_checks_of_the_seed(shape)
 
     shape.paddock("ask", "hermes", f"Remember: {FACT}")
     shape.inside("echo quick > /fast/probe")
@@ -107,24 +107,24 @@ def test_docker_in_a_machine_with_the_disks_of_the_node(shape: Shape) -> None:
     gone = node.paddock("down", *shape.files).stderr
     assert f"on the node this stays as it is: {BULK}, {FAST}" in gone
     assert "a new machine needs root at the node's shell again" in gone
-    asked = up_with_a_person(node, *shape.files)
-    assert not any("features" in line for line in asked), "a clone has its template's features"
+    asked = up_with_manual_steps(node, *shape.files)
+    assert not any("features" in line for line in asked), "a clone has the features of its template"
     assert FACT in shape.paddock("ask", "hermes", QUESTION)
     assert shape.inside("cat /data/workspace/note /fast/probe") == "from the agent\nquick"
-    assert shape.machine("docker image ls --quiet --no-trunc") == image, "it was not loaded again"
+    assert shape.machine("docker image ls --quiet --no-trunc") == image, "the image was not loaded again"
     assert "nothing to do" in shape.paddock("up", "--no-wait")
 
     pet = int(str(json.loads(shape.paddock("status", "--json"))[0]["state"]).split("-")[2])
     templates = {row["vmid"] for row in json.loads(shape.paddock("template", "list", "--json"))}
-    assert wire.written_to() - templates == {pet, 118}
-    assert len(wire.written_to() & templates) == 1
+    assert log.changed_containers() - templates == {pet, 118}
+    assert len(log.changed_containers() & templates) == 1
     assert api.get(neighbour) == before
     destroy(api, 117)
 
 
-def as_the_seed_verifies_it(shape: Shape) -> None:
-    """Section 13 of the design and task 10 of the plan, line by line."""
-    api = api_of(shape.node)
+def run_the_checks_of_the_seed(shape: Shape) -> None:
+    """Run every check of section 13 of the seed's design and of task 10 of its plan."""
+    api = api_client(shape.node)
     # LXC 118 running; `pct config 118` shows the mounts and nesting=1.
     assert api.get("/nodes/pve/lxc/118/status/current")["status"] == "running"
     config = api.get("/nodes/pve/lxc/118/config")
@@ -141,23 +141,23 @@ def as_the_seed_verifies_it(shape: Shape) -> None:
     shape.paddock("ask", "hermes", "Write /data/workspace/note: from the agent")
     note = on_node(shape.node, f"{BULK}/workspace/note")
     assert (note.read_text(), note.stat().st_uid) == ("from the agent\n", 110000)
-    # And what Paddock itself proves, as of an agent in a unit; here one container holds its processes.
+    # The checks of `verify` are those of an agent in a unit, with one container instead of its processes.
     lines = {line["check"]: line["outcome"] for line in json.loads(shape.paddock("verify", "--json"))[0]["lines"]}
     assert lines.keys() == LINES - {"process.gateway"} | {"process.container", "mounts"}
-    # The image drops from root by itself, and brings its code.
+    # The image starts as root and drops privileges itself; the code is part of the image.
     of_the_image = {"isolation.capabilities", "isolation.privileges", "files.code"}
     assert {check for check, outcome in lines.items() if outcome != "ok"} - {"isolation.apparmor"} == of_the_image
 
 
-@faults
-def test_the_same_with_a_real_gateway_and_a_messenger(node: Node, tmp_path: Path) -> None:
+@slow_proof
+def test_docker_in_a_machine_with_a_real_model_gateway_and_telegram(node: Node, tmp_path: Path) -> None:
     image = official_image(tmp_path / "official.tar")
     with gateway(node) as models, messenger(node) as chat:
         shape = Shape(node, image, models, "behind-it", MASTER_KEY, chat)
-        with leaving_nothing(shape):
-            up_with_a_person(shape.node, *shape.files)
-            as_the_seed_verifies_it(shape)
-            # A messenger answers end to end, and nobody else is answered.
+        with removed_afterwards(shape):
+            up_with_manual_steps(shape.node, *shape.files)
+            run_the_checks_of_the_seed(shape)
+            # The allowed user gets an answer, another user gets none.
             chat.say(666, "Let me in.")
             chat.say(4242, "Say hello.")
             wait_for(lambda: any("ok: Say hello" in text for text in chat.heard(4242)))
@@ -169,7 +169,7 @@ def test_the_same_with_a_real_gateway_and_a_messenger(node: Node, tmp_path: Path
 
 
 def in_a_container(web: Web, runtime: str, tmp_path: Path) -> None:
-    """Make the service one that runs in a container."""
+    """Change the service so that it runs in a container."""
     archive = str(base_root(tmp_path / "base.tar.gz"))
     web.spec.update(
         packages=[],
@@ -180,8 +180,8 @@ def in_a_container(web: Web, runtime: str, tmp_path: Path) -> None:
     web.spec["machine"] |= {"disk": "8G", "memory": "1G"}
 
 
-@faults
-def test_without_a_volume_of_its_own_docker_says_what_that_costs(web: Web, tmp_path: Path) -> None:
+@slow_proof
+def test_docker_without_a_cache_volume_reports_its_storage_driver(web: Web, tmp_path: Path) -> None:
     in_a_container(web, "docker", tmp_path)
     web.paddock("up")
     web.paddock("exec", web.name, "--", "sh", "-c", "echo kept > /data/fact")
@@ -194,10 +194,10 @@ def test_without_a_volume_of_its_own_docker_says_what_that_costs(web: Web, tmp_p
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
 
 
-@faults
-def test_podman_in_a_machine(web: Web, tmp_path: Path) -> None:
+@slow_proof
+def test_podman_in_a_machine_needs_a_cache_volume(web: Web, tmp_path: Path) -> None:
     in_a_container(web, "podman", tmp_path)
-    # On a disk that overlay does not work on, Podman falls back to vfs once and never works again.
+    # On a disk without overlay, Podman falls back to vfs at first and fails from then on.
     told = web.paddock("up", fails=True)
     assert (
         f"podman does not work on the machine of {web.name}: Error: 'overlay' is not supported over overlayfs" in told
@@ -206,7 +206,7 @@ def test_podman_in_a_machine(web: Web, tmp_path: Path) -> None:
     web.spec["container"]["data"] = "2G"
     web.spec["mounts"] = [{"host": f"/mnt/pve/hdd/{web.name}", "path": "/big"}]
     web.paddock("up", "--no-wait", fails=True)
-    obey(web.node, web.paddock("console").splitlines())
+    run_lines(web.node, web.paddock("console").splitlines())
     web.paddock("up", "--no-wait")
     driver = "podman info --format '{{.Store.GraphDriverName}}'"
     assert web.node.shell(web.status()["address"], driver) == "overlay\n"
@@ -216,44 +216,44 @@ def test_podman_in_a_machine(web: Web, tmp_path: Path) -> None:
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
     web.paddock("down")
     web.paddock("up", "--no-wait", fails=True)
-    obey(web.node, web.paddock("console").splitlines())
+    run_lines(web.node, web.paddock("console").splitlines())
     web.paddock("up", "--no-wait")
-    # The container outlives its machine with the volume.
+    # The volume keeps the container when the machine is recreated.
     assert web.paddock("exec", web.name, "--", "sh", "-c", "cat /data/fact /big/fact && ls /tmp") == (
         "kept\nkept\ninstalled\n"
     )
 
 
-@faults
-def test_root_is_waited_for_whatever_goes_wrong(web: Web) -> None:
+@slow_proof
+def test_up_resumes_until_root_has_run_all_commands(web: Web) -> None:
     node, host = web.node, f"/mnt/pve/hdd/{web.name}"
     web.spec["mounts"] = [{"host": host, "path": "/data"}]
     web.paddock("plan")
     files = ("-f", str(node.stage.folder / f"{web.name}.yaml"))
-    cut_off(node, "cattle.root", "up", *files)
+    kill_at_step(node, "cattle.root", "up", *files)
     assert f"mkdir -p {host}" in web.paddock("up", "--no-wait", fails=True)
     script = web.paddock("console").splitlines()
-    obey(node, [line for line in script if "chown" not in line])
+    run_lines(node, [line for line in script if "chown" not in line])
     told = web.paddock("up", "--no-wait", fails=True)
     assert "may not write to /data" in told
     assert f"on the host: chown 110000:110000 {host}" in told
-    obey(node, script)
+    run_lines(node, script)
     web.paddock("up", "--no-wait")
     web.paddock("exec", web.name, "--", "sh", "-c", "echo mine > /data/probe")
     assert on_node(node, f"{host}/probe").stat().st_uid == 110000
     assert "✓ mounts" in web.paddock("verify")
     root(node, "pct", "set", web.status()["machine"], "--delete", "mp1")
     assert f"mkdir -p {host}" in web.paddock("plan")
-    # Nor is a disk's own top given away, whoever runs the commands.
+    # The mount point of a disk never changes its owner.
     disk = on_node(node, "/mnt/disk")
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", str(disk)], check=True)
     try:
         web.spec["mounts"] = [{"host": "/mnt/disk", "path": "/data"}]
         web.paddock("up", "--no-wait", fails=True)
-        obey(node, web.paddock("console").splitlines())
+        run_lines(node, web.paddock("console").splitlines())
         told = web.paddock("up", "--no-wait", fails=True)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
     assert "/mnt/disk is where a disk is mounted, and not a directory of the agent's own" in told
-    assert "write a directory below it" in told
+    assert "choose a directory below it" in told

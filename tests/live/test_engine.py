@@ -1,4 +1,4 @@
-"""Docker and Podman on a host over ssh: what persists across what, and what is said when something cannot work."""
+"""Docker and Podman on a host over ssh: which changes keep the container, and how failures are reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import pydantic
 import pytest
 
 import paddock
-from live.by_hand import api_of, container, destroy, reboot
 from live.images import (
     FOREIGN_PROGRAM,
     bare_root,
@@ -28,7 +27,8 @@ from live.images import (
     root_without_python,
     saved_image,
 )
-from live.stage import Node, cut_off, faults, wait_for
+from live.manual import api_client, container, destroy, reboot
+from live.node import Node, kill_at_step, slow_proof, wait_for
 from live.test_native import ACCOUNT
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.live
 
 VMID = 230  # of the host
 
-# A package as small as one can be, made and installed where nothing can be downloaded.
+# A tiny package that is built and installed without a download.
 _TINY = """
 set -e
 mkdir -p /tmp/tiny/DEBIAN
@@ -48,7 +48,7 @@ printf '%s\\n' 'Package: tiny-tool' 'Version: 1' 'Architecture: all' 'Maintainer
 dpkg-deb --build /tmp/tiny /tmp/tiny.deb
 dpkg --install /tmp/tiny.deb
 """
-# Starts in no time, where a story is about the container and not about the agent.
+# A service that starts quickly, for tests about the container and not about the agent.
 _SERVICE = {
     "kind": "service",
     "command": ["python3", "-m", "http.server", "8123", "--bind", "127.0.0.1"],
@@ -57,7 +57,7 @@ _SERVICE = {
 }
 
 
-# Does not end when it is asked to, so that whoever starts the next one too early finds the port taken.
+# Ignores SIGTERM, so that a successor that starts too early finds the port taken.
 _STUBBORN = """
 import http.server, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -74,11 +74,11 @@ class Host:
     key: str  # its ssh host key
     name: str = "web"
     agent: dict[str, Any] = field(default_factory=dict)
-    base: str = ""  # the archive of what it runs in
-    account: str = "root"  # whom it is reached as
+    base: str = ""  # archive of the base image
+    account: str = "root"  # for the ssh login
 
     def becomes(self, name: str, **agent: Any) -> None:
-        """Another agent, or the same one with another file."""
+        """Replace the agent in the file."""
         kind = self.node.file()["agents"]["hermes"] if name == "hermes" else _SERVICE
         self.name, self.agent = name, {**kind, "place": "box", **agent}
 
@@ -107,21 +107,21 @@ class Host:
         return self.paddock("plan", *words).stdout
 
     def inside(self, script: str) -> str:
-        """What a shell beside the agent prints, with `paddock exec`."""
+        """Run a shell script next to the agent with `paddock exec`, and return its output."""
         return self.node.paddock("exec", self.name, "-f", self.write(), "--", "sh", "-c", script).stdout.strip()
 
     def root(self, script: str) -> str:
         return self.node.shell(self.address, script).strip()
 
     def send(self, file: Path, script: str) -> None:
-        """Give a script of root's a file to read."""
+        """Run a script as root on the machine with a file as its standard input."""
         options = ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
         identity = str(self.node.stage.folder / "id_ed25519")
         sent = run(["ssh", *options, "-i", identity, f"root@{self.address}", script], stdin=file, deadline=120)
         assert sent.ok, sent.err
 
     def by_engine(self, command: str) -> str:
-        """What the engine of the agent's own supervisor prints."""
+        """Run a command of the engine as the account that owns the container, and return its output."""
         become = f"cd / && runuser -u {self.account} -- env -u XDG_RUNTIME_DIR" if self.account != "root" else ""
         return self.root(f"{become} {self.engine} {command}")
 
@@ -129,10 +129,10 @@ class Host:
         return self.by_engine(f"exec paddock-{self.name} sh -c {shlex.quote(script)}")
 
     @contextmanager
-    def room_for_only(self, megabytes: int) -> Iterator[None]:
-        """The machine's disk, where everything is, as good as full."""
+    def disk_with_only(self, megabytes: int) -> Iterator[None]:
+        """Fill the disk of the machine, except some megabytes, while the block runs."""
         fill = f"fallocate -l $(($(df -B1 --output=avail / | tail -n 1) - ({megabytes} << 20))) /full"
-        # To the last block, of which some are not for fallocate.
+        # fallocate cannot take the last blocks; writing does.
         self.root(fill if megabytes else f"{fill}; head -c 1G /dev/zero >/rest; true")
         try:
             yield
@@ -143,7 +143,7 @@ class Host:
         return self.by_engine(f"container inspect --format '{{{{.Id}}}}' paddock-{self.name}")
 
     def installs_something(self) -> None:
-        """What an agent with sudo would do: a package, and a file in its home; both in the container's own layer."""
+        """Install a package and write files in the container's own layer, as an agent with sudo would."""
         self.inside_as_root(_TINY)
         self.inside("touch ~/made-by-the-agent /tmp/kept")
 
@@ -155,7 +155,7 @@ class Host:
         return all(word in found for word in ("install ok installed", "made-by-the-agent", "kept"))
 
     def reboot(self) -> None:
-        reboot(api_of(self.node), VMID)
+        reboot(api_client(self.node), VMID)
 
     def runs(self) -> bool:
         running = f"{self.engine} inspect --format '{{{{.State.Running}}}}' paddock-{self.name}"
@@ -170,8 +170,8 @@ def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def host(node: Node) -> Iterator[Host]:
-    """One machine for all stories here: they find what those before have left."""
-    api = api_of(node)
+    """One machine for all tests here. Each test finds what the earlier ones left."""
+    api = api_client(node)
     address = container(node, api, VMID, memory=3072, rootfs="local-lvm:10")
     try:
         yield Host(node, address, scan_host_key(address) or "")
@@ -181,7 +181,7 @@ def host(node: Node) -> Iterator[Host]:
 
 @pytest.fixture
 def web(host: Host, roots: dict[str, Path]) -> Iterator[Host]:
-    """A service in Docker, of a small base."""
+    """A service in Docker, with a small base image."""
     base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
     host.becomes("web", runtime="docker", container=base)
     host.base = str(roots["base"])
@@ -191,7 +191,7 @@ def web(host: Host, roots: dict[str, Path]) -> Iterator[Host]:
     host.paddock("down")
 
 
-def test_an_agent_in_docker(host: Host, roots: dict[str, Path]) -> None:
+def test_an_agent_runs_in_docker(host: Host, roots: dict[str, Path]) -> None:
     base = {"base": "debian:12", "archive": str(roots["base"])}
     host.becomes("hermes", runtime="docker", container=base)
     assert "hermes is to run in docker, which is not on its machine" in host.paddock("plan", fails=True).stdout
@@ -209,8 +209,8 @@ def test_an_agent_in_docker(host: Host, roots: dict[str, Path]) -> None:
     ]
 
 
-@faults
-def test_other_code_comes_to_the_same_container(host: Host, roots: dict[str, Path]) -> None:
+@slow_proof
+def test_new_code_keeps_the_container(host: Host, roots: dict[str, Path]) -> None:
     base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
     host.becomes("hermes", runtime="docker", container=base)
     host.up()
@@ -222,20 +222,20 @@ def test_other_code_comes_to_the_same_container(host: Host, roots: dict[str, Pat
     host.up()
     assert host.id() == first
     assert host.has_installed()
-    # Nothing collects the code that runs, nor the code before it.
+    # The code that runs and the code before it are kept.
     assert host.root("readlink -f /opt/paddock/hermes/previous") == before
     assert host.root("readlink -f /opt/paddock/hermes/current") != before
     assert len(host.root(trees).split()) == 4
-    # What runs is the new code, though nobody has restarted anything by hand.
+    # The agent runs the new code without a manual restart.
     running = host.root("docker top paddock-hermes -eo pid,args")
     assert host.root("readlink /opt/paddock/hermes/current") in running
     assert "mcp" in host.inside("/opt/paddock/hermes/current/bin/python -c 'import mcp; print(mcp.__name__)'")
     host.paddock("down")
 
 
-@faults
-def test_what_the_seed_has_remedies_for(host: Host, roots: dict[str, Path]) -> None:
-    """Its section on troubleshooting, entry by entry: each cannot happen, or is told."""
+@slow_proof
+def test_every_troubleshooting_entry_of_the_seed_is_prevented_or_reported(host: Host, roots: dict[str, Path]) -> None:
+    """Every entry of the seed's section on troubleshooting."""
     base = {"base": "debian:12", "archive": str(roots["base"]), "install": True}
     host.becomes("hermes", runtime="docker", container=base, cli_on_path=True)
     host.up()
@@ -243,40 +243,40 @@ def test_what_the_seed_has_remedies_for(host: Host, roots: dict[str, Path]) -> N
     host.installs_something()
     first = host.id()
 
-    # Service logs: one verb, and the journal of the machine.
+    # Service logs: `logs` shows the journal of the machine.
     said = host.root("journalctl --unit paddock-hermes.container --identifier docker --output cat --lines 1")
     assert said in host.paddock("logs", "hermes").stdout
 
-    # Container inspection: state, a shell, the code in force, the identity.
+    # Container inspection: health, a shell, the current code, the identity.
     assert "health" in (status := host.paddock("status").stdout)
     assert "ok" in status
     assert host.inside("bash -c 'id -un'") == "hermes"
     assert host.inside("readlink /opt/paddock/hermes/current") == host.root("readlink /opt/paddock/hermes/current")
     assert "image=" in host.root("docker inspect -f '{{index .Config.Labels \"paddock.identity\"}}' paddock-hermes")
 
-    # Cannot save configuration: said in Paddock's words, in the container and by the command on the machine.
+    # Commands that change the configuration are refused, in the container and on the machine.
     for command in ("hermes config set model.default other", "hermes setup", "hermes gateway install"):
         assert host.inside(f"{command} 2>&1 </dev/null || echo $?").splitlines() == [REFUSED, "1"]
         assert host.root(f"{command} 2>&1 </dev/null || echo $?").splitlines() == [REFUSED, "1"]
     assert host.root("hermes config path </dev/null") == host.inside("hermes config path")
     told = host.root("cd / && runuser -u nobody -- hermes config path 2>&1 || true")
-    assert told == "hermes runs in the container of hermes, which only root gets into: sudo hermes"
+    assert told == "hermes runs in the container of hermes, which only root can enter: sudo hermes"
 
-    # Permission denied on the state: closed to others, open to the agent; and what root left there becomes its own.
+    # The state is closed to other accounts. A restart gives files of root in it to the agent.
     assert "Permission denied" in host.root("runuser -u nobody -- ls /var/lib/paddock/hermes 2>&1 || true")
     host.inside_as_root("umask 077; echo left >/data/workspace/by-root")
     assert "Permission denied" in host.inside("cat /data/workspace/by-root 2>&1 || true")
     host.root("systemctl restart paddock-hermes.container")
     wait_for(lambda: host.inside("cat /data/workspace/by-root 2>/dev/null || true") == "left")
 
-    # Code that somebody has removed: `up` brings it back, to the same container.
+    # `up` installs removed code again and keeps the container.
     host.root("rm -r /opt/paddock/.store/*; systemctl restart paddock-hermes.container")
     assert "install the code of hermes" in host.plan()
     host.up()
     assert host.id() == first
     assert host.has_installed()
 
-    # Recreation by force, as the seed does it; the other way is `up --recreate`.
+    # Recreation by force, as the seed does it. `up --recreate` is the other way.
     host.root("systemctl stop paddock-hermes.container && docker rm -f paddock-hermes")
     host.up()
     assert host.id() != first
@@ -286,8 +286,8 @@ def test_what_the_seed_has_remedies_for(host: Host, roots: dict[str, Path]) -> N
     assert host.root("ls /usr/local/bin") == ""
 
 
-@faults
-def test_the_memory_goes_on_in_another_engine(host: Host, roots: dict[str, Path]) -> None:
+@slow_proof
+def test_memory_survives_a_switch_from_podman_to_docker(host: Host, roots: dict[str, Path]) -> None:
     base = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
     host.becomes("hermes", runtime="podman", container=base)
     host.up()
@@ -299,7 +299,7 @@ def test_the_memory_goes_on_in_another_engine(host: Host, roots: dict[str, Path]
     host.paddock("down")
 
 
-def test_what_persists_across_what(web: Host, roots: dict[str, Path]) -> None:
+def test_the_container_persists_across_restarts_and_settings_but_not_images(web: Host, roots: dict[str, Path]) -> None:
     web.installs_something()
     web.inside("echo precious >/data/memory")
     first = web.id()
@@ -311,7 +311,7 @@ def test_what_persists_across_what(web: Host, roots: dict[str, Path]) -> None:
         assert web.id() == first
         wait_for(web.has_installed)
 
-    # Settings, secrets, environment (which the seed makes a new container for): the same one.
+    # New settings, secrets and environment keep the container. (The seed recreates it.)
     web.agent |= {"environment": {"COLOUR": "green"}, "secrets": {"STANDIN_KEY": {"env": "STANDIN_KEY"}}}
     assert "its container stays, with what is installed in it" in web.plan()
     web.up()
@@ -319,7 +319,7 @@ def test_what_persists_across_what(web: Host, roots: dict[str, Path]) -> None:
     assert web.has_installed()
     assert web.inside('test -n "$STANDIN_KEY" && echo $COLOUR; cat /data/memory') == "green\nprecious"
 
-    # Another image: what goes is named before.
+    # A new image: the plan names the packages that are lost.
     web.agent["container"] = {**web.agent["container"], "archive": str(roots["bare"])}
     planned = web.plan()
     assert "its image changed: another container" in planned
@@ -330,7 +330,7 @@ def test_what_persists_across_what(web: Host, roots: dict[str, Path]) -> None:
     assert not web.has_installed()
     assert web.inside("cat /data/memory") == "precious"
 
-    # Volumes and options; and being asked to.
+    # New volumes, new options, and --recreate.
     web.root("mkdir -p /srv/library && echo words >/srv/library/book")
     web.agent["mounts"] = [{"host": "/srv/library", "path": "/library", "read_only": True}]
     web.agent["container"] |= {"options": ["--label", "mine=yes"]}
@@ -343,8 +343,7 @@ def test_what_persists_across_what(web: Host, roots: dict[str, Path]) -> None:
     assert web.id() != third
 
 
-def test_the_same_in_podman(host: Host, roots: dict[str, Path]) -> None:
-    # And a base without any tool for accounts and privileges.
+def test_a_service_runs_in_podman_with_a_base_without_account_tools(host: Host, roots: dict[str, Path]) -> None:
     base = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
     host.becomes("web", runtime="podman", container=base)
     host.up()
@@ -361,7 +360,7 @@ def test_the_same_in_podman(host: Host, roots: dict[str, Path]) -> None:
     host.paddock("down")
 
 
-# Root's part, once: the account, the engine, and a range of users (of those that this machine has).
+# What root prepares once: the account, the engine, and a range of subordinate uids.
 _ACCOUNT = f"""
 {ACCOUNT}
 apt-get install -y -qq --no-install-recommends podman uidmap >/dev/null 2>&1
@@ -379,7 +378,7 @@ def rootless(host: Host, roots: dict[str, Path]) -> Iterator[Host]:
     host.account = "root"
 
 
-def test_the_same_without_root(rootless: Host, roots: dict[str, Path]) -> None:
+def test_a_service_runs_in_rootless_podman(rootless: Host, roots: dict[str, Path]) -> None:
     host = rootless
     base = {"base": "debian:12", "archive": str(roots["bare"])}
     host.becomes("web", runtime="podman", container=base)
@@ -410,8 +409,8 @@ def test_the_same_without_root(rootless: Host, roots: dict[str, Path]) -> None:
     assert host.by_engine("ps --all --quiet") == ""
 
 
-@faults
-def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path: Path) -> None:
+@slow_proof
+def test_an_agent_runs_in_rootless_podman(rootless: Host, roots: dict[str, Path], tmp_path: Path) -> None:
     host = rootless
     host.becomes("hermes", runtime="podman", container={"base": "debian:12", "archive": str(roots["base"])})
     host.up()
@@ -425,7 +424,7 @@ def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path:
     host.up()
     assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
     host.paddock("down")
-    # The account's own systemd goes on with the same memory.
+    # After a switch to the systemd of the account, the memory is the same.
     host.agent["runtime"] = "systemd"
     del host.agent["container"]
     host.up()
@@ -433,14 +432,14 @@ def test_an_agent_without_root(rootless: Host, roots: dict[str, Path], tmp_path:
     host.paddock("down")
 
 
-@faults
-def test_images_that_nobody_needs_any_more_go(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
+@slow_proof
+def test_unused_images_are_removed(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
     web.root("docker tag $(docker images --quiet localhost/paddock/archive) of-people:1")
     first = web.images()
     saved = saved_image(tmp_path / "saved.tar", "came-with:it", roots["bare"])
     web.agent["container"] = {**web.agent["container"], "archive": str(saved)}
     web.up()
-    # The one before stays as long as its configuration does; names that came along do not.
+    # The previous image stays as long as the previous bundle. Names from the archive are removed.
     assert set(first) < set(web.images())
     assert "came-with:it" not in web.images()
     web.agent["environment"] = {"COLOUR": "green"}
@@ -453,8 +452,8 @@ def test_images_that_nobody_needs_any_more_go(web: Host, roots: dict[str, Path],
     web.root("docker image rm of-people:1")
 
 
-@faults
-def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
+@slow_proof
+def test_an_image_may_contain_the_code_of_the_agent(host: Host, tmp_path: Path) -> None:
     host.becomes("hermes", runtime="docker")
     host.agent["container"] = {
         "image": "nousresearch/hermes-agent:stand-in",
@@ -467,7 +466,7 @@ def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
     assert host.inside("id -u") == "10000"
     assert host.root("hermes config path </dev/null") == "/opt/data/config.yaml"
     main = host.root("docker inspect -f '{{.State.Pid}}' paddock-hermes")
-    assert host.root(f"stat -c %u /proc/{main}") == "10000", "it has dropped from root"
+    assert host.root(f"stat -c %u /proc/{main}") == "10000", "the process has dropped root privileges"
     first = host.id()
     host.agent["environment"] = {"COLOUR": "red"}
     host.up()
@@ -478,29 +477,29 @@ def test_an_image_that_brings_the_code(host: Host, tmp_path: Path) -> None:
     host.paddock("down")
 
 
-@faults
+@slow_proof
 @pytest.mark.parametrize("step", ["image.load", "code.install", "container.create", "agent.configure"])
-def test_killed_on_the_way_up(host: Host, roots: dict[str, Path], step: str) -> None:
+def test_up_resumes_after_a_kill(host: Host, roots: dict[str, Path], step: str) -> None:
     host.becomes("hermes", runtime="docker", container={"base": "debian:12", "archive": str(roots["bare"])})
     host.root("docker image rm localhost/paddock/archive 2>/dev/null; docker image prune --all --force")
-    cut_off(host.node, step, "up", "-f", host.write())
+    kill_at_step(host.node, step, "up", "-f", host.write())
     host.up()
     assert "nothing to do" in host.paddock("up").stdout
     host.paddock("down")
 
 
-@faults
-def test_killed_while_the_container_is_made_anew(web: Host) -> None:
+@slow_proof
+def test_up_resumes_after_a_kill_while_recreating_the_container(web: Host) -> None:
     web.agent["container"] |= {"shm_size": "64M"}
-    cut_off(web.node, "container.recreate", "up", "-f", web.write())
+    kill_at_step(web.node, "container.recreate", "up", "-f", web.write())
     web.up()
     assert "nothing to do" in web.paddock("up").stdout
     assert web.root("docker ps --all --format '{{.Names}}'") == "paddock-web"
 
 
-@faults
-def test_no_container_goes_on_without_its_lease(web: Host) -> None:
-    # Whoever kills the unit's client leaves the container to the unit's last command.
+@slow_proof
+def test_the_container_stops_with_its_lease(web: Host) -> None:
+    # When the docker client of the unit is killed, ExecStopPost of the unit stops the container.
     web.root("kill -9 $(systemctl show --property MainPID --value paddock-web.container)")
     wait_for(web.runs)
     web.root("systemctl kill --signal KILL paddock-web.lease")
@@ -510,8 +509,8 @@ def test_no_container_goes_on_without_its_lease(web: Host) -> None:
     web.up()
 
 
-@faults
-def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
+@slow_proof
+def test_a_switch_of_runtime_leaves_one_running_agent(web: Host) -> None:
     base = web.agent["container"]
     web.becomes("web", runtime="docker", container=base, command=["python3", "-c", _STUBBORN])
     web.up()
@@ -519,7 +518,7 @@ def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
     web.inside("echo precious >/data/memory")
     first = web.id()
 
-    # What does not work costs nothing: the container is there until the agent has answered without it.
+    # A runtime that fails to start keeps the old container, which is removed only after the new agent answers.
     web.becomes("web", runtime="systemd", command=["/nowhere/python3"])
     assert "remove the container of web from docker" in (planned := web.plan())
     assert "lost with it: tiny-tool" in planned
@@ -536,7 +535,7 @@ def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
     assert web.root("docker ps --all --quiet") == ""
     assert "nothing to do" in web.paddock("up").stdout
 
-    # From one engine to another; and down by a file that has changed its mind already.
+    # From one engine to another, and `down` with a file that names yet another runtime.
     web.becomes("web", runtime="podman", container=base, command=["python3", "-c", _STUBBORN])
     web.up()
     web.becomes("web", runtime="docker", container=base)
@@ -548,8 +547,8 @@ def test_another_runtime_takes_over_and_is_alone(web: Host) -> None:
     assert web.root("docker ps --all --quiet") == ""
 
 
-@faults
-def test_the_engine_tells_how_it_is(web: Host) -> None:
+@slow_proof
+def test_the_engine_reports_the_health_of_the_container(web: Host) -> None:
     healthy = "inspect -f '{{.State.Health.Status}}' paddock-web"
     wait_for(lambda: web.by_engine(healthy) == "healthy", seconds=60)
     web.agent["health"] = {"http": "http://127.0.0.1:8123/nowhere", "status": 404}
@@ -565,10 +564,10 @@ def test_the_engine_tells_how_it_is(web: Host) -> None:
         web.root("kill -CONT $(pgrep -f '[h]ttp.server 8123')")
 
 
-@faults
-def test_sudo_only_where_the_file_says_so(web: Host) -> None:
+@slow_proof
+def test_sudo_works_only_if_the_file_allows_it(web: Host) -> None:
     web.agent |= {"container": {**web.agent["container"], "sudo": True}}
-    web.fails_with("has no sudo: add it to packages:")
+    web.fails_with("has no sudo: add sudo to packages:")
     web.agent["packages"] = ["sudo"]
     first = web.id()
     web.up()
@@ -579,8 +578,8 @@ def test_sudo_only_where_the_file_says_so(web: Host) -> None:
     assert web.id() == first
 
 
-@faults
-def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
+@slow_proof
+def test_failures_are_explained_and_keep_the_container(web: Host, roots: dict[str, Path], tmp_path: Path) -> None:
     good = web.agent["container"]
     web.installs_something()
     web.inside("echo precious >/data/memory")
@@ -598,21 +597,21 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     taken = root_with_user(tmp_path / "taken.tar.gz", "ubuntu:x:12000:12000::/home/ubuntu:/bin/bash\n")
     for archive, sentence in (
         (tmp_path / "none.tar", f"cannot read {tmp_path}/none.tar: No such file or directory"),
-        (cut, "cut.tar.gz is no whole tar archive"),
-        (image_without_its_layer(tmp_path / "hollow.tar"), "hollow.tar is no whole image: it has no layer.tar"),
+        (cut, "cut.tar.gz is not a complete tar archive"),
+        (image_without_its_layer(tmp_path / "hollow.tar"), "hollow.tar is not a complete image: it has no layer.tar"),
         (root_with_shell(tmp_path / "silent.tar", None), "nothing can be run in the image"),
         (root_with_shell(tmp_path / "foreign.tar", FOREIGN_PROGRAM), "exec format error"),
         (taken, "the image has a user ubuntu with uid 12000: give the agent another user:"),
     ):
         web.agent["container"] = good | {"archive": str(archive)}
         web.fails_with(sentence)
-    assert len(web.images()) == 1, "what cannot be used takes no room"
+    assert len(web.images()) == 1, "images that cannot be used are removed"
     web.agent["container"] = good
     web.agent["user"] = {"name": "web", "uid": 12321}
     web.fails_with("the account web has the number 12000 here, and the file says 12321")
     web.root("useradd --uid 12050 somebody")
     web.agent["user"] = {"name": "other", "uid": 12050}
-    web.fails_with("the uid 12050 is that of somebody on this machine: give the agent another user:")
+    web.fails_with("somebody has the uid 12050 on this machine: give the agent another user:")
     assert web.root("userdel somebody; getent passwd other || echo none") == "none"
 
     web.agent["user"] = _SERVICE["user"]
@@ -629,8 +628,8 @@ def test_each_failure_is_a_sentence_and_costs_nothing(web: Host, roots: dict[str
     assert web.id() == first
 
 
-@faults
-def test_an_engine_that_does_not_start(web: Host) -> None:
+@slow_proof
+def test_an_engine_that_does_not_start_is_reported(web: Host) -> None:
     good, first = web.agent["container"], web.id()
     web.root("systemctl stop paddock-web.lease docker.socket docker")
     web.agent["container"] = good | {"install": False}
@@ -654,12 +653,12 @@ def test_an_engine_that_does_not_start(web: Host) -> None:
     assert web.id() == first
 
 
-@faults
-def test_a_port_that_is_taken_is_named_with_its_holder(web: Host, roots: dict[str, Path]) -> None:
+@slow_proof
+def test_a_taken_port_is_reported_with_the_process_that_holds_it(web: Host, roots: dict[str, Path]) -> None:
     first = web.id()
     squat = "systemd-run --quiet --unit squatter python3 -m http.server --bind 127.0.0.1"
     web.root(f"systemctl stop paddock-web.container && {squat} 8123 && sleep 1")
-    web.fails_with("port 8123 is held by python3 (process ")  # which even answers as a healthy agent would
+    web.fails_with("port 8123 is held by python3 (process ")  # that process answers the health check
     web.root("systemctl stop squatter")
     web.up()
     assert web.id() == first
@@ -669,7 +668,9 @@ def test_a_port_that_is_taken_is_named_with_its_holder(web: Host, roots: dict[st
     web.root(f"{squat} 8642 && sleep 1")
     web.fails_with("port 8642 is held by python3 (process ")
     ended = web.root("systemctl show -p ExecMainStatus,NRestarts,ActiveState paddock-hermes.container").split()
-    assert sorted(ended) == ["ActiveState=failed", "ExecMainStatus=78", "NRestarts=0"], "no restart would mend it"
+    assert sorted(ended) == ["ActiveState=failed", "ExecMainStatus=78", "NRestarts=0"], (
+        "no restart, since a restart would not help"
+    )
     web.root("systemctl stop squatter")
     first = web.id()
     web.up()
@@ -677,25 +678,25 @@ def test_a_port_that_is_taken_is_named_with_its_holder(web: Host, roots: dict[st
     web.paddock("down")
 
 
-@faults
-def test_no_space_is_told_and_up_goes_on_with_room(web: Host, roots: dict[str, Path]) -> None:
+@slow_proof
+def test_a_full_disk_is_reported_and_up_resumes_with_free_space(web: Host, roots: dict[str, Path]) -> None:
     web.paddock("down")
     web.becomes("hermes", runtime="docker")
     web.agent["container"] = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
     web.root("docker image rm localhost/paddock/archive 2>/dev/null; docker image prune --all --force")
-    with web.room_for_only(60):
+    with web.disk_with_only(60):
         web.fails_with(f"loading {roots['bare']} on box failed: no space is left there")
     web.up()
     first = web.id()
     web.paddock("ask", "hermes", f"Remember: {FACT}")
     web.root("rm -r /opt/paddock/.store/*")
-    with web.room_for_only(120):
+    with web.disk_with_only(120):
         web.fails_with("installing the code on the image")
-    assert web.root("ls -A /opt/paddock/.store") == "", "what is not whole takes no room"
+    assert web.root("ls -A /opt/paddock/.store") == "", "an incomplete code tree is removed"
     web.up()
     assert web.id() == first
 
-    with web.room_for_only(0):
+    with web.disk_with_only(0):
         assert "no space left on device" in web.paddock("verify", "hermes", fails=True).stdout
         web.agent["environment"] = {"COLOUR": "green"}
         web.fails_with("configuring hermes on box failed: no space is left there")
@@ -719,8 +720,8 @@ printf '[[registry]]\nlocation = "localhost:5000"\ninsecure = true\n' >/etc/cont
 """
 
 
-@faults
-def test_images_of_a_registry_by_tag_and_by_digest(web: Host) -> None:
+@slow_proof
+def test_images_are_pulled_from_a_registry_by_tag_and_by_digest(web: Host) -> None:
     web.root(_REGISTRY)
     image = web.root("docker image ls --quiet localhost/paddock/archive | head -n 1")
     web.root(f"docker tag {image} localhost:5000/base:1 && docker push --quiet localhost:5000/base:1")
@@ -739,17 +740,17 @@ def test_images_of_a_registry_by_tag_and_by_digest(web: Host) -> None:
         web.paddock("down")
 
 
-@faults
-def test_compose_understands_the_same_container(web: Host) -> None:
+@slow_proof
+def test_docker_compose_accepts_the_written_compose_file(web: Host) -> None:
     install = "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker-compose"
     web.root(f"{install} >/dev/null 2>&1")
     told = web.root("docker-compose --file /etc/paddock/web/current/docker-compose.yml config")
     assert "/etc/paddock/web:/etc/paddock/web:ro" in told
 
 
-@faults
-def test_by_paddock_on_the_machine_itself(web: Host) -> None:
-    """With `host: {}` nothing is different but the way there."""
+@slow_proof
+def test_paddock_manages_the_container_from_its_own_machine(web: Host) -> None:
+    """With `host: {}` Paddock does the same without ssh."""
     packages = Path(pydantic.__file__).parents[1]
     left_out = [f"--exclude=./{name}*" for name in ("mypy", "ruff", "uv", "hypothesis", "pip", "setuptools", "paddock")]
     with tempfile.TemporaryDirectory() as folder:
@@ -779,8 +780,8 @@ def test_by_paddock_on_the_machine_itself(web: Host) -> None:
     assert web.root("cd /root/here && PYTHONPATH=. python3 -m paddock exec web -- sh -c 'echo $COLOUR'") == "local"
 
 
-@faults
-def test_a_base_that_cannot_carry_the_code(host: Host, tmp_path: Path) -> None:
+@slow_proof
+def test_a_base_without_python_is_rejected(host: Host, tmp_path: Path) -> None:
     lacking = root_without_python(tmp_path / "lacking.tar.gz")
     host.becomes("hermes", runtime="docker", container={"base": "debian:12", "archive": str(lacking), "install": True})
     host.fails_with("has no Python 3.11 or 3.12 or 3.13")

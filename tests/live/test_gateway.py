@@ -1,4 +1,4 @@
-"""The real LiteLLM proxy on a machine of its own, and an agent on another that gets its models from it."""
+"""The real LiteLLM proxy on one machine, and an agent on another machine that gets its models from the proxy."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from live.stage import Node, faults
+from live.node import Node, slow_proof
 
-pytestmark = [pytest.mark.live, faults]  # the proxy is 750 MB of code to unpack and compile
+pytestmark = [pytest.mark.live, slow_proof]  # the proxy is 750 MB of code to unpack and compile
 
 MASTER_KEY = "sk-master-of-the-door"
 
 
 def door(node: Node) -> dict[str, Any]:
-    """The proxy as an agent, with the stand-in model behind another name."""
+    """The proxy as an agent, which offers the stand-in model under another name."""
     parameters = {"model": "openai/stand-in", "api_base": node.models, "api_key": "${STANDIN_KEY}"}
     return {
         "kind": "litellm",
@@ -31,7 +31,7 @@ def door(node: Node) -> dict[str, Any]:
 
 @contextmanager
 def gateway(node: Node) -> Iterator[str]:
-    """The proxy alone, for agents that know nothing of it but its URL."""
+    """Run the proxy, and yield its URL."""
     path = str(node.write("door.yaml", {"places": node.file()["places"], "agents": {"door": door(node)}}))
     with_key = node.with_environment(MASTER_KEY=MASTER_KEY)
     with_key.paddock("up", "-f", path)
@@ -43,7 +43,7 @@ def gateway(node: Node) -> Iterator[str]:
         with_key.paddock("forget", "door", "--name", "door", "-f", path)
 
 
-def test_a_prompt_through_two_machines(node: Node) -> None:
+def test_an_agent_gets_its_models_from_a_litellm_proxy_on_another_machine(node: Node) -> None:
     tree = node.file()
     agent = tree["agents"]["hermes"]
     agent["settings"] = {

@@ -1,4 +1,4 @@
-"""Hermes with all its file can say, as the agent's own user and as people meet it."""
+"""Hermes with all options of its file, seen by the account of the agent and by its users."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from live.messenger import BOT_TOKEN, Messenger, messenger
-from live.stage import Node, faults, wait_for
+from live.node import Node, slow_proof, wait_for
 from paddock.recipes.hermes.launch import REFUSED
 
 pytestmark = pytest.mark.live
 
 AUTH = json.dumps({"version": 1, "providers": {}, "seeded": "with-this"})
-# Speaks as much of the protocol as it takes to be asked for its tools.
+# An MCP server that can only list its tools.
 MCP_SERVER = """
 import json, os, sys
 for line in sys.stdin:
@@ -33,7 +33,7 @@ for line in sys.stdin:
         answer = {"jsonrpc": "2.0", "id": request["id"], "result": answers.get(request["method"], {})}
         print(json.dumps(answer), flush=True)
 """
-# The seed's table of what is blocked, and what would change the code.
+# The commands that the seed blocks, and those that would change the code.
 BLOCKED = (
     "setup",
     "config edit",
@@ -69,7 +69,7 @@ class Talker:
 
 @pytest.fixture(scope="module")
 def talker(node: Node) -> Iterator[Talker]:
-    node.paddock("up")  # with the template that the other tests use too
+    node.paddock("up")  # makes the template that the other tests use too
     tree = node.file()
     own = node.with_environment(BOT_TOKEN=BOT_TOKEN, AUTH=AUTH)
     with messenger(node) as chat:
@@ -90,7 +90,7 @@ def talker(node: Node) -> Iterator[Talker]:
 
 @pytest.fixture(scope="module")
 def pinned(talker: Talker) -> Talker:
-    """The same agent, after it has changed its files, with less of it managed and another document."""
+    """The same agent after it has changed its files, with `managed: pinned` and another document."""
     talker.as_agent("sed -i s/with-this/refreshed/ ~/.hermes/auth.json && echo mine > ~/workspace/AGENTS.md")
     talker.spec["managed"] = "pinned"
     talker.spec["documents"]["AGENTS.md"] = "Be briefer.\n"
@@ -104,7 +104,7 @@ def test_every_blocked_command_is_refused(talker: Talker) -> None:
     assert said.splitlines() == [REFUSED, "1"] * len(commands)
 
 
-def test_where_the_wrapper_does_not_reach_nothing_changes(talker: Talker) -> None:
+def test_the_agent_cannot_change_managed_files_by_avoiding_the_wrapper(talker: Talker) -> None:
     before = talker.node.machine("cd /var/lib/paddock/hermes/home/.hermes && sha256sum config.yaml .env active_profile")
     tree = talker.as_agent("sed -n 's/^exec \\(.*\\)\\/bin\\/python .*/\\1/p' $(command -v hermes)").strip()
     tries = [f"{tree}/bin/python -m hermes_cli.main {command}" for command in BLOCKED]
@@ -117,12 +117,14 @@ def test_where_the_wrapper_does_not_reach_nothing_changes(talker: Talker) -> Non
     after = talker.node.machine("cd /var/lib/paddock/hermes/home/.hermes && sha256sum config.yaml .env active_profile")
     assert after == before
     assert talker.as_agent("hermes config get model.default").strip() == "stand-in"
-    wait_for(lambda: "nothing to do" in talker.paddock("plan"))  # it may end its own processes, and they come back
+    wait_for(
+        lambda: "nothing to do" in talker.paddock("plan")
+    )  # the agent may end its own processes; systemd restarts them
     wait_for(lambda: talker.node.status()["health"] == "ok")
     assert talker.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."
 
 
-def test_the_agent_may_learn(talker: Talker) -> None:
+def test_the_agent_can_create_cron_jobs_and_skills(talker: Talker) -> None:
     made = talker.as_agent(
         "hermes cron create 1h 'Say the time.' && mkdir -p ~/.hermes/skills/x && echo y > ~/.hermes/skills/x/SKILL.md"
     )
@@ -130,7 +132,7 @@ def test_the_agent_may_learn(talker: Talker) -> None:
     assert "Say the time." in talker.as_agent("hermes cron list")
 
 
-def test_the_layout_of_the_state(talker: Talker) -> None:
+def test_files_of_the_state_have_the_expected_owners_and_modes(talker: Talker) -> None:
     home = "/var/lib/paddock/hermes/home"
     found = talker.node.machine(f"cd {home} && stat -c '%n %a %U:%G' . .hermes .hermes/* .hermes/.managed workspace/*")
     lines = dict(line.split(" ", 1) for line in found.splitlines())
@@ -143,7 +145,7 @@ def test_the_layout_of_the_state(talker: Talker) -> None:
     assert lines["workspace/AGENTS.md"] == "600 hermes:hermes"
 
 
-def test_auth_is_seeded_and_nowhere_else(talker: Talker) -> None:
+def test_the_auth_file_is_written_to_the_state_and_nowhere_else(talker: Talker) -> None:
     assert talker.as_agent("stat -c %a ~/.hermes/auth.json; cat ~/.hermes/auth.json") == f"600\n{AUTH}"
     found = talker.node.machine("grep -rl with-this /etc/paddock /opt/paddock /var/lib/paddock /var/log || true")
     assert found.split() == ["/var/lib/paddock/hermes/home/.hermes/auth.json"]
@@ -154,7 +156,7 @@ def test_mcp_servers_start_with_their_secrets(talker: Talker) -> None:
     assert f"key_of_{length}_letters" in talker.as_agent("hermes mcp test clock")
 
 
-def test_the_dashboard_answers_on_loopback_alone(talker: Talker) -> None:
+def test_the_dashboard_answers_on_loopback_only(talker: Talker) -> None:
     get = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=5).read().decode())"
     status = json.loads(talker.as_agent(f"python3 -c '{get}' http://127.0.0.1:9119/api/status"))
     assert status["gateway_running"] is True
@@ -162,7 +164,7 @@ def test_the_dashboard_answers_on_loopback_alone(talker: Talker) -> None:
     assert "127.0.0.1:9119" in talker.node.machine("ss -Hltn | awk '{print $4}'").split()
 
 
-def test_a_conversation_through_telegram(talker: Talker) -> None:
+def test_only_allowed_telegram_users_get_answers(talker: Talker) -> None:
     state = "cat /var/lib/paddock/hermes/home/.hermes/gateway_state.json"
     wait_for(lambda: json.loads(talker.node.machine(state))["platforms"]["telegram"]["state"] == "connected")
     talker.chat.say(666, "Let me in.")
@@ -173,20 +175,20 @@ def test_a_conversation_through_telegram(talker: Talker) -> None:
     assert talker.chat.heard(666) == []
 
 
-def test_a_stop_waits_for_the_answer_in_flight(talker: Talker) -> None:
+def test_a_stop_waits_for_the_answer_in_progress(talker: Talker) -> None:
     path = str(talker.node.write("talker.yaml", talker.tree))
     with ThreadPoolExecutor() as beside:
         asked = beside.submit(talker.node.paddock, "ask", "-f", path, "hermes", "Take 4 seconds and say it.")
         wait_for(lambda: talker.node.machine("ss -Htn state established dport = 8642") != "")
-        time.sleep(1)  # so that it has gone on to the model
+        time.sleep(1)  # until the request has reached the model
         talker.node.machine("systemctl stop paddock-hermes.gateway")
         assert asked.result(timeout=30).stdout.strip() == "ok: Take 4 seconds and say it."
     ended = talker.node.machine("systemctl show -p Result,ExecMainStatus,ActiveState paddock-hermes.gateway")
     assert ended.split() == ["Result=success", "ExecMainStatus=1", "ActiveState=inactive"]
 
 
-@faults
-def test_asked_by_hermes_to_restart_it_is(talker: Talker) -> None:
+@slow_proof
+def test_systemd_restarts_hermes_when_hermes_asks_for_it(talker: Talker) -> None:
     talker.paddock("up")
     show = "systemctl show -p NRestarts,ExecMainStatus paddock-hermes.gateway"
     assert "NRestarts=0" in talker.node.machine(show)
@@ -195,17 +197,17 @@ def test_asked_by_hermes_to_restart_it_is(talker: Talker) -> None:
     wait_for(lambda: talker.node.status()["health"] == "ok")
 
 
-def test_documents_are_written_again_and_refreshed_credentials_kept(pinned: Talker) -> None:
+def test_up_rewrites_documents_and_keeps_refreshed_credentials(pinned: Talker) -> None:
     found = pinned.as_agent("cat ~/workspace/AGENTS.md ~/.hermes/auth.json")
     assert found == "Be briefer.\n" + AUTH.replace("with-this", "refreshed")
 
 
-def test_pinned_the_rest_can_be_edited(pinned: Talker) -> None:
+def test_pinned_settings_stay_while_other_settings_can_be_edited(pinned: Talker) -> None:
     set_it = "hermes config set {} 2>&1 >/dev/null; echo $?"
     assert pinned.as_agent(set_it.format("display.compact true")) == "0\n"
     assert "compact: true" in pinned.as_agent("cat ~/.hermes/config.yaml")
     assert pinned.as_agent(set_it.format("model.default other")).splitlines()[-1] == "1"
-    # All ways known to tell Hermes of another place for what is pinned, and of other people.
+    # All known ways to give Hermes other pinned settings, or more allowed users.
     evil = "model: {default: other, provider: openrouter}\nHERMES_MANAGED_DIR: /tmp\nGATEWAY_ALLOWED_USERS: '666'\n"
     pinned.as_agent(f"cat > ~/.hermes/config.yaml <<'END'\n{evil}END")
     for path in (".env", ".op.env", "pairing/telegram-approved.json", "platforms/pairing/telegram-approved.json"):

@@ -1,4 +1,4 @@
-"""An agent that attacks: it plants programs, links, log lines and mounts, and waits for each verb. It gains nothing."""
+"""A hostile agent plants programs, links, log lines and mounts. No verb gives it privileges."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from live.by_hand import container, destroy
-from live.stage import Node, wait_for
+from live.manual import container, destroy
+from live.node import Node, wait_for
 from live.test_lease import api, by_ssh
 from paddock.places.proxmox.client import Client
 
@@ -25,7 +25,7 @@ PREPARE: Final = f"""
 echo untouched >/etc/canary && chmod 600 /etc/canary
 mkdir -p {STATE} && chown {UID}:{UID} {STATE}
 """
-# Whatever of this runs as root leaves /root/taken behind.
+# Any of these programs that runs as root creates /root/taken.
 ATTACK: Final = r"""
 take='#!/bin/sh
 touch /root/taken 2>/dev/null
@@ -44,7 +44,7 @@ unshare -Urm sh -c 'mount --bind /root /etc; touch /etc/taken' 2>/dev/null
 printf 'error\342\200\250left=/srv/evil x\342\200\250bundle=forged\n'
 printf 'paddock: error \033]0;taken\007 \033[2J \302\233 end\n'
 """
-# The first run fails, so that Paddock reads what it has said.
+# The first start fails, so that Paddock reads the log of the agent.
 PROCESS: Final = f"{ATTACK}\n[ -e started ] || {{ touch started; exit 1; }}\nexec /usr/bin/sleep infinity"
 AGENT: Final[dict[str, Any]] = {
     "kind": "service",
@@ -58,12 +58,12 @@ AGENT: Final[dict[str, Any]] = {
 
 
 class Target:
-    """A host over ssh, and what its agent must not have got at."""
+    """A host over ssh with the hostile agent, and a check of what the agent has gained."""
 
     def __init__(self, node: Node, where: str) -> None:
         self.node, self.where = node, where
         node.shell(where, PREPARE)
-        # As an agent would leave its directory before Paddock comes.
+        # The directory as an agent would leave it before Paddock is used.
         node.shell(where, f"cd {STATE} && setpriv --reuid {UID} --regid {UID} --clear-groups sh -c '{_quoted(ATTACK)}'")
         self.write()
 
@@ -73,7 +73,7 @@ class Target:
         self.path = str(self.node.write("bee.yaml", tree))
 
     def paddock(self, *words: str, may_fail: bool = False) -> str:
-        """Run a verb, and see that the agent has gained nothing by it."""
+        """Run a verb and assert that the agent has gained nothing."""
         verb, *rest = words
         command = [sys.executable, "-m", "paddock", verb, *rest[:1], "-f", self.path, *rest[1:]]
         done = subprocess.run(
@@ -85,20 +85,20 @@ class Target:
             check=False,
         )
         shown = (done.stdout + done.stderr).decode(errors="replace")
-        self.expect_nothing_gained(words[0])
+        self.assert_nothing_gained(words[0])
         if verb != "exec":
             assert "\033" not in shown, f"{words[0]} sends an escape sequence of the agent's to the terminal"
             assert "\x9b" not in shown
         assert may_fail or done.returncode == 0, shown
         return shown
 
-    def expect_nothing_gained(self, verb: str) -> None:
+    def assert_nothing_gained(self, verb: str) -> None:
         found = self.node.shell(self.where, "ls /root/taken 2>/dev/null; cat /etc/canary; stat -c '%u %a' /etc/canary")
         assert found == "untouched\n0 600\n", f"after {verb}: {found}"
         outside = f"find /etc /root /opt /usr/local -user {UID} -print -quit"
         assert self.node.shell(self.where, outside) == "", f"after {verb} the agent owns files of root's"
 
-    def lay_again(self) -> None:
+    def repeat_the_attack(self) -> None:
         home = f"{STATE}/home"
         self.node.shell(
             self.where, f"cd {home} && setpriv --reuid {UID} --regid {UID} --clear-groups sh -c '{_quoted(ATTACK)}'"
@@ -115,27 +115,27 @@ def target(node: Node, api: Client) -> Iterator[Target]:
     destroy(api, 231)
 
 
-def test_an_agent_that_attacks_gains_nothing(target: Target) -> None:
+def test_a_hostile_agent_gains_no_privileges_from_any_verb(target: Target) -> None:
     node = target.node
     target.paddock("adopt", "bee", "--yes")
-    target.paddock("up", may_fail=True)  # its process ends once
+    target.paddock("up", may_fail=True)  # the first start fails
     wait_for(lambda: "sleep" in node.shell(target.where, f"ps -o args= -u {UID} || true"))
-    target.lay_again()
+    target.repeat_the_attack()
     target.paddock("up")
     target.paddock("verify")
     assert target.paddock("exec", "bee", "--", "/usr/bin/id", "-u").split()[0] == str(UID)
     assert "/srv/evil" not in target.paddock("plan")
     shown = target.paddock("logs", "bee")
-    assert "\\u2028" in shown, "what the agent printed is shown, as an escape"
+    assert "\\u2028" in shown, "control characters of the agent are shown as escapes"
     target.paddock("status")
 
-    # A person's shell, on a terminal.
+    # `paddock shell` on a terminal.
     assert str(UID) in shell(target, "/usr/bin/id -u; exit\n")
-    target.expect_nothing_gained("shell")
+    target.assert_nothing_gained("shell")
 
     target.write(environment={**AGENT["environment"], "CHANGED": "yes"})
     target.paddock("up")
-    target.lay_again()
+    target.repeat_the_attack()
     target.paddock("up")
     target.paddock("down")
     target.paddock("up")
@@ -145,7 +145,7 @@ def test_an_agent_that_attacks_gains_nothing(target: Target) -> None:
 
 
 def shell(target: Target, keys: str) -> str:
-    """Run `paddock shell` on a terminal of the test's own, type, and return what it showed."""
+    """Run `paddock shell` on a new terminal, type keys, and return the output."""
     parent, child = pty.openpty()
     running = subprocess.Popen(
         [sys.executable, "-m", "paddock", "shell", "bee", "-f", target.path],
@@ -163,7 +163,7 @@ def shell(target: Target, keys: str) -> str:
         while data := os.read(parent, 4096):
             shown += data
     except OSError:
-        pass  # it has ended, and its terminal with it
+        pass  # the shell and its terminal have ended
     finally:
         os.close(parent)
         running.wait(timeout=60)

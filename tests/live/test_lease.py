@@ -1,4 +1,4 @@
-"""One writer: two machines with one state, whatever brought them there."""
+"""The lease: of two machines that mount one state, only one runs the agent."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from live.by_hand import api_of, container, destroy
-from live.stage import Node, wait_for
+from live.manual import api_client, container, destroy
+from live.node import Node, wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key
 from paddock.places.proxmox.client import Client
@@ -17,11 +17,11 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture
 def api(node: Node) -> Client:
-    return api_of(node)
+    return api_client(node)
 
 
 def by_ssh(node: Node, where: str) -> dict[str, Any]:
-    """The same agents' file, with another place."""
+    """The agents of the node's file, with a host over ssh as their place."""
     tree = node.file()
     key = str(node.stage.folder / "id_ed25519")
     tree["places"] = {"box": {"host": {"address": where, "key": key, "host_key": scan_host_key(where)}}}
@@ -45,7 +45,7 @@ def test_a_second_machine_on_the_same_state_does_not_start_its_agent(agent: Node
     assert agent.paddock("plan").stdout == "hermes: nothing to do\n"
 
 
-def test_a_waiting_machine_starts_when_the_holder_has_gone(agent: Node, api: Client) -> None:
+def test_a_waiting_machine_starts_when_the_lease_is_released(agent: Node, api: Client) -> None:
     status = agent.status()
     where = container(agent, api, 202, mp0=f"{status['state']},mp=/var/lib/paddock/hermes")
     try:

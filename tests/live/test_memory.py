@@ -1,24 +1,24 @@
-"""The promise itself: what an agent has learned survives its machine, and nothing else could have told."""
+"""The memory of an agent survives its machine, and is the only source of the answer."""
 
 from __future__ import annotations
 
 import pytest
 
-from live.stage import Node, cut_off, faults, wait_for
+from live.node import Node, kill_at_step, slow_proof, wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client
+from paddock.recipes import load
 from paddock.run import verbs
 from paddock.run.deployment import deployments
 from paddock.run.reporter import Reporter
-from paddock.spec.load import load
 
 pytestmark = pytest.mark.live
 
 RUNNING = "systemctl show -p MainPID,NRestarts,ExecMainStartTimestamp 'paddock-hermes.*'"
 
 
-def empty_the_memory(agent: Node) -> None:
-    """What was learned goes, and nothing else."""
+def delete_the_memories(agent: Node) -> None:
+    """Delete the memories of the agent and nothing else."""
     agent.machine(
         "systemctl stop paddock-hermes.gateway && rm -rf /var/lib/paddock/hermes/home/.hermes/memories/* && "
         "systemctl start paddock-hermes.gateway"
@@ -27,7 +27,7 @@ def empty_the_memory(agent: Node) -> None:
 
 
 def test_the_memory_survives_its_machine(agent: Node) -> None:
-    empty_the_memory(agent)
+    delete_the_memories(agent)
     assert agent.ask(QUESTION) == "I do not know."
     assert FACT in agent.ask(f"Remember: {FACT}")
     agent.paddock("down")
@@ -70,7 +70,7 @@ def test_a_change_of_settings_restarts_the_agent_and_keeps_the_lease(agent: Node
     assert agent.ask(QUESTION) == FACT
 
 
-def test_the_secret_is_where_it_belongs_and_nowhere_else(agent: Node) -> None:
+def test_the_secret_is_only_in_the_secrets_file(agent: Node) -> None:
     key = agent.stage.environment["STANDIN_KEY"]
     found = agent.machine(f"grep -rlF {key} /etc /opt/paddock /var/lib/paddock /run /var/log 2>/dev/null || true")
     assert found.split() == ["/etc/paddock/hermes/secrets.env"]
@@ -80,7 +80,7 @@ def test_the_secret_is_where_it_belongs_and_nowhere_else(agent: Node) -> None:
     assert key not in agent.machine("journalctl -q; systemctl show 'paddock-*'")
 
 
-def test_the_agent_can_neither_change_its_code_nor_its_lock(agent: Node) -> None:
+def test_the_agent_cannot_change_its_code_configuration_or_lease(agent: Node) -> None:
     tries = (
         "touch /opt/paddock/.store/x",
         "touch /etc/paddock/hermes/current/hermes/config.yaml",
@@ -95,7 +95,7 @@ def test_the_agent_can_neither_change_its_code_nor_its_lock(agent: Node) -> None
         assert "Permission denied" in said or "Operation not permitted" in said, (attempt, said)
 
 
-def test_nothing_listens_beyond_loopback_but_ssh(agent: Node) -> None:
+def test_only_ssh_listens_outside_loopback(agent: Node) -> None:
     listening = agent.machine("ss -Hltn | awk '{print $4}'").split()
     assert {each for each in listening if not each.startswith(("127.", "[::1]"))} <= {"0.0.0.0:22", "[::]:22", "*:22"}
 
@@ -105,21 +105,13 @@ def test_the_unit_is_hardened(agent: Node) -> None:
     assert float(last.rpartition(": ")[2].split()[0]) <= 2.5
 
 
-def test_a_killed_gateway_comes_back(agent: Node) -> None:
-    pid = "systemctl show -p MainPID --value paddock-hermes.gateway"
-    killed = agent.machine(pid)
-    agent.machine("systemctl kill -s KILL paddock-hermes.gateway")
-    wait_for(lambda: agent.status()["health"] == "ok")
-    assert agent.machine(pid) not in (killed, "0\n")
-
-
-def test_with_the_state_emptied_the_recall_fails(agent: Node) -> None:
+def test_the_agent_knows_nothing_when_its_memory_is_deleted(agent: Node) -> None:
     agent.ask(f"Remember: {FACT}")
-    empty_the_memory(agent)
+    delete_the_memories(agent)
     assert agent.ask(QUESTION) == "I do not know."
 
 
-def test_a_model_that_refuses_the_key_is_a_clear_failure(agent: Node) -> None:
+def test_up_fails_when_the_model_refuses_the_key(agent: Node) -> None:
     environment = {**agent.stage.environment, "STANDIN_KEY": "sk-the-wrong-one"}
     wrong = Node(type(agent.stage)(agent.stage.folder, environment))
     failure = wrong.paddock("up", fails=True).stderr
@@ -127,37 +119,42 @@ def test_a_model_that_refuses_the_key_is_a_clear_failure(agent: Node) -> None:
     assert "refuses the key: answers 401" in failure
     assert "✗ answer" in failure
     assert "sk-the-wrong-one" not in failure
-    assert "✗ model " in wrong.paddock("up", fails=True).stderr, "and it is not forgotten"
+    assert "✗ model " in wrong.paddock("up", fails=True).stderr, "a second up reports it again"
     agent.paddock("up")
     assert agent.ask("Say ok.") == "ok: Say ok."
 
 
-@pytest.mark.parametrize("step", ["cattle.clone", "cattle.start", "cattle.reach", "agent.configure", "agent.answer"])
-def test_killed_at_any_step_the_next_up_goes_on(agent: Node, step: str) -> None:
+@pytest.mark.parametrize(
+    "step",
+    ["cattle.clone", "agent.configure"]
+    + [pytest.param(step, marks=slow_proof) for step in ("cattle.start", "cattle.reach", "agent.answer")],
+)
+def test_up_resumes_after_a_kill_at_any_step(agent: Node, step: str) -> None:
     agent.ask(f"Remember: {FACT}")
     agent.paddock("down")
-    cut_off(agent, step, "up")
+    kill_at_step(agent, step, "up")
     agent.paddock("up")
     assert agent.ask(QUESTION) == FACT
     assert agent.paddock("plan").stdout == "hermes: nothing to do\n"
 
 
-@faults
+@slow_proof
 @pytest.mark.parametrize("step", ["cattle.stop", "cattle.detach", "cattle.destroy"])
 @pytest.mark.parametrize("then", ["up", "down"])
-def test_killed_in_down_either_way_goes_on(agent: Node, step: str, then: str) -> None:
+def test_up_and_down_resume_after_a_kill_in_down(agent: Node, step: str, then: str) -> None:
     agent.ask(f"Remember: {FACT}")
-    cut_off(agent, step, "down")
+    kill_at_step(agent, step, "down")
     agent.paddock(then)
     agent.paddock("up")
     assert agent.ask(QUESTION) == FACT
 
 
-def test_killed_while_the_pet_is_made(node: Node) -> None:
+@slow_proof
+def test_up_resumes_after_a_kill_while_creating_the_pet(node: Node) -> None:
     tree = node.file()
     tree["agents"] = {"second": tree["agents"]["hermes"]}
     path = str(node.write("second.yaml", tree))
-    cut_off(node, "pet.create", "up", "-f", path)
+    kill_at_step(node, "pet.create", "up", "-f", path)
     node.paddock("up", "-f", path)
     assert node.paddock("plan", "-f", path).stdout == "second: nothing to do\n"
     node.paddock("down", "-f", path)

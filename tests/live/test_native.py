@@ -1,4 +1,4 @@
-"""Hosts that are there already, over ssh: accounts, folders, several agents, and no root at all."""
+"""Agents under systemd on hosts over ssh: accounts, directories, two agents on one host, and no root."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from live.by_hand import container, destroy
-from live.stage import Node, faults
+from live.manual import container, destroy
+from live.node import Node, slow_proof
 from live.test_lease import api, by_ssh
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client
@@ -25,7 +25,7 @@ install -o someone -g someone -m 600 ~/.ssh/authorized_keys ~someone/.ssh/
 loginctl enable-linger someone
 """
 SOMEONE = "setpriv --reuid someone --regid someone --init-groups env HOME=/home/someone XDG_RUNTIME_DIR=/run/user/1000"
-# What a kernel or a container may refuse, here refused to one account.
+# Forbids namespaces to one account, as some kernels and containers do.
 NO_NAMESPACES = """
 mkdir -p /etc/systemd/system/user@.service.d
 printf '[Service]\\nRestrictNamespaces=yes\\n' >/etc/systemd/system/user@.service.d/test.conf
@@ -45,7 +45,7 @@ def as_account(node: Node, where: str) -> dict[str, Any]:
     return tree
 
 
-def test_without_root_in_an_accounts_own_systemd(node: Node, host: str) -> None:
+def test_an_agent_runs_without_root_in_the_systemd_of_an_account(node: Node, host: str) -> None:
     node.shell(host, ACCOUNT)
     path = str(node.write("account.yaml", as_account(node, host)))
     node.paddock("up", "-f", path)
@@ -56,8 +56,8 @@ def test_without_root_in_an_accounts_own_systemd(node: Node, host: str) -> None:
     assert node.shell(host, "find /etc /opt /var/lib /usr/local -user someone ! -path '*/systemd/linger*'") == ""
     node.shell(host, NO_NAMESPACES)
     told = node.paddock("up", "-f", path).stderr
-    assert "cannot give PrivateUsers=yes; it is dropped" in told
-    assert "cannot give ProtectSystem=strict; it is dropped" in told
+    assert "does not support PrivateUsers=yes; Paddock drops that line" in told
+    assert "does not support ProtectSystem=strict; Paddock drops that line" in told
     assert "SystemCallFilter" not in told
     assert "dropped: PrivateUsers " in node.paddock("plan", "-f", path).stdout
     assert node.paddock("ask", "hermes", "Say hello.", "-f", path).stdout.strip() == "ok: Say hello."
@@ -66,12 +66,12 @@ def test_without_root_in_an_accounts_own_systemd(node: Node, host: str) -> None:
 
 
 def layout(node: Node, where: str, top: str) -> dict[str, str]:
-    """Mode and owner of what is in the state, by its path below the top."""
+    """Return mode and owner of all files below a directory, by relative path."""
     found = node.shell(where, f"cd {top} && find . -printf '%P\\t%m %u:%g\\n'")
     return dict(line.split("\t") for line in found.splitlines())
 
 
-def test_two_agents_on_one_host_as_the_seed_lays_them_out(node: Node, host: str) -> None:
+def test_two_agents_share_a_host_and_its_code(node: Node, host: str) -> None:
     tree = by_ssh(node, host)
     first = tree["agents"]["hermes"]
     first |= {
@@ -93,9 +93,9 @@ def test_two_agents_on_one_host_as_the_seed_lays_them_out(node: Node, host: str)
     for agent in ("hermes", "other"):
         assert node.paddock("ask", agent, "Say hello.", "-f", path).stdout.strip() == "ok: Say hello."
 
-    # The directory layout of the seed's native mode; what the file decides is root's in a sticky directory.
+    # The directory layout of the seed's native mode. Managed files belong to root in a sticky directory.
     found = layout(node, host, "/var/lib/hermes")
-    assert found[""] == "750 root:agents", "nobody but the agent and root, and only root makes anything"
+    assert found[""] == "750 root:agents", "only root and the agent may read, only root may write"
     assert found[".paddock"] == "700 root:root"
     for folder in ("cron", "logs", "memories", "sessions"):
         assert found[f"home/.hermes/{folder}"] == "700 hermes:agents"
@@ -105,13 +105,13 @@ def test_two_agents_on_one_host_as_the_seed_lays_them_out(node: Node, host: str)
     assert node.shell(host, "id hermes").strip() == "uid=10000(hermes) gid=10100(agents) groups=10100(agents)"
     assert layout(node, host, "/var/lib/paddock/other")["home/.hermes/memories"] == "700 visitor:visitor"
 
-    # Neither gets at what the other has; what is exposed listens where it should, and nothing else does.
+    # The agents cannot read each other's state. Only the configured addresses listen.
     for mine, others in (("hermes", "/var/lib/paddock/other"), ("visitor", "/var/lib/hermes")):
         assert "Permission denied" in node.shell(host, f"runuser -u {mine} -- ls {others} 2>&1 || true")
     listening = {each for each in node.shell(host, "ss -Hltn | awk '{print $4}'").split() if ":22" not in each}
     assert listening == {"127.0.0.1:8642", f"{host}:8700"}
 
-    # `hermes` for everyone: root and the agent's account are the agent, others are themselves.
+    # `hermes` on the machine: root and the agent's account use the agent's state, other accounts their own.
     assert "/var/lib/hermes/home/.hermes" in node.shell(host, "hermes config path </dev/null")
     assert "/var/lib/hermes/home/.hermes" in node.shell(host, "runuser -u hermes -- hermes config path </dev/null")
     assert "/nonexistent/.hermes" in node.shell(host, "cd / && runuser -u nobody -- hermes config path </dev/null")
@@ -122,7 +122,7 @@ def test_two_agents_on_one_host_as_the_seed_lays_them_out(node: Node, host: str)
         "/usr/bin/rg",
     ]
 
-    # Code is shared: the agent that is left keeps it, the last one takes it along. What was learned stays.
+    # The agents share code: the last `down` removes it. The memory stays.
     node.paddock("ask", "hermes", f"Remember: {FACT}", "-f", path)
     tree_id = node.shell(host, "readlink /opt/paddock/hermes/current").strip()
     node.paddock("down", "-f", path, "--only", "hermes")
@@ -137,8 +137,8 @@ def test_two_agents_on_one_host_as_the_seed_lays_them_out(node: Node, host: str)
     assert FACT in node.shell(host, "cat /var/lib/hermes/home/.hermes/memories/MEMORY.md")
 
 
-@faults
-def test_a_page_is_rendered_under_the_hardened_unit(node: Node, host: str) -> None:
+@slow_proof
+def test_the_browser_renders_a_page_under_the_hardened_unit(node: Node, host: str) -> None:
     page = "<h1>?</h1><script>document.querySelector('h1').textContent = 'six times seven is ' + 6 * 7</script>"
     node.shell(
         host,

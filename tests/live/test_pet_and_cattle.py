@@ -1,4 +1,4 @@
-"""Machines that come and go around a state that stays, with a small service instead of an agent."""
+"""Machines are recreated, the state stays: tested with a small service instead of an agent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from live.stage import Node, cut_off, faults, wait_for
+from live.node import Node, kill_at_step, slow_proof, wait_for
 
 pytestmark = pytest.mark.live
 
@@ -24,7 +24,7 @@ WEB: dict[str, Any] = {
 
 
 class Web:
-    """A service of the test's own, in a file of its own."""
+    """A service, and a file for it."""
 
     def __init__(self, node: Node, name: str) -> None:
         self.node = node
@@ -67,25 +67,29 @@ def web(node: Node, request: pytest.FixtureRequest) -> Iterator[Web]:
 
 
 def test_state_survives_any_number_of_machines(web: Web) -> None:
+    host_keys = "cat /etc/ssh/ssh_host_ed25519_key.pub; ls /etc/ssh/ssh_host_*"
     web.paddock("up")
     web.write_fact("one")
-    for _ in range(2):
-        web.paddock("cycle")
+    first = web.node.shell(web.status()["address"], host_keys)
+    web.paddock("cycle")
+
+    # Every clone makes its own ssh host key.
+    second = web.node.shell(web.status()["address"], host_keys)
+    assert first.splitlines()[0] != second.splitlines()[0]
+    assert "rsa" not in second
+
+    # `forget` refuses while there is a machine, and without the right name.
+    assert "is still" in web.paddock("forget", web.name, "--name", web.name, fails=True)
+    web.paddock("down")
+    assert "not the agent's name" in web.paddock("forget", web.name, "--name", "other", fails=True)
+    web.paddock("up")
+
     assert web.fact() == "one"
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
     assert web.paddock("up") == f"{web.name}: nothing to do, and healthy\n"
 
 
-def test_a_clone_has_a_host_key_of_its_own(web: Web) -> None:
-    web.paddock("up")
-    first = web.node.shell(web.status()["address"], "cat /etc/ssh/ssh_host_ed25519_key.pub; ls /etc/ssh/ssh_host_*")
-    web.paddock("cycle")
-    second = web.node.shell(web.status()["address"], "cat /etc/ssh/ssh_host_ed25519_key.pub; ls /etc/ssh/ssh_host_*")
-    assert first.splitlines()[0] != second.splitlines()[0]
-    assert "rsa" not in second
-
-
-def test_straight_from_the_base_without_a_template(web: Web) -> None:
+def test_a_machine_is_created_from_the_base_without_a_template(web: Web) -> None:
     tree = web.node.file()
     tree["places"]["box"]["proxmox"]["template"] = "none"
     tree["agents"] = web.agents
@@ -97,7 +101,7 @@ def test_straight_from_the_base_without_a_template(web: Web) -> None:
     assert web.node.paddock("plan", "-f", path).stdout == f"{web.name}: nothing to do\n"
 
 
-def test_the_state_grows_with_its_filesystem(web: Web) -> None:
+def test_the_state_volume_grows_with_its_filesystem(web: Web) -> None:
     web.paddock("up")
     web.write_fact("small")
     web.spec["state"]["size"] = "2G"
@@ -110,7 +114,7 @@ def test_the_state_grows_with_its_filesystem(web: Web) -> None:
     web.spec["state"]["size"] = "2G"
 
 
-def test_what_changes_live_and_what_with_a_restart(web: Web) -> None:
+def test_machine_settings_change_live_or_with_a_restart(web: Web) -> None:
     web.paddock("up")
     address = web.status()["address"]
     started = "systemctl show -p UserspaceTimestampMonotonic -p UserspaceTimestamp"
@@ -126,7 +130,7 @@ def test_what_changes_live_and_what_with_a_restart(web: Web) -> None:
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
 
 
-def test_several_agents_side_by_side_on_one_pet(web: Web) -> None:
+def test_two_agents_share_one_pet(web: Web) -> None:
     web.spec["state"]["pet"] = 500
     second = f"{web.name}b"
     web.agents[second] = json.loads(json.dumps(web.spec))
@@ -135,16 +139,6 @@ def test_several_agents_side_by_side_on_one_pet(web: Web) -> None:
     assert sorted(states.values()) == ["local-lvm:vm-500-disk-1", "local-lvm:vm-500-disk-2"]
     web.paddock("down", "--only", second)
     assert web.paddock("plan", "--only", web.name) == f"{web.name}: nothing to do\n"
-
-
-def test_forgetting_takes_the_name_and_no_machine(web: Web) -> None:
-    web.paddock("up")
-    web.write_fact("precious")
-    assert "is still" in web.paddock("forget", web.name, "--name", web.name, fails=True)
-    web.paddock("down")
-    assert "not the agent's name" in web.paddock("forget", web.name, "--name", "other", fails=True)
-    web.paddock("up")
-    assert web.fact() == "precious"
 
 
 def test_templates_are_refreshed_and_pruned(web: Web) -> None:
@@ -164,7 +158,8 @@ def test_templates_are_refreshed_and_pruned(web: Web) -> None:
     assert kept == [2, 3]
 
 
-def test_a_second_run_on_the_same_agent_is_told_who_is_at_it(web: Web) -> None:
+@slow_proof
+def test_a_second_run_on_the_same_agent_names_the_first_process(web: Web) -> None:
     web.paddock("up")
     web.paddock("down")
     path = str(web.node.stage.folder / f"{web.name}.yaml")
@@ -172,26 +167,27 @@ def test_a_second_run_on_the_same_agent_is_told_who_is_at_it(web: Web) -> None:
     locks = web.node.journals.parent / "locks"
     wait_for(lambda: f"process {first.pid}" in [lock.read_text() for lock in locks.glob("agent-*.lock")])
     told = web.paddock("up", fails=True)
-    assert f"another run is at work (process {first.pid})" in told
+    assert f"another run is working on it (process {first.pid})" in told
     assert first.wait(60) == 0
 
 
-def test_doctor_says_what_the_token_may(web: Web) -> None:
+def test_doctor_reports_what_the_token_may_do(web: Web) -> None:
     report = web.paddock("doctor")
     assert "✓ reached: https://" in report
     assert "✗" not in report
 
 
-def test_killed_while_a_template_is_built(web: Web) -> None:
-    web.spec["packages"] = ["busybox", "tree"]  # inputs of no other test
-    cut_off(web.node, "template.install", "up", "-f", _written(web))
+@slow_proof
+def test_up_resumes_after_a_kill_while_building_a_template(web: Web) -> None:
+    web.spec["packages"] = ["busybox", "tree"]  # no other test has a template with these packages
+    kill_at_step(web.node, "template.install", "up", "-f", _written(web))
     web.paddock("up")
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
 
 
-@faults
+@slow_proof
 @pytest.mark.parametrize(
-    ("step", "package"),  # a package of its own makes a template of its own
+    ("step", "package"),  # another package makes another template
     [
         ("pet.create", "bc"),
         ("template.create", "dc"),
@@ -202,9 +198,9 @@ def test_killed_while_a_template_is_built(web: Web) -> None:
         ("cattle.reach", "jq"),
     ],
 )
-def test_killed_at_every_step_from_nothing(web: Web, step: str, package: str) -> None:
+def test_the_first_up_resumes_after_a_kill_at_every_step(web: Web, step: str, package: str) -> None:
     web.spec["packages"] = ["busybox", package]
-    cut_off(web.node, step, "up", "-f", _written(web))
+    kill_at_step(web.node, step, "up", "-f", _written(web))
     web.paddock("up")
     assert web.paddock("plan") == f"{web.name}: nothing to do\n"
 

@@ -1,4 +1,4 @@
-"""What only root may do, done by Paddock itself: over a real ssh, in a real shell, with nobody waiting."""
+"""Paddock runs the commands that only root may run on the node, over a real ssh."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from live.nodeshell import NodeShell, node_shell
-from live.rootdoor import on_node, root
-from live.stage import Node, faults
+from live.node import Node, slow_proof
+from live.node_root import on_node, root
+from live.node_ssh import NodeShell, node_shell
 from live.test_pet_and_cattle import Web
 
-pytestmark = [pytest.mark.live, faults]
+pytestmark = [pytest.mark.live, slow_proof]
 
 HOST = "/mnt/pve/hdd/hive"
 
@@ -25,7 +25,7 @@ def shell(node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node
 
 
 class Hive(Web):
-    """A service with a directory of the node and a feature that no token can set."""
+    """A service with a directory of the node and a feature, which no token can set."""
 
     def __init__(self, shell: NodeShell) -> None:
         super().__init__(shell.node, "hive")
@@ -46,7 +46,7 @@ def hive(shell: NodeShell) -> Iterator[Hive]:
         found.remove()
 
 
-def test_nobody_is_waited_for(shell: NodeShell, hive: Hive) -> None:
+def test_up_runs_root_commands_over_ssh(shell: NodeShell, hive: Hive) -> None:
     assert f"`up` does it as {shell.destination}" in hive.paddock("doctor", *hive.root)
     assert f"as {shell.destination}" in hive.paddock("plan", *hive.root)
     hive.up()
@@ -61,7 +61,7 @@ def test_nobody_is_waited_for(shell: NodeShell, hive: Hive) -> None:
     assert hive.paddock("exec", hive.name, "--", "cat", "/data/probe") == "mine\n"
 
 
-def test_a_person_pipes_the_commands_into_the_same_shell(shell: NodeShell, hive: Hive) -> None:
+def test_console_prints_commands_for_the_shell_of_the_node(shell: NodeShell, hive: Hive) -> None:
     hive.paddock("up", "--no-wait", fails=True)
     piped = shell.run(hive.paddock("console"))
     assert piped.returncode == 0, piped.stderr
@@ -69,7 +69,7 @@ def test_a_person_pipes_the_commands_into_the_same_shell(shell: NodeShell, hive:
     assert "up and working" in hive.paddock("up", "--no-wait")
 
 
-def test_what_goes_wrong_on_the_way_is_a_sentence_and_up_goes_on(shell: NodeShell, hive: Hive, tmp_path: Path) -> None:
+def test_failed_ssh_logins_are_explained(shell: NodeShell, hive: Hive, tmp_path: Path) -> None:
     there = f"error: {shell.destination} cannot be reached over ssh at {shell.address}: "
     by_hand = "`paddock console` prints the commands to run there by hand"
     stranger = tmp_path / "stranger"
@@ -86,7 +86,7 @@ def test_what_goes_wrong_on_the_way_is_a_sentence_and_up_goes_on(shell: NodeShel
     assert "port 9: Connection refused" in told
 
 
-def test_a_command_that_fails_there_is_named_and_up_goes_on(shell: NodeShell, hive: Hive) -> None:
+def test_a_failed_root_command_is_named_and_up_resumes(shell: NodeShell, hive: Hive) -> None:
     path = "/mnt/pve/hdd/a-file"
     hive.spec["mounts"] = [{"host": path, "path": "/data"}]
     host = on_node(shell.node, path)
@@ -94,7 +94,7 @@ def test_a_command_that_fails_there_is_named_and_up_goes_on(shell: NodeShell, hi
     host.touch()
     assert f"error: `mkdir -p {path}` failed on {shell.destination}: mkdir: File exists" in hive.up(fails=True)
     host.unlink()
-    # A backup that begins between two of them: pct ends with 255, as ssh does where it finds no way.
+    # A backup locks the container between two commands: pct exits with 255, as ssh does without a connection.
     machine = hive.status()["machine"]
     try:
         with shell.instead_of("mountpoint", f"pct set {machine} -lock backup"):

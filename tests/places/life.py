@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from paddock.errors import PaddockError
-from places.node import CATTLE, PET, Killed, Node, Outside
+from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
 LXC = "/nodes/pve/lxc"
 STATE = "local-lvm:vm-100-disk-1"
 PETS_VOLUMES = {"vm-100-disk-0", "vm-100-disk-1"}
 
 
-def runs_until_done(verb: Callable[[Outside], str], agent: Callable[[], Outside]) -> list[BaseException]:
+def runs_until_done(verb: Callable[[PaperAgent], str], agent: Callable[[], PaperAgent]) -> list[BaseException]:
     """Run a verb until it succeeds; return the errors of the failed runs."""
     ends: list[BaseException] = []
     while True:

@@ -17,12 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl
 
 import httpx
 import pytest
 
+from paddock.places import AnyPlace, Finding, MachineWant
 from paddock.places.proxmox import claim as claim_module
 from paddock.places.proxmox import client as client_module
 from paddock.places.proxmox import observe as observe_module
@@ -32,23 +33,31 @@ from paddock.places.proxmox import tls
 from paddock.places.proxmox import worker as worker_module
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.place import ProxmoxPlace
-from paddock.plan.agent import AwaitAnswer
-from paddock.plan.step import Action, CheckStateSize, InstallContents, Plan
+from paddock.plan.agent import AgentSeen
+from paddock.plan.step import Plan
 from paddock.process import Result
-from paddock.run.deployment import Deployment, Observation
+from paddock.recipes import load
+from paddock.run.deployment import Deployment
+from paddock.run.machine_side import MachineSide
+from paddock.run.observe import Observation, observe
+from paddock.run.perform import carry_out
 from paddock.run.reporter import Reporter
-from paddock.sandbox.assembly import memory_world
+from paddock.run.resolve import locate, resolve
+from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
+from paddock.sandbox.assembly import memory_cluster
 from paddock.sandbox.config import CtConfig
 from paddock.sandbox.console import Console
 from paddock.sandbox.errors import NodeCrashError
 from paddock.sandbox.faults import Faults, Rule, install
-from paddock.sandbox.http import ABORT, Face
+from paddock.sandbox.http import ABORT, HttpApi
 from paddock.sandbox.memory import MemoryContainers, MemoryRuntime
-from paddock.sandbox.runtime import Archive, GuestSpec, Interface, Say, Unpacked
-from paddock.sandbox.shell import Said
+from paddock.sandbox.runtime import Archive, ContainerSpec, Interface, Say, Unpacked
+from paddock.sandbox.shell import CommandResult
 from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
-from paddock.spec.load import load
+from paddock.spec.files import inlined
+from paddock.spec.load import Loaded
+from paper import PaperSide
 
 BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 DEPLOYER: Final = "paddock@pve!deploy"
@@ -94,28 +103,35 @@ def host_key(name: str) -> str:
     return f"AAAAC3NzaC1lZDI1NTE5AAAAI{name:A<43}"
 
 
+def address_of(vmid: int) -> str:
+    return f"10.0.0.{vmid}"
+
+
 class Machines(MemoryContainers):
     """Simulated containers with addresses and ssh host keys."""
 
     def __init__(self, runtime: MemoryRuntime) -> None:
-        super().__init__(runtime.volumes, runtime._say_stopped, runtime.save)
+        super().__init__(runtime.volumes, runtime._call_stop_hooks, runtime.save)
         self.host_keys: dict[int, str] = {}
+        self.inside: dict[str, AgentSeen] = {}  # of each machine, by its address
         self.cloned = 0  # the source of the last clone: a clone keeps its ssh host keys
         self.strays: dict[int, list[str]] = {}  # what is on root disks that may be an agent's
         self.unanswered = 0  # how often DHCP has not got round to it yet
         self.crashes = False  # whether the node goes down in the next clone
         self.obstacle: Callable[[Task], None] = lambda task: None  # in the way of everyone who unpacks an archive
 
-    def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+    def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         self.obstacle(task)
+        self.inside.pop(address_of(spec.vmid), None)
         self.host_keys[spec.vmid] = host_key(f"fresh{spec.vmid}x{len(self.host_keys)}")
         return super().populate(spec, archive, task)
 
-    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
+    def prepare(self, spec: ContainerSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
         say("Creating SSH host key 'ssh_host_ed25519_key' - this may take some time ...")
         say(f"done: {reach_module.fingerprint(self.host_keys[spec.vmid])} root@localhost")
 
-    def settle_clone(self, spec: GuestSpec) -> Unpacked:
+    def settle_clone(self, spec: ContainerSpec) -> Unpacked:
+        self.inside.pop(address_of(spec.vmid), None)
         self.host_keys[spec.vmid] = self.host_keys[self.cloned]
         if self.crashes:
             self.crashes = False
@@ -128,7 +144,7 @@ class Machines(MemoryContainers):
         if self.unanswered:
             self.unanswered -= 1
         else:
-            addresses = (*addresses, ("inet", f"10.0.0.{vmid}", 24))
+            addresses = (*addresses, ("inet", address_of(vmid), 24))
         return [loopback, *(Interface(card.name, card.mac, addresses) for card in cards)]
 
 
@@ -192,38 +208,75 @@ class Told(Reporter):
         return "\n".join(self.lines)
 
 
-class Outside(Deployment):
-    """A deployment that acts only outside the agent's machine."""
+@dataclass(frozen=True, kw_only=True)
+class PaperAgent(Deployment):
+    """An agent on a simulated node, and the lines that its run printed."""
 
-    place: ProxmoxPlace
     told: Told
 
-    def observe(self) -> Observation:
-        seen = self.place.observe(self.name)
-        return Observation(seen, self.place.machine(self.machine_want, seen), None)
+    @classmethod
+    def of_file(cls, name: str, loaded: Loaded, place: ProxmoxPlace, told: Told, side: MachineSide) -> PaperAgent:
+        return cls(
+            name=name,
+            spec=inlined(loaded.spec.agents[name], loaded.folder),
+            folder=loaded.folder,
+            place=cast("AnyPlace", place),
+            reporter=told.of(name),
+            machine_side=side,
+            told=told,
+        )
 
-    def plan_up(self, seen: Observation) -> Plan:
-        plan = self.place.up(self.machine_want, seen.place)
-        return Plan(self.name, [*plan.steps, *plan.manual_steps], plan.refusals, plan.notes)
-
-    def _perform(self, action: Action, seen: Observation, got: Any) -> Any:
-        inside = isinstance(action, InstallContents | CheckStateSize | AwaitAnswer)
-        return {} if inside else self.place.perform(action, seen.place, got)
+    @property
+    def node(self) -> ProxmoxPlace:
+        return cast("ProxmoxPlace", self.place)
 
     @property
     def client(self) -> Client:
-        return self.place._client
+        return self.node._client
+
+    @property
+    def machine_want(self) -> MachineWant:
+        return locate(self).machine_want
+
+    def observe(self) -> Observation:
+        return observe(locate(self))
+
+    def examine(self) -> tuple[Sequence[Finding], Sequence[str]]:
+        """What doctor finds for this agent."""
+        return self.node.doctor.examine([self.machine_want])
+
+    def plan_up(self, seen: Observation | None = None) -> Plan:
+        """Plan what `up` would do, from an observation or a new one."""
+        located = locate(self)
+        return plan_up(located, want_of(resolve_or_refuse(located)), seen or observe(located))
+
+    def carry_out(self, plan: Plan, seen: Observation) -> None:
+        carry_out(locate(self), plan, seen)
+
+    def seen_as_wanted(self) -> AgentSeen:
+        """What the machine would report if everything on it was as the file says."""
+        want = resolve(locate(self)).want()
+        return AgentSeen(
+            packages=want.packages,
+            trees=frozenset({want.tree} if want.tree else ()),
+            bundle_id=want.bundle_id,
+            answered=want.bundle_id,
+            secrets=want.secrets,
+            state_of=self.name,
+            units={f"paddock-{self.name}.main.service": "active"},
+        )
 
 
 class Node(httpx.BaseTransport):
     """The simulated node, the connection to it, and its other users."""
 
     def __init__(self, folder: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
-        self.world = memory_world(folder / "node", nodes=nodes)
-        self.world.guests.lock_timeout = 0.1
+        self.world = memory_cluster(folder / "node", nodes=nodes)
+        self.world.configs.lock_timeout = 0.1
         runtime = self.world.runtime
         assert isinstance(runtime, MemoryRuntime)
         self.machines = runtime.containers = Machines(runtime)
+        self.side: MachineSide = PaperSide(self.machines.inside)
         self.faults = Faults()
         self.sent: list[Sent] = []
         self.at_once = 0  # the most requests that were under way at the same time
@@ -234,7 +287,7 @@ class Node(httpx.BaseTransport):
         self._hooks: list[Hook] = []
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        face = Face(self.world, delay_401=0)
+        face = HttpApi(self.world, delay_401=0)
         install(face, self.faults)
         self._app = face.app()
         self._folder = folder
@@ -330,7 +383,7 @@ class Node(httpx.BaseTransport):
         root: str | None = None,
         patient: bool = True,
         **keys: Any,
-    ) -> Outside:
+    ) -> PaperAgent:
         """An agent in a file of its own, as a new run of Paddock finds it; runs before it have ended by now."""
         self._dead = False
         claim_module._open.clear()
@@ -355,9 +408,7 @@ class Node(httpx.BaseTransport):
         told = Told()
         place = ProxmoxPlace(proxmox, self._folder, told.say, patient=patient)
         place._client._http._transport = self
-        agent = Outside(name, loaded, place, told)
-        agent.told = told
-        return agent
+        return PaperAgent.of_file(name, loaded, place, told, self.side)
 
     def client(self, token: str = DEPLOYER, secret: str | None = None) -> Client:
         """Paddock's gate to the node, alone."""
@@ -374,9 +425,9 @@ class Node(httpx.BaseTransport):
         assert said.code == 0, said.err
         return said.out
 
-    def shell(self, line: str) -> Said:
+    def shell(self, line: str) -> CommandResult:
         """A line in the node's shell."""
-        console, said = Console(self.world), Said()
+        console, said = Console(self.world), CommandResult()
         for alternative in line.split(" || "):
             if alternative.startswith("exit "):
                 return replace(said, code=int(alternative.split()[1]))
@@ -433,21 +484,21 @@ class Node(httpx.BaseTransport):
 
     @property
     def vmids(self) -> list[int]:
-        return self.world.guests.vmids()
+        return self.world.configs.vmids()
 
     def config(self, vmid: int) -> dict[str, Any]:
-        node = self.world.guests.node_of(vmid) or ""
-        return dict(self.world.guests.load(vmid, node).options)
+        node = self.world.configs.node_of(vmid) or ""
+        return dict(self.world.configs.load(vmid, node).options)
 
     def put(self, vmid: int, **options: Any) -> None:
         """Write into a configuration file, as only the node itself can; None takes an option out."""
-        node = self.world.guests.node_of(vmid) or ""
-        config = self.world.guests.load(vmid, node)
+        node = self.world.configs.node_of(vmid) or ""
+        config = self.world.configs.load(vmid, node)
         for key, value in options.items():
             config.options.pop(key, None)
             if value is not None:
                 config.options[key] = value
-        self.world.guests.save(vmid, node, config)
+        self.world.configs.save(vmid, node, config)
 
     @property
     def volumes(self) -> set[str]:

@@ -13,10 +13,12 @@ from paddock.places.proxmox import reach as reach_module
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.reach import fingerprint
+from paddock.plan.actions import PlaceAction
+from paddock.plan.machine import Goal
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.life import LXC, runs_until_done
-from places.node import Killed, Node, Outside, PlayedSsh
+from places.node import Killed, Node, PaperAgent, PlayedSsh
 
 HOME = "/home/bee"
 OWN = "local-lvm:vm-200-disk-1"
@@ -35,24 +37,24 @@ class Adoption:
             self.keys["machine"] = {**keys.get("machine", {}), "host_key": key}
         self.told = ""
 
-    def agent(self) -> Outside:
+    def agent(self) -> PaperAgent:
         return self.node.agent(**self.keys)
 
-    def run(self, agent: Outside | None = None) -> str:
+    def run(self, agent: PaperAgent | None = None) -> str:
         """What the verb does: the file first."""
         for part, said in describe(agent or self.agent(), self.target).said.items():
             self.keys[part] = {**self.keys.get(part, {}), **said} if isinstance(said, Mapping) else said
         agent = self.agent()
-        agent.looked = self.looked
         try:
-            return adopt(agent, self.target)
+            return adopt(agent, self.target, looked=self.looked)
         finally:
             self.told = str(agent.told)
 
     def planned(self) -> list[str]:
         agent = self.agent()
-        plan = agent.plan_up(agent.observe())
-        return [*(step.title for step in plan.steps), *(r.reason for r in plan.refusals), *plan.notes]
+        plan = agent.plan_up()
+        steps = [step for step in plan.steps if isinstance(step.action, PlaceAction)]
+        return [*(step.title for step in steps), *(r.reason for r in plan.refusals), *plan.notes]
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ def test_adopt_marks_the_machine_and_changes_nothing_else(pet_and_cattle: Node) 
     node = pet_and_cattle
     before = node.config(105)
     adoption = Adoption(node, 105)
-    assert adoption.run() == "bee: adopted; `paddock plan` tells what `up` would change"
+    assert adoption.run() == "bee: adopted; `paddock plan` shows what `up` would change"
     assert adoption.keys["machine"].pop("host_key")
     assert adoption.keys["machine"] == {
         "vmid": 105,
@@ -224,7 +226,7 @@ def expect_given_to_a_pet(node: Node, adoption: Adoption) -> None:
     assert "adopted=bee" in pet["description"]
     assert {"vm-100-disk-0", "vm-100-disk-1"} <= node.volumes
     assert "vm-200-disk-1" not in node.volumes
-    assert adoption.agent().place.observe().users_of("local-lvm:vm-100-disk-1")
+    assert adoption.agent().node.observe().users_of("local-lvm:vm-100-disk-1")
 
 
 def test_adopt_moves_a_volume_of_the_machine_to_a_pet(single: Node) -> None:
@@ -311,7 +313,9 @@ def test_adopt_moves_an_unused_volume_to_a_pet(single: Node) -> None:
     single.root("pct", "stop", 200)
     single.put(200, mp0=None, unused0=OWN)
     adoption = Adoption(single, 200, "unused0")
-    with pytest.raises(Refused, match=r"could not be seen: container 200 \(bee\) is stopped") as caught:
+    with pytest.raises(
+        Refused, match=r"could not be searched for files of bee: container 200 \(bee\) is stopped"
+    ) as caught:
         adoption.run()
     assert "--looked" in str(caught.value.hint)
     assert not single.writes
@@ -370,10 +374,10 @@ def test_the_plan_of_up_flags_an_adopted_state(single: Node) -> None:
     adoption = Adoption(single, 200, "mp0")
     adoption.run()
     agent = adoption.agent()
-    assert agent.place.up(agent.machine_want, agent.place.observe()).adopted
+    assert agent.node.plan(Goal.UP, agent.machine_want, agent.node.observe()).after.adopted_state
     up(single.agent("ant", state={"size": "1G"}))
     ant = single.agent("ant", state={"size": "1G"})
-    assert not ant.place.up(ant.machine_want, ant.place.observe()).adopted
+    assert not ant.node.plan(Goal.UP, ant.machine_want, ant.node.observe()).after.adopted_state
 
 
 def test_up_after_forget_creates_a_new_state_for_an_adopted_agent(single: Node) -> None:
@@ -453,7 +457,7 @@ def test_adopt_refuses_unsuitable_targets_without_writing(
     keys = {"state": {"pet": 300}} if 300 in single.vmids else {}
     before = {vmid: single.config(vmid) for vmid in single.vmids}
     with pytest.raises(Refused, match=reason) as caught:
-        Adoption(single, target.vmid, target.state, **keys).run()
+        Adoption(single, target.machine, target.state, **keys).run()
     assert caught.value.hint
     assert not single.writes
     assert {vmid: single.config(vmid) for vmid in single.vmids} == before

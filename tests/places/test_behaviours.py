@@ -292,7 +292,7 @@ def test_down_stops_the_machine_before_destroying_it(node: Node) -> None:
     node.before("DELETE", f"{LXC}/{CATTLE}", lambda: node.root("pct", "start", CATTLE))
     agent = node.agent()
     down(agent)  # someone starts the machine at the last moment: the same run observes again
-    assert "container is running; looking again" in str(agent.told)
+    assert "container is running; observing again" in str(agent.told)
     assert node.vmids == [PET]
     assert not any("force" in sent.params for sent in node.writes)
     up(node.agent())
@@ -381,7 +381,7 @@ def test_observe_skips_a_container_that_is_destroyed_meanwhile(node: Node) -> No
         node.client().get(f"{LXC}/105/config")
     node.somebody(150)
     node.before("GET", f"{LXC}/150/config", lambda: node.root("pct", "destroy", 150))
-    assert node.agent().place.observe().containers == {}
+    assert node.agent().node.observe().containers == {}
     up(node.agent())
     node.root("pct", "stop", CATTLE)
     node.before("DELETE", f"{LXC}/{CATTLE}", lambda: node.root("pct", "destroy", CATTLE))

@@ -10,10 +10,10 @@ import pytest
 
 from paddock.plan.agent import AgentSeen
 from paddock.plan.container import ContainerSeen
-from paddock.run.deployment import Deployment
+from paddock.run.resolve import locate, resolve
 from paddock.run.verbs import down, plan_forget, up
 from places.life import runs_until_done
-from places.node import CATTLE, PET, Killed, Node, Outside
+from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
 WITH: dict[str, Any] = {"runtime": "docker", "container": {"base": "debian:12", "data": "20G"}}
 MOUNTS = [{"host": "/mnt/pve/hdd/bee", "path": "/big"}]
@@ -21,7 +21,7 @@ CACHE = "local-lvm:vm-100-disk-2"
 PETS = {"vm-100-disk-0", "vm-100-disk-1", "vm-100-disk-2"}
 
 
-def agent_on(node: Node, template: str) -> Callable[[], Outside]:
+def agent_on(node: Node, template: str) -> Callable[[], PaperAgent]:
     return lambda: node.agent(template=template, **WITH)
 
 
@@ -69,15 +69,12 @@ def test_adding_a_cache_continues_after_a_kill_at_any_request(node: Node, after:
     assert [type(end) for end in ends] == [Killed]
 
 
-def as_wanted(agent: Outside) -> AgentSeen:
+def as_wanted(agent: PaperAgent) -> AgentSeen:
     """Return the observation of a machine where everything is as the file says."""
-    want = agent.want
-    assert want.container
-    there = ContainerSeen("up", "vfs", frozenset({want.container.image}), want.container.identity, ["tiny-tool"])
-    units = {"container": "active"}
-    return AgentSeen(
-        want.packages, frozenset(), want.bundle_id, want.bundle_id, want.secrets, units=units, container=there
-    )
+    want = resolve(locate(agent)).want().container
+    assert want
+    there = ContainerSeen("up", "vfs", frozenset({want.image}), want.identity, ["tiny-tool"])
+    return replace(agent.seen_as_wanted(), container=there)
 
 
 @pytest.mark.parametrize("engine", ["up", "down: no storage driver works here"])
@@ -86,19 +83,21 @@ def test_a_cache_added_later_needs_a_new_image_and_container(node: Node, engine:
     agent = node.agent(**WITH)
     inside = as_wanted(agent)
     inside = replace(inside, container=replace(inside.container, engine=engine))
-    plan = Deployment.plan_up(agent, replace(agent.observe(), agent=inside))
+    plan = agent.plan_up(replace(agent.observe(), agent=inside))
     assert [step.id for step in plan.steps][-5:] == [
         *("cattle.reach", "image.pull", "container.create", "agent.configure", "agent.answer")
     ]
-    assert list(plan.notes) == ["the container on the root disk stays behind; lost with it: tiny-tool"]
+    assert list(plan.notes) == [
+        "the container on the root disk is left there and not used; lost with the container: tiny-tool"
+    ]
 
 
 def test_up_waits_for_an_answer_after_the_machine_restarts(node: Node) -> None:
     up(node.agent(**WITH))
     agent = node.agent(runtime="docker", container={"base": "debian:12", "data": "30G"}, mounts=MOUNTS)
-    plan = Deployment.plan_up(agent, replace(agent.observe(), agent=as_wanted(agent)))
+    plan = agent.plan_up(replace(agent.observe(), agent=as_wanted(agent)))
     assert [step.id for step in plan.steps][-4:] == ["cattle.root", "cattle.reach", "mounts.check", "agent.answer"]
-    plan = Deployment.plan_up(node.agent(**WITH), replace(agent.observe(), agent=as_wanted(node.agent(**WITH))))
+    plan = node.agent(**WITH).plan_up(replace(agent.observe(), agent=as_wanted(node.agent(**WITH))))
     assert not plan.steps
 
 

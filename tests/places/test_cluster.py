@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from paddock.errors import Refused
+from paddock.recipes import load
 from paddock.run.deployment import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.verbs import up
-from paddock.spec.load import load
 from places.node import Node, play_ssh
 
 

@@ -112,7 +112,7 @@ def test_a_second_run_on_this_host_names_the_first(node: Node) -> None:
     first.start()
     while not node.world.tasks.running():
         time.sleep(0.002)
-    with pytest.raises(Busy, match=r"bee: another run is at work \(process \d+\)"):
+    with pytest.raises(Busy, match=r"bee: another run is working on it \(process \d+\)"):
         down(node.agent())
     up_of_another = threading.Thread(target=up, args=(node.agent("ant"),))  # other agents do not wait
     up_of_another.start()

@@ -11,7 +11,7 @@ from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox import access
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from paddock.spec.models import ProxmoxSpec
-from places.node import Node, Outside
+from places.node import Node, PaperAgent
 from places.test_adopt import Adoption
 from places.test_planner import NODE
 
@@ -27,7 +27,7 @@ def bare(node: Node) -> Node:
     return node
 
 
-def worker(node: Node, **keys: Any) -> Outside:
+def worker(node: Node, **keys: Any) -> PaperAgent:
     return node.agent(token=WORKER, **{**KEYS, **keys})
 
 
@@ -35,7 +35,7 @@ def remedies(node: Node, *works: str, **keys: Any) -> list[str]:
     """Return the commands that doctor prints for a kind of work."""
     agent = worker(node, **keys)
     found, work = [], ""
-    for line in agent.place.examine([agent.machine_want])[1]:
+    for line in agent.examine()[1]:
         work = line.removeprefix("# ") if line.startswith("#") else work
         if line.startswith("pveum") and work in works:
             found.append(line)
@@ -49,11 +49,11 @@ def carry_out(node: Node, commands: list[str]) -> None:
 
 
 def test_the_printed_commands_grant_all_that_is_needed(bare: Node) -> None:
-    with pytest.raises(Refused, match="privileges that the token lacks"):
+    with pytest.raises(Refused, match="the token lacks privileges"):
         up(worker(bare))
     carry_out(bare, remedies(bare, "daily", "setup"))
     agent = worker(bare)
-    findings, left = agent.place.examine([agent.machine_want])
+    findings, left = agent.examine()
     assert left == []
     assert all(finding.ok for finding in findings)
     for template in ("none", "auto"):
@@ -71,7 +71,7 @@ def test_the_daily_role_runs_agents_and_cannot_delete_their_state(bare: Node) ->
     carry_out(bare, remedies(bare, "daily"))
     up(worker(bare))
     cycle(worker(bare))
-    with pytest.raises(Refused, match=r"the token lacks: VM\.Config\.Options on /vms/300"):
+    with pytest.raises(Refused, match=r"the token lacks privileges: VM\.Config\.Options on /vms/300"):
         up(worker(bare, state={"pet": 300, "size": "2G"}))
     assert len(bare.running) == 1  # the machine was not stopped for a volume that the token cannot grow
     down(worker(bare))

@@ -16,7 +16,7 @@ from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.errors import AnswerLost, ApiError, Unauthorized
 from paddock.run.verbs import down, up
 from places.life import LXC, PETS_VOLUMES, STATE, expect_down, expect_up, runs_until_done
-from places.node import CATTLE, PET, Killed, Node, Outside
+from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
 # Responses
 
@@ -238,7 +238,7 @@ def test_up_starts_a_machine_again_that_stops_while_it_waits(node: Node) -> None
     node.before("GET", "*/interfaces", lambda: setattr(node.machines, "unanswered", 0), nth=3)
     agent = node.agent()
     up(agent)
-    assert f"machine {CATTLE} is no longer running; looking again" in str(agent.told)
+    assert f"machine {CATTLE} is no longer running; observing again" in str(agent.told)
     expect_up(node)
 
 
@@ -286,7 +286,7 @@ def test_up_waits_until_the_conversion_to_a_template_has_ended(node: Node, monke
     expect_up(node, 102)
 
 
-def crash_in_a_create(node: Node, agent: Outside, nth: int) -> None:
+def crash_in_a_create(node: Node, agent: PaperAgent, nth: int) -> None:
     """Crash the node during its nth create."""
     held = threading.Event()
     ends: list[str] = []

@@ -10,15 +10,15 @@ from paddock.errors import Refused
 from paddock.places.proxmox.claim import Claim
 from paddock.run.verbs import down, forget, plan_forget, up
 from places.life import runs_until_done
-from places.node import CATTLE, PET, Killed, Node, Outside
+from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
 
-def forgotten(agent: Outside) -> str:
+def forgotten(agent: PaperAgent) -> str:
     seen, plan = plan_forget(agent)
     return forget(agent, plan, seen)
 
 
-def ant(node: Node) -> Outside:
+def ant(node: Node) -> PaperAgent:
     return node.agent("ant", state={"pet": PET})
 
 

@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from cases import agrees, golden, read_case
-from paddock.places import AdoptTarget, CacheWant, MachinePlan, MachineWant, TemplateWant
+from paddock.places import AdoptTarget, CacheWant, MachineWant, TemplateWant
 from paddock.places.proxmox.actions import RootWork
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.seen import Capacity, LxcContainer, ProxmoxSeen
-from paddock.plan.step import Ref, Step
-from paddock.spec.models import ProxmoxSpec, agent_from
+from paddock.plan.actions import Ref
+from paddock.plan.machine import MachinePlan
+from paddock.plan.step import Phase, Step
+from paddock.recipes import agent_from
+from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
 NODE = {
@@ -96,13 +99,13 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
 
 def _as_data(plan: MachinePlan) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "steps": [_step(step) for step in plan.steps],
-        "manual_steps": [_step(step) for step in plan.manual_steps],
+        "steps": [_step(step) for step in plan.steps if step.phase is Phase.MACHINE],
+        "manual_steps": [_step(step) for step in plan.steps if step.phase is Phase.MANUAL],
         "refusals": [refusal.code for refusal in plan.refusals],
         "notes": len(plan.notes),
-        "preinstalled": plan.preinstalled,
-        "adopted": plan.adopted,
-        "new_cache": plan.new_cache,
+        "preinstalled": plan.after.preinstalled,
+        "adopted": plan.after.adopted_state,
+        "new_cache": plan.after.new_engine_data,
     }
     return {key: value for key, value in data.items() if value}
 

@@ -15,7 +15,10 @@ from paddock.places.proxmox import reach as capacity
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.reach import HostKeyTrust, Reacher, fingerprint, logged_fingerprint
 from paddock.process import Result
-from paddock.run.deployment import Deployment
+from paddock.run import observe as observing
+from paddock.run.observe import Observation
+from paddock.run.on_machine import OnMachine
+from paddock.run.resolve import locate
 from paddock.run.verbs import up
 from places.node import CATTLE, Node, PlayedSsh
 
@@ -114,6 +117,11 @@ def test_a_malformed_host_key_is_not_recorded(monkeypatch: pytest.MonkeyPatch, k
         _reached(monkeypatch, [])
 
 
+def look(node: Node) -> Observation:
+    """Observe the agent, including the inside of its machine."""
+    return observing.observe(replace(locate(node.agent()), machine_side=OnMachine()))
+
+
 def test_observe_waits_for_a_machine_that_has_just_started(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     up(node.agent())
     refused = [Unreachable("Connection refused")] * 2
@@ -124,10 +132,10 @@ def test_observe_waits_for_a_machine_that_has_just_started(node: Node, monkeypat
         return Result(tuple(argv), 0, "\0report=1\0bundle=g1\0end=ok\0", "", 0.0)
 
     monkeypatch.setattr(PlayedSsh, "run", answer)
-    inside = Deployment.observe(node.agent()).agent
+    inside = look(node).agent
     assert inside is not None
     assert inside.bundle_id == "g1"
     refused += [Unreachable("Connection refused")] * 2
     usage = node.machines.usage(CATTLE)
     monkeypatch.setattr(node.machines, "usage", lambda vmid: replace(usage, uptime=3600))
-    assert Deployment.observe(node.agent()).unreachable is not None
+    assert look(node).unreachable is not None

@@ -16,7 +16,7 @@ from paddock.process import Result
 from paddock.run.outputs import as_env, as_text, outputs
 from paddock.run.person import script
 from paddock.run.verbs import cycle, down, up
-from places.node import CATTLE, PET, Killed, Node, Outside
+from places.node import CATTLE, PET, Killed, Node, PaperAgent
 from places.test_requests import neighbours, written_to
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="plays root's own commands; chown among them takes root")
@@ -29,7 +29,7 @@ WAITING = "waiting until this is done"
 STATE = "local-lvm:vm-100-disk-1,mp=/var/lib/paddock/bee"
 
 
-def obey(node: Node, agent: Outside, *but: str) -> Callable[[], None]:
+def obey(node: Node, agent: PaperAgent, *but: str) -> Callable[[], None]:
     """Return a person who runs the commands that are shown, except some."""
 
     def act() -> None:
@@ -320,8 +320,8 @@ def test_the_next_run_continues_after_a_kill_while_waiting_for_a_person(node: No
 def test_doctor_says_who_will_do_the_work_of_root(
     node: Node, root: PlayedRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def finding(agent: Outside) -> tuple[bool, str]:
-        findings, _ = agent.place.examine([agent.machine_want])
+    def finding(agent: PaperAgent) -> tuple[bool, str]:
+        findings, _ = agent.examine()
         return next((f.ok, f.evidence) for f in findings if f.subject == "root's part of bee")
 
     assert finding(node.agent(**WANTED)) == (
@@ -334,10 +334,10 @@ def test_doctor_says_who_will_do_the_work_of_root(
     )
     assert finding(node.agent(root="root@node", **WANTED)) == (
         False,
-        f"root@node is not root of a Proxmox node: {HOST}, keyctl needs one",
+        f"root@node is not root on a Proxmox node, which {HOST}, keyctl needs",
     )
     up(node.agent(root="root@node", **WANTED))
-    assert finding(node.agent(**WANTED)) == (True, f"{HOST}, keyctl: all there")
+    assert finding(node.agent(**WANTED)) == (True, f"{HOST}, keyctl: done")
 
 
 def test_outputs_are_read_from_the_place(node: Node) -> None:

@@ -10,7 +10,7 @@ from cases import DATA, read_case
 from paddock.places import Finding, MachineWant
 from paddock.places.proxmox import verify
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
-from paddock.spec.models import agent_from
+from paddock.recipes import agent_from
 
 WANT = MachineWant(
     "hermes", agent_from({"kind": "hermes", "version": "0.19.0", "place": "home"}), "/var/lib/paddock/hermes"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cases import DATA, read_case
-from paddock.places import MachinePlan
 from paddock.places.proxmox import place
+from paddock.plan.machine import MachinePlan
 from paddock.plan.show import as_text
 from paddock.plan.step import Plan
 from places.test_planner import Inputs, inputs
@@ -54,7 +54,7 @@ def test_every_refusal_has_a_code_of_its_own() -> None:
 def _text(verb: str, path: Path) -> str:
     given = inputs(path, read_case(path))
     plan = _plan(verb, given)
-    return as_text(Plan("hermes", [*plan.steps, *plan.manual_steps], plan.refusals, plan.notes), {})
+    return as_text(Plan("hermes", [*plan.steps, *plan.then], plan.refusals, plan.notes), {})
 
 
 def _plan(verb: str, given: Inputs) -> MachinePlan:
@@ -63,12 +63,9 @@ def _plan(verb: str, given: Inputs) -> MachinePlan:
         case "adopt":
             return planner.adopt(want, given.target, seen)
         case "template":
-            return planner.rebuild(want, seen, anew=True)
+            return planner.build_template(want, seen, rebuild=True)
         case "cycle":
-            down = planner.down(want, seen)
-            up = planner.up(want, seen.without(seen.cattle_of(want.agent)))
-            steps = [*down.steps, *up.steps, *up.manual_steps]
-            return down if down.refusals else MachinePlan(steps, up.refusals, down.notes)
+            return planner.cycle(want, seen)
         case _:
             plan: MachinePlan = getattr(planner, verb)(want, seen)
             return plan

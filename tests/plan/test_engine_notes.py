@@ -12,7 +12,7 @@ WANT = ContainerWant("docker", "docker.service", True, "image", False, "image=1"
 def test_vfs_is_told_with_its_cost_and_the_way_out() -> None:
     seen = ContainerSeen("up", "vfs")
     (note,) = notes(replace(WANT, data=False), seen)
-    assert "every layer of an image as a whole copy (storage driver vfs)" in note
+    assert "a full copy of every image layer (storage driver vfs)" in note
     assert "container: {data: 20G}" in note
     (note,) = notes(replace(WANT, data=True), seen)
     assert "a storage with block devices" in note

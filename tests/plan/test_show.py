@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from paddock.plan.actions import PlaceAction
 from paddock.plan.show import as_data, as_text
-from paddock.plan.step import Action, Plan, Refusal, Risk, Step
+from paddock.plan.step import Plan, Refusal, Risk, Step
 
 PLAN = Plan(
     "hermes",
     steps=[
-        Step("a", "create it", "it is missing", Action()),
-        Step("b", "restart the other", "it changed", Action(), Risk.RESTARTS),
+        Step("a", "create it", "it is missing", PlaceAction()),
+        Step("b", "restart the other", "it changed", PlaceAction(), Risk.RESTARTS),
     ],
     notes=["the disk is larger than the file says"],
 )

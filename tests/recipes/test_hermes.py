@@ -1,4 +1,4 @@
-"""How Hermes' answers are judged; the bodies are the ones it really gave."""
+"""Hermes' answers are judged; the bodies were recorded from a real Hermes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Answer, Probe
 from paddock.runtimes.systemd.runtime import Systemd
-from paddock.spec.models import HermesSpec
-from paddock.spec.talk import ExposeSpec
+from paddock.spec.agent import ExposeSpec
 
 AGENT = HermesSpec.model_validate({"kind": "hermes", "version": "0.19.0", "place": "home"})
 PROBES = Hermes().probes(AGENT, "Say ok.", "c1")
@@ -42,7 +42,7 @@ FAILED = {"completed": False, "partial": False, "failed": True, "error": "HTTP 4
         (Answer(200, {"choices": []}), False, "the API answered 200"),
     ],
 )
-def test_a_prompt_is_answered_only_if_the_model_answered(answer: Answer, ok: bool, evidence: str) -> None:
+def test_a_prompt_counts_as_answered_only_if_the_model_answered(answer: Answer, ok: bool, evidence: str) -> None:
     verdict = PROMPT.judge(answer)
     assert verdict.ok is ok
     assert verdict.evidence.startswith(evidence)
@@ -56,15 +56,15 @@ def test_a_prompt_is_answered_only_if_the_model_answered(answer: Answer, ok: boo
         (Answer(200, "<html>something else listens here</html>"), False),
     ],
 )
-def test_health_is_hermes_own_answer(answer: Answer, ok: bool) -> None:
+def test_hermes_is_healthy_if_its_api_says_so(answer: Answer, ok: bool) -> None:
     assert HEALTH.judge(answer).ok is ok
 
 
-def test_each_conversation_has_its_own_session() -> None:
+def test_each_conversation_has_a_session_id() -> None:
     assert PROMPT.request.headers == {"X-Hermes-Session-Id": "c1"}
 
 
-def test_settings_are_merged_and_the_file_wins() -> None:
+def test_settings_of_the_file_override_those_of_the_recipe() -> None:
     agent = AGENT.model_copy(update={"settings": {"security": {"tirith_enabled": True}, "x": 1}})
     workload = Hermes().workload(agent, _paths(), "/code")
     config = next(file.content for file in workload.files if file.path == "hermes/config.yaml")
@@ -73,7 +73,7 @@ def test_settings_are_merged_and_the_file_wins() -> None:
     assert "x: 1" in config
 
 
-def test_it_listens_on_loopback_unless_exposed() -> None:
+def test_hermes_listens_on_loopback_unless_exposed() -> None:
     exposed = AGENT.model_copy(update={"expose": {"api_server": ExposeSpec(address="192.0.2.5")}})
     everywhere = AGENT.model_copy(update={"expose": {"api_server": ExposeSpec()}})
     found = []
@@ -88,7 +88,7 @@ def test_it_listens_on_loopback_unless_exposed() -> None:
     ]
 
 
-def test_a_browser_brings_its_driver_and_leave_to_confine_pages() -> None:
+def test_a_browser_adds_its_driver_and_the_permission_for_its_sandbox() -> None:
     agent = AGENT.model_copy(update={"browser": True})
     assert "chromium" in Hermes().packages(agent)
     assert [tool.name for tool in Hermes().code(agent, Path()).tools] == ["agent-browser"]

@@ -1,4 +1,4 @@
-"""What the parts of an agent's file become on its machine."""
+"""The keys of kind hermes become processes, files and variables."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ruamel.yaml import YAML
 
 from paddock.recipes.hermes import launch, managed
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec, Managed
 from paddock.recipes.workload import Keep, Paths, Process, Workload
-from paddock.spec.models import HermesSpec, Managed
 
 PATHS = Paths(code="/code", etc="/etc/x", state="/state", home="/state/home", state_link="/state")
 
@@ -28,11 +28,11 @@ def config(found: Workload) -> dict[str, Any]:
     return dict(YAML(typ="safe").load(file(found, "hermes/config.yaml")))
 
 
-def gateway(found: Workload) -> Process:
+def messaging(found: Workload) -> Process:
     return next(process for process in found.processes if process.name == "gateway")
 
 
-def test_messengers_have_allow_lists_that_are_pinned() -> None:
+def test_the_allowed_users_of_messengers_are_pinned() -> None:
     talk = {"telegram": {"allow": [4242, 17], "endpoint": "http://192.0.2.5:8081/"}, "discord": {"allow_all": True}}
     found = workload(connectors=talk)
     pinned = file(found, "hermes/.env")
@@ -48,21 +48,21 @@ def test_messengers_have_allow_lists_that_are_pinned() -> None:
     assert config(found)["unauthorized_dm_behavior"] == "ignore"
 
 
-def test_nobody_is_let_in_beside_the_file() -> None:
+def test_only_users_in_the_file_may_talk_to_the_agent() -> None:
     locked = {each.path: each.content for each in workload(connectors={"telegram": {"allow": [1]}}).state_files}
     assert locked[".hermes/pairing/telegram-approved.json"] == "{}\n"
     assert locked[".hermes/platforms/pairing/telegram-approved.json"] == "{}\n"
 
 
-def test_the_api_server_has_its_names() -> None:
+def test_the_variables_of_the_api_server_are_set() -> None:
     api = {"port": 9000, "cors_origins": ["http://a.example", "http://b.example"], "model_name": "our-agent"}
-    environment = gateway(workload(connectors={"api_server": api})).environment
+    environment = messaging(workload(connectors={"api_server": api})).environment
     assert environment["API_SERVER_PORT"] == "9000"
     assert environment["API_SERVER_CORS_ORIGINS"] == "http://a.example,http://b.example"
     assert environment["API_SERVER_MODEL_NAME"] == "our-agent"
 
 
-def test_mcp_servers_are_settings() -> None:
+def test_mcp_servers_become_settings_of_hermes() -> None:
     servers = {
         "files": {"command": "npx", "args": ["-y", "server"], "env": {"KEY": "${KEY}"}, "timeout": "2m"},
         "far": {"url": "http://192.0.2.7/mcp", "headers": {"X": "${KEY}"}, "enabled": False},
@@ -79,21 +79,21 @@ def test_mcp_servers_are_settings() -> None:
     }
 
 
-def test_documents_with_bare_names_are_where_the_agent_works() -> None:
+def test_documents_with_bare_names_are_in_the_working_directory() -> None:
     found = workload(documents={"SOUL.md": "a", ".hermes/SOUL.md": "b"}, working_directory="desk")
     planted = {each.path: each.content for each in found.state_files if each.keep is Keep.PLANTED}
     assert planted == {"desk/SOUL.md": "a", ".hermes/SOUL.md": "b"}
     assert config(found)["terminal"]["cwd"] == "/state/home/desk"
-    assert gateway(found).writable == ()
+    assert messaging(found).writable == ()
 
 
-def test_it_may_work_outside_of_its_home() -> None:
+def test_the_working_directory_may_be_outside_of_the_home() -> None:
     found = workload(documents={"a.md": "a"}, working_directory="/srv/work")
     assert "/srv/work/a.md" in [each.path for each in found.state_files]
-    assert gateway(found).writable == ("/srv/work",)
+    assert messaging(found).writable == ("/srv/work",)
 
 
-def test_credentials_are_a_secret_file() -> None:
+def test_oauth_credentials_become_a_secret_file() -> None:
     (auth,) = workload(auth={"from": {"env": "AUTH"}, "overwrite": True}).secret_files
     assert (auth.path, auth.source.env, auth.overwrite) == (".hermes/auth.json", "AUTH", True)
 
@@ -105,30 +105,30 @@ def test_the_dashboard_is_a_process_on_loopback() -> None:
 
 
 @pytest.mark.parametrize(("restart", "exits"), [("always", (75,)), ("on-failure", (75, 1)), ("no", (75,))])
-def test_it_is_restarted_when_it_asks_for_it(restart: str, exits: tuple[int, ...]) -> None:
-    process = gateway(workload(service={"restart": restart}))
+def test_exit_codes_that_request_a_restart_depend_on_the_restart_policy(restart: str, exits: tuple[int, ...]) -> None:
+    process = messaging(workload(service={"restart": restart}))
     assert (process.restart_exits, process.clean_exits, process.fatal_exits) == (exits, (0, 1), (78,))
 
 
 @pytest.mark.parametrize(("agent", "seconds"), [({}, 90), ({"restart_drain_timeout": 300}, 330), (None, 90)])
-def test_a_stop_leaves_hermes_the_time_it_takes(agent: Any, seconds: int) -> None:
-    assert gateway(workload(settings={"agent": agent})).stop_seconds == seconds
+def test_a_stop_waits_longer_than_the_drain_timeout_of_hermes(agent: Any, seconds: int) -> None:
+    assert messaging(workload(settings={"agent": agent})).stop_seconds == seconds
 
 
-def test_a_value_is_pinned_as_it_is() -> None:
+def test_a_pinned_value_is_quoted_so_that_nothing_is_replaced_in_it() -> None:
     pinned = file(workload(environment={"A": "it's ${HOME} \\ 'x'"}), "hermes/.env")
     assert "A='it\\'s ${HOME} \\\\ \\'x\\''" in pinned.splitlines()
 
 
-def test_strict_locks_all_that_could_undo_it_and_pinned_leaves_its_own_settings() -> None:
+def test_strict_locks_more_files_of_the_state_than_pinned() -> None:
     def locked(mode: str) -> set[str]:
         files = workload(managed=mode).state_files
         return {each.path.removeprefix(".hermes/") for each in files if each.keep is Keep.LOCKED}
 
     assert locked("strict") == {".env", ".op.env", "active_profile", "config.yaml", "gateway.json", ".managed"}
     assert locked("pinned") == {".env", ".op.env", "active_profile"}
-    assert "HERMES_MANAGED" in gateway(workload()).environment
-    assert "HERMES_MANAGED" not in gateway(workload(managed="pinned")).environment
+    assert "HERMES_MANAGED" in messaging(workload()).environment
+    assert "HERMES_MANAGED" not in messaging(workload(managed="pinned")).environment
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What kind litellm makes of an agent's file."""
+"""The workload, probes and checks of kind litellm."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ruamel.yaml import YAML
 
 from paddock.recipes.checks import Check
 from paddock.recipes.litellm.recipe import Litellm
+from paddock.recipes.litellm.spec import LitellmSpec
 from paddock.recipes.workload import Answer, Paths
-from paddock.spec.models import LitellmSpec
 
 PATHS = Paths("/store", "/etc/paddock/door/current", "/state", "/state/home", "/state")
 SETTINGS: dict[str, Any] = {
@@ -35,19 +35,19 @@ def models(spec: LitellmSpec) -> Check:
     return Litellm().checks(spec, "door", PATHS)[0]
 
 
-def test_its_settings_are_its_configuration() -> None:
+def test_settings_become_the_configuration_of_the_proxy() -> None:
     workload = Litellm().workload(agent(), PATHS, "/tree")
     assert [file.path for file in workload.files] == ["litellm/config.yaml"]
     assert YAML(typ="safe").load(workload.files[0].content) == SETTINGS
 
 
-def test_variables_are_written_as_in_the_rest_of_the_file_or_as_it_knows_them() -> None:
+def test_references_to_variables_are_written_in_the_form_of_litellm() -> None:
     settings = {"a": [{"api_key": "${KEY}"}], "b": "os.environ/KEY", "c": "not ${KEY} alone", "d": 1}
     written = Litellm().workload(agent(settings=settings), PATHS, "/tree").files[0].content
     assert YAML(typ="safe").load(written) == {**settings, "a": [{"api_key": "os.environ/KEY"}]}
 
 
-def test_it_listens_on_loopback_unless_it_is_exposed() -> None:
+def test_the_proxy_listens_on_loopback_unless_exposed() -> None:
     def host(spec: LitellmSpec) -> str:
         argv = Litellm().workload(spec, PATHS, "/tree").processes[0].argv
         return argv[list(argv).index("--host") + 1]
@@ -57,12 +57,12 @@ def test_it_listens_on_loopback_unless_it_is_exposed() -> None:
     assert host(agent(expose={"proxy": {"address": "192.0.2.9"}})) == "192.0.2.9"
 
 
-def test_its_code_has_a_lock() -> None:
+def test_the_code_of_the_proxy_has_a_lock() -> None:
     tree = Litellm().code(agent(), Path())
     assert "\nlitellm==1.106.2 \\\n" in tree.lock
 
 
-def test_a_prompt_goes_to_a_model_of_its_list() -> None:
+def test_a_prompt_is_sent_to_the_first_model_of_the_list() -> None:
     probe = Litellm().probes(agent(), "Say ok.", "c").prompt
     assert probe
     assert probe.request.body == {"model": "small", "messages": [{"role": "user", "content": "Say ok."}]}
@@ -81,6 +81,6 @@ def test_a_prompt_goes_to_a_model_of_its_list() -> None:
         (Answer(502, "oops"), False, "/v1/models answered 502: oops"),
     ],
 )
-def test_whether_it_offers_its_models(answer: Answer, ok: bool, evidence: str) -> None:
+def test_the_proxy_must_offer_all_models_of_the_file(answer: Answer, ok: bool, evidence: str) -> None:
     verdict = models(agent()).judge(answer)
     assert (verdict.ok, verdict.evidence) == (ok, evidence)

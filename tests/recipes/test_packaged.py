@@ -1,4 +1,4 @@
-"""Which package an agent is, and the lock that goes with it."""
+"""The Python package of an agent, and its lock."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from paddock.errors import BadInput
+from paddock.recipes import agent_from
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import CodeTree
 from paddock.runtimes.codetree import locked_without
-from paddock.spec.models import HermesSpec, agent_from
 
 LOCKS = resources.files("paddock.recipes.hermes") / "locks"
 PROJECT = '[project]\nname = "hermes_agent"\nversion = "0.20.0"\n'
@@ -39,18 +40,18 @@ def code(folder: Path, **keys: Any) -> CodeTree:
         ({"mcp_servers": {"a": {"command": "true"}}, "extras": ["mcp"]}, "hermes-agent-0.19.0+mcp.txt"),
     ],
 )
-def test_extras_choose_the_lock(keys: dict[str, Any], lock: str, tmp_path: Path) -> None:
+def test_the_extras_select_the_lock(keys: dict[str, Any], lock: str, tmp_path: Path) -> None:
     assert code(tmp_path, **keys).lock == (LOCKS / lock).read_text()
 
 
-def test_without_a_lock_it_is_told_how_to_make_one(tmp_path: Path) -> None:
+def test_the_error_about_a_missing_lock_says_how_to_create_one(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"no lock locks/hermes-agent-0\.19\.0\+voice\.txt") as caught:
         code(tmp_path, extras=["voice"])
     assert "0.19.0, 0.19.0+mcp, 0.19.0+mcp+messaging, 0.19.0+messaging" in str(caught.value.hint)
     assert "paddock template lock" in str(caught.value.hint)
 
 
-def test_a_lock_beside_the_file_wins(tmp_path: Path) -> None:
+def test_a_lock_beside_the_file_overrides_a_shipped_one(tmp_path: Path) -> None:
     (tmp_path / "locks").mkdir()
     (tmp_path / "locks/hermes-agent-0.19.0.txt").write_text("hermes-agent==0.19.0 --hash=sha256:00\n")
     assert code(tmp_path).lock.endswith("sha256:00\n")
@@ -63,7 +64,7 @@ def test_every_package_of_a_shipped_lock_has_a_hash(lock: Any) -> None:
     assert all(re.match(r"[a-z0-9.-]+==\S+( ; .*)? \\\n +--hash=sha256:", entry) for entry in entries)
 
 
-def test_a_wheel_is_known_by_its_name_and_told_apart_by_what_is_in_it(tmp_path: Path) -> None:
+def test_a_wheel_has_the_version_in_its_name_and_an_id_of_its_content(tmp_path: Path) -> None:
     wheel = tmp_path / "hermes_agent-0.19.0-py3-none-any.whl"
     wheel.write_bytes(b"one")
     one = code(tmp_path, package=wheel.name)
@@ -73,7 +74,7 @@ def test_a_wheel_is_known_by_its_name_and_told_apart_by_what_is_in_it(tmp_path: 
     assert len({one.id, code(tmp_path, package=wheel.name).id, code(tmp_path).id}) == 3
 
 
-def test_a_folder_is_known_by_its_project_and_by_its_sources_only(tmp_path: Path) -> None:
+def test_a_source_folder_has_the_version_of_its_project_and_an_id_of_its_sources(tmp_path: Path) -> None:
     folder = tmp_path / "hermes"
     folder.mkdir()
     (folder / "pyproject.toml").write_text(PROJECT)
@@ -92,12 +93,14 @@ def test_a_folder_is_known_by_its_project_and_by_its_sources_only(tmp_path: Path
     [
         ("litellm-1.108.0-py3-none-any.whl", "", "is litellm, and an agent of kind hermes runs hermes-agent"),
         ("hermes-agent-0.19.0.tar.gz", "", "is not a wheel"),
-        ("sources/pyproject.toml", "[project]\nname = 'hermes-agent'", "does not say its project's 'version'"),
+        ("sources/pyproject.toml", "[project]\nname = 'hermes-agent'", "does not have the project's 'version'"),
         ("sources/pyproject.toml", "[", "pyproject.toml: "),
         ("sources/setup.py", "", "cannot read .*pyproject.toml: No such file"),
     ],
 )
-def test_what_is_no_package_of_this_kind_is_refused(tmp_path: Path, name: str, content: str, sentence: str) -> None:
+def test_a_package_that_is_not_usable_for_the_kind_is_refused(
+    tmp_path: Path, name: str, content: str, sentence: str
+) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(content)
@@ -105,7 +108,7 @@ def test_what_is_no_package_of_this_kind_is_refused(tmp_path: Path, name: str, c
         code(tmp_path, package=name.partition("/")[0])
 
 
-def test_a_package_is_taken_out_of_a_lock_whole() -> None:
+def test_a_package_is_removed_from_a_lock_with_its_hashes() -> None:
     one, two, three = (
         "# a lock\nidna==3 \\\n    --hash=1\n",
         "hermes-agent==1 \\\n    --hash=2 \\\n    --hash=3\n",

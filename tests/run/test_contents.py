@@ -1,4 +1,4 @@
-"""What a template holds is checked before machines are made from it."""
+"""The programs of a template are checked before machines are made from it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import pytest
 
 from paddock.guests.local import LocalGuest
 from paddock.process import CommandFailed
-from paddock.run import contents
 from paddock.run.contents import TemplateContents
+from paddock.runtimes import machine
 
 
 @pytest.fixture(autouse=True)
-def _no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes after the check would tidy up this machine."""
-    monkeypatch.setattr(contents, "script", lambda *parts, arguments: ["echo", "manifest"])
+def _unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the last step, which would clean up this machine."""
+    monkeypatch.setattr(machine, "finish_template", lambda: ["echo", "manifest"])
 
 
-def test_a_template_with_its_programs_is_one() -> None:
+def test_a_template_with_all_programs_is_finished() -> None:
     assert TemplateContents((), None).put_into(LocalGuest(), "/nowhere", ["sh", "ls"]) == "manifest\n"
 
 
-def test_a_template_without_a_program_is_none() -> None:
-    with pytest.raises(CommandFailed, match="there is no no-such-program: does packages: lack one"):
+def test_a_template_that_lacks_a_program_is_an_error() -> None:
+    with pytest.raises(CommandFailed, match="there is no no-such-program: is a package missing under packages:"):
         TemplateContents((), None).put_into(LocalGuest(), "/nowhere", ["sh", "no-such-program"])

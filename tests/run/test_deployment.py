@@ -11,10 +11,10 @@ from paddock.errors import Refused
 from paddock.guests import Unreachable
 from paddock.guests.ssh import SshGuest
 from paddock.process import Result
+from paddock.recipes import load
 from paddock.run import verbs
 from paddock.run.deployment import Deployment, deployments
 from paddock.run.reporter import Reporter
-from paddock.spec.load import load
 
 FILE = """\
 places: {far: {host: {address: 192.0.2.9}}}
@@ -34,7 +34,7 @@ def far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]
 
 
 def test_nothing_is_promised_of_a_machine_that_cannot_be_reached(far: Deployment) -> None:
-    plan = far.plan_up(far.observe())
+    plan = verbs.plan(far)
     assert not plan.steps
     assert [refusal.reason for refusal in plan.refusals] == ["far cannot be reached"]
 

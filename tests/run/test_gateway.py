@@ -12,11 +12,13 @@ import pytest
 
 from paddock.errors import Refused
 from paddock.places import Machine
-from paddock.places.host import HostPlace
+from paddock.places.host import HostPlace, HostSeen
+from paddock.recipes import load
+from paddock.run import verbs
 from paddock.run.deployment import Deployment, deployments
 from paddock.run.parallel import each
 from paddock.run.reporter import Reporter
-from paddock.spec.load import load
+from paddock.run.resolve import locate, resolve
 
 FILE = """\
 places:
@@ -55,7 +57,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings(agent: Deployment) -> dict[str, Any]:
-    return dict(agent.configured.model_dump()["settings"])
+    return dict(resolve(locate(agent)).configured.model_dump()["settings"])
 
 
 def test_beside_it_loopback_is_where_it_is(tmp_path: Path) -> None:
@@ -70,14 +72,16 @@ def test_beside_it_loopback_is_where_it_is(tmp_path: Path) -> None:
                 }
             },
         }
-        assert hermes.secrets["LITELLM_API_KEY"].reveal() == "sk-of-the-proxy"
-        assert "base_url: http://127.0.0.1:4000/v1" in hermes.bundle.files["hermes/config.yaml"].content
+        agent = resolve(locate(hermes))
+        assert agent.known_secrets.environment["LITELLM_API_KEY"].reveal() == "sk-of-the-proxy"
+        assert "base_url: http://127.0.0.1:4000/v1" in agent.bundle.files["hermes/config.yaml"].content
 
 
 def test_it_is_known_even_if_only_the_other_is_asked_for(tmp_path: Path) -> None:
     with file(tmp_path, "hermes") as found:
         assert [agent.name for agent in found] == ["hermes"]
-        assert found[0].secrets["LITELLM_API_KEY"].reveal() == "sk-of-the-proxy"
+        secrets = resolve(locate(found[0])).known_secrets
+        assert secrets.environment["LITELLM_API_KEY"].reveal() == "sk-of-the-proxy"
 
 
 @pytest.mark.parametrize(
@@ -97,18 +101,18 @@ def test_on_another_machine_it_is_where_that_one_is(tmp_path: Path, there: str, 
 def test_a_gateway_without_an_address_is_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = HostPlace.machine
 
-    def machine(self: HostPlace, want: Any, node: None) -> Machine:
+    def machine(self: HostPlace, want: Any, node: HostSeen) -> Machine:
         found = seen(self, want, node)
         return replace(found, address=None) if want.agent == "door" else found
 
     monkeypatch.setattr(HostPlace, "machine", machine)
     with file(tmp_path, place="there", runtime="systemd", expose="{proxy: {}}") as (hermes, _):
-        plan = hermes.plan_up(hermes.observe())
+        plan = verbs.plan(hermes)
         assert [refusal.reason for refusal in plan.refusals] == [
-            "door, from which hermes gets its models, has no address yet"
+            "door, the model gateway of hermes, has no address yet"
         ]
         with pytest.raises(Refused, match="has no address yet"):
-            hermes.carry_out(plan, hermes.observe())
+            verbs.up(hermes)
 
 
 def test_gateways_go_first(tmp_path: Path) -> None:

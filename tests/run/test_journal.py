@@ -14,7 +14,7 @@ from paddock.run.usual import usual_seconds
 from paddock.secret import MASK, Secret
 
 
-def test_a_run_is_told_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_step_of_a_run_is_journalled_and_printed_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     journal = Journal("up")
     reporter = Reporter(journal)
     with reporter.run(), reporter.of("hermes").step("cattle.create", "create machine 105"):
@@ -24,12 +24,12 @@ def test_a_run_is_told_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
     run = PastRun.from_file(journal.path)
     assert run is not None
     assert (run.verb, run.outcome, [step.id for step in run.steps]) == ("up", "done", ["cattle.create"])
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "✓ create machine 105" in told.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "✓ create machine 105" in printed.err
 
 
-def test_a_failed_step_is_named_and_masked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_step_is_printed_and_its_error_masked_in_the_journal(capsys: pytest.CaptureFixture[str]) -> None:
     Secret("canary-value-10")
     journal = Journal("up")
     reporter = Reporter(journal)
@@ -41,7 +41,7 @@ def test_a_failed_step_is_named_and_masked(capsys: pytest.CaptureFixture[str]) -
     assert "✗ do it" in capsys.readouterr().err
 
 
-def test_a_run_that_was_cut_off_in_the_middle_of_a_line() -> None:
+def test_a_journal_that_ends_within_a_line_is_of_a_run_that_was_cut_off() -> None:
     journal = Journal("up")
     with Reporter(journal).of("hermes").step("x", "do it"):
         pass
@@ -53,7 +53,7 @@ def test_a_run_that_was_cut_off_in_the_middle_of_a_line() -> None:
     assert run.outcome == "cut off"
 
 
-def test_timings_put_runs_side_by_side() -> None:
+def test_the_timings_table_has_a_row_per_phase_and_a_column_per_run() -> None:
     assert table([]) == "no run has changed anything yet"
     for verb, phases in (("up", ["pet.create", "cattle.create"]), ("down", []), ("cycle", ["cattle.create"])):
         reporter = Reporter(Journal(verb))
@@ -68,19 +68,19 @@ def test_timings_put_runs_side_by_side() -> None:
     assert lines[-1].split() == ["done", "done"]
 
 
-def test_journals_are_the_persons_own() -> None:
+def test_only_the_user_can_read_the_journals() -> None:
     Journal("up")
     assert folder().stat().st_mode & 0o077 == 0
 
 
-def test_usual_durations_are_medians() -> None:
+def test_the_usual_duration_of_a_step_is_the_median() -> None:
     def run(*seconds: float) -> PastRun:
         return PastRun("up", datetime.now(UTC), "done", tuple(PastStep("a", "x", each) for each in seconds))
 
     assert usual_seconds([run(1.0, 9.0), run(2.0)]) == {"x": 2.0}
 
 
-def test_a_timeline_is_a_picture_of_every_step() -> None:
+def test_the_timeline_has_a_bar_for_every_step() -> None:
     steps = (PastStep("hermes", "cattle.clone", 0.3, 0.1), PastStep("hermes", "agent.answer", 2.0, 0.5))
     picture = svg([PastRun("up", datetime.now(UTC), "done", steps)])
     root = ElementTree.fromstring(picture)

@@ -1,16 +1,18 @@
-"""What locks on this machine go by: where an agent is, not what a file calls it."""
+"""Local locks are named by the address of a place and the agent's name, not by the place's name in a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from paddock.places import AnyPlace
 from paddock.places.host import HostPlace
+from paddock.recipes import load
 from paddock.run.deployment import Deployment
 from paddock.run.lock import Busy, agent_lock
 from paddock.run.reporter import Reporter
-from paddock.spec.load import load
 from paddock.spec.models import HostSpec
 
 
@@ -21,7 +23,8 @@ def agent(folder: Path, host: str, nickname: str = "box") -> Deployment:
     loaded = load(folder / "paddock.yaml")
     spec = loaded.spec.places[nickname].host
     assert isinstance(spec, HostSpec)
-    return Deployment("bee", loaded, HostPlace(nickname, spec, folder), Reporter())
+    place = cast("AnyPlace", HostPlace(nickname, spec, folder))
+    return Deployment.declared("bee", loaded, place, Reporter())
 
 
 @pytest.mark.parametrize(
@@ -33,13 +36,13 @@ def agent(folder: Path, host: str, nickname: str = "box") -> Deployment:
         ("{address: a.lan, user: x, scope: user}", "{address: a.lan, user: y, scope: user}"),
     ],
 )
-def test_agents_of_one_name_in_two_places_are_two(tmp_path: Path, one: str, other: str) -> None:
+def test_agents_with_one_name_in_two_places_have_two_locks(tmp_path: Path, one: str, other: str) -> None:
     with agent_lock(agent(tmp_path / "a", one)), agent_lock(agent(tmp_path / "b", other)):
         pass
 
 
 @pytest.mark.parametrize("host", ["{}", "{address: a.lan}", "{address: A.lan, key: ~/.ssh/other}"])
-def test_one_agent_in_two_files_is_one(tmp_path: Path, host: str) -> None:
+def test_one_agent_in_two_files_has_one_lock(tmp_path: Path, host: str) -> None:
     first = agent(tmp_path / "a", host.lower(), "box")
-    with agent_lock(first), pytest.raises(Busy, match="bee: another run is at work"):
+    with agent_lock(first), pytest.raises(Busy, match="bee: another run is working on it"):
         agent_lock(agent(tmp_path / "b", host, "office")).__enter__()

@@ -1,4 +1,4 @@
-"""Directories of the host, tried on this very machine."""
+"""Checks of the host directories that an agent mounts, run on this machine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 
 from paddock.errors import NeedsPerson
 from paddock.guests.local import LocalGuest
+from paddock.recipes import agent_from
 from paddock.run import mounts
-from paddock.spec.models import AgentSpec, agent_from
+from paddock.spec.models import AgentSpec
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="tries directories with other ids, which takes root")
 
@@ -23,7 +24,7 @@ def agent(**mount: Any) -> AgentSpec:
 
 @pytest.fixture
 def open_path(tmp_path: Path) -> Path:
-    """A folder that others can get to."""
+    """Return a folder that other users can reach."""
     for folder in (tmp_path, *tmp_path.parents):
         if folder.stat().st_uid == os.geteuid() and folder != Path("/") and folder.name.startswith(("pytest", "test_")):
             folder.chmod(0o755)
@@ -36,33 +37,33 @@ def check(spec: AgentSpec, *, made_for_it: bool = False) -> None:
     mounts.check(LocalGuest(), spec, "112345:112345", made_for_it=made_for_it)
 
 
-def test_one_that_is_the_agents_passes(open_path: Path) -> None:
+def test_a_mount_that_the_agent_can_write_to_passes(open_path: Path) -> None:
     os.chown(open_path, 12345, 12345)
     check(agent(host=str(open_path), path="/data"))
 
 
-def test_one_of_somebody_else_is_named_with_the_command_for_the_host(open_path: Path) -> None:
+def test_a_mount_of_another_user_is_an_error_with_the_chown_command(open_path: Path) -> None:
     with pytest.raises(NeedsPerson, match=r"bee \(uid 12345\) may not write to .*, where uid 0 owns it") as caught:
         check(agent(host=str(open_path), path="/data"))
     assert caught.value.hint == f"on the host: chown 112345:112345 {open_path}"
     check(agent(host=str(open_path), path="/data", read_only=True))
 
 
-def test_the_top_of_a_disk_is_nobodys_to_give_away() -> None:
+def test_the_mount_point_of_a_disk_is_rejected_unless_read_only() -> None:
     with pytest.raises(
         NeedsPerson, match="/sys is where a disk is mounted, and not a directory of the agent's own"
     ) as caught:
         check(agent(host="/sys", path="/data"))
-    assert caught.value.hint == "write a directory below it under mounts:"
+    assert caught.value.hint == "choose a directory below it under mounts:"
     check(agent(host="/sys", path="/data", read_only=True))
 
 
-def test_one_that_is_not_there(open_path: Path) -> None:
+def test_a_missing_directory_is_an_error(open_path: Path) -> None:
     with pytest.raises(NeedsPerson, match=f"there is no directory {open_path}/more"):
         check(agent(host=f"{open_path}/more", path="/data"))
 
 
-def test_a_directory_where_a_mount_should_be(open_path: Path) -> None:
+def test_a_plain_directory_instead_of_a_mount_is_an_error(open_path: Path) -> None:
     os.chown(open_path, 12345, 12345)
     with pytest.raises(NeedsPerson, match=f"but nothing is mounted at {open_path} there"):
         check(agent(host="/mnt/pve/hdd/bee", path=str(open_path)), made_for_it=True)

@@ -1,24 +1,27 @@
-"""Whole bundles as people would read them on the machine, kept as files to review."""
+"""Whole bundles, kept as files to review. A script of the package appears there by its name."""
 
 from __future__ import annotations
 
 import io
 import os
+import shlex
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import paddock
 from cases import DATA
 from paddock.recipes.hermes.recipe import Hermes
-from paddock.runtimes import Runtime
+from paddock.recipes.hermes.spec import HermesSpec
+from paddock.runtimes import Runtime, shell
 from paddock.runtimes.bundle import Bundle, BundleFile, secrets_digest
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.runtimes.systemd.confine import word
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.secret import Secret
-from paddock.spec.models import HermesSpec
 
 AGENT = HermesSpec.model_validate(
     {
@@ -42,10 +45,32 @@ def engine(runtime: str, home: str | None = None, **container: object) -> Engine
     return Engine("hermes", HermesSpec.model_validate(spec), Path(), home)
 
 
+def package_files() -> Iterator[tuple[str, str]]:
+    """The scripts that bundles hold as they are: their names and texts."""
+    folder = Path(paddock.__file__).parent
+    for path in sorted((folder / "runtimes").rglob("*.sh")):
+        name = str(path.relative_to(folder / "runtimes"))
+        yield f"runtimes/{name}", shell.text(name)
+    for path in sorted((folder / "recipes").rglob("launch.py")):
+        yield str(path.relative_to(folder)), path.read_text()
+
+
+PACKAGE_FILES = dict(package_files())
+
+
+def shown(content: str) -> str:
+    """A file of a bundle as the golden data has it: a text of the package is replaced by its name."""
+    for name, text in PACKAGE_FILES.items():
+        if content == text:
+            return f"<{name}>\n"
+        content = content.replace(shlex.quote(text), f"<{name}>")
+    return content
+
+
 def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
     tree = None if runtime.container and runtime.container.brings_code else "0123456789ab"
     workload = Hermes().workload(AGENT, runtime.inside, f"{runtime.paths.code}/{tree}" if tree else "")
-    return runtime.bundle(workload, tree, mounted=mounted)
+    return runtime.bundle(workload, tree, mounted=mounted, health=Hermes().probes(AGENT, "", "").health)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +88,7 @@ def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
 def test_bundle(name: str, runtime: Runtime, mounted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "/home/someone/.local/share")
     files = bundle_of(runtime, mounted=mounted).files
-    found = "".join(f"==> {path} {file.mode:o}\n{file.content}" for path, file in sorted(files.items()))
+    found = "".join(f"==> {path} {file.mode:o}\n{shown(file.content)}" for path, file in sorted(files.items()))
     golden = DATA / "bundles" / f"{name}.txt"
     if os.environ.get("PADDOCK_GOLDEN") == "write":
         golden.write_text(found)
@@ -74,7 +99,7 @@ def test_a_word_of_a_unit_is_one_line() -> None:
     assert word('say "100%"\nand \\o/') == r'"say \"100%%\"\nand \\o/"'
 
 
-def test_the_id_is_the_content() -> None:
+def test_the_id_of_a_bundle_depends_on_its_content_alone() -> None:
     one = Bundle({"a": BundleFile("x"), "b": BundleFile("y")})
     same = Bundle({"b": BundleFile("y"), "a": BundleFile("x")})
     others = [
@@ -87,7 +112,7 @@ def test_the_id_is_the_content() -> None:
     assert one.id not in {other.id for other in others}
 
 
-def test_secrets_are_beside_the_bundle_and_not_in_it() -> None:
+def test_an_archive_holds_secrets_beside_the_bundle_and_not_in_it() -> None:
     secrets = {"LITELLM_API_KEY": Secret("canary-value-11")}
     bundle = bundle_of(Systemd("hermes", AGENT), mounted=True)
     assert not any("canary" in file.content for file in bundle.files.values())
@@ -97,7 +122,7 @@ def test_secrets_are_beside_the_bundle_and_not_in_it() -> None:
         assert tar.getmember("secrets.env").mode == 0o600
 
 
-def test_the_digest_tells_secrets_apart() -> None:
+def test_the_digest_of_secrets_depends_on_each_value() -> None:
     secrets = {"A": Secret("1")}
     assert secrets_digest(secrets, {}) != secrets_digest({"A": Secret("2")}, {})
     assert secrets_digest(secrets, {"0": Secret("x")}) != secrets_digest(secrets, {"0": Secret("y")})

@@ -1,4 +1,4 @@
-"""Claiming files that were there before Paddock: cut off anywhere, the next time ends the same."""
+"""Claiming files that existed before Paddock. An interrupted claim is completed by the next one."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ import pytest
 from paddock.guests import expect
 from paddock.guests.local import LocalGuest
 from paddock.process import CommandFailed
-from paddock.runtimes import script
+from paddock.runtimes.shell import script
 
 FILES = {"notes": "a", ".memory/facts": "b", "home/deep": "c", "..odd": "d", "with space/x": "e"}
 
 
 def claim(state: Path, agent: str = "toy", uid: int | None = None, mounted: str = "") -> str:
-    parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "claim.sh"))
     number = str(os.getuid() if uid is None else uid)
     arguments = [str(state), agent, "nobody-of-that-name", number, number, mounted]
-    return expect(LocalGuest(), "claiming", script(*parts, arguments=arguments))
+    return expect(LocalGuest(), "claiming", script("claim.sh", arguments))
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def expect_claimed(state: Path) -> None:
     assert (state / ".paddock/identity").read_text().startswith("agent=toy\nid=")
 
 
-def test_everything_moves_into_the_home(state: Path) -> None:
+def test_claim_moves_all_files_into_the_home(state: Path) -> None:
     claim(state)
     expect_claimed(state)
     claim(state)
@@ -75,20 +74,20 @@ def no_identity_yet(state: Path) -> None:
     [begun, half_moved, all_moved, no_identity_yet],
     ids=["begun", "half moved", "all moved", "no identity yet"],
 )
-def test_cut_off_anywhere_it_goes_on(state: Path, cut_off: object) -> None:
+def test_an_interrupted_claim_is_completed_by_the_next(state: Path, cut_off: object) -> None:
     cut_off(state)  # type: ignore[operator]
     claim(state)
     expect_claimed(state)
 
 
-def test_an_empty_state_is_claimed_too(tmp_path: Path) -> None:
+def test_claim_accepts_an_empty_directory(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     claim(tmp_path / "state")
     assert (tmp_path / "state/home").is_dir()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
-def test_only_what_belongs_to_others_changes_its_owner(state: Path) -> None:
+def test_claim_changes_the_owner_of_files_of_other_users_only(state: Path) -> None:
     right = state / ".memory/facts"
     os.chown(right, 4242, 5151)
     os.chown(right.parent, 4242, 5151)
@@ -100,19 +99,19 @@ def test_only_what_belongs_to_others_changes_its_owner(state: Path) -> None:
     assert "8 files" in told
 
 
-def test_another_agents_state_stays_its_own(state: Path) -> None:
+def test_claim_refuses_the_state_of_another_agent(state: Path) -> None:
     claim(state)
     with pytest.raises(CommandFailed, match="is the state of another agent"):
         claim(state, "other")
 
 
-def test_a_state_that_is_not_mounted_is_not_claimed(state: Path) -> None:
+def test_claim_refuses_a_volume_that_is_not_mounted(state: Path) -> None:
     with pytest.raises(CommandFailed, match="is not mounted"):
         claim(state, mounted="yes")
     assert (state / "notes").exists()
 
 
-def test_whoever_still_works_with_it_is_named(state: Path) -> None:
+def test_claim_names_a_process_with_open_files_in_the_state(state: Path) -> None:
     with subprocess.Popen(["sleep", "60"], cwd=state / "home") as someone:
         try:
             with pytest.raises(CommandFailed, match=rf"process {someone.pid} \(sleep\) has files of"):

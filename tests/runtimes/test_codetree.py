@@ -1,4 +1,4 @@
-"""Code trees for real, from a wheel made here: installed, proven, kept out of each other's way."""
+"""Install real code trees from a local wheel and run their proofs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tiny(folder: Path, says: str, proof: str = "import tinyagent") -> CodeTree:
     return CodeTree(Distribution("tiny-agent", "1.2", (), local=local), "", (PYTHON,), ("-c", proof))
 
 
-def test_a_local_wheel_becomes_a_tree_with_its_program(tmp_path: Path) -> None:
+def test_a_local_wheel_is_installed_with_its_program(tmp_path: Path) -> None:
     store = tmp_path / "opt/.store"
     trees = [tiny(tmp_path, "one"), tiny(tmp_path, "two")]
     for tree, says in zip(trees, ("one", "two"), strict=True):
@@ -50,14 +50,14 @@ def test_a_local_wheel_becomes_a_tree_with_its_program(tmp_path: Path) -> None:
     assert {path.name for path in store.iterdir()} == {tree.id for tree in trees}
 
 
-def test_a_tree_that_fails_its_proof_is_not_used(tmp_path: Path) -> None:
+def test_a_code_tree_that_fails_its_proof_is_not_installed(tmp_path: Path) -> None:
     tree = tiny(tmp_path, "one", proof="import sys; sys.exit('it is not as it should be')")
     with pytest.raises(CommandFailed, match="it is not as it should be"):
         codetree.install(LocalGuest(), tree, str(tmp_path / "opt/.store"))
     assert not (tmp_path / "opt/.store" / tree.id).exists()
 
 
-def test_a_tool_of_another_origin_goes_with_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_from_npm_is_installed_with_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     archive = tmp_path / "tool.tgz"
     with tarfile.open(archive, "w:gz") as tar:
@@ -79,7 +79,7 @@ def test_a_tool_of_another_origin_goes_with_the_code(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.agent
-def test_a_folder_of_sources_is_built_here_and_locked_without_itself(tmp_path: Path) -> None:
+def test_a_source_folder_is_built_locally_and_left_out_of_its_lock(tmp_path: Path) -> None:
     sources = tmp_path / "tiny"
     sources.mkdir()
     (sources / "tinyagent.py").write_text("import idna\ndef main():\n    print(idna.encode('ä'))\n")

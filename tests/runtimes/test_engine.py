@@ -1,4 +1,4 @@
-"""The runtimes docker and podman: what makes a container another one, and where images come from."""
+"""The runtimes docker and podman: the identity of containers, image archives and rendered files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import pytest
 from ruamel.yaml import YAML
 
 from paddock.errors import BadInput
+from paddock.recipes import agent_from
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.service import Service
 from paddock.recipes.workload import Workload
 from paddock.runtimes.engine.archive import Archive
 from paddock.runtimes.engine.dialect import dialect_of
 from paddock.runtimes.engine.runtime import Engine
-from paddock.spec.models import AgentSpec, HermesSpec, RuntimeName, agent_from
+from paddock.spec.models import AgentSpec, RuntimeName
 
 BASE: dict[str, Any] = {
     "kind": "hermes",
@@ -42,7 +44,7 @@ def workload_of(engine: Engine, spec: AgentSpec) -> Workload:
 def identity_of(**changes: Any) -> str:
     spec = spec_of(**changes)
     engine = Engine("hermes", spec, Path())
-    return engine.identity(workload_of(engine, spec))
+    return engine.container.identity(workload_of(engine, spec))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ def identity_of(**changes: Any) -> str:
     ],
     ids=lambda changes: next(iter(changes)),
 )
-def test_what_needs_no_other_container(changes: dict[str, Any]) -> None:
+def test_changes_outside_the_identity_keep_the_container(changes: dict[str, Any]) -> None:
     assert identity_of(**changes) == identity_of()
 
 
@@ -78,32 +80,33 @@ def test_what_needs_no_other_container(changes: dict[str, Any]) -> None:
         ("limits", {"container": {"shm_size": "2G"}}),
     ],
 )
-def test_what_needs_another_one(part: str, changes: dict[str, Any]) -> None:
+def test_each_part_of_the_identity_requires_a_new_container(part: str, changes: dict[str, Any]) -> None:
     before, after = (dict(word.split("=") for word in each.split()) for each in (identity_of(), identity_of(**changes)))
     assert [name for name in before if before[name] != after[name]] == [part]
 
 
-def test_without_root_another_user_needs_another_container() -> None:
+def test_without_root_another_uid_requires_a_new_container() -> None:
     first, second = (
         Engine("hermes", spec_of(runtime="podman", user={"name": "hermes", "uid": uid}), Path(), "/home/x")
         for uid in (10000, 12000)
     )
     before, after = (
-        dict(word.split("=") for word in engine.identity(workload_of(engine, engine.spec)).split())
+        dict(word.split("=") for word in engine.container.identity(workload_of(engine, engine.spec)).split())
         for engine in (first, second)
     )
     assert [name for name in before if before[name] != after[name]] == ["account"]
 
 
-def test_another_image_needs_its_own_code() -> None:
+def test_each_image_gets_a_code_tree_of_its_own() -> None:
     tree = Hermes().code(HermesSpec.model_validate(BASE), Path())
     names = {
-        Engine("hermes", spec_of(container={"base": base}), Path()).tree(tree) for base in ("debian:12", "debian:13")
+        Engine("hermes", spec_of(container={"base": base}), Path()).container.tree(tree)
+        for base in ("debian:12", "debian:13")
     }
     assert len(names) == 2
 
 
-def test_a_kind_without_an_image_is_told_to_use_a_base() -> None:
+def test_an_image_is_rejected_for_a_kind_that_has_none() -> None:
     spec = agent_from(
         {"kind": "service", "place": "p", "runtime": "docker", "command": ["x"], "container": {"image": "x"}}
     )
@@ -123,7 +126,7 @@ def test_a_kind_without_an_image_is_told_to_use_a_base() -> None:
         ("localhost/b", "localhost/b"),
     ],
 )
-def test_podman_is_told_the_registry_that_docker_assumes(image: str, found_as: str) -> None:
+def test_podman_gets_the_registry_that_docker_assumes(image: str, found_as: str) -> None:
     assert dialect_of(RuntimeName.PODMAN).reference(image) == found_as
     assert dialect_of(RuntimeName.DOCKER).reference(image) == image
 
@@ -137,7 +140,7 @@ def test_podman_is_told_the_registry_that_docker_assumes(image: str, found_as: s
         ("registry:5000/b:1@sha256:0a", "registry:5000/b@sha256:0a"),
     ],
 )
-def test_a_digest_says_more_than_a_tag(image: str, found_as: str) -> None:
+def test_a_tag_is_dropped_if_there_is_a_digest(image: str, found_as: str) -> None:
     assert dialect_of(RuntimeName.DOCKER).reference(image) == found_as
 
 
@@ -148,24 +151,24 @@ def tar_of(path: Path, *names: str) -> Path:
     return path
 
 
-def test_archives_are_known_by_what_is_in_them(tmp_path: Path) -> None:
+def test_an_archive_is_recognised_by_its_content(tmp_path: Path) -> None:
     assert Archive.examine(tar_of(tmp_path / "a.tar", "manifest.json", "abc/layer.tar")).verb == "load"
     assert Archive.examine(tar_of(tmp_path / "b.tar", "./bin", "./etc/passwd", "./usr/bin/sh")).verb == "import"
-    with pytest.raises(BadInput, match="holds neither an image nor a root filesystem"):
+    with pytest.raises(BadInput, match="contains neither an image nor a root filesystem"):
         Archive.examine(tar_of(tmp_path / "c.tar", "notes.txt"))
 
 
-def test_a_cut_off_archive_is_told_before_it_travels(tmp_path: Path) -> None:
+def test_a_truncated_archive_is_rejected_before_it_is_sent(tmp_path: Path) -> None:
     whole = tar_of(tmp_path / "whole.tar", "./bin", "./etc", "./usr", *(f"./usr/{n}" for n in range(2000)))
     cut = tmp_path / "cut.tar"
     cut.write_bytes(whole.read_bytes()[: whole.stat().st_size // 2])
-    with pytest.raises(BadInput, match=r"cut\.tar is no whole tar archive"):
+    with pytest.raises(BadInput, match=r"cut\.tar is not a complete tar archive"):
         Archive.examine(cut)
     with pytest.raises(BadInput, match="No such file"):
         Archive.at(tmp_path / "none.tar")
 
 
-def test_an_image_that_lacks_a_layer_is_told_before_it_travels(tmp_path: Path) -> None:
+def test_an_image_without_a_layer_is_rejected_before_it_is_sent(tmp_path: Path) -> None:
     path = tmp_path / "hollow.tar"
     manifest = json.dumps([{"Config": "c.json", "Layers": ["a/layer.tar", "b/layer.tar"]}]).encode()
     with tarfile.open(path, "w") as tar:
@@ -173,11 +176,11 @@ def test_an_image_that_lacks_a_layer_is_told_before_it_travels(tmp_path: Path) -
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
-    with pytest.raises(BadInput, match=r"hollow\.tar is no whole image: it has no b/layer\.tar"):
+    with pytest.raises(BadInput, match=r"hollow\.tar is not a complete image: it has no b/layer\.tar"):
         Archive.examine(path)
 
 
-def test_an_archive_is_another_image_when_its_content_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_with_other_content_is_another_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     one = Archive.at(tar_of(tmp_path / "a.tar", "bin", "etc", "usr"))
     assert Archive.at(tmp_path / "a.tar") == one
@@ -195,7 +198,7 @@ def test_an_archive_is_another_image_when_its_content_is(tmp_path: Path, monkeyp
     ],
     ids=["runs", "command", "page", "port"],
 )
-def test_the_engine_is_told_what_healthy_is(health: dict[str, Any], said: str) -> None:
+def test_the_health_command_asks_what_the_recipe_declares(health: dict[str, Any], said: str) -> None:
     spec = agent_from(
         {
             **{"kind": "service", "place": "p", "runtime": "docker", "command": ["x"]},
@@ -204,7 +207,8 @@ def test_the_engine_is_told_what_healthy_is(health: dict[str, Any], said: str) -
     )
     engine = Engine("web", spec, Path())
     workload = Service().workload(spec, engine.inside, "")  # type: ignore[arg-type]
-    files = engine.bundle(workload, None, mounted=False).files
+    probes = Service().probes(spec, "", "")  # type: ignore[arg-type]
+    files = engine.bundle(workload, None, mounted=False, health=probes.health).files
     assert files["health"].content.endswith(said)
     assert "--health-cmd '/bin/sh /etc/paddock/web/current/health'" in files["create"].content
 
@@ -222,7 +226,7 @@ COMPOSED = [
 
 
 @pytest.mark.parametrize("container", COMPOSED)
-def test_the_compose_file_has_only_keys_of_both_compose_versions(container: dict[str, Any]) -> None:
+def test_the_compose_file_has_only_keys_that_both_compose_versions_know(container: dict[str, Any]) -> None:
     tree = YAML(typ="safe").load(compose_file(**container))
     known = {
         *("image", "container_name", "labels", "network_mode", "stop_grace_period", "shm_size", "volumes"),

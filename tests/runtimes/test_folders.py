@@ -1,4 +1,4 @@
-"""The machine refuses the same folders for a state as the file, whatever they are called there."""
+"""The machine refuses the same folders for a state as the file does, with links resolved."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from paddock.guests import expect
 from paddock.guests.local import LocalGuest
 from paddock.process import CommandFailed
-from paddock.runtimes import script
+from paddock.runtimes.shell import script, text
 from paddock.spec import folders
 
 PROGRAM = """
@@ -20,13 +20,13 @@ done
 
 
 def let_through(*paths: str) -> list[str]:
-    """The paths at which the machine would make a state."""
-    *parts, text = script(("paddock.runtimes", "receive.sh"), ("paddock.runtimes", "folders.sh"), arguments=[])[:3]
-    variables = "AGENT=toy root=/etc/paddock/toy STORE=/opt/paddock/.store TRAIL=/var/lib/paddock/toy\n"
-    return expect(LocalGuest(), "checking", [*parts, text + variables + PROGRAM, "paddock", *paths]).splitlines()
+    """Return the paths that the machine accepts for a state."""
+    variables = "AGENT=toy root=/etc/paddock/toy STORE=/opt/paddock/.store STATE_LINK=/var/lib/paddock/toy\n"
+    program = text("folders.sh") + variables + PROGRAM
+    return expect(LocalGuest(), "checking", ["sh", "-euc", program, "paddock", *paths]).splitlines()
 
 
-def test_the_folders_of_the_system_are_the_same_for_the_file_and_the_machine() -> None:
+def test_the_file_and_the_machine_refuse_the_same_system_folders_for_a_state() -> None:
     code, configuration, _ = folders._OWN
     below = [f"{folder}/x" for folder in (*folders._WHOLE, code, configuration)]
     refused = [*folders._WHOLE, *folders._SHARED, *folders._EMPTY, code, configuration, *below]
@@ -34,17 +34,16 @@ def test_the_folders_of_the_system_are_the_same_for_the_file_and_the_machine() -
     assert all(folders.wrong_for_a_state(path) for path in refused)
 
 
-def test_others_are_let_through(tmp_path: Path) -> None:
+def test_the_file_and_the_machine_accept_other_folders_for_a_state(tmp_path: Path) -> None:
     paths = ["/srv/toy", "/home/toy", "/opt/toy", "/var/lib/toy", "/var/lib/paddock/toy", "/root/toy", "/etcetera"]
     assert let_through(*paths, "/srv/a b", str(tmp_path)) == [*paths, "/srv/a b", str(tmp_path)]
     assert not any(folders.wrong_for_a_state(path) for path in paths)
 
 
-def test_the_sentence_names_the_path_and_what_it_leads_to(tmp_path: Path) -> None:
+def test_the_refusal_of_a_link_names_the_path_and_its_target(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/usr/share")
-    parts = (("paddock.runtimes", "receive.sh"), ("paddock.runtimes", "folders.sh"), ("paddock.runtimes", "claim.sh"))
     state = str(tmp_path / "link/toy")
     where = ["/etc/paddock/toy", "/opt/paddock/.store", "/var/lib/paddock/toy"]
-    argv = script(*parts, arguments=[state, "toy", "toy", "1", "1", "", *where])
+    argv = script("claim.sh", [state, "toy", "toy", "1", "1", "", *where])
     with pytest.raises(CommandFailed, match=f"{state} leads to /usr/share/toy, and /usr/share/toy is the system's own"):
         expect(LocalGuest(), "claiming", argv)

@@ -1,4 +1,4 @@
-"""The real lease script with a socket in the place of systemd's: what it sends, and what it does with what it gets."""
+"""The real lease script, with a socket in the place of systemd's notification socket."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
-_SCRIPT = resources.files("paddock.runtimes.systemd") / "lease.sh"
+from paddock.runtimes.shell import text
+
 _PASS_ON = """
 import os, sys
 kept = int(sys.argv[1])
@@ -27,7 +27,7 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 @dataclass
 class Manager:
-    """What systemd does for the unit: it listens, keeps one descriptor and passes it to the next process."""
+    """The part of systemd: it listens, keeps one descriptor and passes it to the next process of the unit."""
 
     folder: Path
     store: int | None = None
@@ -39,14 +39,14 @@ class Manager:
 
     @contextmanager
     def process(self) -> Iterator[subprocess.Popen[str]]:
-        """A process of the unit that says that it is ready, or ends before; killed at the end of the block."""
+        """Start a process of the unit and wait until it is ready or has ended; kill it at the end of the block."""
         address = self.folder / "notify"
         address.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
             listening.bind(str(address))
             listening.settimeout(0.1)
             environment = {"PATH": os.environ["PATH"], "NOTIFY_SOCKET": str(address)}
-            argv = ["sh", "-c", _SCRIPT.read_text(), "lease", str(self.state), "web"]
+            argv = ["sh", "-c", text("systemd/lease.sh"), "lease", str(self.state), "web"]
             if self.store is not None:
                 environment["LISTEN_FDS"] = "1"
                 argv = [sys.executable, "-c", _PASS_ON, str(self.store), *argv]
@@ -62,17 +62,17 @@ class Manager:
 
     def _heard(self, listening: socket.socket) -> bool:
         try:
-            text, sent, _, _ = socket.recv_fds(listening, 4096, 4)
+            said, sent, _, _ = socket.recv_fds(listening, 4096, 4)
         except TimeoutError:
             return False
-        self.said.append(text.decode())
-        if text.startswith(b"FDSTOREREMOVE=1"):
+        self.said.append(said.decode())
+        if said.startswith(b"FDSTOREREMOVE=1"):
             self.let_go()
-        if text.startswith(b"FDSTORE=1"):
+        if said.startswith(b"FDSTORE=1"):
             assert self.store is None, "the store is full"
             self.store = sent.pop()
         assert not sent
-        return text.startswith(b"READY=1")
+        return said.startswith(b"READY=1")
 
     def let_go(self) -> None:
         if self.store is not None:
@@ -92,7 +92,7 @@ def manager(tmp_path: Path) -> Iterator[Manager]:
     found.let_go()
 
 
-def test_the_lock_outlives_the_process_and_ends_with_the_unit(manager: Manager) -> None:
+def test_the_lock_outlives_its_process_and_ends_with_the_unit(manager: Manager) -> None:
     with manager.process() as holder:
         assert holder.poll() is None
         assert manager.said[-1] == f"READY=1\nSTATUS=holds {manager.state}"
@@ -114,7 +114,7 @@ def test_the_next_process_of_the_unit_gets_the_lock_back(manager: Manager) -> No
     assert manager.is_free()
 
 
-def test_another_machine_is_refused_as_long_as_the_lock_is_kept(manager: Manager, tmp_path: Path) -> None:
+def test_another_machine_is_refused_while_systemd_keeps_the_lock(manager: Manager, tmp_path: Path) -> None:
     other = Manager(tmp_path)
     with manager.process():
         pass
@@ -140,7 +140,9 @@ def test_a_lock_on_a_file_that_was_replaced_is_not_the_lease(manager: Manager) -
     assert not manager.is_free()
 
 
-def test_without_python_nobody_says_that_the_lease_is_held(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_python_the_lease_fails_instead_of_becoming_ready(
+    manager: Manager, monkeypatch: pytest.MonkeyPatch
+) -> None:
     programs = manager.folder / "bin"
     programs.mkdir()
     for name in ("sh", "grep", "flock", "cat", "uname", "date"):

@@ -1,4 +1,4 @@
-"""Loading an image on the machine: what the engine could not load is a failure, not an image without a name."""
+"""Loading an image on the machine. An archive that the engine cannot load is a failure."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import pytest
 from paddock.guests.local import LocalGuest
 from paddock.guests.report import records
 from paddock.process import Result
-from paddock.runtimes import reporting
+from paddock.runtimes.shell import script
 
 
 def load(folder: Path, engine: str, verb: str) -> Result:
     program = folder / "engine"
     program.write_text(f"#!/bin/sh\n{engine}\n")
     program.chmod(0o755)
-    argv = reporting(("paddock.runtimes.engine", "load.sh"), arguments=[str(program), verb])
+    argv = script("engine/load.sh", [str(program), verb])
     return LocalGuest().run(argv, stdin=b"an archive")
 
 
 @pytest.mark.parametrize("verb", ["load", "import"])
-def test_an_archive_that_cannot_be_loaded_is_a_failure(tmp_path: Path, verb: str) -> None:
+def test_load_fails_when_the_engine_cannot_load_the_archive(tmp_path: Path, verb: str) -> None:
     engine = f'case "$1" in {verb} | image) echo no space left on device >&2; exit 1 ;; esac'
     assert not load(tmp_path, engine, verb).ok
 
 
-def test_the_id_and_the_new_names_are_reported(tmp_path: Path) -> None:
+def test_load_reports_the_id_and_the_names_that_are_new(tmp_path: Path) -> None:
     engine = """case "$1" in
     images) echo old:1 ;;
     load) printf 'Loaded image: old:1\\nLoaded image: new:2\\n' ;;

@@ -18,12 +18,13 @@ from paddock.guests.local import LocalGuest
 from paddock.guests.report import records
 from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
+from paddock.recipes.service.spec import ServiceSpec
 from paddock.recipes.workload import File, Process, Workload
-from paddock.runtimes import Runtime, script
+from paddock.runtimes import Runtime, machine
 from paddock.runtimes.bundle import Bundle
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.secret import Secret
-from paddock.spec.models import ServiceSpec, StateSpec
+from paddock.spec.models import StateSpec
 
 TOY = ServiceSpec.model_validate({"kind": "service", "place": "here", "command": ["true"]})
 RUNTIME = ForegroundProcess("toy", TOY)
@@ -86,13 +87,13 @@ def wait_for(condition: Callable[[], bool], seconds: float = 10) -> None:
         time.sleep(0.05)
 
 
-def test_nothing_is_there_before() -> None:
+def test_observe_reports_nothing_on_an_empty_machine() -> None:
     seen = observe()
     assert not seen.installed
     assert (seen.state_of, seen.trees) == (None, frozenset())
 
 
-def test_applied_twice_it_is_the_same() -> None:
+def test_applying_a_bundle_twice_changes_nothing() -> None:
     bundle = toy()
     apply(bundle, KEY="canary")
     first = observe()
@@ -115,7 +116,7 @@ def test_a_generated_secret_is_made_once() -> None:
     assert len(before.strip()) == len("TOKEN=") + 64
 
 
-def test_only_the_current_and_the_previous_generation_are_kept() -> None:
+def test_apply_keeps_the_current_and_the_previous_bundle_only() -> None:
     bundles = [toy(f"exec sleep {n}") for n in (60, 61, 62)]
     for bundle in bundles:
         apply(bundle)
@@ -126,7 +127,7 @@ def test_only_the_current_and_the_previous_generation_are_kept() -> None:
 
 
 def installed(*trees: str, agent: str = "") -> Path:
-    """Trees as installing leaves them; returns the folder the agents' versions are in."""
+    """Create code trees as install.sh does; return the folder with the agents' links to them."""
     store = Path(RUNTIME.paths.code)
     for tree in trees:
         (store / tree).mkdir(parents=True)
@@ -137,7 +138,7 @@ def installed(*trees: str, agent: str = "") -> Path:
     return store.parent
 
 
-def test_the_running_and_the_previous_code_are_kept() -> None:
+def test_apply_keeps_the_current_and_the_previous_code_tree_only() -> None:
     versions = installed("t1", "t2", "t3") / "toy"
     store = versions.parent / ".store"
     apply(toy(tree="t1"))
@@ -153,7 +154,7 @@ def test_the_running_and_the_previous_code_are_kept() -> None:
     assert observe().trees == {"t2", "t3"}
 
 
-def test_code_that_another_agent_needs_outlives_this_one() -> None:
+def test_remove_keeps_a_code_tree_that_another_agent_needs() -> None:
     folder = installed("t1", agent="other")
     installed("t2")
     apply(toy(tree="t1"))
@@ -162,8 +163,8 @@ def test_code_that_another_agent_needs_outlives_this_one() -> None:
     assert (folder / "other/t1/manifest").exists()
 
 
-def test_code_that_has_gone_is_told() -> None:
-    with pytest.raises(CommandFailed, match="the code t1 has gone meanwhile"):
+def test_apply_names_a_code_tree_that_was_removed() -> None:
+    with pytest.raises(CommandFailed, match="another run has removed the code t1"):
         apply(toy(tree="t1"))
 
 
@@ -172,7 +173,7 @@ def elsewhere(path: Path) -> ForegroundProcess:
     return ForegroundProcess("toy", TOY.model_copy(update={"state": state}))
 
 
-def test_a_state_elsewhere_is_found_again(tmp_path: Path) -> None:
+def test_a_state_at_another_path_is_found_through_its_link(tmp_path: Path) -> None:
     moved = elsewhere(tmp_path / "srv/toy")
     apply(toy(runtime=moved), runtime=moved)
     assert (tmp_path / "srv/toy/home/work").is_dir()
@@ -183,7 +184,7 @@ def test_a_state_elsewhere_is_found_again(tmp_path: Path) -> None:
     assert not (tmp_path / "third").exists()
 
 
-def test_a_state_that_was_moved_by_hand_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_apply_accepts_a_state_that_a_person_has_moved(tmp_path: Path) -> None:
     apply(toy())
     (Path(RUNTIME.paths.home) / "work/fact").write_text("7421")
     Path(RUNTIME.paths.state).rename(tmp_path / "moved")
@@ -196,18 +197,17 @@ def test_a_state_that_was_moved_by_hand_is_taken_as_it_is(tmp_path: Path) -> Non
     assert (tmp_path / "again/home/work/fact").read_text() == "7421"
 
 
-def test_forgetting_takes_the_trail_along(tmp_path: Path) -> None:
+def test_forget_deletes_the_link_to_the_state(tmp_path: Path) -> None:
     moved = elsewhere(tmp_path / "srv")
     apply(toy(runtime=moved), runtime=moved)
     expect(GUEST, "removing", moved.remove())
     paths = moved.paths
-    parts = (("paddock.runtimes", name) for name in ("receive.sh", "top.sh", "forget.sh"))
-    expect(GUEST, "forgetting", script(*parts, arguments=[paths.state, paths.state_link, "toy"]))
+    expect(GUEST, "forgetting", machine.delete_state("toy", paths))
     assert not Path(paths.state_link).is_symlink()
     assert not (tmp_path / "srv").exists()
 
 
-def test_a_state_of_another_agent_is_left_alone() -> None:
+def test_apply_refuses_the_state_of_another_agent() -> None:
     identity = Path(RUNTIME.paths.state) / ".paddock/identity"
     identity.parent.mkdir(parents=True, mode=0o700)
     identity.write_text("agent=other\nid=1\n")
@@ -216,7 +216,7 @@ def test_a_state_of_another_agent_is_left_alone() -> None:
     assert identity.read_text() == "agent=other\nid=1\n"
 
 
-def test_files_without_a_mark_are_left_alone() -> None:
+def test_apply_refuses_a_directory_with_files_and_no_mark() -> None:
     state = Path(RUNTIME.paths.state)
     state.mkdir(parents=True)
     (state / "diary").write_text("dear")
@@ -225,13 +225,13 @@ def test_files_without_a_mark_are_left_alone() -> None:
     assert [path.name for path in state.iterdir()] == ["diary"]
 
 
-def test_a_claim_that_was_cut_off_is_finished() -> None:
+def test_apply_completes_an_interrupted_claim() -> None:
     (Path(RUNTIME.paths.state) / ".paddock").mkdir(parents=True, mode=0o700)
     apply(toy())
     assert observe().state_of == "toy"
 
 
-def test_remove_leaves_the_state() -> None:
+def test_remove_keeps_the_state() -> None:
     apply(toy())
     paths = RUNTIME.paths
     (Path(paths.home) / "work/fact").write_text("7421")
@@ -264,7 +264,7 @@ def test_what_is_not_to_be_restarted_is_not(tmp_path: Path, restart: str, code: 
     with supervised(tmp_path / "log") as child:
         out, _ = child.communicate(timeout=10)
         assert child.returncode == 0
-    assert f"main ended with code {code}, and is not to be started again" in out
+    assert f"main ended with code {code}, and is not restarted" in out
 
 
 def test_a_fatal_end_is_not_repeated(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `state.sh` does to a state, also when the agent has laid traps in it."""
+"""How `state.sh` writes files of a state, also when the agent has planted links and pipes there."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 from paddock.guests import expect
 from paddock.guests.local import LocalGuest
 from paddock.process import CommandFailed
+from paddock.recipes.service.spec import ServiceSpec
 from paddock.recipes.workload import Keep, Process, SecretFile, StateFile, Workload
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.secret import Secret
-from paddock.spec.models import ServiceSpec
 from paddock.spec.secrets import Source
 
 UID = 54321
@@ -91,7 +91,7 @@ def text(lab: Lab, path: str) -> str:
     return (lab.home / path).read_text()
 
 
-def test_files_and_directories_are_there_and_the_agents(lab: Lab) -> None:
+def test_apply_creates_the_files_and_directories_of_the_state_for_the_agent(lab: Lab) -> None:
     lab.apply()
     assert text(lab, "my work/SOUL.md") == "planted\n"
     assert text(lab, ".hermes/notes.md") == "seeded\n"
@@ -102,7 +102,7 @@ def test_files_and_directories_are_there_and_the_agents(lab: Lab) -> None:
     assert (lab.home / "my work/SOUL.md").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_the_agent_changed_is_planted_again_and_seeds_are_left(lab: Lab) -> None:
+def test_apply_rewrites_planted_files_and_keeps_seeded_ones(lab: Lab) -> None:
     lab.apply()
     assert lab.agent("echo mine > 'my work/SOUL.md'; echo mine > .hermes/notes.md").returncode == 0
     lab.apply()
@@ -127,7 +127,7 @@ def test_what_the_agent_changed_is_planted_again_and_seeds_are_left(lab: Lab) ->
         "mv ../.paddock ../away",
     ],
 )
-def test_a_locked_file_can_be_read_and_not_replaced(foreign: Lab, attempt: str) -> None:
+def test_the_agent_can_read_a_locked_file_and_cannot_replace_it(foreign: Lab, attempt: str) -> None:
     foreign.apply()
     tried = foreign.agent(attempt)
     assert tried.returncode != 0
@@ -136,7 +136,7 @@ def test_a_locked_file_can_be_read_and_not_replaced(foreign: Lab, attempt: str) 
 
 
 @as_root
-def test_the_agent_can_still_fill_its_directories(foreign: Lab) -> None:
+def test_the_agent_can_create_files_beside_locked_ones(foreign: Lab) -> None:
     foreign.apply()
     made = foreign.agent(
         "mkdir .hermes/memories && echo a > .hermes/memories/M && mv .hermes/memories .hermes/m && echo b > x"
@@ -145,17 +145,17 @@ def test_the_agent_can_still_fill_its_directories(foreign: Lab) -> None:
 
 
 @as_root
-def test_a_state_from_before_there_were_locks_is_taken_over(foreign: Lab) -> None:
+def test_locking_keeps_the_agents_earlier_file_under_another_name(foreign: Lab) -> None:
     foreign.apply(replace(WORKLOAD, state_files=()))
     assert foreign.agent("mkdir -p .hermes && echo KEY=1 > .hermes/.env").returncode == 0
     foreign.apply()
     assert text(foreign, ".hermes/.env") == "locked\n"
     kept = list((foreign.home / ".hermes").glob(".env.found-*"))
-    assert [each.read_text() for each in kept] == ["KEY=1\n"], "what was there is not thrown away"
+    assert [each.read_text() for each in kept] == ["KEY=1\n"], "the agent's file is kept"
     assert foreign.agent("echo x > .hermes/.env").returncode != 0
 
 
-def test_what_is_no_longer_locked_goes(lab: Lab) -> None:
+def test_apply_deletes_a_file_that_is_no_longer_locked(lab: Lab) -> None:
     lab.apply()
     lab.apply(replace(WORKLOAD, state_files=(StateFile(".hermes/config.yaml", "x", Keep.LOCKED),)))
     assert not (lab.home / ".hermes/.env").exists()
@@ -165,7 +165,7 @@ def test_what_is_no_longer_locked_goes(lab: Lab) -> None:
 
 
 @as_root
-def test_unlocking_removes_nothing_outside(foreign: Lab) -> None:
+def test_unlocking_deletes_no_file_outside_the_state(foreign: Lab) -> None:
     foreign.apply()
     elsewhere = foreign.home.parents[3] / "elsewhere"
     elsewhere.mkdir()
@@ -176,13 +176,15 @@ def test_unlocking_removes_nothing_outside(foreign: Lab) -> None:
     assert foreign.agent(f"mv .hermes away && ln -s {elsewhere} .hermes").returncode == 0
     foreign.apply(replace(WORKLOAD, state_files=()))
     assert (elsewhere / ".env").read_text() == "precious"
-    assert foreign.agent("rm -rf .hermes && touch x").returncode == 0, "what is not locked is the agent's again"
+    assert foreign.agent("rm -rf .hermes && touch x").returncode == 0, (
+        "an unlocked directory belongs to the agent again"
+    )
 
 
 @as_root
 @pytest.mark.parametrize("trap", ["ln -s {victim} {path}", "mkfifo {path}", "mkdir {path}", "ln {victim} {path}"])
 @pytest.mark.parametrize("path", ["'my work/SOUL.md'", ".hermes/notes.md", ".hermes/.env"])
-def test_nothing_outside_is_written_through_what_the_agent_put_there(foreign: Lab, path: str, trap: str) -> None:
+def test_apply_writes_nothing_through_an_entry_that_the_agent_planted(foreign: Lab, path: str, trap: str) -> None:
     victim = foreign.home.parents[3] / "victim"
     victim.write_text("precious\n")
     victim.chmod(0o666 if trap.startswith("ln {") else 0o600)  # whoever may write a file may give it a second name
@@ -201,7 +203,7 @@ def test_nothing_outside_is_written_through_what_the_agent_put_there(foreign: La
 
 @as_root
 @pytest.mark.parametrize("link", [".hermes", "my work"])
-def test_a_directory_that_became_a_link_gets_nothing_of_roots(foreign: Lab, link: str) -> None:
+def test_root_writes_nothing_through_a_directory_that_became_a_link(foreign: Lab, link: str) -> None:
     elsewhere = foreign.home.parents[3] / "elsewhere"
     elsewhere.mkdir(mode=0o700)
     foreign.apply(replace(WORKLOAD, state_files=(), directories=()))
@@ -217,7 +219,7 @@ def test_a_directory_that_became_a_link_gets_nothing_of_roots(foreign: Lab, link
 
 
 @as_root
-def test_ownership_is_repaired_where_it_is_wrong_and_nowhere_else(foreign: Lab) -> None:
+def test_apply_repairs_wrong_owners_inside_the_home_only(foreign: Lab) -> None:
     foreign.apply()
     right, wrong = foreign.home / ".hermes/right", foreign.home / ".hermes/wrong"
     foreign.agent("echo a > .hermes/right")
@@ -242,7 +244,7 @@ def secret(*, overwrite: bool) -> Workload:
     return replace(WORKLOAD, secret_files=(SecretFile(".hermes/auth.json", SOURCE, overwrite),))
 
 
-def test_a_secret_file_is_seeded_once_and_kept_nowhere_else(lab: Lab) -> None:
+def test_a_seeded_secret_file_is_written_once_and_kept_nowhere_else(lab: Lab) -> None:
     lab.apply(secret(overwrite=False), **{"0": '{"token": "first"}'})
     file = lab.home / ".hermes/auth.json"
     assert (file.read_text(), file.stat().st_mode & 0o777) == ('{"token": "first"}', 0o600)
@@ -254,7 +256,7 @@ def test_a_secret_file_is_seeded_once_and_kept_nowhere_else(lab: Lab) -> None:
     assert not [path for path in etc.rglob("*") if path.is_file() and "token" in path.read_text()]
 
 
-def test_an_overwritten_secret_file_is_written_each_time(lab: Lab) -> None:
+def test_a_secret_file_with_overwrite_is_written_by_every_apply(lab: Lab) -> None:
     lab.apply(secret(overwrite=True), **{"0": "first"})
     lab.agent("echo refreshed > .hermes/auth.json")
     lab.apply(secret(overwrite=True), **{"0": "second"})
@@ -263,7 +265,7 @@ def test_an_overwritten_secret_file_is_written_each_time(lab: Lab) -> None:
     assert (kept.read_text(), kept.stat().st_mode & 0o777) == ("second", 0o400)
 
 
-def test_a_path_with_a_line_break_is_refused() -> None:
+def test_a_state_path_with_a_line_break_is_refused() -> None:
     bad = replace(WORKLOAD, state_files=(StateFile("a\nlock\t0\tb", ""),))
     with pytest.raises(ValueError, match="cannot be"):
         RUNTIME.bundle(bad, None, mounted=False)

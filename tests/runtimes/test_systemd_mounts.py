@@ -1,4 +1,4 @@
-"""Directories of the host in the words of a unit."""
+"""The directories under ``mounts:`` as lines of a unit."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from paddock.runtimes.systemd.mounts import Mounts
 from paddock.spec.machine import MountSpec
 
 
-def test_a_machine_made_for_the_agent_has_them_mounted_and_starts_nothing_without() -> None:
+def test_units_require_the_mounts_of_a_machine_made_for_the_agent() -> None:
     seen = Mounts([MountSpec(host="/data", path="/data"), MountSpec(host="/fast", path="/fast", read_only=True)], True)
     assert seen.conditions == "AssertPathIsMountPoint=/data\nAssertPathIsMountPoint=/fast\n"
     assert seen.service == "ReadWritePaths=/data\nReadOnlyPaths=/fast\n"
 
 
-def test_on_a_host_they_are_shown_where_the_agent_wants_them() -> None:
+def test_units_on_a_host_bind_each_mount_to_its_path() -> None:
     seen = Mounts([MountSpec(host="/srv/a", path="/data"), MountSpec(host="/srv/b", path="/b", read_only=True)], False)
     assert seen.conditions == ""
     assert seen.service == "BindPaths=/srv/a:/data\nBindReadOnlyPaths=/srv/b:/b\n"

@@ -1,4 +1,4 @@
-"""A sandbox without machines, asked within the test's own process."""
+"""A memory sandbox inside the test process, without a server."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 import httpx
 
-from paddock.sandbox.assembly import memory_world
+from paddock.sandbox.assembly import memory_cluster
 from paddock.sandbox.faults import Faults, Rule, install
-from paddock.sandbox.http import Face
+from paddock.sandbox.http import HttpApi
 from paddock.sandbox.tasks import Task
 
 Json = Any
@@ -19,19 +19,19 @@ TEMPLATE = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 
 
 class Api:
-    """The API of a memory sandbox, as its deployer or as another token."""
+    """A client of a memory sandbox's API, with Paddock's token or another one."""
 
     def __init__(self, directory: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
         self.directory = directory
-        self.world = memory_world(directory, nodes=nodes)
-        self.world.guests.lock_timeout = 0.1
+        self.cluster = memory_cluster(directory, nodes=nodes)
+        self.cluster.configs.lock_timeout = 0.1
         self.faults = Faults()
-        self._face = Face(self.world, delay_401=0)
-        install(self._face, self.faults)
+        self._http_api = HttpApi(self.cluster, delay_401=0)
+        install(self._http_api, self.faults)
 
     def ask(self, method: str, path: str, token: str = "paddock@pve!deploy", /, **params: Json) -> httpx.Response:
-        """The answer to a request; the reason phrase is in the header x-paddock-reason."""
-        secret = self.world.access.tokens[token].secret
+        """Send a request and return the response. Its reason phrase is in the header x-paddock-reason."""
+        secret = self.cluster.access.tokens[token].secret
         headers = {"Authorization": f"PVEAPIToken={token}={secret}"}
         content = None
         if params and method in ("GET", "DELETE"):
@@ -42,21 +42,21 @@ class Api:
         return asyncio.run(self._send(method, path, headers, content))
 
     def data(self, method: str, path: str, /, **params: Json) -> Json:
-        """The data of a request that succeeds."""
+        """Send a request that must succeed and return the data of the answer."""
         answer = self.ask(method, path, **params)
         assert answer.status_code == 200, answer.text
         return answer.json()["data"]
 
     def reason(self, method: str, path: str, token: str = "paddock@pve!deploy", /, **params: Json) -> str:
-        """The reason phrase of an answer."""
+        """Send a request and return the reason phrase of the response."""
         return self.ask(method, path, token, **params).headers["x-paddock-reason"]
 
     def task(self, method: str, path: str, /, **params: Json) -> Task:
-        """The ended task a request begins."""
-        return self.world.tasks.wait(self.data(method, path, **params), 10)
+        """Send a request that starts a task, and return the finished task."""
+        return self.cluster.tasks.wait(self.data(method, path, **params), 10)
 
     def create(self, vmid: int, node: str = "pve", **params: Json) -> Task:
-        """The ended task that creates a container."""
+        """Create a container and return the finished task."""
         given = {
             "vmid": vmid,
             "ostemplate": TEMPLATE,
@@ -68,14 +68,14 @@ class Api:
 
     def settle(self) -> None:
         """Wait until no task runs."""
-        while running := self.world.tasks.running():
+        while running := self.cluster.tasks.running():
             running[0].ended.wait(10)
 
     def rule(self, kind: str, value: str = "", **more: Json) -> None:
-        """Put a fault in force."""
+        """Activate a fault."""
         self.faults.add(Rule.from_json({"kind": kind, "value": value, **more}))
 
     async def _send(self, method: str, path: str, headers: dict[str, str], content: bytes | None) -> httpx.Response:
-        transport = httpx.ASGITransport(app=self._face.app())
+        transport = httpx.ASGITransport(app=self._http_api.app())
         async with httpx.AsyncClient(transport=transport) as client:
             return await client.request(method, f"https://sandbox/api2/json{path}", headers=headers, content=content)

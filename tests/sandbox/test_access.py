@@ -1,4 +1,4 @@
-"""Privileges are compiled from ACLs as Proxmox compiles them."""
+"""Privileges follow from ACLs by Proxmox's rules."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ def access() -> Access:
     return made
 
 
-def test_privileges_propagate_to_what_lies_below(access: Access) -> None:
+def test_privileges_propagate_to_the_paths_below(access: Access) -> None:
     assert access.privileges("a@pve!full", "/vms/100") == {"VM.Audit": 1, "VM.Allocate": 1}
     assert access.privileges("a@pve!full", "/storage/x") == {}
 
 
-def test_a_deeper_entry_replaces_what_comes_from_above(access: Access) -> None:
+def test_an_acl_entry_on_a_longer_path_replaces_those_on_its_prefixes(access: Access) -> None:
     access.acl.append(AclEntry("/vms/100", "a@pve", "Small"))
     assert access.privileges("a@pve", "/vms/100") == {"VM.Audit": 1}
     assert "VM.Allocate" in access.privileges("a@pve", "/vms/101")
 
 
-def test_an_entry_that_does_not_propagate_counts_only_on_its_path(access: Access) -> None:
+def test_an_acl_entry_without_propagation_applies_only_to_its_path(access: Access) -> None:
     access.acl = [AclEntry("/vms", "a@pve", "Big", propagate=False)]
     assert access.privileges("a@pve", "/vms/100") == {}
     assert access.privileges("a@pve", "/vms") == {"VM.Audit": 0, "VM.Allocate": 0}
 
 
-def test_a_separated_token_has_its_own_entries_within_its_owners(access: Access) -> None:
+def test_a_token_with_privilege_separation_has_at_most_its_users_privileges(access: Access) -> None:
     assert access.privileges("a@pve!sep", "/vms/100") == {}
     access.acl.append(AclEntry("/", "a@pve!sep", "Administrator"))
     assert access.privileges("a@pve!sep", "/vms/100") == {"VM.Audit": 1, "VM.Allocate": 1}
 
 
-def test_a_token_of_root_has_every_privilege_but_is_not_root(access: Access) -> None:
+def test_a_token_of_root_has_every_privilege(access: Access) -> None:
     assert set(access.privileges("root@pam!t", "/anything")) == ALL
 
 
-def test_a_users_own_entry_goes_before_a_groups(access: Access) -> None:
+def test_an_acl_entry_of_a_user_overrides_one_of_a_group(access: Access) -> None:
     access.groups["g"] = {"a@pve"}
     access.acl = [AclEntry("/vms", "@g", "Big"), AclEntry("/vms", "a@pve", "Small")]
     assert access.privileges("a@pve", "/vms/1") == {"VM.Audit": 1}
 
 
-def test_no_access_beats_every_other_role(access: Access) -> None:
+def test_the_role_noaccess_overrides_every_other_role(access: Access) -> None:
     access.acl.append(AclEntry("/vms", "a@pve", "NoAccess"))
     assert access.privileges("a@pve", "/vms/100") == {}
 
 
-def test_a_pool_adds_to_its_members(access: Access) -> None:
+def test_privileges_on_a_pool_apply_to_its_members(access: Access) -> None:
     access.pools["lab"] = Pool(vmids={100})
     access.acl = [AclEntry("/pool/lab", "a@pve", "Big")]
     assert access.privileges("a@pve", "/vms/100") == {"VM.Audit": 0, "VM.Allocate": 0}
@@ -81,18 +81,18 @@ def test_a_pool_adds_to_its_members(access: Access) -> None:
         ("PVEAPIToken=a@pve!old=s5", "Authentication failed!"),
     ],
 )
-def test_bad_credentials(access: Access, header: str | None, words: str) -> None:
+def test_wrong_credentials_are_rejected(access: Access, header: str | None, words: str) -> None:
     with pytest.raises(CredentialsError) as caught:
         access.authenticate(header)
     assert caught.value.reason == words
 
 
-def test_good_credentials(access: Access) -> None:
+def test_a_valid_token_is_authenticated(access: Access) -> None:
     assert access.authenticate("PVEAPIToken=a@pve!full=s1") == "a@pve!full"
     assert access.authenticate("PVEAPIToken a@pve!full=s1") == "a@pve!full"
 
 
-def test_refusals_name_the_path_and_the_privilege(access: Access) -> None:
+def test_a_privilege_error_names_the_path_and_the_privilege(access: Access) -> None:
     with pytest.raises(PrivilegeError) as caught:
         access.require("a@pve", "/vms/1", ["VM.Audit", "VM.Clone"])
     assert caught.value.reason == "Permission check failed (/vms/1, VM.Clone)"

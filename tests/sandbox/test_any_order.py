@@ -1,4 +1,4 @@
-"""Lifecycle calls in any order, and any parameters: what must hold afterwards."""
+"""Random sequences of calls and random parameters keep the sandbox's invariants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKENS = st.sampled_from(["root@pam!sandbox", "paddock@pve!deploy"])
 
 
 class AnyOrder(RuleBasedStateMachine):
-    """A sandbox that is asked for everything at random."""
+    """Sends random calls to a sandbox and checks its invariants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,8 +36,8 @@ class AnyOrder(RuleBasedStateMachine):
     def ask(self, method: str, path: str, **params: Any) -> None:
         answer = self.api.ask(method, path, **params)
         assert answer.headers["x-paddock-reason"] != INTERNAL
-        while running := self.api.world.tasks.running():
-            assert running[0].ended.wait(10), f"{running[0].upid} does not end"
+        while running := self.api.cluster.tasks.running():
+            assert running[0].ended.wait(10), f"{running[0].upid} does not finish"
 
     @rule(vmid=VMIDS, owner=VMIDS, shape=st.sampled_from(["bare", "new", "foreign", "started", "protected"]))
     def create(self, vmid: int, owner: int, shape: str) -> None:
@@ -99,31 +99,31 @@ class AnyOrder(RuleBasedStateMachine):
         self.ask("POST", f"/nodes/pve/lxc/{vmid}/clone", newid=newid, full=int(full))
 
     @invariant()
-    def volumes_are_owned_as_their_names_say(self) -> None:
-        world = self.api.world
-        for vmid in world.guests.vmids():
-            config = world.guests.load(vmid, "pve")
+    def every_volume_in_a_config_has_an_owner(self) -> None:
+        cluster = self.api.cluster
+        for vmid in cluster.configs.vmids():
+            config = cluster.configs.load(vmid, "pve")
             for volid in every_volume(config.options):
-                if not volid.startswith("local-lvm:1") and world.volume(volid, "pve") is not None:
-                    assert world.parse_volume(volid).owner is not None
+                if not volid.startswith("local-lvm:1") and cluster.volume(volid, "pve") is not None:
+                    assert cluster.parse_volume(volid).owner is not None
 
     @invariant()
-    def no_config_outlives_its_container(self) -> None:
-        world = self.api.world
+    def configs_and_files_and_running_containers_agree(self) -> None:
+        cluster = self.api.cluster
         files = {int(file.stem) for file in (self.api.directory / "pve/nodes/pve/lxc").glob("*.conf")}
-        assert files == set(world.guests.vmids())
-        assert all(world.guests.exists(vmid) for vmid in range(100, 105) if world.runtime.containers.running(vmid))
+        assert files == set(cluster.configs.vmids())
+        assert all(cluster.configs.exists(vmid) for vmid in range(100, 105) if cluster.runtime.containers.running(vmid))
 
     @invariant()
-    def no_task_runs_forever_or_speaks_python(self) -> None:
-        for task in self.api.world.tasks.newest_first():
+    def every_task_finishes_without_a_python_error(self) -> None:
+        for task in self.api.cluster.tasks.newest_first():
             assert task.exitstatus is not None
             assert INTERNAL not in task.exitstatus
 
     @invariant()
     def only_a_failed_rollback_leaves_a_lock(self) -> None:
-        world = self.api.world
-        locks = {world.guests.load(vmid, "pve").text("lock") for vmid in world.guests.vmids()}
+        cluster = self.api.cluster
+        locks = {cluster.configs.load(vmid, "pve").text("lock") for vmid in cluster.configs.vmids()}
         assert locks <= {None, "rollback", "snapshot-delete"}
 
 
@@ -142,7 +142,7 @@ METHODS = sorted({(method.verb, method.path) for method in table})
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_no_parameters_make_the_api_answer_in_python(data: st.DataObject, tmp_path_factory: Any) -> None:
+def test_no_parameters_cause_a_python_error_in_the_api(data: st.DataObject, tmp_path_factory: Any) -> None:
     api = _shared(tmp_path_factory)
     verb, path = data.draw(st.sampled_from(METHODS))
     found = table.find(verb, path)
@@ -154,7 +154,7 @@ def test_no_parameters_make_the_api_answer_in_python(data: st.DataObject, tmp_pa
     params = {key: value for key, value in params.items() if f"{{{key}" not in path}
     answer = api.ask(verb, filled, data.draw(st.sampled_from(["root@pam!sandbox", "paddock@pve!deploy"])), **params)
     assert answer.headers["x-paddock-reason"] != INTERNAL, (verb, filled, params)
-    for task in api.world.tasks.newest_first():
+    for task in api.cluster.tasks.newest_first():
         assert task.ended.wait(10)
         assert INTERNAL not in str(task.exitstatus), (verb, filled, params)
 
@@ -166,6 +166,6 @@ def _shared(tmp_path_factory: Any) -> Api:
     if not _APIS:
         _APIS.append(Api(tmp_path_factory.mktemp("fuzz") / "state"))
     api = _APIS[0]
-    if not api.world.guests.exists(100):
+    if not api.cluster.configs.exists(100):
         api.create(100, mp0="local-lvm:1,mp=/data")
     return api

@@ -1,4 +1,4 @@
-"""Config files are read and written byte for byte."""
+"""A container's config file is parsed and written byte for byte."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ snaptime: 1794708475
 """
 
 
-def test_a_file_survives_reading_and_writing() -> None:
+def test_parsing_and_writing_a_config_keeps_its_text() -> None:
     assert ct.write(ct.parse(TEXT)) == TEXT
 
 
-def test_values_have_the_types_of_answers() -> None:
+def test_parsed_values_have_the_types_of_json_answers() -> None:
     config = ct.parse(TEXT)
     assert config.options["memory"] == 512
     assert config.options["cpulimit"] == "0.5"
@@ -44,11 +44,11 @@ def test_values_have_the_types_of_answers() -> None:
     assert config.digest == ct.digest_of(TEXT)
 
 
-def test_an_empty_value_comes_back_as_a_blank() -> None:
+def test_an_empty_value_is_parsed_as_a_blank() -> None:
     assert ct.parse("searchdomain: \n").options == {"searchdomain": " "}
 
 
 @given(st.text(st.characters(blacklist_categories=["Cs", "Cc"]), min_size=1, max_size=60))
-def test_any_description_survives(text: str) -> None:
+def test_writing_and_parsing_keeps_any_description(text: str) -> None:
     config = ct.CtConfig(options={"description": text.rstrip() + "x\n", "memory": 512})
     assert ct.parse(ct.write(config)).options == config.options

@@ -1,4 +1,4 @@
-"""Fetching templates: checked, not overwritten, not kept when wrong."""
+"""Template downloads are verified by checksum and overwrite nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRONG = ("sha512", "0" * 128)
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class has this name
         pass
 
 
@@ -43,7 +43,7 @@ def task() -> Task:
     return Task(Upid("pve", 1, 1, 1, "download", "x", "root@pam"))
 
 
-def test_the_right_file_is_kept_and_not_fetched_twice(url: str, tmp_path: Path) -> None:
+def test_a_file_with_the_right_checksum_is_not_downloaded_again(url: str, tmp_path: Path) -> None:
     target = tmp_path / "files" / "t.tar.zst"
     fetch(url, target, RIGHT, verify=True, task=task())
     assert target.read_bytes() == CONTENT
@@ -52,24 +52,24 @@ def test_the_right_file_is_kept_and_not_fetched_twice(url: str, tmp_path: Path) 
     assert again.log[-1] == "OK, got correct file already, no need to download"
 
 
-def test_without_a_checksum_nothing_is_overwritten(url: str, tmp_path: Path) -> None:
+def test_a_download_without_a_checksum_does_not_overwrite_a_file(url: str, tmp_path: Path) -> None:
     fetch(url, tmp_path / "t", None, verify=True, task=task())
     with pytest.raises(OperationError, match="refusing to override existing file"):
         fetch(url, tmp_path / "t", None, verify=True, task=task())
 
 
-def test_a_wrong_file_is_not_kept(url: str, tmp_path: Path) -> None:
+def test_a_download_with_a_wrong_checksum_is_not_kept(url: str, tmp_path: Path) -> None:
     with pytest.raises(OperationError, match="checksum mismatch"):
         fetch(url, tmp_path / "files" / "t", WRONG, verify=True, task=task())
     assert list((tmp_path / "files").iterdir()) == []
 
 
-def test_an_address_that_does_not_answer_is_said(tmp_path: Path) -> None:
+def test_a_download_from_a_closed_port_fails_with_a_message(tmp_path: Path) -> None:
     with pytest.raises(OperationError, match="download failed"):
         fetch("http://127.0.0.1:1/x", tmp_path / "t", None, verify=True, task=task())
 
 
-def test_the_call_wants_a_template_and_the_right_to_the_network(tmp_path: Path) -> None:
+def test_the_download_call_needs_a_template_name_and_privileges(tmp_path: Path) -> None:
     api = Api(tmp_path / "state")
     path = "/nodes/pve/storage/local/download-url"
     params = {"content": "vztmpl", "url": "http://127.0.0.1:1/x"}
@@ -79,4 +79,4 @@ def test_the_call_wants_a_template_and_the_right_to_the_network(tmp_path: Path) 
     assert wrong.json()["errors"] == {"filename": "wrong file extension"}
     assert api.ask("POST", path, root, filename="x.tar.zst", **params).status_code == 200
     api.settle()
-    assert "vztmpl/x.tar.zst" in api.world.runtime.templates("pve", "local")
+    assert "vztmpl/x.tar.zst" in api.cluster.runtime.templates("pve", "local")

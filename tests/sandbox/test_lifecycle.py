@@ -1,4 +1,4 @@
-"""Containers through their lives, on the runtime without machines."""
+"""The lifecycle of containers on the memory runtime."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.runtime import Archive, GuestSpec, Unpacked
+from paddock.sandbox.runtime import Archive, ContainerSpec, Unpacked
 from paddock.sandbox.tasks import Task
 from sandbox.inprocess import TEMPLATE, Api
 
@@ -23,43 +23,43 @@ def config(api: Api, vmid: int) -> dict[str, object]:
     return found
 
 
-def test_a_container_is_locked_while_it_is_made(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_is_locked_while_it_is_created(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     unpacking, go_on = threading.Event(), threading.Event()
 
-    def slow(spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+    def slow(spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         unpacking.set()
         go_on.wait(5)
         return Unpacked(systemd=252)
 
-    monkeypatch.setattr(api.world.runtime.containers, "populate", slow)
+    monkeypatch.setattr(api.cluster.runtime.containers, "populate", slow)
     upid = api.data("POST", "/nodes/pve/lxc", vmid=100, ostemplate=TEMPLATE, rootfs="local-lvm:2")
     assert unpacking.wait(5)
     assert config(api, 100)["lock"] == "create"
     assert api.data("GET", f"/nodes/pve/tasks/{upid}/status")["status"] == "running"
     assert api.reason("DELETE", "/nodes/pve/lxc/100") == "CT is locked (create)"
     go_on.set()
-    assert api.world.tasks.wait(upid, 5).exitstatus == "WARNINGS: 1"
+    assert api.cluster.tasks.wait(upid, 5).exitstatus == "WARNINGS: 1"
     assert "lock" not in config(api, 100)
 
 
-def test_a_failed_create_leaves_nothing(api: Api) -> None:
+def test_a_failed_create_leaves_no_config_and_no_volume(api: Api) -> None:
     task = api.create(100, mp0="local-lvm:vm-999-disk-1,mp=/data")
     assert task.exitstatus == "unable to create CT 100 - no such logical volume pve/vm-999-disk-1"
-    assert api.world.guests.vmids() == []
-    assert api.world.runtime.volumes.on("pve", "local-lvm") == []
+    assert api.cluster.configs.vmids() == []
+    assert api.cluster.runtime.volumes.on("pve", "local-lvm") == []
 
 
-def test_a_pets_volume_survives_its_cattle(api: Api) -> None:
+def test_destroying_a_container_keeps_the_volumes_of_another(api: Api) -> None:
     api.create(999, mp0="local-lvm:1,mp=/data", protection=1)
     api.create(105, mp0="local-lvm:vm-999-disk-1,mp=/home/agent", start=1)
     assert api.reason("DELETE", "/nodes/pve/lxc/999") == "can't remove CT 999 - protection mode enabled"
     gone = api.task("DELETE", "/nodes/pve/lxc/105", force=1)
     assert "ignore deletion of 'local-lvm:vm-999-disk-1', CT 105 isn't the owner!" in gone.log
-    left = {volume.ref.name for volume in api.world.runtime.volumes.on("pve", "local-lvm")}
+    left = {volume.ref.name for volume in api.cluster.runtime.volumes.on("pve", "local-lvm")}
     assert left == {"vm-999-disk-0", "vm-999-disk-1"}
 
 
-def test_detaching_while_running_waits_for_the_stop(api: Api) -> None:
+def test_a_volume_of_a_running_container_is_detached_when_it_stops(api: Api) -> None:
     api.create(100, mp0="local-lvm:1,mp=/data")
     api.task("POST", "/nodes/pve/lxc/100/status/start")
     api.data("PUT", "/nodes/pve/lxc/100/config", delete="mp0")
@@ -70,11 +70,11 @@ def test_detaching_while_running_waits_for_the_stop(api: Api) -> None:
     assert config(api, 100)["unused0"] == "local-lvm:vm-100-disk-1"
 
 
-def test_template_clone_and_backup(api: Api) -> None:
+def test_a_template_is_cloned_backed_up_and_restored(api: Api) -> None:
     api.create(900, hostname="builder", tags="a", net0="name=eth0,bridge=vmbr0,ip=dhcp")
     api.data("POST", "/nodes/pve/lxc/900/template")
-    while api.world.tasks.running():
-        api.world.tasks.running()[0].ended.wait(5)
+    while api.cluster.tasks.running():
+        api.cluster.tasks.running()[0].ended.wait(5)
     assert config(api, 900)["rootfs"] == "local-lvm:base-900-disk-0,size=2G"
     assert api.task("POST", "/nodes/pve/lxc/900/clone", newid=105, hostname="c").exitstatus == "OK"
     clone = config(api, 105)
@@ -91,11 +91,11 @@ def test_template_clone_and_backup(api: Api) -> None:
     assert config(api, 106)["hostname"] == "c"
 
 
-def test_a_rollback_takes_the_borrowed_volume_along(api: Api) -> None:
+def test_a_rollback_includes_a_volume_of_another_container(api: Api) -> None:
     api.create(999, mp0="local-lvm:1,mp=/data")
     api.create(105, mp0="local-lvm:vm-999-disk-1,mp=/home/agent")
     api.task("POST", "/nodes/pve/lxc/105/snapshot", snapname="s1")
-    names = {volume.ref.name for volume in api.world.runtime.volumes.on("pve", "local-lvm")}
+    names = {volume.ref.name for volume in api.cluster.runtime.volumes.on("pve", "local-lvm")}
     assert "snap_vm-999-disk-1_s1" in names
     api.task("POST", "/nodes/pve/lxc/999/status/start")
     failed = api.task("POST", "/nodes/pve/lxc/105/snapshot/s1/rollback")
@@ -103,18 +103,18 @@ def test_a_rollback_takes_the_borrowed_volume_along(api: Api) -> None:
     assert config(api, 105)["lock"] == "rollback"
 
 
-def test_a_snapshot_of_a_volume_that_is_gone_fails_and_leaves_no_lock(api: Api) -> None:
+def test_a_snapshot_of_a_missing_volume_fails_and_leaves_no_lock(api: Api) -> None:
     api.create(999, mp0="local-lvm:1,mp=/data")
     api.create(105, mp0="local-lvm:vm-999-disk-1,mp=/home/agent")
     api.task("DELETE", "/nodes/pve/lxc/999")
     failed = api.task("POST", "/nodes/pve/lxc/105/snapshot", snapname="s1")
     assert 'Failed to find logical volume "pve/vm-999-disk-1"' in str(failed.exitstatus)
     assert "lock" not in config(api, 105)
-    names = {volume.ref.name for volume in api.world.runtime.volumes.on("pve", "local-lvm")}
+    names = {volume.ref.name for volume in api.cluster.runtime.volumes.on("pve", "local-lvm")}
     assert names == {"vm-105-disk-0"}
 
 
-def test_two_nodes_have_storages_of_their_own(tmp_path: Path) -> None:
+def test_each_node_has_its_own_storages_and_containers(tmp_path: Path) -> None:
     api = Api(tmp_path / "two", nodes=("pve1", "pve2"))
     api.create(100, node="pve1")
     api.create(101, node="pve2")
@@ -127,38 +127,38 @@ def test_two_nodes_have_storages_of_their_own(tmp_path: Path) -> None:
     assert taken == "CT 100 already exists on node 'pve1'"
 
 
-def test_everything_survives_a_restart(api: Api) -> None:
+def test_containers_tokens_and_tasks_survive_a_restart_of_the_server(api: Api) -> None:
     api.create(100, mp0="local-lvm:1,mp=/data")
     api.task("POST", "/nodes/pve/lxc/100/status/start")
     again = Api(api.directory)
     assert again.data("GET", "/nodes/pve/lxc/100/status/current")["status"] == "running"
     assert config(again, 100) == config(api, 100)
-    assert len(again.world.runtime.volumes.on("pve", "local-lvm")) == 2
-    assert again.world.access.tokens == api.world.access.tokens
-    assert {str(task.upid) for task in again.world.tasks.newest_first()} == {
-        str(task.upid) for task in api.world.tasks.newest_first()
+    assert len(again.cluster.runtime.volumes.on("pve", "local-lvm")) == 2
+    assert again.cluster.access.tokens == api.cluster.access.tokens
+    assert {str(task.upid) for task in again.cluster.tasks.newest_first()} == {
+        str(task.upid) for task in api.cluster.tasks.newest_first()
     }
 
 
-def test_the_clusters_list_lags_behind(api: Api) -> None:
+def test_the_cluster_resources_lag_behind(api: Api) -> None:
     api.create(100)
     (fresh,) = api.data("GET", "/cluster/resources", type="vm")
     assert fresh == {"id": "lxc/100", "type": "lxc", "vmid": 100, "node": "pve", "status": "unknown"}
-    api.world.statistics.gather()
+    api.cluster.statistics.gather()
     (known,) = api.data("GET", "/cluster/resources", type="vm")
     assert (known["status"], known["name"]) == ("stopped", "CT100")
 
 
-def test_of_many_who_want_one_id_one_gets_it(api: Api) -> None:
+def test_only_one_of_several_creates_with_the_same_vmid_succeeds(api: Api) -> None:
     params = {"vmid": 100, "ostemplate": TEMPLATE, "rootfs": "local-lvm:1", "features": "nesting=1"}
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: api.ask("POST", "/nodes/pve/lxc", **params), range(8)))
     assert sorted(answer.status_code for answer in answers) == [200, *[500] * 7]
     api.settle()
-    assert len(api.world.runtime.volumes.on("pve", "local-lvm")) == 1
+    assert len(api.cluster.runtime.volumes.on("pve", "local-lvm")) == 1
 
 
-def test_many_containers_live_side_by_side(api: Api) -> None:
+def test_sixteen_containers_are_created_run_and_destroyed_in_parallel(api: Api) -> None:
     def live(vmid: int) -> list[str | None]:
         made = [api.create(vmid, mp0="local-lvm:1,mp=/data").exitstatus]
         for verb in ("start", "stop"):
@@ -168,23 +168,23 @@ def test_many_containers_live_side_by_side(api: Api) -> None:
     with ThreadPoolExecutor(8) as pool:
         ends = list(pool.map(live, range(100, 116)))
     assert ends == [["OK"] * 4] * 16
-    assert api.world.guests.vmids() == []
-    assert api.world.runtime.volumes.on("pve", "local-lvm") == []
+    assert api.cluster.configs.vmids() == []
+    assert api.cluster.runtime.volumes.on("pve", "local-lvm") == []
 
 
-def test_a_template_is_cloned_by_one_at_a_time(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_is_locked_while_it_is_cloned(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     api.create(900)
     go_on = threading.Event()
-    settle = api.world.runtime.containers.settle_clone
+    settle = api.cluster.runtime.containers.settle_clone
 
-    def slow(spec: GuestSpec) -> Unpacked:
+    def slow(spec: ContainerSpec) -> Unpacked:
         go_on.wait(5)
         return settle(spec)
 
-    monkeypatch.setattr(api.world.runtime.containers, "settle_clone", slow)
+    monkeypatch.setattr(api.cluster.runtime.containers, "settle_clone", slow)
     api.data("POST", "/nodes/pve/lxc/900/clone", newid=101)
     assert api.reason("POST", "/nodes/pve/lxc/900/clone", newid=102) == "CT is locked (disk)"
     go_on.set()
     api.settle()
-    assert api.world.guests.vmids() == [101, 900]
+    assert api.cluster.configs.vmids() == [101, 900]
     assert "lock" not in config(api, 900)

@@ -1,4 +1,4 @@
-"""The stand-in model: what it answers follows from the request alone."""
+"""The stand-in model: each answer depends only on its request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paddock.sandbox.model import UNKNOWN, answer, chunks, serve, thinking_seconds
+from paddock.sandbox.model import UNKNOWN, answer, chunks, delay_seconds, serve
 
 Json = dict[str, Any]
 
@@ -22,7 +22,7 @@ STORED: Json = {"success": True, "done": True, "target": "memory", "message": "E
 
 
 def memory(*entries: str) -> str:
-    """A system prompt as Hermes 0.19.0 writes it, with these entries in its memory section."""
+    """Return a system prompt as Hermes 0.19.0 writes it, with these entries in its memory section."""
     title = "MEMORY (your personal notes) [1% — 43/2,200 chars]"
     section = f"{FENCE}\n{title}\n{FENCE}\n" + "\n§\n".join(entries) + "\n\n" if entries else ""
     return f"You are Hermes Agent. Save facts using the memory tool.\n\n{section}Conversation started: Sunday"
@@ -42,7 +42,7 @@ def text(asked: Json) -> str:
 
 
 def tool_turn(result: Json | str, tool: str = "memory") -> tuple[Json, Json]:
-    """A call of a tool and the agent's answer to it, as they come back in the next request."""
+    """Return the messages of a tool call and its result, as they come in the agent's next request."""
     function = {"name": tool, "arguments": '{"action":"add"}'}
     call = {"role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "function": function}]}
     content = result if isinstance(result, str) else json.dumps(result)
@@ -58,7 +58,7 @@ def tool_turn(result: Json | str, tool: str = "memory") -> tuple[Json, Json]:
         "Hello.\nRemember: the gate code is 7421",
     ],
 )
-def test_calls_the_memory_tool_when_told_to_remember(prompt: str) -> None:
+def test_the_prompt_remember_calls_the_memory_tool(prompt: str) -> None:
     choice = answer(request(prompt))["choices"][0]
     (call,) = choice["message"]["tool_calls"]
     assert choice["finish_reason"] == "tool_calls"
@@ -77,29 +77,29 @@ def test_calls_the_memory_tool_when_told_to_remember(prompt: str) -> None:
         (STORED | {"staged": True}, "It is not stored yet, it waits for approval: the gate code is 7421"),
     ],
 )
-def test_confirms_only_what_the_tool_confirmed(result: Json | str, said: str) -> None:
+def test_the_reply_to_remember_reports_the_result_of_the_tool(result: Json | str, said: str) -> None:
     assert text(request("Remember: the gate code is 7421", *tool_turn(result))) == said
 
 
-def test_an_earlier_tool_result_does_not_confirm_a_later_fact() -> None:
+def test_the_result_of_an_earlier_tool_call_is_not_used_for_a_later_prompt() -> None:
     before = ({"role": "user", "content": "Remember: the sky is blue"}, *tool_turn(STORED))
     asked = request("Remember: the gate code is 7421", before=before)
     assert answer(asked)["choices"][0]["finish_reason"] == "tool_calls"
 
 
-def test_says_so_where_no_memory_tool_is_offered() -> None:
+def test_the_reply_says_that_the_memory_tool_is_missing() -> None:
     asked = request("Remember: the gate code is 7421") | {"tools": []}
     assert text(asked) == "I cannot remember that: no memory tool was offered."
 
 
-def test_writes_a_file_with_the_agents_own_tool() -> None:
+def test_the_prompt_write_calls_the_file_tool() -> None:
     tool = {"type": "function", "function": {"name": "write_file"}}
     asked = request("Write /data/note: big disks") | {"tools": [tool]}
     (call,) = answer(asked)["choices"][0]["message"]["tool_calls"]
     assert call["function"]["name"] == "write_file"
     assert json.loads(call["function"]["arguments"]) == {"path": "/data/note", "content": "big disks\n"}
-    told = request("Write /data/note: big disks", *tool_turn("no space left", "write_file"))
-    assert text(told) == "The tool says: no space left"
+    reply = request("Write /data/note: big disks", *tool_turn("no space left", "write_file"))
+    assert text(reply) == "The tool says: no space left"
     assert text(request("Write /data/note: big disks")) == "I cannot write that: no tool for files was offered."
 
 
@@ -116,12 +116,12 @@ def test_writes_a_file_with_the_agents_own_tool() -> None:
         ("What is the?", UNKNOWN),
     ],
 )
-def test_quotes_the_memory_section(question: str, said: str) -> None:
+def test_a_question_is_answered_from_the_memory_section(question: str, said: str) -> None:
     system = memory("Ada feeds the horses. Ben mends fences.", "the gate code is 7421")
     assert text(request(question, system=system)) == said
 
 
-def test_the_newest_memory_wins() -> None:
+def test_the_newest_matching_memory_is_quoted() -> None:
     system = memory("the gate code is 1111", "the gate code is 7421")
     assert text(request("What is the gate code?", system=system)) == "the gate code is 7421"
 
@@ -138,17 +138,17 @@ def test_the_newest_memory_wins() -> None:
         request("What is the gate code?", before=({"role": "assistant", "content": "The gate code is 7421"},)),
     ],
 )
-def test_nothing_but_the_memory_section_can_recall(asked: Json) -> None:
+def test_a_question_is_answered_from_nothing_but_the_memory_section(asked: Json) -> None:
     assert "7421" not in text(asked).replace(asked["messages"][-1]["content"], "")
 
 
-def test_echoes_any_other_prompt() -> None:
+def test_any_other_prompt_is_echoed() -> None:
     assert text(request("Say ok.")) == "ok: Say ok."
     assert text({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]}) == "ok: Hi"
     assert text({"messages": []}) == "ok: "
 
 
-def test_keeps_nothing_between_requests() -> None:
+def test_the_model_keeps_no_state_between_requests() -> None:
     question = request("What is the gate code?")
     first = answer(question)
     answer(request("Remember: the gate code is 7421", *tool_turn(STORED)))
@@ -156,7 +156,7 @@ def test_keeps_nothing_between_requests() -> None:
     assert answer(question) == first
 
 
-def test_streams_what_it_would_have_sent() -> None:
+def test_a_stream_has_the_same_content_as_the_completion() -> None:
     completion = answer(request("Remember: the gate code is 7421"))
     first, last, usage = chunks(completion, usage=True)
     (call,) = completion["choices"][0]["message"]["tool_calls"]
@@ -178,7 +178,7 @@ def fetch(url: str, body: Json | None = None, key: str = "sk-test") -> tuple[int
             return error.code, error.read().decode()
 
 
-def test_over_http() -> None:
+def test_the_http_api_answers_and_checks_the_key() -> None:
     with serve(key="sk-test") as url:
         status, body = fetch(f"{url}/models")
         assert status == 200
@@ -203,7 +203,7 @@ def test_over_http() -> None:
         assert fetch(f"{url}/nothing")[0] == 404
 
 
-def test_as_a_program() -> None:
+def test_the_model_runs_as_a_program_until_sigterm() -> None:
     command = [sys.executable, "-m", "paddock.sandbox.model", "--port", "0", "--key", "sk-test"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -215,7 +215,7 @@ def test_as_a_program() -> None:
         assert process.wait(10) == 0
 
 
-def test_says_which_port_is_taken() -> None:
+def test_a_port_in_use_is_reported_with_its_number() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         command = [sys.executable, "-m", "paddock.sandbox.model", "--port", port]
@@ -227,6 +227,6 @@ def test_says_which_port_is_taken() -> None:
 @pytest.mark.parametrize(
     ("prompt", "seconds"), [("Take 4 seconds and say it.", 4), ("Take 1 second.", 1), ("Take care.", 0), ("", 0)]
 )
-def test_it_takes_its_time_when_told_to(prompt: str, seconds: int) -> None:
+def test_the_prompt_take_seconds_delays_the_answer(prompt: str, seconds: int) -> None:
     before = ({"role": "user", "content": "Take 9 seconds."}, {"role": "assistant", "content": "ok"})
-    assert thinking_seconds(request(prompt, before=before)) == seconds
+    assert delay_seconds(request(prompt, before=before)) == seconds

@@ -1,4 +1,4 @@
-"""Schemas refuse with Proxmox's words."""
+"""Invalid parameters are rejected with Proxmox's messages."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def errors_of(values: dict[str, object]) -> dict[str, str]:
         ("onboot", {"a": 1}, "type check ('boolean') failed - got HASH"),
     ],
 )
-def test_refusals(key: str, value: object, words: str) -> None:
+def test_an_invalid_value_is_rejected_with_the_message_of_proxmox(key: str, value: object, words: str) -> None:
     assert errors_of({key: value})[key].startswith(words)
 
 
-def test_a_missing_requirement_is_an_error_of_the_required_key() -> None:
+def test_a_missing_required_property_is_reported_under_its_own_key() -> None:
     properties = {"unique": Prop(optional=True, requires="restore"), "restore": Prop(optional=True)}
     with pytest.raises(ParameterError) as caught:
         verify({"unique": "1"}, properties)
     assert caught.value.errors == {"restore": "missing property required by 'unique'"}
 
 
-def test_property_strings_are_printed_default_key_first_then_required_then_by_name() -> None:
+def test_property_strings_are_printed_in_the_order_of_proxmox() -> None:
     parts = parse_property_string("size=1G,mp=/x,local-lvm:vm-1-disk-0,ro=yes,backup=1", MOUNT_POINT)
     assert print_property_string(parts, MOUNT_POINT) == "local-lvm:vm-1-disk-0,mp=/x,backup=1,ro=1,size=1G"
     net = parse_property_string("ip=dhcp,bridge=vmbr0,name=eth0,type=veth", NETWORK)

@@ -1,4 +1,4 @@
-"""The server as a process: its ready line, its TLS, its manners."""
+"""The sandbox server as a process, and its command line."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def client(ready: Ready, token: str = "paddock@pve!deploy") -> httpx.Client:
     )
 
 
-def test_the_ready_line_says_what_a_client_needs(ready: Ready) -> None:
+def test_the_ready_line_has_the_data_that_a_client_needs(ready: Ready) -> None:
     assert set(ready) >= {"url", "ca", "tokens", "node", "storage", "base", "bridge", "gateway", "control"}
     with client(ready) as api:
         assert api.get("/version").json()["data"]["version"] == "9.2.11"
 
 
-def test_reasons_are_on_the_status_line(ready: Ready) -> None:
+def test_the_reason_phrase_is_in_the_status_line(ready: Ready) -> None:
     with client(ready) as api:
         answer = api.get("/nodes/pve/status")
         assert answer.reason_phrase == "Permission check failed (/nodes/pve, Sys.Audit)"
         assert "x-paddock-reason" not in answer.headers
 
 
-def test_a_wrong_token_waits_and_gets_no_body(ready: Ready) -> None:
+def test_the_answer_to_a_wrong_token_is_delayed_and_has_no_body(ready: Ready) -> None:
     with client(ready, "root@pam!nosuch") as api:
         began = time.monotonic()
         answer = api.get("/version")
@@ -70,13 +70,13 @@ def test_a_wrong_token_waits_and_gets_no_body(ready: Ready) -> None:
         assert time.monotonic() - began >= 0.2
 
 
-def test_a_body_on_a_delete_is_not_implemented(ready: Ready) -> None:
+def test_a_delete_request_with_a_body_is_rejected(ready: Ready) -> None:
     with client(ready) as api:
         answer = api.request("DELETE", "/nodes/pve/lxc/100", content=b"force=1")
         assert (answer.status_code, answer.reason_phrase) == (501, "Unexpected content for method 'DELETE'")
 
 
-def test_every_request_is_in_the_access_log(ready: Ready) -> None:
+def test_the_access_log_has_a_line_per_request(ready: Ready) -> None:
     with client(ready) as api:
         api.get("/cluster/nextid", params={"vmid": "123"})
     with client(ready, "root@pam!nosuch") as api:
@@ -88,7 +88,7 @@ def test_every_request_is_in_the_access_log(ready: Ready) -> None:
     assert " - - [" in unknown
 
 
-def test_the_control_endpoint_wants_its_own_key(ready: Ready) -> None:
+def test_the_control_endpoint_needs_its_own_key(ready: Ready) -> None:
     trust = ssl.create_default_context(cafile=ready["ca"])
     with httpx.Client(verify=trust) as web:
         url = f"{ready['control']['url']}/faults"
@@ -96,7 +96,7 @@ def test_the_control_endpoint_wants_its_own_key(ready: Ready) -> None:
         assert web.get(url, headers={KEY_HEADER: ready["control"]["key"]}).json() == []
 
 
-def test_a_cut_connection_is_cut(ready: Ready) -> None:
+def test_an_injected_reset_aborts_one_connection(ready: Ready) -> None:
     trust = ssl.create_default_context(cafile=ready["ca"])
     with httpx.Client(verify=trust) as web:
         rule = {"kind": "reset", "path": "/version"}
@@ -107,7 +107,7 @@ def test_a_cut_connection_is_cut(ready: Ready) -> None:
         assert api.get("/version").status_code == 200
 
 
-def test_a_crashed_node_is_gone_for_a_while_and_boots(ready: Ready) -> None:
+def test_a_crashed_node_is_unreachable_and_then_boots_its_containers(ready: Ready) -> None:
     template = {"ostemplate": ready["base"], "rootfs": "local-lvm:1", "features": "nesting=1"}
     with client(ready) as api:
         for vmid, onboot in ((100, 1), (101, 0)):
@@ -134,7 +134,7 @@ def _wait(question: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_without_a_traceback(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -146,14 +146,16 @@ def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
-def test_a_bad_fixture_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_fixture_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "f.json").write_text("{", encoding="utf-8")
     options = ["--runtime", "memory", "--state", str(tmp_path / "s"), "--port", "0"]
     assert main(["serve", *options, "--fixture", str(tmp_path / "f.json")]) == 1
     assert "is not JSON" in capsys.readouterr().err
 
 
-def test_up_status_token_root_reset_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_up_status_token_root_fault_reset_down_and_clean_work_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     state = ["--state", str(tmp_path / "state")]
 
     def command(*argv: str) -> str:

@@ -1,4 +1,4 @@
-"""The stand-in for Telegram: a bot and people meet in it."""
+"""The stand-in for Telegram's Bot API."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def say(url: str, person: int, text: str) -> None:
     call(url, "say", json.dumps({"from": person, "text": text}).encode())
 
 
-def test_what_people_write_reaches_the_bot_once(url: str) -> None:
+def test_messages_of_people_reach_the_bot_once(url: str) -> None:
     say(url, 4242, "hello")
     say(url, 666, "me too")
     first, second = call(url, f"bot{TOKEN}/getUpdates")
@@ -46,7 +46,7 @@ def test_what_people_write_reaches_the_bot_once(url: str) -> None:
     assert call(url, f"bot{TOKEN}/getUpdates?offset={second['update_id'] + 1}") == []
 
 
-def test_a_bot_that_waits_is_woken(url: str) -> None:
+def test_a_polling_bot_gets_a_new_message_at_once(url: str) -> None:
     threading.Timer(0.3, say, (url, 1, "now")).start()
     start = time.monotonic()
     (update,) = call(url, f"bot{TOKEN}/getUpdates?timeout=20")
@@ -55,7 +55,7 @@ def test_a_bot_that_waits_is_woken(url: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["application/json", "application/x-www-form-urlencoded", "multipart/form-data"])
-def test_what_the_bot_writes_reaches_one_person(url: str, kind: str) -> None:
+def test_a_message_of_the_bot_reaches_only_its_recipient(url: str, kind: str) -> None:
     values = {"chat_id": "4242", "text": "a = 1 & b"}
     match kind:
         case "application/json":
@@ -73,12 +73,12 @@ def test_what_the_bot_writes_reaches_one_person(url: str, kind: str) -> None:
     assert call(url, "said?to=4242") == ["better"]
 
 
-def test_only_the_bot_with_the_token_gets_in(url: str) -> None:
+def test_a_wrong_bot_token_is_rejected(url: str) -> None:
     assert call(url, f"bot{TOKEN}/getMe")["is_bot"] is True
     assert call(url, "bot1:other/getMe") == 401
 
 
 @pytest.mark.parametrize("path", [f"bot{TOKEN}/sendMessage", "said", "say"])
-def test_what_lacks_something_is_refused(url: str, path: str) -> None:
+def test_a_call_without_its_parameters_is_rejected(url: str, path: str) -> None:
     assert call(url, path, b"{}") in (400, 404)
     assert call(url, f"bot{TOKEN}/flyAway") == 404

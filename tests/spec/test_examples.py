@@ -1,4 +1,4 @@
-"""The examples are valid, complete, and differ only in where things are."""
+"""The examples are valid, show every key, and differ only in place and runtime."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from paddock.spec.load import load, parse
-from paddock.spec.models import AgentSpec, HermesSpec
+from paddock.recipes import load, parse
+from paddock.recipes.hermes.spec import HermesSpec
+from paddock.spec.models import AgentSpec
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.yaml"))
 ABOUT_WHERE = {"place", "runtime", "machine", "state", "mounts", "container"}
-# Keys that exclude one another, or belong to other kinds of setups.
+# Keys that exclude other keys of the examples, or need more agents.
 NOT_FOR_EVERYONE = {"package", "config_file", "gateway"}
 
 
-def switched_on(path: Path) -> str:
-    """The example with all its options on."""
+def with_all_options(path: Path) -> str:
+    """Return the example with all its options enabled."""
     return path.read_text().replace("#: ", "")
 
 
@@ -26,7 +27,7 @@ def what(agent: AgentSpec) -> dict[str, object]:
     return agent.model_dump(exclude=ABOUT_WHERE)
 
 
-def test_there_is_one_for_each_shape() -> None:
+def test_there_is_an_example_for_each_place_and_type_of_runtime() -> None:
     assert [path.stem for path in EXAMPLES] == ["container", "docker-lxc", "native", "pet-and-cattle"]
     shapes = set()
     for path in EXAMPLES:
@@ -37,13 +38,13 @@ def test_there_is_one_for_each_shape() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_is_valid_as_it_is_and_with_all_options_on(path: Path) -> None:
+def test_an_example_is_valid_as_it_is_and_with_all_options_enabled(path: Path) -> None:
     assert load(path).spec.agents.keys() == {"hermes"}
-    assert parse(switched_on(path), path.name).agents.keys() == {"hermes"}
+    assert parse(with_all_options(path), path.name).agents.keys() == {"hermes"}
 
 
-@pytest.mark.parametrize("switch", [Path.read_text, switched_on], ids=["as-it-is", "all-on"])
-def test_they_differ_only_in_where_things_are(switch: object) -> None:
+@pytest.mark.parametrize("switch", [Path.read_text, with_all_options], ids=["as-it-is", "all-on"])
+def test_the_agents_of_the_examples_differ_only_in_place_and_runtime(switch: object) -> None:
     assert callable(switch)
     first, *others = (what(parse(switch(path), path.name).agents["hermes"]) for path in EXAMPLES)
     assert len(others) == 3
@@ -51,22 +52,22 @@ def test_they_differ_only_in_where_things_are(switch: object) -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_is_complete(path: Path) -> None:
-    agent = parse(switched_on(path), path.name).agents["hermes"]
+def test_an_example_shows_every_key_of_hermes(path: Path) -> None:
+    agent = parse(with_all_options(path), path.name).agents["hermes"]
     expected = HermesSpec.model_fields.keys() - ABOUT_WHERE - NOT_FOR_EVERYONE
     assert expected <= agent.model_fields_set
 
 
-def test_together_they_show_every_key_of_machine_state_and_container() -> None:
+def test_the_examples_together_show_every_key_of_machine_state_and_container() -> None:
     for part in ("machine", "state", "container"):
-        specs = [getattr(parse(switched_on(path), path.name).agents["hermes"], part) for path in EXAMPLES]
+        specs = [getattr(parse(with_all_options(path), path.name).agents["hermes"], part) for path in EXAMPLES]
         shown = set().union(*(spec.model_fields_set for spec in specs))
         text = "\n".join(path.read_text() for path in EXAMPLES)
         lacking = {key for key in type(specs[0]).model_fields if not re.search(rf"\b{key}:", text)}
-        assert lacking <= {"volume"}, part  # for pets that were there before Paddock
+        assert lacking <= {"volume"}, part  # only for pets that Paddock did not create
         assert shown
 
 
-def test_every_line_has_its_place() -> None:
+def test_lines_of_examples_are_at_most_120_characters_long() -> None:
     for path in EXAMPLES:
         assert all(len(line) <= 120 for line in path.read_text().splitlines()), path

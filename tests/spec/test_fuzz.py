@@ -1,4 +1,4 @@
-"""Whatever is in the file, it is a spec or a clean error."""
+"""Any file gives either a spec or an error without internals of Python or pydantic."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from cases import DATA
 from paddock.errors import BadInput, Exit
-from paddock.spec.agent import KINDS, AgentSpec
-from paddock.spec.load import load, parse
+from paddock.recipes import KINDS, load, parse
+from paddock.spec.agent import AgentSpec
 from paddock.spec.models import Spec
 from paddock.spec.names import keys, model_in
 from paddock.spec.overrides import overridden
@@ -60,14 +60,14 @@ agents:
 """ % ("0" * 64)
 FILES = [(DATA / "good.yaml").read_text(), RICH]
 LINE = re.compile(r"(paddock\.yaml(:\d+:\d+)?|--set[^:]*): .+")
-# Words of our tools, which are nobody's business.
+# Words that show internals.
 INNER = re.compile(
     r"pydantic|validation error|input should|<class|Kind\.|object at 0x|Traceback|\^\[|NoneType|\bdict\b"
 )
 
 
 def is_clean(text: str) -> None:
-    """Either a spec comes out, or an error that a person can read."""
+    """Assert that the text gives a spec, or an error with a position and without internals."""
     error = mistake_in(lambda: unsupported(parse(text, "paddock.yaml")))
     event("spec" if error is None else "error")
     if error:
@@ -97,7 +97,7 @@ PIECES = st.one_of(
 
 @FUZZ
 @given(st.data())
-def test_damaged_text(data: st.DataObject) -> None:
+def test_damaged_text_gives_a_spec_or_a_clean_error(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from(FILES))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(text)))
@@ -108,7 +108,7 @@ def test_damaged_text(data: st.DataObject) -> None:
 
 @FUZZ
 @given(st.data())
-def test_moved_lines(data: st.DataObject) -> None:
+def test_moved_lines_give_a_spec_or_a_clean_error(data: st.DataObject) -> None:
     lines = data.draw(st.sampled_from(FILES)).splitlines(keepends=True)
     for _ in range(data.draw(st.integers(1, 3))):
         line = lines.pop(data.draw(st.integers(0, len(lines) - 1)))
@@ -127,7 +127,7 @@ def known_keys() -> list[str]:
             if inner is not None:
                 walk(inner)
 
-    for model in (Spec, PlaceSpec, AgentSpec, Source, *KINDS.values()):
+    for model in (Spec, PlaceSpec, AgentSpec, Source, *KINDS.models.values()):
         walk(model)
     return sorted(found)
 
@@ -154,7 +154,7 @@ def paths(node: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @FUZZ
 @given(st.data())
-def test_other_values(data: st.DataObject) -> None:
+def test_changed_values_give_a_spec_or_a_clean_error(data: st.DataObject) -> None:
     tree = copy.deepcopy(data.draw(st.sampled_from(PARSED)))
     for _ in range(data.draw(st.integers(1, 3))):
         *above, last = data.draw(st.sampled_from(paths(tree)[1:]))
@@ -177,7 +177,7 @@ def test_other_values(data: st.DataObject) -> None:
 
 @settings(FUZZ, max_examples=400)
 @given(TREES)
-def test_random_trees(tree: Any) -> None:
+def test_random_values_give_a_spec_or_a_clean_error(tree: Any) -> None:
     is_clean(json.dumps(tree))
 
 
@@ -187,7 +187,7 @@ def test_random_trees(tree: Any) -> None:
     PIECES,
     st.text(),
 )
-def test_any_assignment(path: list[str], value: str, text: str) -> None:
+def test_any_text_for_set_gives_a_value_or_a_clean_error(path: list[str], value: str, text: str) -> None:
     tree = read(RICH, "paddock.yaml")
     for assignment in (".".join(path) + "=" + value, text):
         error = mistake_in(partial(overridden, tree, assignment))
@@ -196,7 +196,7 @@ def test_any_assignment(path: list[str], value: str, text: str) -> None:
 
 @settings(FUZZ, max_examples=200)
 @given(st.binary(max_size=60))
-def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_random_bytes_give_a_clean_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzzed.yaml"
     path.write_bytes(content)
     with pytest.raises(BadInput):

@@ -1,4 +1,4 @@
-"""Mistakes in a file, as data: the file in, the exact message out."""
+"""Golden cases of mistakes in a file, with the exact messages."""
 
 from __future__ import annotations
 
@@ -8,26 +8,31 @@ import pytest
 
 from cases import DATA, agrees, golden, read_case
 from paddock.errors import BadInput, Exit
-from paddock.spec.load import load, parse
+from paddock.recipes import load, parse
+from spec.mistakes import written
 
 GOOD = (DATA / "good.yaml").read_text()
 
 
 @pytest.mark.parametrize("path", golden("spec"))
-def test_mistake(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A case has the ``file``, and may have other ``files`` beside it, files ``over`` it, and values ``set``."""
+def test_a_mistake_in_a_file_gives_the_message_of_its_case(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A case changes tests/data/good.yaml and has the ``message`` that the loader must print.
+
+    ``file`` is loaded over the good file, from which the paths in ``without`` are removed; ``whole`` is loaded alone.
+    ``files`` are other files in the folder, ``over`` are more files to load, and ``set`` are values of ``--set``.
+    """
     case = read_case(path)
     monkeypatch.chdir(tmp_path)
-    for name, text in {"paddock.yaml": case["file"], **case.get("files", {}), **case.get("over", {})}.items():
-        Path(name).write_text(text)
     with pytest.raises(BadInput) as caught:
-        load(Path("paddock.yaml"), *map(Path, case.get("over", {})), sets=case.get("set", ()))
+        load(*written(case), sets=case.get("set", ()))
     assert caught.value.exit_code == Exit.BAD_INPUT
     found = caught.value.message.splitlines()
     assert agrees(path, case, "message", found), found
 
 
-def test_a_good_file() -> None:
+def test_a_valid_file_is_read_into_models() -> None:
     spec = parse(GOOD, "paddock.yaml")
     agent = spec.agents["hermes"]
     assert str(agent.machine.memory) == "4G"
@@ -35,11 +40,11 @@ def test_a_good_file() -> None:
     assert agent.secrets["LITELLM_API_KEY"].env == "LITELLM_API_KEY"
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"there is no .*paddock\.yaml"):
         load(tmp_path / "paddock.yaml")
 
 
-def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
+def test_a_folder_instead_of_a_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot read"):
         load(tmp_path)

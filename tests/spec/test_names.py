@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.spec.agent import HermesSpec, ServiceSpec
+from paddock.recipes import KINDS
+from paddock.recipes.hermes.spec import HermesSpec, McpServerSpec
+from paddock.recipes.service.spec import ServiceSpec
 from paddock.spec.machine import DnsSpec, MountSpec
 from paddock.spec.models import Spec
 from paddock.spec.names import model_at
 from paddock.spec.place import HostSpec, PlaceSpec
 from paddock.spec.secrets import Source
-from paddock.spec.talk import McpServerSpec
 from paddock.spec.tree import read
 
 TREE = read("agents: {a: {kind: hermes}, b: {kind: service}, c: {}}", "x")
@@ -32,5 +33,5 @@ TREE = read("agents: {a: {kind: hermes}, b: {kind: service}, c: {}}", "x")
         ("agents.b.settings", None),
     ],
 )
-def test_names_of_someones_choice_are_not_keys(path: str, model: type | None) -> None:
-    assert model_at(tuple(filter(None, path.split("."))), TREE) is model
+def test_the_model_at_a_path_is_found_below_names_and_list_positions(path: str, model: type | None) -> None:
+    assert model_at(tuple(filter(None, path.split("."))), TREE, KINDS) is model

@@ -1,4 +1,4 @@
-"""Several files, single values and defaults: what wins, and where mistakes are said to be."""
+"""Several files, --set and defaults: which value wins, and where mistakes are reported."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 
 from cases import DATA
 from paddock.errors import BadInput
-from paddock.spec.load import load, parse
-from paddock.spec.models import HermesSpec, ServiceSpec
+from paddock.recipes import load, parse
+from paddock.recipes.hermes.spec import HermesSpec
+from paddock.recipes.service.spec import ServiceSpec
 
 GOOD = DATA / "good.yaml"
 
@@ -32,7 +33,7 @@ def mistakes(*more: Path, sets: tuple[str, ...] = ()) -> list[str]:
     return caught.value.message.splitlines()
 
 
-def test_mappings_are_merged_and_later_files_win(tmp_path: Path) -> None:
+def test_later_files_override_earlier_ones_key_by_key(tmp_path: Path) -> None:
     one = overlay(tmp_path, "agents: {hermes: {machine: {memory: 8G}, settings: {model: {default: other}}}}", "1.yaml")
     two = overlay(tmp_path, "agents: {hermes: {machine: {cores: 4, memory: 16G}}}", "2.yaml")
     agent = hermes(one, two)
@@ -40,13 +41,13 @@ def test_mappings_are_merged_and_later_files_win(tmp_path: Path) -> None:
     assert agent.settings["model"] == {"provider": "custom:litellm", "default": "other"}
 
 
-def test_lists_are_replaced(tmp_path: Path) -> None:
+def test_a_later_list_replaces_the_whole_list(tmp_path: Path) -> None:
     one = overlay(tmp_path, "agents: {hermes: {packages: [git, curl]}}", "1.yaml")
     two = overlay(tmp_path, "agents: {hermes: {packages: [jq]}}", "2.yaml")
     assert hermes(one, two).packages == ["jq"]
 
 
-def test_a_mistake_is_in_the_file_it_was_written_in(tmp_path: Path) -> None:
+def test_a_mistake_is_reported_in_the_file_that_contains_it(tmp_path: Path) -> None:
     over = overlay(tmp_path, "agents:\n  hermes:\n    machine: {memory: lots}\n    colour: red\n")
     assert mistakes(over) == [
         f"{over}:3:15: agents.hermes.machine.memory: a size needs a number and a unit, like 512M or 10G",
@@ -54,19 +55,19 @@ def test_a_mistake_is_in_the_file_it_was_written_in(tmp_path: Path) -> None:
     ]
 
 
-def test_a_mistake_between_files_is_told_where_it_was_made_last(tmp_path: Path) -> None:
+def test_a_contradiction_between_files_is_reported_in_the_later_file(tmp_path: Path) -> None:
     over = overlay(tmp_path, "agents:\n  hermes:\n    place: nowhere\n")
     assert mistakes(over) == [
         f"{over}:3:5: agents.hermes.place: there is no place 'nowhere' in this file (there is home, here, box)"
     ]
 
 
-def test_broken_yaml_names_its_file(tmp_path: Path) -> None:
+def test_an_error_about_broken_yaml_names_the_file(tmp_path: Path) -> None:
     over = overlay(tmp_path, "agents: {")
     assert mistakes(over)[0].startswith(f"{over}:1:10: not valid YAML")
 
 
-def test_relative_paths_start_at_the_first_file(tmp_path: Path) -> None:
+def test_relative_paths_start_at_the_folder_of_the_first_file(tmp_path: Path) -> None:
     base = tmp_path / "a" / "paddock.yaml"
     base.parent.mkdir()
     base.write_text(GOOD.read_text())
@@ -84,24 +85,24 @@ def test_relative_paths_start_at_the_first_file(tmp_path: Path) -> None:
         ("agents.hermes.machine={cores: 3}", 3),
     ],
 )
-def test_one_value(assignment: str, cores: int) -> None:
+def test_set_replaces_one_value(assignment: str, cores: int) -> None:
     machine = hermes(sets=(assignment,)).machine
     assert (machine.cores, machine.vmid) == (cores, 105)
 
 
-def test_later_values_win_and_values_are_yaml() -> None:
+def test_the_last_set_wins_and_its_value_is_yaml() -> None:
     agent = hermes(
         sets=("agents.hermes.packages=[git]", "agents.hermes.packages=[jq, curl]", "agents.hermes.enabled=false")
     )
     assert (agent.packages, agent.enabled) == (["jq", "curl"], False)
 
 
-def test_parts_with_dots_need_quotes() -> None:
+def test_a_part_of_a_path_with_dots_is_quoted_in_set() -> None:
     agent = hermes(sets=('agents.hermes.documents."SOUL.md"=Be brief.',))
     assert agent.documents["SOUL.md"].text == "Be brief."
 
 
-def test_an_item_of_a_list(tmp_path: Path) -> None:
+def test_set_changes_an_item_of_a_list(tmp_path: Path) -> None:
     over = overlay(tmp_path, "agents: {hermes: {mounts: [{host: /a, path: /b}, {host: /c, path: /d}]}}")
     agent = hermes(over, sets=("agents.hermes.mounts.1.path=/e",))
     assert [(mount.host, mount.path) for mount in agent.mounts] == [("/a", "/b"), ("/c", "/e")]
@@ -115,18 +116,18 @@ def test_an_item_of_a_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("assignment", ["", "agents", "=1", ".=1", "a..b=1", 'a."b=1', "agents.hermes"])
-def test_what_is_no_assignment(assignment: str) -> None:
-    assert mistakes(sets=(assignment,)) == ["--set takes path=value, like --set agents.hermes.machine.memory=8G"]
+def test_set_without_a_path_or_a_value_is_an_error(assignment: str) -> None:
+    assert mistakes(sets=(assignment,)) == ["--set takes path=value, like --set agents.NAME.machine.memory=8G"]
 
 
-def test_a_literal_secret_from_the_command_line_is_not_repeated() -> None:
+def test_an_error_about_a_secret_on_the_command_line_does_not_repeat_the_secret() -> None:
     told = mistakes(
         sets=("agents.hermes.secrets.A=canary-value-18", "agents.hermes.environment.X_TOKEN=canary-value-18")
     )
     assert told == [
         "--set: agents.hermes.environment.X_TOKEN: is named like a secret;"
         " move it to secrets: {X_TOKEN: {env: X_TOKEN}}",
-        "--set: agents.hermes.secrets.A: a secret is not written in the file; name its source,"
+        "--set: agents.hermes.secrets.A: do not write a secret into the file; name its source,"
         " like {env: NAME} or {file: PATH}",
     ]
 
@@ -150,7 +151,7 @@ agents:
 """
 
 
-def test_defaults_are_for_whom_they_mean_something() -> None:
+def test_defaults_apply_only_to_agents_that_have_the_key() -> None:
     agents = parse(DEFAULTS, "paddock.yaml").agents
     one, two, three = agents["one"], agents["two"], agents["three"]
     assert (one.machine.cores, str(one.machine.memory), one.packages) == (2, "1G", ["git"])
@@ -160,7 +161,7 @@ def test_defaults_are_for_whom_they_mean_something() -> None:
     assert not three.machine.model_fields_set | three.container.model_fields_set | three.state.model_fields_set
 
 
-def test_a_mistake_in_the_defaults_is_told_once_and_there() -> None:
+def test_a_mistake_in_the_defaults_is_reported_once_at_the_defaults() -> None:
     with pytest.raises(BadInput) as caught:
         parse(DEFAULTS.replace("memory: 1G, cores: 1", "memory: lots, coers: 1"), "paddock.yaml")
     assert caught.value.message.splitlines() == [
@@ -169,7 +170,7 @@ def test_a_mistake_in_the_defaults_is_told_once_and_there() -> None:
     ]
 
 
-def test_an_unknown_default_is_a_mistake() -> None:
+def test_an_unknown_key_in_the_defaults_is_an_error() -> None:
     with pytest.raises(BadInput) as caught:
         parse(DEFAULTS.replace("packages: [git]", "pakcages: [git]"), "paddock.yaml")
     assert (

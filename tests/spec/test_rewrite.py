@@ -1,10 +1,10 @@
-"""Some keys of one agent, written into a person's file."""
+"""Keys of one agent are written into the user's file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from paddock.spec.load import load
+from paddock.recipes import load
 from paddock.spec.rewrite import as_assignments, as_text, write_into
 
 FILE = """\
@@ -27,7 +27,7 @@ SAID = {
 }
 
 
-def test_the_rest_of_the_file_stays(tmp_path: Path) -> None:
+def test_writing_keys_keeps_the_rest_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "paddock.yaml"
     path.write_text(FILE)
     path.chmod(0o640)
@@ -43,7 +43,7 @@ def test_the_rest_of_the_file_stays(tmp_path: Path) -> None:
     assert (spec.state.path, spec.state.pet.vmid, spec.machine.swap) == ("/home/bee", 999, 0)
 
 
-def test_what_is_written_is_what_was_tried(tmp_path: Path) -> None:
+def test_the_written_file_equals_the_file_with_set_options(tmp_path: Path) -> None:
     path = tmp_path / "paddock.yaml"
     path.write_text(FILE)
     tried = load(path, sets=as_assignments("bee", SAID)).spec
@@ -51,7 +51,7 @@ def test_what_is_written_is_what_was_tried(tmp_path: Path) -> None:
     assert load(path).spec == tried
 
 
-def test_a_key_that_says_nothing_any_more_goes(tmp_path: Path) -> None:
+def test_a_key_with_the_value_none_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "paddock.yaml"
     path.write_text(FILE)
     write_into([path], "bee", {"machine": {"cores": None}, "state": {"volume": None, "size": "10G"}})
@@ -60,7 +60,7 @@ def test_a_key_that_says_nothing_any_more_goes(tmp_path: Path) -> None:
     assert load(path).spec.agents["bee"].machine.cores == 2
 
 
-def test_of_several_files_the_last_that_speaks_of_it(tmp_path: Path) -> None:
+def test_the_last_file_that_has_the_agent_is_changed(tmp_path: Path) -> None:
     first, second, third = (tmp_path / name for name in ("a.yaml", "b.yaml", "c.yaml"))
     first.write_text(FILE)
     second.write_text("agents: {bee: {machine: {memory: 4G}}}\n")
@@ -70,5 +70,5 @@ def test_of_several_files_the_last_that_speaks_of_it(tmp_path: Path) -> None:
     assert load(first, second, third).spec.agents["bee"].machine.cores == 3
 
 
-def test_the_part_as_a_person_would_write_it() -> None:
+def test_the_values_are_printed_as_yaml() -> None:
     assert as_text("bee", {"state": {"size": "10G"}}) == "agents:\n  bee:\n    state:\n      size: 10G\n"

@@ -1,4 +1,4 @@
-"""The schema and the reference say what the models say."""
+"""The JSON Schema and docs/file.md are generated from the models."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from typing import Any
 import pytest
 
 from cases import DATA, read_case
+from paddock.recipes import KINDS
 from paddock.spec.reference import reference
 from paddock.spec.schema import json_schema
 from paddock.spec.tree import read
+from spec.mistakes import data_of
 
 ROOT = Path(__file__).parents[2]
 
 
 def current(path: Path, text: str) -> bool:
-    """Whether a written file is what it would be today; with PADDOCK_GOLDEN=write it is made so."""
+    """Whether a generated file has this text; PADDOCK_GOLDEN=write writes it."""
     if os.environ.get("PADDOCK_GOLDEN") == "write":
         path.write_text(text)
     return path.read_text() == text
 
 
-def test_the_reference_is_current() -> None:
-    assert current(ROOT / "docs" / "file.md", reference()), "PADDOCK_GOLDEN=write rewrites it"
+def test_the_page_docs_file_md_is_current() -> None:
+    assert current(ROOT / "docs" / "file.md", reference(KINDS)), "PADDOCK_GOLDEN=write rewrites it"
 
 
 def test_the_schema_beside_the_examples_is_current() -> None:
     path = ROOT / "examples" / "paddock.schema.json"
-    assert current(path, json.dumps(json_schema(), indent=2) + "\n"), "PADDOCK_GOLDEN=write rewrites it"
+    assert current(path, json.dumps(json_schema(KINDS), indent=2) + "\n"), "PADDOCK_GOLDEN=write rewrites it"
 
 
 def properties(schema: Any) -> Iterator[tuple[str, Any]]:
@@ -46,14 +48,14 @@ def properties(schema: Any) -> Iterator[tuple[str, Any]]:
             yield from properties(value)
 
 
-def test_every_key_is_described() -> None:
-    found = list(properties(json_schema()))
+def test_every_key_has_a_description() -> None:
+    found = list(properties(json_schema(KINDS)))
     assert len(found) > 150
     assert [name for name, schema in found if not schema.get("description")] == []
 
 
 def problems(schema: Any, value: Any, root: Any, path: str = "") -> list[str]:
-    """As much of a JSON Schema validator as this schema needs; what it does not know is an error."""
+    """Validate a value; this supports only the keywords in the schema and fails for others."""
     if "$ref" in schema:
         return problems(root["$defs"][schema["$ref"].rpartition("/")[2]], value, root, path)
     if "oneOf" in schema:
@@ -68,7 +70,7 @@ def problems(schema: Any, value: Any, root: Any, path: str = "") -> list[str]:
         return [f"{path}: not {kinds}"]
     found = []
     if isinstance(value, bool) and "integer" in kinds and "boolean" not in kinds:
-        found.append(f"{path}: a truth is no number")
+        found.append(f"{path}: a boolean is not a number")
     if "const" in schema and value != schema["const"]:
         found.append(f"{path}: not {schema['const']}")
     if "enum" in schema and value not in schema["enum"]:
@@ -112,15 +114,15 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.stem)
-def test_the_examples_are_right_to_an_editor_too(path: Path) -> None:
-    schema = json_schema()
+def test_the_examples_are_valid_in_the_schema(path: Path) -> None:
+    schema = json_schema(KINDS)
     for text in (path.read_text(), path.read_text().replace("#: ", "")):
         assert problems(schema, read(text, path.name).data, schema) == []
 
 
-def test_broken_files_are_wrong_to_an_editor_too() -> None:
-    """Not all mistakes can be seen by a schema; those of form are."""
-    schema = json_schema()
+def test_mistakes_of_form_are_invalid_in_the_schema() -> None:
+    """A schema cannot find all mistakes, but it finds those of form."""
+    schema = json_schema(KINDS)
     for name in (
         "unknown-key",
         "unknown-top",
@@ -131,22 +133,22 @@ def test_broken_files_are_wrong_to_an_editor_too() -> None:
         "bad-size-word",
     ):
         case = read_case(DATA / "spec" / f"{name}.yaml")
-        assert problems(schema, read(case["file"], name).data, schema), name
+        assert problems(schema, data_of(case), schema), name
 
 
-def test_every_part_is_closed_to_unknown_keys() -> None:
-    for name, part in json_schema()["$defs"].items():
+def test_no_part_of_the_schema_allows_unknown_keys() -> None:
+    for name, part in json_schema(KINDS)["$defs"].items():
         if part.get("type") == "object":
             assert part["additionalProperties"] is False, name
 
 
 def test_shorthands_are_in_the_schema() -> None:
-    machine = json_schema()["$defs"]["MachineSpec"]["properties"]
+    machine = json_schema(KINDS)["$defs"]["MachineSpec"]["properties"]
     assert {"type": "string"} in machine["net"]["anyOf"]
     assert machine["memory"]["default"] == "2G"
 
 
-def test_defaults_take_what_agents_take() -> None:
-    defaults = json_schema()["properties"]["defaults"]
+def test_defaults_have_the_keys_of_all_kinds_of_agents() -> None:
+    defaults = json_schema(KINDS)["properties"]["defaults"]
     assert {"machine", "settings", "command", "port"} <= defaults["properties"].keys()
     assert defaults["additionalProperties"] is False

@@ -1,4 +1,4 @@
-"""Where secret values come from, and what happens when they do not come."""
+"""Secret values are read from their sources, or reported as missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Write = Callable[[str, str], Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes a file that only its owner may read."""
+    """Return a function that writes a file which only its owner may read."""
 
     def write(name: str, text: str) -> Path:
         path = tmp_path / name
@@ -32,7 +32,7 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def sops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A stand-in for sops: it "decrypts" by printing what a file beside the encrypted one holds."""
+    """Install a fake sops, which prints the file beside the encrypted one instead of decrypting."""
     program = tmp_path / "bin" / "sops"
     program.parent.mkdir()
     program.write_text("""#!/bin/sh
@@ -49,18 +49,18 @@ cat "$1.plain"
     return program
 
 
-def test_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_secret_comes_from_an_environment_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CANARY", "canary-value-1")
     assert Source(env="CANARY").read(tmp_path).reveal() == "canary-value-1"
     assert mask("canary-value-1") == MASK
 
 
-def test_from_a_file_relative_to_the_one_that_names_it(write: Write, tmp_path: Path) -> None:
+def test_the_path_of_a_secret_file_is_relative_to_the_folder_of_the_file(write: Write, tmp_path: Path) -> None:
     write("key", "canary-value-2\n")
     assert Source(file=Path("key")).read(tmp_path).reveal() == "canary-value-2"
 
 
-def test_from_an_entry_of_a_dotenv(write: Write, tmp_path: Path) -> None:
+def test_a_secret_is_an_entry_of_a_dotenv_file(write: Write, tmp_path: Path) -> None:
     write("hermes.env", "# keys\nexport A=one-value\nB = 'two value'\nC=\"three=value\"\n\n")
     for key, value in {"A": "one-value", "B": "two value", "C": "three=value"}.items():
         assert Source(dotenv=Path("hermes.env"), key=key).read(tmp_path).reveal() == value
@@ -69,17 +69,17 @@ def test_from_an_entry_of_a_dotenv(write: Write, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "dotenv"])
-def test_a_file_that_others_can_read_is_refused(tmp_path: Path, kind: str) -> None:
+def test_a_secret_file_that_other_accounts_can_read_is_refused(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "key"
     file.write_text("A=canary-value-3")
     for mode in (0o644, 0o640, 0o602):
         file.chmod(mode)
-        with pytest.raises(BadInput, match="can be read by others") as caught:
+        with pytest.raises(BadInput, match="can be read by other accounts") as caught:
             Source.model_validate({kind: file} | ({"key": "A"} if kind == "dotenv" else {})).read(tmp_path)
         assert caught.value.hint == f"chmod 600 {file}"
 
 
-def test_from_an_age_file(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_is_an_entry_of_an_age_file(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = pyrage.x25519.Identity.generate()
     own = write("identity", f"# created by a test\n{identity}\n")
     sealed = tmp_path / "secrets.age"
@@ -108,11 +108,13 @@ def test_from_an_age_file(write: Write, tmp_path: Path, monkeypatch: pytest.Monk
     own.rename(own_identity_path())
     assert source.read(tmp_path).reveal() == "canary-value-4"
     own_identity_path().chmod(0o640)
-    with pytest.raises(BadInput, match="can be read by others"):
+    with pytest.raises(BadInput, match="can be read by other accounts"):
         source.read(tmp_path)
 
 
-def test_broken_age_files_and_identities(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_age_files_and_identities_are_errors(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write("identity", str(pyrage.x25519.Identity.generate()))
     monkeypatch.setenv("PADDOCK_AGE_KEY", str(tmp_path / "identity"))
     write("broken.age", "not encrypted at all")
@@ -126,7 +128,7 @@ def test_broken_age_files_and_identities(write: Write, tmp_path: Path, monkeypat
             Source(age=Path("broken.age")).read(tmp_path)
 
 
-def test_a_whole_age_file_is_one_value(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_age_file_can_be_one_value(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     identity = pyrage.x25519.Identity.generate()
     monkeypatch.setenv("PADDOCK_AGE_KEY", str(identity))
     (tmp_path / "auth.age").write_bytes(pyrage.encrypt(b'{"a":\n "canary-12"}\n', [identity.to_public()]))
@@ -135,7 +137,7 @@ def test_a_whole_age_file_is_one_value(write: Write, tmp_path: Path, monkeypatch
         Source(age=Path("auth.age")).read(tmp_path)
 
 
-def test_what_is_inside_a_document_is_masked_by_itself(write: Write, tmp_path: Path) -> None:
+def test_each_text_in_a_secret_json_document_is_masked(write: Write, tmp_path: Path) -> None:
     write("auth.json", '{"providers": [{"tokens": {"refresh": "canary-value-19", "expires": 12345678}}]}')
     Source(file=Path("auth.json")).content(tmp_path)
     assert mask("got canary-value-19 until 12345678") == f"got {MASK} until 12345678"
@@ -143,7 +145,7 @@ def test_what_is_inside_a_document_is_masked_by_itself(write: Write, tmp_path: P
     assert Source(file=Path("deep.json")).content(tmp_path).reveal().startswith("[[")
 
 
-def test_from_sops(write: Write, sops: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_comes_from_sops(write: Write, sops: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write("s.yaml.plain", '["hermes"]["key"]=canary-value-13')
     assert Source(sops=Path("s.yaml"), key="hermes.key").read(tmp_path).reveal() == "canary-value-13"
     with pytest.raises(Exception, match=r'component \["none"\] not found'):
@@ -156,11 +158,11 @@ def test_from_sops(write: Write, sops: Path, tmp_path: Path, monkeypatch: pytest
         Source(sops=Path("s.yaml")).read(tmp_path)
 
 
-def test_from_a_command_without_a_shell(tmp_path: Path) -> None:
+def test_a_secret_comes_from_a_command_without_a_shell(tmp_path: Path) -> None:
     assert Source(command=["printf", "%s\n", "$HOME;x"]).read(tmp_path).reveal() == "$HOME;x"
 
 
-def test_all_missing_ones_are_told_at_once(tmp_path: Path) -> None:
+def test_all_missing_secrets_are_reported_in_one_error(tmp_path: Path) -> None:
     (tmp_path / "open").write_text("canary-value-16")
     (tmp_path / "lines").write_text("canary-value-17")
     (tmp_path / "lines").chmod(0o600)
@@ -179,14 +181,14 @@ def test_all_missing_ones_are_told_at_once(tmp_path: Path) -> None:
         f"  environment_files {tmp_path}/lines: line 1 of {tmp_path}/lines is not NAME=value",
         "  A: environment variable NO_SUCH_A is not set",
         f"  B: cannot read {tmp_path}/no-such: No such file or directory",
-        f"  C: {tmp_path}/open can be read by others (chmod 600 {tmp_path}/open)",
+        f"  C: {tmp_path}/open can be read by other accounts (chmod 600 {tmp_path}/open)",
         "  D: the program no-such-program-at-all is not installed",
         "  E: false failed with code 1",
         f"  F: line 1 of {tmp_path}/lines is not NAME=value",
     ]
 
 
-def test_named_secrets_win_over_environment_files(
+def test_named_secrets_override_environment_files(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("a.env", "A=first\nB=first\nC=\n")
@@ -196,25 +198,25 @@ def test_named_secrets_win_over_environment_files(
     assert {name: value.reveal() for name, value in found.items()} == {"A": "named", "B": "second"}
 
 
-def test_a_name_that_cannot_be_a_variable(write: Write, tmp_path: Path) -> None:
+def test_an_entry_with_an_invalid_variable_name_is_an_error(write: Write, tmp_path: Path) -> None:
     write("a.env", "A-B=first\n")
     with pytest.raises(BadInput, match=r"environment_files a\.env: A-B cannot be a variable"):
         resolve({}, tmp_path, [Source(file=Path("a.env"))])
 
 
-def test_what_everyone_writes_is_not_masked(write: Write, tmp_path: Path) -> None:
+def test_common_words_and_numbers_are_not_masked(write: Write, tmp_path: Path) -> None:
     write("a.env", "DEBUG=true\nPORT=8642\nMODE=null\n")
     resolve({}, tmp_path, [Source(file=Path("a.env"))])
     assert mask('{"ok": true, "port": 8642, "x": null}') == '{"ok": true, "port": 8642, "x": null}'
 
 
-def test_a_value_of_two_lines_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_secret_value_with_a_line_break_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CANARY", "two\nlines")
     with pytest.raises(BadInput, match="line breaks"):
         Source(env="CANARY").read(tmp_path)
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_a_secret_file_that_is_not_utf_8_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(b"\xff\xfe")
     (tmp_path / "key").chmod(0o600)
     with pytest.raises(BadInput, match="not a text in UTF-8"):

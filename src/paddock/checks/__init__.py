@@ -1,1 +1,1 @@
-"""What ``verify`` can prove about a running agent, each line with its evidence."""
+"""The checks of ``verify``: programs that collect facts on the machine, and pure functions that judge them."""

@@ -1,4 +1,4 @@
-"""What every agent's own user is asked, whatever its kind: to write, to be healthy, to answer."""
+"""Checks whose questions are answered by a program beside the agent, which runs as the agent's user."""
 
 from __future__ import annotations
 
@@ -7,68 +7,59 @@ from typing import Any
 
 from paddock.checks.line import Line, Outcome
 from paddock.recipes.checks import Attempt, Check, WriteInto
-from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probe, Probes, Request, Verdict, judged
+from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probes, Request, Verdict, judged
 from paddock.visible import one_line
 
 
 def of_every_agent(agent: str, paths: Paths, probes: Probes) -> Iterator[Check]:
-    """The questions that need no recipe of their own."""
+    """Yield the checks that every kind of agent has: writing, health and an answer to a prompt."""
     yield Check(
         "state.writable",
         WriteInto(paths.home),
         lambda _: Verdict(True, f"the agent can write to {paths.home}"),
-        f"make room there, or let it grow (state.size); `paddock cycle --only {agent}` puts owners right",
+        f"free space there or grow the volume (state.size); `paddock cycle --only {agent}` repairs owners",
         quick=True,
     )
     logs = f"`paddock logs {agent}` tells more"
     match probes.health:
         case None:
             pass
-        case Command(argv):
-            yield Check("health", Attempt(argv), _ended_well(argv), logs, quick=True)
-        case OpenPort(port):
-            accepts = Verdict(True, f"port {port} accepts connections")
-            yield Check("health", OpenPort(port), lambda _: accepts, logs, quick=True)
-        case _ as probe:
-            yield _probed("health", probe, logs, quick=True)
+        case Command(argv) as health:
+            yield Check("health", Attempt(argv), health.judge, logs, quick=True)
+        case OpenPort() as health:
+            yield Check("health", health, health.judge, logs, quick=True)
+        case health:
+            yield Check("health", health.request, health.judge, logs, quick=True)
     if probes.prompt:
-        yield _probed("answer", probes.prompt, f"the lines about the model may tell why; else {logs}", quick=False)
-
-
-def _probed(name: str, probe: Probe, hint: str, *, quick: bool) -> Check:
-    return Check(name, probe.request, probe.judge, hint, quick=quick)
-
-
-def _ended_well(argv: Sequence[str]) -> Any:
-    return lambda done: Verdict(done["code"] == 0, f"{' '.join(argv)} ended with {done['code']}")
+        hint = f"the checks of the model may tell why; else {logs}"
+        yield Check("answer", probes.prompt.request, probes.prompt.judge, hint)
 
 
 def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:
-    """What came of the questions; ``found`` is what was printed inside, the answers in the order of the questions."""
+    """Judge the answers in ``found``, which the program beside the agent printed in the order of the checks."""
     if "refused" in found:
         full = "no space left on device" in str(found["refused"])
-        hint = "make room on its machine" if full else "run `paddock up` again"
-        yield Line(
-            "inside", Outcome.FAILED, f"nothing can be run as the agent: {one_line(str(found['refused']))}", hint
-        )
+        hint = "free disk space on the machine" if full else "run `paddock up` again"
+        evidence = f"cannot run a program as the agent: {one_line(str(found['refused']))}"
+        yield Line("inside", Outcome.FAILED, evidence, hint)
         return
     if "missing" in found:
-        yield Line("inside", Outcome.UNAVAILABLE, "there is no Python beside the agent to ask with")
+        yield Line("inside", Outcome.UNAVAILABLE, "there is no Python where the agent runs")
         return
     answers = found.get("answers")
     if not isinstance(answers, list) or len(answers) != len(checks) or not all(map(_is_answer, answers)):
-        # What asks runs as the agent, who can make it say anything.
-        yield Line("inside", Outcome.FAILED, "what was asked beside the agent was not answered in the right form")
+        # The program runs as the agent, which can make it print anything.
+        yield Line("inside", Outcome.FAILED, "the program beside the agent printed answers in a wrong form")
         return
     held: set[str] = set()
     for check, answer in zip(checks, answers, strict=True):
         if check.needs and check.needs not in held:
-            yield Line(check.name, Outcome.UNAVAILABLE, f"cannot be told while {check.needs} fails")
+            yield Line(check.name, Outcome.UNAVAILABLE, f"not checked, because {check.needs} did not pass")
             continue
         verdict = _verdict(check, answer["found"])
         if verdict.ok:
             held.add(check.name)
-        # Its words are the agent's, and must not look like another line.
+        # The agent wrote the evidence. It must not look like another line.
         hint = verdict.hint or check.hint
         yield Line.of(check.name, verdict.ok, one_line(verdict.evidence), hint, answer["seconds"])
 

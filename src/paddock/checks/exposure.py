@@ -1,4 +1,4 @@
-"""What others can get at, or have got: ports, and secrets in what everyone may read."""
+"""Checks of ports that others can reach, and of secrets in files that everyone can read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock.visible import one_line
 
 
 def listening(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
-    """Whether the agent can be reached from elsewhere where the file does not say so."""
+    """Check that other machines can reach only the ports that the file exposes."""
     beyond = [(host, port) for host, port in fact["found"] if not _loopback(host)]
     unnamed = [f"{host} port {port}" for host, port in beyond if port not in subject.exposed]
     here = ", ".join(sorted({str(port) for host, port in fact["found"] if _loopback(host)})) or "none"
@@ -21,30 +21,30 @@ def listening(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -
     yield Line.of(
         "listening",
         not unnamed,
-        f"reachable from elsewhere: {', '.join(unnamed)}" if unnamed else well,
-        "name it under `expose` if it should be, else end what listens there",
+        f"reachable from other machines: {', '.join(unnamed)}" if unnamed else well,
+        "add the port to `expose` if others may reach it, else stop the program that listens there",
         fact["seconds"],
     )
 
 
 def ports(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
-    """Whether somebody else listens where the agent is to."""
+    """Check that no other program listens on the agent's ports."""
     found = fact["found"]
-    # Its health may be asked through somebody else, say a proxy; one that listens nowhere was to listen there.
+    # A proxy may listen on the health port. It is the agent's own port only if the agent listens nowhere else.
     wanted = subject.ports if found["own"] else subject.ports | subject.health_port
     if not wanted:
         return
     others = [
         f"port {each['port']} is held by {one_line(each['name'])} (process {each['pid']}),"
-        f" which is not of {subject.agent}"
+        f" which does not belong to {subject.agent}"
         for each in found["others"]
         if each["port"] in wanted
     ]
     yield Line.of(
         "ports",
         not others,
-        "\n".join(others) or f"nobody else listens on {', '.join(map(str, sorted(wanted)))}",
-        f"end it, or give {subject.agent} another port",
+        "\n".join(others) or f"no other program listens on {', '.join(map(str, sorted(wanted)))}",
+        f"stop that program, or give {subject.agent} another port",
         fact["seconds"],
     )
 
@@ -56,15 +56,15 @@ def _loopback(host: str) -> bool:
 
 
 def leaks(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
-    """Whether a secret stands where everyone on the machine can read it."""
+    """Check that no secret is in a file that everyone on the machine can read, or in the log."""
     found = fact["found"]
-    rest = "; the rest was not looked at, for there is too much" if found["cut_short"] else ""
+    rest = "; the search was cut short, because there is too much to search" if found["cut_short"] else ""
     told = [f"{name} is in {one_line(', '.join(sorted(paths)[:3]))}" for name, paths in sorted(found["found"].items())]
     yield Line.of(
         "secrets.machine",
         not told,
         "\n".join(told)
-        or f"none of {found['values']} in {found['looked']} files everyone can read, nor in its log{rest}",
-        "take it out there, and give the service that issued it a new one",
+        or f"none of {found['values']} secrets in {found['looked']} files that everyone can read, nor in the log{rest}",
+        "remove the secret there, and replace it with a new one at the service that issued it",
         fact["seconds"],
     )

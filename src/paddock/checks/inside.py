@@ -1,26 +1,25 @@
-"""Runs beside the agent, by itself, as its user, with its environment: answers the questions on stdin, all at once."""
+"""Answer the questions on stdin, all at once. Runs beside the agent, as its user and with its environment."""
 
 from __future__ import annotations
 
 import glob
-import http.client
 import json
 import os
-import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from paddock.runtimes.loopback import connect, decoded, request
+
 BLOCK = 1 << 16
-MOST = 2 << 20  # bytes of an answer or a file
-LAST = 2000  # characters of what a program said
+MOST = 2 << 20  # bytes of a file
+LAST = 2000  # characters of a program's output
+CONNECT_SECONDS = 3
 Json = dict[str, Any]
 
 
@@ -37,31 +36,11 @@ def timed(question: Json) -> Json:
     return {"found": found, "seconds": time.monotonic() - start}
 
 
-def request(question: Json) -> Json:
-    headers = dict({"Content-Type": "application/json"}, **question["headers"])
-    if question["bearer"]:
-        if question["bearer"] not in os.environ:
-            return {"refused": f"there is no {question['bearer']} in the agent's environment"}
-        headers["Authorization"] = "Bearer " + os.environ[question["bearer"]]
-    body = None if question["body"] is None else json.dumps(question["body"]).encode()
-    asked = urllib.request.Request(question["url"], body, headers, method=question["method"])
-    # Loopback is never asked through a proxy.
-    local = urllib.parse.urlsplit(question["url"]).hostname in ("127.0.0.1", "localhost", "::1")
-    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if local else []))
-    try:
-        with opener.open(asked, timeout=question["seconds"]) as response:
-            return answered(question["url"], response.status, response)
-    except urllib.error.HTTPError as error:
-        return answered(question["url"], error.code, error)
-    except (OSError, http.client.HTTPException) as error:
-        return {"refused": f"{question['url']}: {getattr(error, 'reason', error)}"}
-
-
-def answered(url: str, status: int, response: Any) -> Json:
-    data = response.read(MOST + 1)
-    if len(data) > MOST:
-        return {"refused": f"{url}: its answer is longer than {MOST >> 20} MiB and was cut"}
-    return {"status": status, "body": decoded(data)}
+def ask(question: Json) -> Json:
+    name = question["bearer"]
+    if name and name not in os.environ:
+        return {"refused": f"there is no {name} in the agent's environment"}
+    return request(question, os.environ[name] if name else None, proxies=True)
 
 
 def read_file(question: Json) -> Json:
@@ -87,7 +66,7 @@ def databases(question: Json) -> Json:
 
 def quick_check(path: str) -> str:
     try:
-        # Read-only, and with the locks of a reader: whoever writes goes on, and what is in its journal is seen.
+        # Read-only, with a reader's locks: writers are not disturbed, and their journal is read too.
         database = sqlite3.connect("file:" + urllib.parse.quote(path) + "?mode=ro", uri=True, timeout=5)
         try:
             return "; ".join(str(row[0]) for row in database.execute("PRAGMA quick_check(3)"))
@@ -115,7 +94,7 @@ def attempt(question: Json) -> Json:
 
 
 def last(stream: Any) -> str:
-    """The end of what a program says, however much that is."""
+    """Return the end of a program's output. All of it is read, but not kept."""
     kept = b""
     for block in iter(lambda: stream.read1(BLOCK), b""):
         kept = (kept + block)[-4 * LAST :]
@@ -134,28 +113,14 @@ def write(question: Json) -> Json:
 
 
 def port(question: Json) -> Json:
-    try:
-        socket.create_connection(("127.0.0.1", question["port"]), timeout=3).close()
-    except OSError as error:
-        return {"refused": str(error)}
-    return {"content": question["port"]}
-
-
-def decoded(data: bytes) -> object:
-    text = data.decode(errors="replace")
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    return connect(question["port"], CONNECT_SECONDS)
 
 
 KINDS = {
-    "request": request,
+    "request": ask,
     "file": read_file,
     "databases": databases,
     "attempt": attempt,
     "write": write,
     "port": port,
 }
-
-main()

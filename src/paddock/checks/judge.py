@@ -1,4 +1,4 @@
-"""From facts to lines: pure, so that every way to be wrong is a case of data."""
+"""Turn facts into lines. Pure, so that every failure is a golden case."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.visible import one_line
 Facts = Mapping[str, Any]
 _Judge = Callable[[Subject, Any, Facts], Iterator[Line]]
 
-# In the order in which people want to read them; the name is that of the fact.
+# In the order in which they are shown, by the name of the fact.
 _QUICK: Final[Mapping[str, _Judge]] = {"state": state.lines, "lease": state.lease, "ports": exposure.ports}
 _ALL: Final[Mapping[str, _Judge]] = {
     "isolation": isolation.lines,
@@ -25,7 +25,7 @@ _ALL: Final[Mapping[str, _Judge]] = {
 
 
 def lines(subject: Subject, facts: Facts, *, quick: bool) -> list[Line]:
-    """Return what the facts say of the agent."""
+    """Return the lines that follow from the facts, in the order in which they are shown."""
     inside = facts["inside"]
     return [
         *_judged(_QUICK, subject, facts),
@@ -39,8 +39,7 @@ def _judged(judges: Mapping[str, _Judge], subject: Subject, facts: Facts) -> Ite
     for name, judge in judges.items():
         fact = facts[name]
         if "refused" in fact:
-            yield Line(
-                name, Outcome.FAILED, f"could not be looked at: {one_line(fact['refused'])}", "run it again, as root"
-            )
+            evidence = f"could not be checked: {one_line(fact['refused'])}"
+            yield Line(name, Outcome.FAILED, evidence, "run `paddock verify` again, as root")
             continue
         yield from judge(subject, fact, facts)

@@ -1,4 +1,4 @@
-"""One line of a verification: what was looked at, how it is, and the words that prove it."""
+"""Lines of a verification: the name of a check, its outcome and its evidence."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any, Final
 class Outcome(StrEnum):
     OK = "ok"
     FAILED = "failed"
-    UNAVAILABLE = "unavailable"  # it cannot be seen here, or there is nothing of the kind
+    UNAVAILABLE = "unavailable"  # the check does not apply here, or could not be made
 
 
 @dataclass(frozen=True)
 class Line:
-    """What was found out about one thing."""
+    """The result of one check."""
 
     check: str
     outcome: Outcome
     evidence: str
-    hint: str | None = None  # what to do; only of what failed
+    hint: str | None = None  # what to do if the check failed
     seconds: float = 0.0
 
     @classmethod
     def of(cls, check: str, ok: bool, evidence: str, hint: str | None = None, seconds: float = 0.0) -> Line:
-        """A line that holds or does not; the hint is kept for the latter."""
+        """Return a line that passed or failed. The hint is kept only if it failed."""
         return cls(check, Outcome.OK if ok else Outcome.FAILED, evidence, None if ok else hint, seconds)
 
     @property
@@ -38,7 +38,7 @@ class Line:
 
 
 def by_topic(lines: Sequence[Line]) -> list[Line]:
-    """The lines in the order of their topics' first, so that ``state.owner`` and ``state.private`` stand together."""
+    """Return the lines grouped by topic, so that ``state.owner`` and ``state.private`` are together."""
     topics = list(dict.fromkeys(line.check.partition(".")[0] for line in lines))
     return sorted(lines, key=lambda line: topics.index(line.check.partition(".")[0]))
 
@@ -47,7 +47,7 @@ _SIGNS: Final = {Outcome.OK: "✓", Outcome.FAILED: "✗", Outcome.UNAVAILABLE: 
 
 
 def as_text(lines: Sequence[Line]) -> str:
-    """The lines for people: a sign, what, the evidence, how long it took, and below what failed what to do."""
+    """Return the lines as text: sign, check, evidence and duration, and the hint below a failed check."""
     width = max((len(line.check) for line in lines), default=0)
     shown: list[str] = []
     for line in lines:

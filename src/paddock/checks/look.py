@@ -1,11 +1,10 @@
-"""Looking at an agent on its machine: one program there, one round trip, and facts in return."""
+"""Collect facts about an agent with one program on its machine, in one round trip."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib import resources
 from typing import Any, Final
 
 from paddock.checks.subject import Subject
@@ -14,10 +13,15 @@ from paddock.guests import Guest, expect
 from paddock.recipes.checks import Attempt, Databases, ReadFile, WriteInto
 from paddock.recipes.workload import OpenPort, Request
 from paddock.runtimes.isolation import Isolation
+from paddock.runtimes.program import program
 
-# Beside what is the agent's own: where units are, and where everyone may write.
+# Folders that are searched for secrets besides the agent's own: units, and folders that everyone may write to.
 _OPEN_FOLDERS: Final = ("/etc/systemd", "/run/systemd", "/tmp", "/var/tmp")  # noqa: S108
 _SECONDS: Final = 150
+MACHINE: Final = [
+    f"paddock.checks.machine.{name}"  # each may import the ones before it
+    for name in ("files", "processes", "output", "state", "shipped", "isolation", "ports", "leaks", "main")
+]
 _KINDS: Final[Mapping[type, str]] = {
     Request: "request",
     ReadFile: "file",
@@ -29,20 +33,20 @@ _KINDS: Final[Mapping[type, str]] = {
 
 
 @dataclass(frozen=True)
-class Means:
-    """How the agent's runtime looks and enters, as argvs for its machine."""
+class RuntimeArgvs:
+    """The argvs of the agent's runtime that the program on the machine runs."""
 
     inspect: Sequence[str]
-    enter: Sequence[str]  # runs the Python program that follows, beside the agent
+    enter: Sequence[str]  # ends with Python's -c; runs a program beside the agent
     logs: Sequence[str]
 
 
-def look(guest: Guest, subject: Subject, means: Means, *, quick: bool) -> dict[str, Any]:
-    """Return what is there."""
+def look(guest: Guest, subject: Subject, argvs: RuntimeArgvs, *, quick: bool) -> dict[str, Any]:
+    """Return the facts about the agent; with ``quick``, only those that a quick verification needs."""
     paths, own = subject.paths, f"{subject.paths.state}/.paddock"
     question = {
         "all": not quick,
-        "supervisor": list(means.inspect),
+        "supervisor": list(argvs.inspect),
         "processes": list(subject.processes),
         "lease_file": f"{own}/lease",
         "holder_file": f"{own}/holder",
@@ -54,23 +58,19 @@ def look(guest: Guest, subject: Subject, means: Means, *, quick: bool) -> dict[s
         "alone": Isolation.ACCOUNT in subject.confined,
         "env_files": [f"{subject.root}/secrets.env", f"{subject.root}/generated.env"],
         "search": [subject.root, paths.state, *_OPEN_FOLDERS],
-        "logs": list(means.logs),
+        "logs": list(argvs.logs),
         "inside": {
-            "argv": list(means.enter),
-            "program": _program("inside.py"),
+            "argv": list(argvs.enter),
+            "program": program("paddock.runtimes.loopback", "paddock.checks.inside"),
             "questions": [
                 {"kind": _KINDS[type(check.question)], **asdict(check.question)}
                 for check in subject.questions(quick=quick)
             ],
         },
     }
-    argv = ["python3", "-I", "-c", _program("machine.py")]
+    argv = ["python3", "-I", "-c", program(*MACHINE)]
     printed = expect(guest, "looking at the agent", argv, stdin=json.dumps(question).encode(), deadline=_SECONDS)
     try:
         return dict(json.loads(printed))
     except ValueError:
-        raise PaddockError(f"the look at {guest.name} printed no facts: {printed[:200]!r}") from None
-
-
-def _program(name: str) -> str:
-    return (resources.files(__package__) / name).read_text(encoding="utf-8")
+        raise PaddockError(f"the program of verify on {guest.name} printed no facts: {printed[:200]!r}") from None

@@ -1,4 +1,4 @@
-"""The state, its lease, and the processes that may write to it."""
+"""Checks of the state, its lease, and the processes that write to it."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from paddock.checks.line import Line, Outcome
 from paddock.checks.subject import LEASE, Subject
 from paddock.runtimes.isolation import Isolation
 
-_SETTLED: Final = 30  # seconds after which a restart is one of the past
+_SETTLED: Final = 30  # seconds after a restart until the process counts as stable
 _AGAIN_AND_AGAIN: Final = 3  # restarts
 _OTHERS: Final = 0o007
 _GROUP: Final = 0o070
 
 
 def lines(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Line]:
-    """Whether the state is there and nobody else's."""
+    """Check that the state is mounted and that only the agent and root can enter it."""
     found, seconds = fact["found"], fact["seconds"]
     top = subject.paths.state
     if subject.mounted:
         evidence = f"{top} is {'a volume of its own' if found['mounted'] else 'part of the root disk'}"
-        hint = f"the agent must not run like this: `paddock cycle --only {subject.agent}`"
+        hint = f"the agent must not run without its volume: `paddock cycle --only {subject.agent}` mounts it"
         yield Line.of("state.mounted", found["mounted"], evidence, hint, seconds)
     wrong = list(_loose(subject, found["folders"], _uid(subject, facts)))
     size, free = found.get("size", 0), found.get("free", 0)
-    room = f"; {free >> 20}M of {size >> 20}M free"
+    space = f"; {free >> 20}M of {size >> 20}M free"
     yield Line.of(
         "state.private",
         not wrong,
-        "\n".join(wrong) or f"only the agent and root get into {top}{room}",
-        f"`paddock cycle --only {subject.agent}` puts them right; find out who changed them",
+        "\n".join(wrong) or f"only the agent and root can enter {top}{space}",
+        f"`paddock cycle --only {subject.agent}` repairs owners and modes; find out who changed them",
         seconds,
     )
 
 
 def _uid(subject: Subject, facts: Mapping[str, Any]) -> int | None:
-    """The number of the agent's user on its machine: its own, as it is beside the agent, or that of whoever looks."""
+    """Return the uid of the agent on its machine; without an account of its own, that of the user who verifies."""
     if Isolation.ACCOUNT not in subject.confined:
         return int(facts["uid"])
     uid = facts["inside"].get("found", {}).get("uid")
@@ -46,7 +46,7 @@ def _uid(subject: Subject, facts: Mapping[str, Any]) -> int | None:
 def _loose(subject: Subject, folders: Mapping[str, Any], uid: int | None) -> Iterator[str]:
     for path, folder in folders.items():
         if folder is None:
-            yield f"{path} is not there"
+            yield f"{path} is missing"
             continue
         mode = int(folder["mode"], 8)
         if mode & _OTHERS:
@@ -60,35 +60,36 @@ def _loose(subject: Subject, folders: Mapping[str, Any], uid: int | None) -> Ite
         and state_folder
         and (state_folder["uid"] != 0 or int(state_folder["mode"], 8) & (_GROUP | _OTHERS))
     ):
-        yield f"{subject.paths.state}/.paddock is not root's alone, so the agent could replace its lease"
+        yield f"{subject.paths.state}/.paddock is not private to root, so the agent could replace its lease"
 
 
 def lease(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Line]:
-    """Whether the lease on the state is held, and by the one process that should hold it."""
+    """Check that the agent's own lease process holds the lease on the state."""
     found = fact["found"]
     holder = facts["processes"].get(LEASE, {"pid": 0})["pid"]
-    hint = "two may write to one state: end the other one, then `paddock up`"
+    hint = "two agents may write to this state: stop the other one, then run `paddock up`"
     if not found["held"]:
-        ok, evidence = False, found.get("missing") or "nobody holds it"
+        missing = found.get("missing")
+        ok, evidence = False, f"the lease file cannot be read: {missing}" if missing else "no process holds the lease"
         hint = f"`paddock up` starts {subject.agent}; `paddock logs {subject.agent}` tells more"
     elif not found["holders"]:
-        ok, evidence = False, f"it is held elsewhere: {found['holder']}"
+        ok, evidence = False, f"the lease is held, but by no process of this machine: {found['holder']}"
     else:
         ok = holder in found["holders"]
-        by = f"held once, by {found['holder']}"
-        evidence = by if ok else f"held by process {', '.join(map(str, found['holders']))}, which is not its unit"
+        others = f"process {', '.join(map(str, found['holders']))}, which is not the agent's lease process"
+        evidence = f"held by {found['holder'] if ok else others}"
     yield Line.of("lease", ok, evidence, hint, fact["seconds"])
 
 
 def processes(subject: Subject, facts: Mapping[str, Any]) -> Iterator[Line]:
-    """Whether each of the agent's processes runs, and stays."""
+    """Check that each process of the agent runs and does not restart again and again."""
     for name in subject.processes:
         found = facts["processes"].get(name)
         if found is None:
-            yield Line(f"process.{name}", Outcome.FAILED, "it is not there", "run `paddock up`")
+            yield Line(f"process.{name}", Outcome.FAILED, "the process does not exist", "run `paddock up`")
             continue
         age = facts["now"] - found["since"]
-        # One that was killed and came back is well; one that comes back and goes again is not.
+        # A single restart is harmless; repeated restarts are a failure.
         restarting = found["restarts"] >= _AGAIN_AND_AGAIN and age < _SETTLED
         ok = found["state"] == "active" and found["pid"] > 0 and not restarting
         how = f"runs as process {found['pid']} for {_duration(age)}" if found["state"] == "active" else found["state"]

@@ -1,4 +1,4 @@
-"""The agent that is to be verified: how its rooms want it to be."""
+"""The expected condition of the agent that is verified."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from paddock.recipes.checks import Check
 from paddock.recipes.workload import Paths
 from paddock.runtimes.isolation import Isolation
 
-LEASE = "lease"  # the name of the process that holds it, in every runtime
+LEASE = "lease"  # the name of the process that holds the lease, in every runtime
 
 
 @dataclass(frozen=True)
 class Subject:
-    """One agent, as it should be."""
+    """One agent and the values that its checks expect."""
 
     agent: str
     paths: Paths
     processes: Sequence[str]
-    bundle_id: str  # the name of its configuration
-    files: Mapping[str, str]  # sha256 of what was shipped, by the path below ``paths.etc``
-    tree: str | None  # where its code is
-    asked: Sequence[Check]  # what its own user is asked, beside it
+    bundle_id: str  # names the expected bundle
+    files: Mapping[str, str]  # sha256 of each shipped file, by its path below ``paths.etc``
+    tree: str | None  # path of its code tree
+    asked: Sequence[Check]  # checks that are asked beside the agent, as its user
     confined: frozenset[Isolation]
-    mounted: bool  # its state is a volume
-    own_machine: bool  # made for it, and for nothing else
-    ports: frozenset[int] = frozenset()  # where it is to listen
-    health_port: frozenset[int] = frozenset()  # where its health is asked, on its machine: likely its own
-    exposed: frozenset[int] = frozenset()  # ports that may be reached from elsewhere
+    mounted: bool  # the state is a volume
+    own_machine: bool  # Paddock made the machine for this agent
+    ports: frozenset[int] = frozenset()  # ports that the agent listens on
+    health_port: frozenset[int] = frozenset()  # the loopback port that health is asked on, usually the agent's own
+    exposed: frozenset[int] = frozenset()  # ports that other machines may reach
 
     @property
     def root(self) -> str:
-        """The folder of all its configurations and of the secrets beside them."""
+        """The folder of the agent's bundles and secrets."""
         return self.paths.etc.removesuffix("/current")
 
     def questions(self, *, quick: bool) -> list[Check]:
-        """What is asked this time; the answers come in the same order."""
+        """Return the checks that are asked beside the agent, in the order of their answers."""
         return [check for check in self.asked if check.quick or not quick]

@@ -1,4 +1,4 @@
-"""The command line: one small module per verb; parses, calls, prints."""
+"""The command line. Each verb is a small module that parses arguments, calls `run/` and prints the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn
 import typer
 
 from paddock import __version__, process
-from paddock.diskfull import is_full, told
+from paddock.diskfull import disk_full_error, is_full
 from paddock.errors import Exit, PaddockError
 
 _EXIT_CODES: Final = (
@@ -33,7 +33,7 @@ _debug = False
 
 
 def verb(*examples: str, of: typer.Typer = app, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A command of the command line, with examples of its use in its help."""
+    """Register a function as a command, with usage examples and the exit codes in its help."""
     shown = [f"Example: {example}" for example in examples]
     return of.command(epilog="\n\n".join([*shown, _EXIT_CODES]), **options)
 
@@ -47,14 +47,14 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
-    debug: bool = typer.Option(False, "--debug", help="When something fails, show where in Paddock's code."),
+    debug: bool = typer.Option(False, "--debug", help="Print a traceback when the command fails."),
 ) -> None:
     global _debug
     _debug = debug
 
 
 def import_verbs() -> None:
-    """Every verb adds itself to the command line when its module is imported."""
+    """Import the module of every verb. Each module registers its commands when it is imported."""
     from paddock.cli import (  # noqa: F401
         adopt,
         ask,
@@ -81,16 +81,16 @@ def import_verbs() -> None:
 
 
 def main() -> None:
-    """Run the command line; what a person can cause ends in a sentence and an exit code, not in a traceback."""
+    """Run the command line. Every error is printed as a message with an exit code, without a traceback."""
     import_verbs()
     from paddock.secret import MaskedStream
 
-    # As an exception, so that whatever was started is ended on the way out.
+    # The handlers raise, so that `finally` blocks end the processes that were started.
     for number, handler in ((signal.SIGINT, _interrupted), (signal.SIGTERM, _ended), (signal.SIGHUP, _ended)):
-        # Those that nohup, or a shell for its background jobs, has set to be ignored stay so.
+        # nohup, and a shell for its background jobs, set signals to be ignored. Keep that.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handler)
-    # Whatever any verb, library or traceback prints passes the mask.
+    # The mask covers everything that verbs, libraries and tracebacks print.
     sys.stdout, sys.stderr = MaskedStream(sys.stdout), MaskedStream(sys.stderr)
     try:
         app(prog_name="paddock")
@@ -99,8 +99,8 @@ def main() -> None:
         _trace()
         sys.exit(error.exit_code)
     except SystemExit as end:
-        if end.code == 130:  # what typer makes of Ctrl-C
-            print("\nstopped; run the same command again to go on from here", file=sys.stderr)
+        if end.code == 130:  # typer's exit code for Ctrl-C
+            print("\nstopped; run the same command again to continue", file=sys.stderr)
         raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -108,34 +108,34 @@ def main() -> None:
     except OSError as error:
         if not is_full(error):
             _give_up(error)
-        full = told(error)
+        full = disk_full_error(error)
         _tell(full.message, full.hint)
         _trace()
         sys.exit(full.exit_code)
-    except Exception as error:  # noqa: BLE001  the last resort: Python's own traceback would not be masked
+    except Exception as error:  # noqa: BLE001  Python's own traceback would not be masked
         _give_up(error)
 
 
 def _give_up(error: Exception) -> NoReturn:
-    hint = None if _debug else "this is a mistake in Paddock; `paddock --debug …` shows where"
+    hint = None if _debug else "this is a bug in Paddock; `paddock --debug …` prints a traceback"
     _tell(f"unexpected {type(error).__name__}: {error}", hint)
     _trace()
     sys.exit(Exit.FAILED)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C is for those too that run in a session of their own, whichever thread waits for them."""
-    process.pass_on(number)
+    """Pass Ctrl-C on to child processes: they run in sessions of their own and do not get it from the terminal."""
+    process.forward_signal(number)
     signal.default_int_handler(number, frame)
 
 
 def _ended(number: int, _frame: FrameType | None) -> None:
-    process.pass_on(number)
+    process.forward_signal(number)
     sys.exit(128 + number)
 
 
 def _tell(message: str, hint: str | None) -> None:
-    # Further lines are deeper, so that none of what others said looks like a hint.
+    # Further lines are indented, so that no text from a machine can look like a hint.
     print("error: " + message.replace("\n", "\n       "), file=sys.stderr)
     for line in hint.split("\n") if hint else ():
         print(f" hint: {line}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``paddock adopt``: what is there already, into the file's care."""
+"""``paddock adopt``: manage an existing container or state volume."""
 
 from __future__ import annotations
 
@@ -15,22 +15,28 @@ from paddock.cli.options import DEFAULT_FILE, Agent, File, Looked, Sets
 def adopt(
     agent: Agent,
     vmid: Annotated[
-        int | None, typer.Argument(help="The container that is to be its machine; without it, only the state.")
+        int | None,
+        typer.Argument(help="Container to adopt as the agent's machine. Without it, only the state is adopted."),
     ] = None,
     state: Annotated[
         str | None,
         typer.Option(
-            "--state", metavar="VOLUME", help="The volume that is its state: mp0 of that container, or storage:name."
+            "--state",
+            metavar="VOLUME",
+            help="Volume that holds the agent's state: a mount point of the container (mp0) or storage:name.",
         ),
     ] = None,
     file: File = DEFAULT_FILE,
     sets: Sets = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do it, and write what is there into the file; without, only tell.")
+        bool,
+        typer.Option(
+            "--yes", help="Adopt, and write the machine and the state into the file. Without it, only show the plan."
+        ),
     ] = False,
     looked: Looked = False,
 ) -> None:
-    """Take a container, or a volume with what an agent has learned, into the file's care."""
+    """Adopt an existing container as an agent's machine, or an existing volume as its state."""
     from paddock.cli.session import changing, looking
     from paddock.plan.show import as_text
     from paddock.run import adopt as work
@@ -41,17 +47,18 @@ def adopt(
         said = work.describe(agents[0], target).said
     as_it_is = [*(sets or ()), *rewrite.as_assignments(agent, said)]
     with looking(file, [agent], as_it_is) as agents:
-        agents[0].looked = looked
-        planned = work.plan(agents[0], target)
+        planned = work.plan(agents[0], target, looked=looked)
     if said and not planned.refusals:
         print(rewrite.as_text(agent, said), end="")
     print(as_text(planned, {}), file=sys.stderr)
     if not yes and not planned.refusals:
-        print("nothing was changed; --yes does this and writes the part above into the file", file=sys.stderr)
+        print(
+            "nothing was changed; --yes carries out this plan and writes the YAML above into the file",
+            file=sys.stderr,
+        )
         return
     with changing("adopt", file, [agent], sets=as_it_is) as agents:
-        agents[0].looked = looked
         if said and not planned.refusals:
-            # Before anything is marked: a file that says less would make the machine another one with its next `up`.
-            print(f"written: {rewrite.write_into(file, agent, said)}", file=sys.stderr)
-        print(work.adopt(agents[0], target))
+            # Write the file before marking the container. Without these keys the next `up` would change the machine.
+            print(f"wrote {rewrite.write_into(file, agent, said)}", file=sys.stderr)
+        print(work.adopt(agents[0], target, looked=looked))

@@ -1,4 +1,4 @@
-"""``paddock ask``: say something to an agent."""
+"""``paddock ask``: send a prompt to an agent."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from paddock.cli.options import DEFAULT_FILE, Agent, File, Sets
 @verb('paddock ask hermes "What do you remember?"')
 def ask(
     agent: Agent,
-    prompt: Annotated[str, typer.Argument(help="What to say.")],
+    prompt: Annotated[str, typer.Argument(help="Text to send.")],
     file: File = DEFAULT_FILE,
     sets: Sets = None,
 ) -> None:
-    """Put a prompt to a running agent and print its answer; each call is a conversation of its own."""
+    """Send a prompt to a running agent and print the answer. Each call starts a new conversation."""
     from paddock.cli.session import looking
     from paddock.errors import PaddockError
+    from paddock.run.prompt import ask_agent
     from paddock.visible import one_line
 
     with looking(file, [agent], sets) as agents:
-        answer = agents[0].ask(prompt, agents[0].observe())
+        answer = ask_agent(agents[0], prompt)
     if not answer.ok:
         raise PaddockError(f"{agent} did not answer: {one_line(answer.evidence)}")
     print(answer.evidence)

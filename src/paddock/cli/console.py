@@ -1,4 +1,4 @@
-"""``paddock console``: what a person has to run."""
+"""``paddock console``: print the commands that only root on the node can run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paddock.cli.options import DEFAULT_FILE, File, Json, Only, Sets
 
 @verb("paddock console | ssh root@node sh")
 def console(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, as_json: Json = False) -> None:
-    """Print the commands that only root can run, for the shell of the node."""
+    """Print the commands that only root can run, to paste into the node's shell."""
     from paddock.cli.session import looking
     from paddock.run.person import script
 

@@ -1,6 +1,8 @@
-"""``paddock cycle``: down and up."""
+"""``paddock cycle``: recreate machines."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, File, Jobs, Looked, NoWait, Only, Sets
@@ -15,12 +17,10 @@ def cycle(
     no_wait: NoWait = False,
     looked: Looked = False,
 ) -> None:
-    """Recreate agents' machines; their state stays."""
+    """Recreate the machines of agents and keep their state."""
     from paddock.cli.session import changing
     from paddock.run import verbs
     from paddock.run.parallel import each
 
     with changing("cycle", file, only, jobs, sets, patient=not no_wait) as agents:
-        for agent in agents:
-            agent.looked = looked
-        print("\n".join(each(agents, jobs, verbs.cycle)))
+        print("\n".join(each(agents, jobs, partial(verbs.cycle, looked=looked))))

@@ -1,4 +1,4 @@
-"""``paddock doctor``: can it work?"""
+"""``paddock doctor``: check the access to places."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.errors import Exit
 
 @verb("paddock doctor")
 def doctor(file: File = DEFAULT_FILE, sets: Sets = None, as_json: Json = False) -> None:
-    """Tell whether the places can be reached and what the token may do, with the commands that grant the rest."""
+    """Check access to the places, and print commands that grant missing privileges to the API token."""
     from paddock.cli.session import looking
     from paddock.run.doctor import as_text, examine
 

@@ -1,6 +1,8 @@
-"""``paddock down``: take machines away, keep what agents know."""
+"""``paddock down``: remove machines, keep state."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, File, Jobs, Looked, Only, Sets
@@ -10,12 +12,10 @@ from paddock.cli.options import DEFAULT_FILE, File, Jobs, Looked, Only, Sets
 def down(
     file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, jobs: Jobs = 4, looked: Looked = False
 ) -> None:
-    """Take agents down: their machines go, their state stays."""
+    """Stop agents and remove their machines, except hosts. Their state is kept."""
     from paddock.cli.session import changing
     from paddock.run import verbs
     from paddock.run.parallel import each
 
     with changing("down", file, only, jobs, sets) as agents:
-        for agent in agents:
-            agent.looked = looked
-        print("\n".join(each(agents, jobs, verbs.down)))
+        print("\n".join(each(agents, jobs, partial(verbs.down, looked=looked))))

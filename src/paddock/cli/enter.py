@@ -1,4 +1,4 @@
-"""``paddock shell``, ``exec``, ``logs`` and ``forward``: at the agent's side."""
+"""``paddock shell``, ``exec``, ``logs`` and ``forward``: work on the machine of an agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.cli.options import DEFAULT_FILE, Agent, File, Sets
 
 @verb("paddock shell hermes")
 def shell(agent: Agent, file: File = DEFAULT_FILE, sets: Sets = None) -> None:
-    """Open a shell on the agent's machine, as its user and with its environment."""
+    """Open a shell on the agent's machine, as the agent's user and with the agent's environment."""
     from paddock.cli.session import looking
     from paddock.run.enter import enter
 
@@ -24,11 +24,11 @@ def shell(agent: Agent, file: File = DEFAULT_FILE, sets: Sets = None) -> None:
 @verb("paddock exec hermes -- ls -la", name="exec", context_settings={"ignore_unknown_options": True})
 def execute(
     agent: Agent,
-    command: Annotated[list[str], typer.Argument(help="Program and arguments, after --.")],
+    command: Annotated[list[str], typer.Argument(help="Program and arguments. Put -- before them.")],
     file: File = DEFAULT_FILE,
     sets: Sets = None,
 ) -> None:
-    """Run a program beside the agent, as its user and with its environment; its exit code is the program's."""
+    """Run a program as the agent's user, with the agent's environment. Returns the program's exit code."""
     from paddock.cli.session import looking
     from paddock.run.enter import enter
 
@@ -41,10 +41,10 @@ def logs(
     agent: Agent,
     file: File = DEFAULT_FILE,
     sets: Sets = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 50,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Number of lines to print.")] = 50,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep printing new lines.")] = False,
 ) -> None:
-    """Show what the agent has said."""
+    """Print the last lines of the agent's log."""
     from paddock.cli.session import looking
     from paddock.run.enter import show_logs
 
@@ -55,12 +55,14 @@ def logs(
 @verb("paddock forward hermes dashboard")
 def forward(
     agent: Agent,
-    port: Annotated[str, typer.Argument(help="A port's name, like api_server or dashboard, or its number.")],
-    local: Annotated[int | None, typer.Option("--local", help="The port here; without it the same number.")] = None,
+    port: Annotated[str, typer.Argument(help="Name of a port, such as api_server or dashboard, or its number.")],
+    local: Annotated[
+        int | None, typer.Option("--local", help="Port on this machine. Default: the same number.")
+    ] = None,
     file: File = DEFAULT_FILE,
     sets: Sets = None,
 ) -> None:
-    """Make a port of the agent's machine reachable here, on loopback, until Ctrl-C."""
+    """Forward a port of the agent's machine to loopback on this machine, until Ctrl-C."""
     from paddock.cli.session import looking
     from paddock.run.enter import forward_port
 

@@ -16,9 +16,11 @@ def forget(
     agent: Agent,
     file: File = DEFAULT_FILE,
     sets: Sets = None,
-    name: Annotated[str | None, typer.Option("--name", help="The agent's name again, instead of being asked.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Confirm with the agent's name instead of a prompt.")
+    ] = None,
 ) -> None:
-    """Delete what an agent has learned, for good. Asks for the agent's name; refused while it is up."""
+    """Delete an agent's state for good. Asks for the agent's name. Refused while the agent is up."""
     from paddock.cli.session import changing
     from paddock.errors import BadInput
     from paddock.run import verbs

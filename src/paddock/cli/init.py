@@ -1,4 +1,4 @@
-"""``paddock init``: a file to start with."""
+"""``paddock init``: write a first paddock.yaml."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ class Shape(StrEnum):
 
 @verb("paddock init --shape native")
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write it.")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="Folder to write into.")] = Path(),
     shape: Annotated[
         Shape,
         typer.Option(
             "--shape",
-            help="pet-and-cattle: a machine on Proxmox. docker-lxc: Docker in one, with the node's big disks."
-            " container: Docker or Podman on a host. native: a service on a host.",
+            help="pet-and-cattle: an LXC container on Proxmox. docker-lxc: Docker in an LXC container, with directories"
+            " of the node. container: Docker or Podman on a host. native: a systemd service on a host.",
         ),
     ] = Shape.PET_AND_CATTLE,
 ) -> None:
-    """Write a commented paddock.yaml to start with, its schema for editors, and a .gitignore for secrets."""
+    """Write a commented paddock.yaml, its JSON Schema for editors, and a .gitignore that covers secrets."""
+    from paddock.recipes import KINDS
     from paddock.spec.starter import write_starter
 
-    for line in write_starter(folder, shape):
+    for line in write_starter(folder, shape, KINDS):
         print(line)

@@ -1,4 +1,4 @@
-"""Options that verbs share."""
+"""Command-line options that several verbs have."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ DEFAULT_FILE = [Path("paddock.yaml")]
 
 
 def agents_completion(context: typer.Context, incomplete: str) -> list[str]:
-    """The names a shell can complete; of a file that is not right, none."""
+    """Return the agent names that match, for shell completion. Empty when the file is not valid."""
     from paddock.errors import BadInput
-    from paddock.spec.load import load
+    from paddock.recipes import load
 
     try:
         agents = load(*map(Path, context.params.get("file") or DEFAULT_FILE)).spec.agents
@@ -25,28 +25,27 @@ def agents_completion(context: typer.Context, incomplete: str) -> list[str]:
 File = Annotated[
     list[Path],
     typer.Option(
-        "--file", "-f", metavar="FILE", help="The file that says what you want; later ones win over earlier ones."
+        "--file", "-f", metavar="FILE", help="File to read. May be repeated; later files override earlier ones."
     ),
 ]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="One value instead of the file's; may be repeated."),
+    typer.Option("--set", metavar="PATH=VALUE", help="Override one value of the file. May be repeated."),
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option(
-        "--only", metavar="AGENT", autocompletion=agents_completion, help="Only this agent; may be given again."
-    ),
+    typer.Option("--only", metavar="AGENT", autocompletion=agents_completion, help="Only this agent. May be repeated."),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="How many agents at once.")]
-Agent = Annotated[str, typer.Argument(autocompletion=agents_completion, help="The agent's name in the file.")]
-Json = Annotated[bool, typer.Option("--json", help="For machines.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of agents to work on at the same time.")]
+Agent = Annotated[str, typer.Argument(autocompletion=agents_completion, help="Name of the agent in the file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Looked = Annotated[
     bool,
     typer.Option(
-        "--looked", help="Do not look for the agent's files on the root disk of an adopted machine: you have."
+        "--looked",
+        help="Skip the search for agent files on the root disk of an adopted machine. Use it after your own search.",
     ),
 ]
 NoWait = Annotated[
-    bool, typer.Option("--no-wait", help="Where a person has to do something, say what and exit with 4.")
+    bool, typer.Option("--no-wait", help="Do not wait for work that only a person can do: print it and exit with 4.")
 ]

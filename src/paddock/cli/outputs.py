@@ -1,4 +1,4 @@
-"""``paddock outputs``: number, name and address of machines, for other tools."""
+"""``paddock outputs``: print machine numbers, host names and addresses for other tools."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def outputs(
     sets: Sets = None,
     only: Only = None,
     as_json: Json = False,
-    env: Annotated[bool, typer.Option("--env", help="As an env file: HERMES_ADDRESS=…")] = False,
+    env: Annotated[bool, typer.Option("--env", help="Print an env file: HERMES_ADDRESS=…")] = False,
 ) -> None:
-    """Print the number, host name and address of each agent's machine, as the place has them."""
+    """Print the number, host name and address of each agent's machine."""
     from paddock.cli.session import looking
     from paddock.run.outputs import as_env, as_text
     from paddock.run.outputs import outputs as read

@@ -1,4 +1,4 @@
-"""``paddock plan``: what would `up` change?"""
+"""``paddock plan``: show what `up` would change."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ def plan(
     sets: Sets = None,
     only: Only = None,
     as_json: Json = False,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 when something would change.")] = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 if `up` would change something.")] = False,
 ) -> None:
-    """Show what `up` would change, and change nothing."""
+    """Show the steps that `up` would take. Changes nothing."""
     from paddock.cli.session import looking
     from paddock.plan.show import as_data, as_text
+    from paddock.run import verbs
     from paddock.run.journal import past_runs
     from paddock.run.usual import usual_seconds
 
     with looking(file, only, sets) as agents:
-        plans = [agent.plan_up(agent.observe()) for agent in agents]
+        plans = [verbs.plan(agent) for agent in agents]
     usual = usual_seconds(past_runs(20))
     if as_json:
         print(json.dumps([as_data(each, usual) for each in plans], indent=2))

@@ -1,4 +1,4 @@
-"""``paddock run``: an agent in the foreground."""
+"""``paddock run``: run an agent in the foreground."""
 
 from __future__ import annotations
 
@@ -14,18 +14,14 @@ def run(
     file: File = DEFAULT_FILE,
     sets: Sets = None,
 ) -> None:
-    """Bring an agent up and keep it running here until Ctrl-C; for machines without systemd or root."""
+    """Run an agent with `runtime: process` in the foreground until Ctrl-C. Needs neither systemd nor root."""
     from pathlib import Path
 
     from paddock.cli.session import changing
-    from paddock.errors import BadInput
-    from paddock.run import verbs
+    from paddock.run import foreground
     from paddock.runtimes.process.supervise import supervise
 
     with changing("run", file, [agent], sets=sets) as agents:
-        deployment = agents[0]
-        if not deployment.runtime.foreground:
-            raise BadInput(f"{agent} does not have runtime: process", hint="`paddock up` starts it")
-        verbs.up(deployment)
-    log = Path(deployment.paths.etc).parent / "log"
-    supervise(deployment.paths, log, lambda text: print(f"  {text}", file=sys.stderr, flush=True))
+        paths = foreground.prepare(agents[0])
+    log = Path(paths.etc).parent / "log"
+    supervise(paths, log, lambda text: print(f"  {text}", file=sys.stderr, flush=True))

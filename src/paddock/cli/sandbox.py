@@ -1,4 +1,4 @@
-"""``paddock sandbox``: a Proxmox node in a box."""
+"""``paddock sandbox``: run a simulated Proxmox node."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from paddock.errors import BadInput
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )
 def sandbox(context: typer.Context) -> None:
-    """A Proxmox VE node in a box, to try and test things on; `paddock sandbox --help` tells more."""
+    """Run a Proxmox-like node on this machine, with real LXC containers. See `paddock sandbox --help`."""
     try:
         from paddock.sandbox.command import main
     except ImportError as error:
         raise BadInput(
-            f"the sandbox needs {error.name}", hint="install Paddock with it: pip install 'paddock[sandbox]'"
+            f"the sandbox needs the Python package {error.name}",
+            hint="install Paddock with its extra `sandbox`: pip install '.[sandbox]' in a clone",
         ) from None
     raise typer.Exit(main(context.args))

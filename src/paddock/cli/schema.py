@@ -1,4 +1,4 @@
-"""``paddock schema``: what editors need to help with the file."""
+"""``paddock schema``: print the JSON Schema of paddock.yaml."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from paddock.cli import verb
 
 @verb("paddock schema > paddock.schema.json")
 def schema() -> None:
-    """Print the JSON Schema of the file, with a description of every key."""
+    """Print the JSON Schema of paddock.yaml, for editors. It describes every key."""
+    from paddock.recipes import KINDS
     from paddock.spec.schema import json_schema
 
-    print(json.dumps(json_schema(), indent=2))
+    print(json.dumps(json_schema(KINDS), indent=2))

@@ -1,4 +1,4 @@
-"""``paddock secrets``: the entries of an age file."""
+"""``paddock secrets``: list, set, remove and print the entries of an age file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paddock.cli.options import Json
 
 secrets = typer.Typer(
     name="secrets",
-    help="Keep secrets in a file encrypted with age, one entry at a time.",
+    help="List, set, remove and print secrets in a file encrypted with age.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -40,10 +40,10 @@ def set(  # noqa: A001  the verb is called so
     store: Store = DEFAULT_STORE,
     recipient: Annotated[
         list[str] | None,
-        typer.Option("--recipient", metavar="KEY", help="Someone else's age public key who may read the file too."),
+        typer.Option("--recipient", metavar="KEY", help="Age public key of another person who may decrypt the file."),
     ] = None,
 ) -> None:
-    """Add or replace an entry; its value is asked for, or read from stdin, and never an argument."""
+    """Add or replace an entry. Asks for the value on a terminal, or reads it from stdin."""
     from paddock.spec.agefile import set_entry
 
     value = typer.prompt(name, hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.read()
@@ -63,13 +63,15 @@ def rm(name: Name, store: Store = DEFAULT_STORE) -> None:
 def get(
     name: Name,
     store: Store = DEFAULT_STORE,
-    reveal: Annotated[bool, typer.Option("--reveal", help="Print it even to a terminal.")] = False,
+    reveal: Annotated[bool, typer.Option("--reveal", help="Print the value even to a terminal.")] = False,
 ) -> None:
-    """Print the value of an entry. The one verb that does; to a terminal only with --reveal."""
+    """Print the value of an entry. To a terminal only with --reveal."""
     from paddock.errors import BadInput
     from paddock.secret import unmasked
     from paddock.spec.agefile import Store as AgeStore
 
     if sys.stdout.isatty() and not reveal:
-        raise BadInput("stdout is a terminal", hint="add --reveal to print the value here, or pipe it where it belongs")
+        raise BadInput(
+            "stdout is a terminal", hint="add --reveal to print the value here, or pipe it to another program"
+        )
     print(AgeStore.open(store).get(name).reveal(), file=unmasked(sys.stdout))

@@ -1,4 +1,4 @@
-"""What the verbs share: the file, its agents, a story and a journal."""
+"""Load the file and open its agents for a verb, with a reporter and, for changes, a journal."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from paddock.recipes import load
 from paddock.run.deployment import Deployment, deployments
 from paddock.run.journal import Journal
 from paddock.run.reporter import Reporter
-from paddock.spec.load import load
 from paddock.spec.support import supported
 
 
@@ -17,7 +17,7 @@ from paddock.spec.support import supported
 def looking(
     files: Sequence[Path], only: list[str] | None, sets: Sequence[str] | None = None
 ) -> Iterator[list[Deployment]]:
-    """The agents of the file, to look at."""
+    """Open the chosen agents of the file for a verb that changes nothing."""
     loaded = supported(load(*files, sets=sets or ()), only or ())
     with deployments(loaded, only or [], Reporter()) as found:
         yield found
@@ -33,7 +33,10 @@ def changing(
     *,
     patient: bool = True,
 ) -> Iterator[list[Deployment]]:
-    """The agents of the file, to change; the journal tells of it. What takes a person is waited for if patient."""
+    """Open the chosen agents of the file for a verb that changes something, and write a journal.
+
+    With `patient`, the run waits for work that only a person can do.
+    """
     loaded = supported(load(*files, sets=sets or ()), only or ())
     reporter = Reporter(Journal(verb), parallel=jobs > 1 and len(only or loaded.spec.agents) > 1)
     with reporter.run(), deployments(loaded, only or [], reporter, patient=patient) as found:

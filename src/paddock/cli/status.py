@@ -1,4 +1,4 @@
-"""``paddock status``: how is everything?"""
+"""``paddock status``: show a table of agents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paddock.cli.options import DEFAULT_FILE, File, Json, Only, Sets
 
 @verb("paddock status --json")
 def status(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None, as_json: Json = False) -> None:
-    """Show every agent: its machine, its state, its health."""
+    """Show machine, state, health and pending changes of each agent."""
     from paddock.cli.session import looking
     from paddock.run.status import Status, table
 

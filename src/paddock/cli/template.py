@@ -1,4 +1,4 @@
-"""``paddock template``: what machines are cloned from."""
+"""``paddock template``: build, list and remove the templates that machines are cloned from."""
 
 from __future__ import annotations
 
@@ -10,34 +10,38 @@ import typer
 from paddock.cli import app, verb
 from paddock.cli.options import DEFAULT_FILE, Agent, File, Json, Only, Sets
 
-templates = typer.Typer(help="Templates that machines are cloned from.", no_args_is_help=True, rich_markup_mode=None)
+templates = typer.Typer(
+    help="Build, list and remove the templates that machines are cloned from.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 app.add_typer(templates, name="template")
 
 
 @verb("paddock template build", of=templates)
 def build(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None) -> None:
-    """Build the templates the agents of the file need and that are not there yet."""
-    _build("template build", file, sets, only, anew=False)
+    """Build the templates that agents of the file need and that do not exist yet."""
+    _build("template build", file, sets, only, rebuild=False)
 
 
 @verb("paddock template refresh --only hermes", of=templates)
 def refresh(file: File = DEFAULT_FILE, sets: Sets = None, only: Only = None) -> None:
-    """Build them anew from the same inputs, with today's packages; machines follow with their next cycle."""
-    _build("template refresh", file, sets, only, anew=True)
+    """Rebuild the templates with today's packages. Machines use the new template after their next `cycle`."""
+    _build("template refresh", file, sets, only, rebuild=True)
 
 
-def _build(verb: str, file: File, sets: Sets, only: Only, *, anew: bool) -> None:
+def _build(verb: str, file: File, sets: Sets, only: Only, *, rebuild: bool) -> None:
     from paddock.cli.session import changing
     from paddock.run import templates as work
 
     with changing(verb.replace(" ", "-"), file, only, sets=sets) as agents:
-        for line in work.build(agents, anew=anew):
+        for line in work.build(agents, rebuild=rebuild):
             print(line)
 
 
 @verb("paddock template list --json", of=templates, name="list")
 def show(file: File = DEFAULT_FILE, sets: Sets = None, as_json: Json = False) -> None:
-    """List the templates of the file's places, and which machines were made from them."""
+    """List the templates in the places of the file, with the machines made from each."""
     from paddock.cli.session import looking
     from paddock.run import templates as work
     from paddock.run.table import columns
@@ -56,9 +60,11 @@ def show(file: File = DEFAULT_FILE, sets: Sets = None, as_json: Json = False) ->
 def prune(
     file: File = DEFAULT_FILE,
     sets: Sets = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it; without, only tell what would go.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Remove them. Without it, only list what would be removed.")
+    ] = False,
 ) -> None:
-    """Remove templates that no machine was made from, except the newest and the one before of each label."""
+    """Remove unused templates, except the two newest of each label."""
     from paddock.cli.session import changing
     from paddock.run import templates as work
 
@@ -69,7 +75,7 @@ def prune(
 
 @verb("paddock template lock hermes", of=templates)
 def lock(agent: Agent, file: File = DEFAULT_FILE, sets: Sets = None) -> None:
-    """Resolve the agent's version and extras as the package index has them today, into locks/ beside the file."""
+    """Resolve the agent's version and extras with the package index, and write the lock to locks/ beside the file."""
     from paddock.cli.session import looking
     from paddock.run import templates as work
 

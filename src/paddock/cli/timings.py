@@ -1,4 +1,4 @@
-"""``paddock timings``: where did the time go?"""
+"""``paddock timings``: show how long steps took."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from paddock.cli.options import Json
 
 @verb("paddock timings --last 3")
 def timings(
-    last: Annotated[int, typer.Option("--last", min=1, help="How many runs.")] = 5,
-    svg: Annotated[bool, typer.Option("--svg", help="A timeline as a picture instead of a table.")] = False,
+    last: Annotated[int, typer.Option("--last", min=1, help="Number of runs to show.")] = 5,
+    svg: Annotated[bool, typer.Option("--svg", help="Print a timeline as SVG instead of a table.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Show the phases of the last runs side by side, in seconds."""
+    """Show how many seconds each step of the last runs took."""
     from paddock.run import timeline
     from paddock.run.journal import past_runs
     from paddock.run.timings import as_data, table

@@ -1,7 +1,8 @@
-"""``paddock up``: make it so."""
+"""``paddock up``: create or change machines and agents as the file says."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -18,15 +19,16 @@ def up(
     jobs: Jobs = 4,
     no_wait: NoWait = False,
     recreate: Annotated[
-        bool, typer.Option("--recreate", help="Make containers (docker, podman) anew; what was installed in them goes.")
+        bool,
+        typer.Option(
+            "--recreate", help="Recreate Docker and Podman containers. Software installed inside them is lost."
+        ),
     ] = False,
 ) -> None:
-    """Bring agents up: create what is missing, change what differs, and see that each answers."""
+    """Create or change machines and agents as the file says, and check that each agent answers."""
     from paddock.cli.session import changing
     from paddock.run import verbs
     from paddock.run.parallel import each
 
     with changing("up", file, only, jobs, sets, patient=not no_wait) as agents:
-        for agent in agents:
-            agent.recreate = recreate
-        print("\n".join(each(agents, jobs, verbs.up)))
+        print("\n".join(each(agents, jobs, partial(verbs.up, recreate=recreate))))

@@ -1,4 +1,4 @@
-"""``paddock verify``: prove it."""
+"""``paddock verify``: run all checks of agents."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from paddock.errors import Exit
 def verify(
     agents: Annotated[
         list[str] | None,
-        typer.Argument(autocompletion=agents_completion, help="Agents of the file; without any, all of them."),
+        typer.Argument(autocompletion=agents_completion, help="Agents to verify. Default: all."),
     ] = None,
     file: File = DEFAULT_FILE,
     sets: Sets = None,
     as_json: Json = False,
 ) -> None:
-    """Prove that agents are as they should be, line by line with evidence; exit code 1 when a line fails."""
+    """Run all checks of agents and print the evidence of each. Exits with 1 if a check fails."""
     from paddock.cli.session import looking
-    from paddock.run.verify import verify as prove
+    from paddock.run import verify as checks
 
     with looking(file, agents, sets) as found:
-        reports = [prove(agent, agent.observe()) for agent in found]
+        reports = [checks.verify(agent) for agent in found]
     if as_json:
         print(json.dumps([report.as_data() for report in reports], indent=2))
     else:

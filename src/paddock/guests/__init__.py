@@ -1,4 +1,4 @@
-"""Channels to a machine: this one, or one over ssh. The guest gate."""
+"""The guest gate: channels that run programs on a machine, locally or over ssh."""
 
 from __future__ import annotations
 
@@ -11,59 +11,62 @@ from paddock.process import CommandFailed, Result
 
 
 class Unreachable(PaddockError):
-    """The machine does not answer, or not as the machine it should be."""
+    """The machine does not answer, or its host key is not the expected one."""
 
 
 class Guest(Protocol):
-    """Runs programs on a machine. Secrets go in through stdin, never through argv."""
+    """A channel that runs programs on a machine. Secrets are passed on stdin, never in argv."""
 
     @property
     def name(self) -> str:
-        """What people call the machine."""
+        """The machine's name, for messages."""
         ...
 
     def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
-        """Run a program to its end, whatever its exit code."""
+        """Run a program until it ends and return its result, whatever its exit code."""
         ...
 
     def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
-        """Run a program with the person's input and output, on a terminal of its own; returns its exit code."""
+        """Run a program interactively and return its exit code.
+
+        The program gets the user's input and output, but never the user's terminal on this machine.
+        """
         ...
 
     def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
-        """Run a program and hand on each line as it comes, of stdout and of stderr; returns its exit code."""
+        """Run a program, pass each line of stdout and stderr on as it arrives, and return the exit code."""
         ...
 
     def forward(self, local: int, port: int) -> int:
-        """Make a port of the machine's loopback a local one, until the person ends it."""
+        """Forward a local port to a loopback port of the machine until the user presses Ctrl-C."""
         ...
 
 
-class TooLong(PaddockError):
-    """A program printed more than is read of it."""
+class OutputCut(PaddockError):
+    """A program on the machine printed so much that its output was cut."""
 
     def __init__(self, what: str, machine: str) -> None:
         super().__init__(
-            f"{what} on {machine} printed too much: the output was cut, so it cannot be relied upon",
-            hint="something of the agent's may flood it; `paddock logs` and `paddock shell` show more",
+            f"{what} on {machine} printed too much: the output was cut and cannot be trusted",
+            hint="a program of the agent may be flooding it; `paddock logs` and `paddock shell` show more",
         )
 
 
-class NoRoom(PaddockError):
+class MachineDiskFull(PaddockError):
     """A filesystem of the machine is full."""
 
     def __init__(self, what: str, machine: str) -> None:
-        hint = "`df -h` on the machine shows which filesystem is full; with room on it, `paddock up` goes on"
+        hint = "`df -h` on the machine shows which filesystem is full; free some space there, then run `paddock up`"
         super().__init__(f"{what} on {machine} failed: no space is left there", hint=hint)
 
 
 def expect(guest: Guest, what: str, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> str:
-    """Run a program that must succeed and return what it printed."""
+    """Run a program that must succeed, and return its stdout."""
     result = guest.run(argv, stdin=stdin, deadline=deadline)
     if not result.ok and "no space left on device" in f"{result.err}{result.out}".lower():
-        raise NoRoom(what, guest.name)
+        raise MachineDiskFull(what, guest.name)
     if not result.ok:
         raise CommandFailed(f"{what} on {guest.name}", result)
     if result.cut:
-        raise TooLong(what, guest.name)
+        raise OutputCut(what, guest.name)
     return result.out

@@ -1,4 +1,4 @@
-"""The machine Paddock itself runs on."""
+"""A guest for the machine that Paddock itself runs on."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from paddock.process import Result
 
 @dataclass(frozen=True)
 class LocalGuest:
-    """Runs programs here, in the caller's account, but never on the caller's terminal: they may be an agent's."""
+    """Runs programs on this machine under the caller's account.
+
+    A program may be an agent's, so it never gets the caller's terminal.
+    """
 
     name: str = "this machine"
 
     def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
-        return process.run(argv, stdin=stdin, deadline=deadline, apart=True)
+        return process.run(argv, stdin=stdin, deadline=deadline, own_session=True)
 
     def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
         return own_terminal.attach(list(argv), terminal=terminal)
 
     def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
-        return process.stream(argv, out, err, apart=True)
+        return process.stream(argv, out, err, own_session=True)
 
     def forward(self, local: int, port: int) -> int:
-        raise BadInput(f"the agent is on this machine: its port is 127.0.0.1:{port} already")
+        raise BadInput(f"the agent is on this machine: its port is already reachable at 127.0.0.1:{port}")

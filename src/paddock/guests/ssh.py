@@ -1,7 +1,7 @@
-"""A machine over ssh, by the OpenSSH client.
+"""A guest for a machine reached with the OpenSSH client.
 
-How a machine is reached is the person's to say: their keys, aliases and jump hosts keep working. What would give
-something of theirs to the machine (agent, display, environment, ports, shared connections) is off.
+The user's own ssh configuration applies: keys, aliases and jump hosts work. Features that would give the machine access
+to something of the user's (agent, display, environment, ports, shared connections) are turned off.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from pathlib import Path
 from typing import Final
 
 from paddock import process
-from paddock.diskfull import go_on_without, is_full
+from paddock.diskfull import is_full, warn_not_written
 from paddock.errors import PaddockError
 from paddock.guests import Unreachable
-from paddock.guests.terminal import restored
+from paddock.guests.terminal import terminal_restored
 from paddock.process import Result
 from paddock.visible import one_line
 
 _OPTIONS: Final = (
     "BatchMode=yes",
     "ConnectTimeout=10",
-    # A long silent command survives; a cut link is noticed.
+    # These keep a connection open during a long silent command, and notice a lost one after 90 seconds.
     "ServerAliveInterval=30",
     "ServerAliveCountMax=3",
     "LogLevel=ERROR",
 )
-# The first value of an option counts, so ours come before the person's. Only SendEnv adds up: it is cleared at the end.
-# This is a file and not arguments, because ssh uses the file for the connection to a jump host too, and arguments not.
+# ssh uses the first value of an option, so these come before the user's. SendEnv accumulates and is cleared at the end.
+# The options are in a file, because ssh uses the file for the connection to a jump host too, but not its arguments.
 _CONFIGURATION: Final = """\
 ForwardAgent no
 ForwardX11 no
@@ -56,12 +56,15 @@ Include /etc/ssh/ssh_config /usr/etc/ssh/ssh_config
 Host *
 SendEnv -*
 """
-_SSH_FAILED: Final = 255  # ssh's own exit code; a remote program may use it too, but none of ours does
+_SSH_FAILED: Final = 255  # ssh's own exit code; none of Paddock's remote programs uses it
 
 
 @dataclass(frozen=True)
 class SshGuest:
-    """Runs programs on another machine. A known host key is insisted on; without one known_hosts decides."""
+    """Runs programs on another machine over ssh.
+
+    With ``host_keys`` the machine must have one of them; otherwise the user's known_hosts decides.
+    """
 
     name: str
     address: str
@@ -74,36 +77,37 @@ class SshGuest:
     def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
         result = process.run([*self._ssh, self.address, "--", shlex.join(argv)], stdin=stdin, deadline=deadline)
         if result.code == _SSH_FAILED:
-            said = one_line(result.err.strip().split("\n")[-1] or "-", 500)
+            reason = one_line(result.err.strip().split("\n")[-1] or "-", 500)
             raise Unreachable(
-                f"{self.name} cannot be reached over ssh at {self.address}: {said}", hint=self._hint(result.err)
+                f"{self.name} cannot be reached over ssh at {self.address}: {reason}", hint=self._hint(result.err)
             )
         return result
 
     def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
-        with restored() if terminal else nullcontext():
+        with terminal_restored() if terminal else nullcontext():
             return process.attach([*self._ssh, *(["-t"] if terminal else []), self.address, "--", shlex.join(argv)])
 
     def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
         return process.stream([*self._ssh, self.address, "--", shlex.join(argv)], out, err)
 
     def forward(self, local: int, port: int) -> int:
-        """Open a connection that forwards nothing, then have it forward this one port.
+        """Open a connection that forwards nothing, then add the forwarding of this one port.
 
-        The option that keeps the person's own forwardings off the connection would clear ``-L`` as well.
+        ``-L`` has no effect on the first command, because ClearAllForwardings clears it along with the user's own.
         """
-        with tempfile.TemporaryDirectory(prefix="paddock-") as folder:  # 0700: whoever gets in can use the connection
-            door = Path(folder) / "door"
-            opened = [*self._ssh, "-M", "-S", str(door), "-N", self.address]
-            with process.started(opened, apart=False, stdin=process.NOTHING) as connection:
-                while not door.exists():
+        # The folder is 0700, because the socket gives access to the connection.
+        with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
+            control = Path(folder) / "control"
+            opened = [*self._ssh, "-M", "-S", str(control), "-N", self.address]
+            with process.started(opened, own_session=False, stdin=process.DEVNULL) as connection:
+                while not control.exists():
                     if connection.poll() is not None:
                         return connection.wait()
                     time.sleep(0.02)
                 tunnel = f"127.0.0.1:{local}:127.0.0.1:{port}"
-                told = process.run(["ssh", "-F", "none", "-S", str(door), "-O", "forward", "-L", tunnel, self.address])
-                if not told.ok:
-                    hint = "is something else on it? `--local` chooses another"
+                request = ["ssh", "-F", "none", "-S", str(control), "-O", "forward", "-L", tunnel, self.address]
+                if not process.run(request).ok:
+                    hint = "another program may be using it; `--local` chooses another port"
                     raise PaddockError(f"port {local} of this machine cannot be forwarded", hint=hint)
                 try:
                     return connection.wait()
@@ -112,28 +116,28 @@ class SshGuest:
 
     @property
     def _ssh(self) -> list[str]:
-        """The command up to the address."""
+        """The ssh command up to the address."""
         return [
             *_ssh(),
-            *(word for option in self._trust() for word in ("-o", option)),
+            *(word for option in self._host_key_options() for word in ("-o", option)),
             *(["-i", str(self.key), "-o", "IdentitiesOnly=yes"] if self.key else []),
             *(["-J", self.jump] if self.jump else []),
             *("-p", str(self.port), "-l", self.user),
         ]
 
-    def _hint(self, said: str) -> str:
-        if "Host key verification failed" in said:
-            return "is it the machine you mean? If so, put its key into host_key: or your known_hosts"
-        if "bad permissions" in said:
+    def _hint(self, printed: str) -> str:
+        if "Host key verification failed" in printed:
+            return "check that this is the machine you mean; if so, put its key into host_key: or your known_hosts"
+        if "bad permissions" in printed:
             return f"chmod 600 {shlex.quote(str(self.key))}"
-        if "Permission denied" in said:
-            return f"does {self.user} let {self.key or 'your key'} in there?"
-        return "is it up, and can this machine route to it?"
+        if "Permission denied" in printed:
+            return f"check that the account {self.user} on that machine accepts {self.key or 'your key'}"
+        return "check that the machine is running, and that this machine has a route to it"
 
-    def _trust(self) -> list[str]:
+    def _host_key_options(self) -> list[str]:
         if not self.host_keys:
             return ["StrictHostKeyChecking=yes"]
-        # HostKeyAlias: the key belongs to the machine, whatever address it has today.
+        # HostKeyAlias: the key is recorded for the machine's name, because its address may change.
         return [
             "StrictHostKeyChecking=yes",
             f"HostKeyAlias={self.name}",
@@ -144,33 +148,33 @@ class SshGuest:
 
 
 def _ssh() -> list[str]:
-    """The beginning of every command."""
-    # -k: no Kerberos tickets either. SetEnv: the first counts, so that none of the person's does.
+    """Return the beginning of every ssh command: the program and the options that never vary."""
+    # -k: forward no Kerberos credentials. SetEnv: ssh uses the first, so the user's own SetEnv has no effect.
     terminal = re.fullmatch(r"[\w.+-]+", os.environ.get("TERM", ""))
     environment = f"SetEnv=TERM={terminal[0] if terminal else 'dumb'}"
     options = (word for option in (*_OPTIONS, environment) for word in ("-o", option))
-    return ["ssh", "-F", str(_kept("ssh_config", _CONFIGURATION)), "-k", *options]
+    return ["ssh", "-F", str(_cached_file("ssh_config", _CONFIGURATION)), "-k", *options]
 
 
 def _known_hosts(name: str, keys: Sequence[str]) -> Path:
-    return _kept("known_hosts", "".join(f"{name} {key}\n" for key in keys))
+    return _cached_file("known_hosts", "".join(f"{name} {key}\n" for key in keys))
 
 
-def _kept(kind: str, text: str) -> Path:
-    """A file with this text, named by it: made once, and nothing to clean up when a run is killed."""
+def _cached_file(kind: str, text: str) -> Path:
+    """Return a file in the cache with this text, named by its hash, so that a killed run leaves nothing to clean up."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock" / kind
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
-        return _with_text(cache / name, text)
+        return _write_if_changed(cache / name, text)
     except OSError as error:
         if is_full(error):
-            go_on_without(f"{cache}", error)
-            return _with_text(Path(_short_lived().name) / f"{kind}-{name}", text)
-        hint = "XDG_CACHE_HOME says where it is"
+            warn_not_written(f"{cache}", error)
+            return _write_if_changed(Path(_memory_folder().name) / f"{kind}-{name}", text)
+        hint = "set XDG_CACHE_HOME to choose another cache folder"
         raise PaddockError(f"{cache} cannot be written to: {error.strerror}", hint=hint) from None
 
 
-def _with_text(path: Path, text: str) -> Path:
+def _write_if_changed(path: Path, text: str) -> Path:
     try:
         if path.read_text() == text:
             return path
@@ -184,17 +188,17 @@ def _with_text(path: Path, text: str) -> Path:
 
 
 @functools.cache
-def _short_lived() -> tempfile.TemporaryDirectory[str]:
-    """A folder in memory, where a full disk does not matter; it goes with this process."""
-    in_memory = [os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm", None]  # noqa: S108 - made with mkdtemp
+def _memory_folder() -> tempfile.TemporaryDirectory[str]:
+    """Return a temporary folder in memory, for when the disk is full; it is removed when this process ends."""
+    in_memory = [os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm", None]  # noqa: S108 - created with mkdtemp
     folder = next(path for path in in_memory if path is None or os.access(path, os.W_OK | os.X_OK))
     return tempfile.TemporaryDirectory(prefix="paddock-", dir=folder)
 
 
 def scan_host_key(address: str, port: int = 22, jump: str | None = None) -> str | None:
-    """Return the ed25519 host key that answers at an address, or None while nothing does."""
+    """Return the ed25519 host key that a machine presents at an address, or None while none answers."""
     scan = ["ssh-keyscan", "-T", "2", "-t", "ed25519", "-p", str(port), address]
-    # ssh-keyscan knows no jump hosts, so the one in between runs it.
+    # ssh-keyscan does not support jump hosts, so it is run on the jump host.
     argv = [*_ssh(), jump, "--", *scan] if jump else scan
     for line in process.run(argv, deadline=20).out.split("\n"):
         parts = line.split()

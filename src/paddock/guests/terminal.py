@@ -1,8 +1,8 @@
-"""A program of an agent's machine at the person's keyboard, on a terminal that is not the person's own.
+"""Run a program of an agent interactively, without giving it the user's terminal.
 
-Whoever holds a terminal can read what is typed there later, and where the kernel allows it, type into it (TIOCSTI).
-So an agent's program gets a pseudo-terminal, or pipes, in a session of its own, and Paddock carries the bytes. `script`
-of util-linux could do the same, but it is not installed everywhere and knows neither pipes nor our signals.
+A process that keeps a terminal open can read later input and, where the kernel allows TIOCSTI, insert input of its own.
+So the program gets a pseudo-terminal or pipes in a new session, and Paddock relays the bytes. `script` of util-linux
+could do the same, but it is not installed everywhere, and handles neither pipes nor Paddock's signals.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from paddock.process import PIPE, Child
 
 _CHUNK: Final = 1 << 16
 _INTERRUPTED: Final = 130
-_LOOK: Final = 0.1  # seconds between two looks whether the program has ended
-_REST: Final = 1.0  # seconds for the rest of what it said: others may hold its terminal, and say more for ever
+_POLL_SECONDS: Final = 0.1  # how often to check whether the program has ended
+# How long to read remaining output after the program has ended: another process may keep writing to its terminal.
+_DRAIN_SECONDS: Final = 1.0
 
 
 def attach(argv: list[str], *, terminal: bool) -> int:
-    """Run a program with the person's input and output, but not with their terminal; returns its exit code."""
+    """Run a program with the user's input and output, but without their terminal, and return its exit code."""
     try:
         code = _on_pty(argv) if terminal and os.isatty(0) and os.isatty(1) else _on_pipes(argv)
     except KeyboardInterrupt:
@@ -41,15 +42,15 @@ def _on_pty(argv: list[str]) -> int:
     master, slave = os.openpty()
     try:
         termios.tcsetattr(slave, termios.TCSANOW, termios.tcgetattr(0))
-        _same_size(master)
-        # What is written to a file or a pipe stays there.
-        complaints = slave if os.isatty(2) else 2
-        ours = {"stdin": slave, "stdout": slave, "stderr": complaints, "preexec_fn": _take_terminal}
-        with process.started(argv, apart=True, **ours) as child:
+        _copy_size(master)
+        # If stderr is redirected to a file or a pipe, it stays redirected.
+        stderr = slave if os.isatty(2) else 2
+        options = {"stdin": slave, "stdout": slave, "stderr": stderr, "preexec_fn": _set_controlling_terminal}
+        with process.started(argv, own_session=True, **options) as child:
             os.close(slave)
             slave = -1
             with _raw(master):
-                _carry(child, _Input(master), {master: 1})
+                _relay(child, _Input(master), {master: 1})
             return child.wait()
     finally:
         os.close(master)
@@ -58,103 +59,103 @@ def _on_pty(argv: list[str]) -> int:
 
 
 def _on_pipes(argv: list[str]) -> int:
-    """Only what is a terminal is replaced: files and pipes are the program's as they are."""
+    """Replace only the streams that are a terminal by pipes; the program inherits files and pipes directly."""
     pipes = {name: PIPE if os.isatty(number) else number for number, name in enumerate(("stdin", "stdout", "stderr"))}
-    with process.started(argv, apart=True, **pipes) as child:
-        given = _Input(child.stdin.fileno(), child.stdin.close) if child.stdin else None
-        said = {pipe.fileno(): number for number, pipe in ((1, child.stdout), (2, child.stderr)) if pipe}
-        _carry(child, given, said)
+    with process.started(argv, own_session=True, **pipes) as child:
+        typed = _Input(child.stdin.fileno(), child.stdin.close) if child.stdin else None
+        outputs = {pipe.fileno(): number for number, pipe in ((1, child.stdout), (2, child.stderr)) if pipe}
+        _relay(child, typed, outputs)
         return child.wait()
 
 
-def _take_terminal() -> None:
-    """In the child, which leads a new session: its input is the session's terminal."""
+def _set_controlling_terminal() -> None:
+    """Make stdin the controlling terminal of the new session. Runs in the child."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 @contextmanager
-def restored() -> Iterator[None]:
-    """The person's terminal is afterwards as it was before, however this ends."""
+def terminal_restored() -> Iterator[None]:
+    """Restore the settings of the user's terminal when the context ends."""
     before = termios.tcgetattr(0) if os.isatty(0) else None
     try:
         yield
     finally:
         if before:
-            # With what came in meanwhile thrown away: a terminal's answers to the agent are not typed into a shell.
+            # TCSAFLUSH discards pending input, so that the terminal's replies to the agent do not reach the shell.
             termios.tcsetattr(0, termios.TCSAFLUSH, before)
 
 
 @contextmanager
 def _raw(master: int) -> Iterator[None]:
-    """The person's terminal passes every key on, also Ctrl-C, and tells of its size."""
-    resized = signal.signal(signal.SIGWINCH, lambda *_: _same_size(master))
+    """Put the user's terminal into raw mode, so that keys like Ctrl-C reach the program, and follow its size."""
+    resized = signal.signal(signal.SIGWINCH, lambda *_: _copy_size(master))
     try:
-        with restored():
+        with terminal_restored():
             tty.setraw(0)
             yield
     finally:
         signal.signal(signal.SIGWINCH, resized)
 
 
-def _same_size(master: int) -> None:
+def _copy_size(master: int) -> None:
     with suppress(OSError):
         fcntl.ioctl(master, termios.TIOCSWINSZ, fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8)))
 
 
 @dataclass
 class _Input:
-    """What was typed and the program has not taken yet."""
+    """Input that the user typed and the program has not read yet."""
 
     to: int
-    close: Callable[[], None] = lambda: None  # a terminal has no end of input but the one that is typed
+    close: Callable[[], None] = lambda: None  # a pseudo-terminal is not closed: Ctrl-D ends its input
     waiting: bytes = b""
     more: bool = True
 
     def take(self, data: bytes) -> None:
         self.waiting += data
         self.more = bool(data)
-        self.pass_on()
+        self.write()
 
-    def pass_on(self) -> None:
+    def write(self) -> None:
         try:
             self.waiting = self.waiting[os.write(self.to, self.waiting) :]
         except BlockingIOError:
             return
-        except OSError:  # nobody reads it any more
+        except OSError:  # the program no longer reads its input
             self.waiting, self.more = b"", False
         if not self.more and not self.waiting:
             self.close()
 
 
-def _carry(child: Child, given: _Input | None, said: dict[int, int]) -> None:
-    """Carry bytes both ways until the program has ended and what it said is told."""
-    if given:
-        os.set_blocking(given.to, False)
-    rest = None
-    while said or (given and given.more):
-        if rest is None and child.poll() is not None:
-            rest, given = time.monotonic() + _REST, None
-        typed = [0] if given and given.more and len(given.waiting) < _CHUNK else []
-        full = [given.to] if given and given.waiting else []
-        readable, writable, _ = select.select([*said, *typed], full, [], _LOOK if rest is None else 0)
-        if rest is not None and (not readable or time.monotonic() > rest):
+def _relay(child: Child, typed: _Input | None, outputs: dict[int, int]) -> None:
+    """Copy input and output until the program has ended and its remaining output is written."""
+    if typed:
+        os.set_blocking(typed.to, False)
+    end = None
+    while outputs or (typed and typed.more):
+        if end is None and child.poll() is not None:
+            end, typed = time.monotonic() + _DRAIN_SECONDS, None
+        keyboard = [0] if typed and typed.more and len(typed.waiting) < _CHUNK else []
+        full = [typed.to] if typed and typed.waiting else []
+        readable, writable, _ = select.select([*outputs, *keyboard], full, [], _POLL_SECONDS if end is None else 0)
+        if end is not None and (not readable or time.monotonic() > end):
             return
-        if given and writable:
-            given.pass_on()
+        if typed and writable:
+            typed.write()
         for source in readable:
             data = _read(source)
-            if source in said:
-                _write(said[source], data)
+            if source in outputs:
+                _write(outputs[source], data)
                 if not data:
-                    del said[source]
-            elif given:
-                given.take(data)
+                    del outputs[source]
+            elif typed:
+                typed.take(data)
 
 
 def _read(source: int) -> bytes:
     try:
         return os.read(source, _CHUNK)
-    except OSError:  # EIO: no process holds the other end of a terminal any more
+    except OSError:  # EIO: no process has the other end of the pseudo-terminal open any more
         return b""
 
 

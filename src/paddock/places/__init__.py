@@ -1,24 +1,46 @@
-"""Where machines are. A place knows machines and volumes, and nothing of what runs in them."""
+"""Where machines are. A place knows machines and volumes, and nothing about the agents on them.
+
+``Place`` is what every place does. ``Templates``, ``Adoption``, ``Doctor`` and ``Permissions`` are capabilities: a
+place offers an object for each one it has, and None for the others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from paddock.guests import Guest
-from paddock.plan.step import Action, Refusal, Risk, Step
+from paddock.plan.actions import Action, PlaceAction
+from paddock.plan.machine import Goal, MachinePlan
+from paddock.plan.step import Refusal
 from paddock.spec.models import AgentSpec, MachineSpec, PlaceSpec
 from paddock.spec.sizes import Size
 
-Seen = TypeVar("Seen")
-Got = Mapping[str, str]
+
+class PlaceSeen:
+    """The observation of a place, which only that place can read."""
+
+
+Seen = TypeVar("Seen", contravariant=True)  # as an argument: what the place itself has observed
+SeenBoth = TypeVar("SeenBoth")
+Own = TypeVar("Own", contravariant=True)  # the place's own actions
+Got = Mapping[str, str]  # values that earlier steps of a run found out, by name
+
+
+@dataclass(frozen=True)
+class Traits:
+    """Facts about a place that never change during a run."""
+
+    identity: str  # the address of the place; the same for all files that name it. One place may have several.
+    mounts_state: bool  # the state is a volume, which must be mounted before anything may write to it
+    keeps_machine: bool  # the machine existed before Paddock and is never destroyed
 
 
 @dataclass(frozen=True)
 class TemplateWant:
-    """A machine with packages and code in it already, named by what goes into it."""
+    """A template that a machine should be made from, named by its contents."""
 
     id: str
     label: str
@@ -26,20 +48,20 @@ class TemplateWant:
 
 @dataclass(frozen=True)
 class TemplateInfo:
-    """A template as people see it."""
+    """A template as it is listed."""
 
-    vmid: int
+    number: int  # the place's number of it
     label: str
     template: str
     epoch: int
     made: str
-    machines: Sequence[int]  # made from it
+    machines: Sequence[int]  # the numbers of machines made from it
     prunable: bool
 
 
 @dataclass(frozen=True)
 class CacheWant:
-    """A volume for what can be made again and is slow to; it outlives machines, but nothing is lost with it."""
+    """A rebuildable cache volume that outlives the machine."""
 
     path: str
     size: Size
@@ -47,204 +69,190 @@ class CacheWant:
 
 @dataclass(frozen=True)
 class MachineWant:
-    """The machine and the state an agent needs, in words every place understands."""
+    """The machine and the state that an agent needs."""
 
     agent: str
     spec: AgentSpec
-    state_path: str  # where the runtime wants the state
-    template: TemplateWant | None = None  # what the machine should come with, where the place can do that
+    state_path: str  # where the runtime expects the state
+    template: TemplateWant | None = None
     cache: CacheWant | None = None
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What can be said of an agent's machine at a glance."""
+    """An agent's machine as it was observed."""
 
     name: str
     status: str  # running, stopped, absent
     address: str | None
     state: str  # where the state is, in the place's words
     uptime: int = 0  # seconds
-    starting: bool = False  # it runs, and may not let anybody in yet
+    starting: bool = False  # it runs, and its ssh server may not answer yet
     made_from: str = "-"
     hostname: str = "-"
-    adopted: bool = False  # somebody else made it, and its root disk may hold what nobody knows of
-    owner: str = "-"  # uid and gid of the agent where the host keeps its directories
+    adopted: bool = False  # somebody else created it, so its root disk may hold files of the agent
+    owner: str = "-"  # uid and gid of the agent, as the host sees them
+    number: int | None = None  # the machine's number, where the place numbers machines
+    notes: str = ""  # texts at the place that everyone with access to it can read
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that was examined."""
+    """One result of an examination."""
 
     subject: str
     ok: bool
     evidence: str
-    hint: str | None = None  # what to do, of what is not well
-
-
-@dataclass(frozen=True)
-class MachinePlan:
-    """A place's part of a plan."""
-
-    steps: Sequence[Step] = ()
-    refusals: Sequence[Refusal] = ()
-    notes: Sequence[str] = ()
-    manual_steps: Sequence[Step] = ()  # those that may wait for a person: all that can be done without comes first
-    preinstalled: bool = False  # the machine will be new and come with what the wanted template holds
-    adopted: bool = False  # the state was there before Paddock, and may hold files that are to be claimed
-    new_cache: bool = False  # an engine that was there will find another volume where it keeps its things
-
-    @property
-    def restarts(self) -> bool:
-        """Whether a machine that runs goes down on the way, and what is on it with it."""
-        return any(step.risk in (Risk.RESTARTS, Risk.PERSON) for step in (*self.steps, *self.manual_steps))
+    hint: str | None = None  # what to do when it is not ok
 
 
 @dataclass(frozen=True)
 class AdoptTarget:
-    """What a person wants taken into the file's care."""
+    """The existing machine or volume that a person wants to adopt."""
 
-    vmid: int | None = None  # a machine
-    state: str | None = None  # a volume: by the key that machine has it at, or by its name
+    machine: int | None = None  # the number of a machine
+    state: str | None = None  # a volume: the key it has on that machine, or its own name
 
 
 @dataclass(frozen=True)
 class Description:
-    """What is there, in the words of the file; what cannot be read, or said there, is left out."""
+    """Existing things in the words of the file. What cannot be read or expressed there is left out."""
 
     said: Mapping[str, Mapping[str, Any] | Sequence[Any]] = field(default_factory=dict)  # machine, state, mounts
     left_out: Sequence[str] = ()
 
 
-class Place(Protocol, Generic[Seen]):
-    """Machines and volumes somewhere."""
+class Templates(Protocol[Seen]):
+    """Templates that machines are cloned from."""
 
-    @property
-    def mounts_state(self) -> bool:
-        """Whether the state is a volume that must be mounted before anything may write to it."""
+    def want(self, label: str, contents: str, machine: MachineSpec) -> TemplateWant | None:
+        """Return the template for machines with these contents; None if the file switches templates off."""
         ...
 
-    @property
-    def keeps_machine(self) -> bool:
-        """Whether the machine was there before Paddock and stays when the agent goes."""
+    def plan(self, want: MachineWant, seen: Seen, *, rebuild: bool) -> MachinePlan:
+        """Plan to build the template if it is missing, or again if ``rebuild``. Pure."""
         ...
 
-    @property
-    def people(self) -> Sequence[str]:
-        """Public keys of people who may log in, as root, to the machines the place makes."""
+    def listed(self, seen: Seen) -> Sequence[TemplateInfo]:
+        """Return the observed templates."""
         ...
 
-    @property
-    def account_home(self) -> str | None:
-        """The home of the account whose own systemd supervises there; None where it is the machine's."""
-        ...
-
-    @property
-    def identity(self) -> str:
-        """What the place is, whatever a file calls it: its address. One place may have several."""
-        ...
-
-    def close(self) -> None:
-        """Let go of connections."""
-        ...
-
-    def template(self, label: str, contents: str, machine: MachineSpec) -> TemplateWant | None:
-        """The template a machine with these contents would come from; None where machines are not made from any."""
-        ...
-
-    def observe(self, agent: str | None = None) -> Seen:
-        """Read what is there, once nothing of that agent's is in the middle of a change. Changes nothing."""
-        ...
-
-    def up(self, want: MachineWant, seen: Seen) -> MachinePlan:
-        """The steps to a running machine with its state in place. Pure."""
-        ...
-
-    def down(self, want: MachineWant, seen: Seen) -> MachinePlan:
-        """The steps to no machine, with the state kept. Pure."""
-        ...
-
-    def forget(self, want: MachineWant, seen: Seen) -> MachinePlan:
-        """The steps to no state; refused while a machine could use it. Pure."""
-        ...
-
-    def doubts(self, want: MachineWant, seen: Seen) -> Sequence[Refusal]:
-        """Reasons why an agent that has no machine as far as was seen may have one all the same."""
-        ...
-
-    def without_machine(self, want: MachineWant, seen: Seen) -> Seen:
-        """What would be seen if the agent's machine were gone. Pure."""
-        ...
-
-    def lacking(self, actions: Sequence[Action], seen: Seen) -> Sequence[str]:
-        """The privileges that these actions need and that are missing, each in words."""
-        ...
-
-    def describe(self, agent: str, target: AdoptTarget, seen: Seen) -> Description:
-        """What the wish is about, as the file would say it. Pure."""
-        ...
-
-    def adopt(self, want: MachineWant, target: AdoptTarget, seen: Seen) -> MachinePlan:
-        """The steps to have it in the file's care; refused where something could be lost. Pure."""
-        ...
-
-    def visit(self, want: MachineWant, target: AdoptTarget, seen: Seen) -> Guest | None:
-        """The channel to a machine that is to be adopted, as long as nothing of it is changed; None without one."""
-        ...
-
-    def rebuild(self, want: MachineWant, seen: Seen, *, anew: bool) -> MachinePlan:
-        """The steps to the template the machine would come from, if it is missing or wanted anew. Pure."""
-        ...
-
-    def templates(self, seen: Seen) -> Sequence[TemplateInfo]:
-        """The templates that were seen."""
-        ...
-
-    def remove_template(self, info: TemplateInfo) -> None:
+    def remove(self, info: TemplateInfo) -> None:
         """Delete a template."""
         ...
 
+
+class Adoption(Protocol[Seen]):
+    """Machines and volumes that somebody else created, put under Paddock's management."""
+
+    def describe(self, agent: str, target: AdoptTarget, seen: Seen) -> Description:
+        """Describe the target in the words of the file. Pure."""
+        ...
+
+    def plan(self, want: MachineWant, target: AdoptTarget, seen: Seen) -> MachinePlan:
+        """Plan the adoption; refused if data could be lost. Pure."""
+        ...
+
+    def visit(self, want: MachineWant, target: AdoptTarget, seen: Seen) -> Guest | None:
+        """Return a channel to a machine that is not adopted yet; None if there is no machine to look at."""
+        ...
+
+
+class Doctor(Protocol):
+    """Examines whether a place can do what a file needs."""
+
     def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
-        """Whether the place can do what these machines need; and what a person can run about it."""
+        """Return findings, and commands for a person that repair what is missing."""
         ...
 
-    def verify(self, want: MachineWant, seen: Seen) -> Sequence[Finding]:
-        """What of the machine and its state can be proved from outside. Pure."""
+
+class Permissions(Protocol[Seen]):
+    """What the credentials of a place allow."""
+
+    def hidden_machines(self, want: MachineWant, seen: Seen) -> Sequence[Refusal]:
+        """Return reasons why an agent without a visible machine may have one that the credentials cannot see."""
         ...
 
-    def notes(self, want: MachineWant, seen: Seen) -> str:
-        """What the place shows of the agent's machine and state to everyone who may look at it."""
+    def missing(self, actions: Sequence[Action], seen: Seen) -> Sequence[str]:
+        """Return descriptions of the privileges that these actions need and the credentials lack."""
         ...
 
-    def machine(self, want: MachineWant, seen: Seen) -> Machine:
-        """The machine as it was seen."""
+
+class Place(Protocol[SeenBoth, Own]):
+    """Machines and volumes somewhere."""
+
+    @property
+    def traits(self) -> Traits: ...
+
+    @property
+    def templates(self) -> Templates[SeenBoth] | None: ...
+
+    @property
+    def adoption(self) -> Adoption[SeenBoth] | None: ...
+
+    @property
+    def doctor(self) -> Doctor | None: ...
+
+    @property
+    def permissions(self) -> Permissions[SeenBoth] | None: ...
+
+    def close(self) -> None:
+        """Close connections."""
         ...
 
-    def perform(self, action: Action, seen: Seen, got: Got) -> Got:
-        """Carry out a step's action on what was seen when it was planned; returns what later steps may refer to.
+    def account_home(self) -> str | None:
+        """Read the home of the account whose own systemd supervises agents; None where root's systemd does."""
+        ...
 
-        Raises ``WorldChanged`` where a machine is no longer the one that was seen.
+    def login_keys(self) -> Sequence[str]:
+        """Read the public keys of people who may log in as root to the machines of the place."""
+        ...
+
+    def observe(self, agent: str | None = None) -> SeenBoth:
+        """Read the place, after changes of that agent that are still under way have ended. Changes nothing."""
+        ...
+
+    def plan(self, goal: Goal, want: MachineWant, seen: SeenBoth) -> MachinePlan:
+        """Return the steps to a goal. Pure."""
+        ...
+
+    def perform(self, action: Own, seen: SeenBoth, got: Got) -> Got:
+        """Carry out an action that was planned from this observation; returns values for later steps.
+
+        Raises ``WorldChanged`` if a machine is no longer the observed one.
         """
         ...
 
-    def guest(self, want: MachineWant, seen: Seen, got: Got) -> Guest | None:
-        """The channel to the machine as it was seen, or as a run has brought it up since."""
+    def guest(self, want: MachineWant, seen: SeenBoth, got: Got) -> Guest | None:
+        """Return the channel to the machine, as observed or as earlier steps left it; None if there is none."""
+        ...
+
+    def machine(self, want: MachineWant, seen: SeenBoth) -> Machine:
+        """Return the observed machine."""
+        ...
+
+    def verify(self, want: MachineWant, seen: SeenBoth) -> Sequence[Finding]:
+        """Return findings about the machine and its state that need no access to the machine. Pure."""
         ...
 
 
-def place_for(
-    name: str, spec: PlaceSpec, folder: Path, reporter: Callable[[str], None], *, patient: bool = True
-) -> Place[Any]:
-    """Return the place a file describes; ``story`` hears what is worth telling on the way.
+AnyPlace = Place[PlaceSeen, PlaceAction]
 
-    What only a person can do is waited for, unless not ``patient``.
+
+def place_for(
+    name: str, spec: PlaceSpec, folder: Path, say: Callable[[str], None], *, patient: bool = True
+) -> AnyPlace:
+    """Return the place that a file describes.
+
+    ``say`` prints progress. ``patient`` waits for steps that only a person can do.
     """
     if spec.proxmox is not None:
         from paddock.places.proxmox.place import ProxmoxPlace
 
-        return ProxmoxPlace(spec.proxmox, folder, reporter, patient=patient)
+        # A place is only given observations and actions of its own, so the casts are safe.
+        return cast("AnyPlace", ProxmoxPlace(spec.proxmox, folder, say, patient=patient))
     if spec.host is not None:
         from paddock.places.host import HostPlace
 
-        return HostPlace(name, spec.host, folder)
-    raise AssertionError("the validator lets no place without a kind pass")
+        return cast("AnyPlace", HostPlace(name, spec.host, folder))
+    raise AssertionError("the loader rejects a place without a kind")

@@ -1,4 +1,4 @@
-"""What to do inside a machine: pure functions from the agent that is wanted and what is there to steps."""
+"""The plan inside a machine: pure functions that compare the wanted agent with the observed one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,19 @@ from typing import Final, Self
 
 from paddock.errors import PaddockError
 from paddock.plan import container
+from paddock.plan.actions import (
+    ApplyBundle,
+    AwaitAnswer,
+    CheckMounts,
+    ClaimState,
+    InstallCode,
+    InstallPackages,
+    RemoveAgent,
+)
 from paddock.plan.container import ENGINES, ContainerSeen, ContainerWant
-from paddock.plan.step import Action, Refusal, Risk, Step
+from paddock.plan.step import Phase, Refusal, Risk, Step
 
-# What the scripts of the runtimes report.
+# The records that the runtimes' scripts may report.
 _RECORDS: Final = frozenset(
     {
         *("package", "bundle", "init", "answered", "pending", "tree", "secrets", "holder", "room", "note"),
@@ -24,51 +33,59 @@ _RECORDS: Final = frozenset(
 
 @dataclass(frozen=True)
 class AgentWant:
-    """The agent as the file has it, by the names of its parts."""
+    """The agent that the file asks for, by the names of its parts."""
 
-    tree: str | None
+    tree: str | None  # the code tree
     bundle_id: str
-    secrets: str  # digest
-    foreground: bool  # nothing keeps it running but a person
-    init: str | None = None  # what has to be process 1 of the machine
+    secrets: str  # a digest
+    foreground: bool  # runs only while `paddock run` is open
+    init: str | None = None  # the program that has to be process 1 of the machine
     packages: frozenset[str] = frozenset()
-    state: str = ""  # where its state is to be, on a machine that stays
+    state: str = ""  # the path of the state on a machine that Paddock did not create
     container: ContainerWant | None = None
+    mounts: Sequence[str] = ()  # paths of the host's directories, as the agent sees them
+    uid: int = 0  # the agent's, which has to own these directories
+
+    def preinstalled(self) -> AgentSeen:
+        """Return what a new machine holds that was cloned from the agent's template."""
+        # The template of an agent in a container holds the engine only: the code is installed for its container.
+        trees = frozenset({self.tree} if self.tree and not self.container else ())
+        return AgentSeen(packages=self.packages, trees=trees)
 
 
 @dataclass(frozen=True)
 class AgentSeen:
-    """The agent's part of a machine, as the runtime's observe script reports it."""
+    """An agent on its machine, as the runtime's observe script reports it."""
 
     packages: frozenset[str] = frozenset()
     trees: frozenset[str] = frozenset()
     bundle_id: str = ""
-    answered: str = ""  # the bundle that was last seen to work
+    answered: str = ""  # the bundle that was last verified
     secrets: str = ""
-    pending: bool = False  # what is in force may not be what runs: a run was cut off before the restart
+    pending: bool = False  # a run was interrupted between switching the bundle and restarting the agent
     init: str = ""
     state_of: str | None = None
     state_at: str | None = None
-    planted: str | None = None  # where Paddock's part of the state should be, and something else is
-    forgotten: str | None = None  # a state that is being deleted
+    planted: str | None = None  # a path where Paddock's own directory in the state should be, and something else is
+    forgotten: str | None = None  # a state whose deletion has begun
     holder: str | None = None
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
-    said: str = ""  # by a unit that failed, to Paddock
+    said: str = ""  # the message of a unit that failed
     container: ContainerSeen = field(default_factory=ContainerSeen)
-    left: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what is installed in containers of other engines
-    notes: Sequence[str] = ()  # what is worth telling of it
-    unread: bool = False  # its machine was stopped, so that nothing of this is known
+    left: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by engine: software in a container left behind
+    notes: Sequence[str] = ()
+    unread: bool = False  # the machine was stopped, so nothing of this could be read
 
     @classmethod
     def from_records(cls, pairs: Sequence[tuple[str, str]]) -> Self:
-        """Read the records of a report; an error if it says anything that the runtimes' scripts do not say."""
+        """Read the records of a report. A record that no script of the runtimes writes is an error."""
         values = dict(pairs)
         if unknown := sorted(values.keys() - _RECORDS):
-            raise PaddockError(f"the machine reports something unknown: {', '.join(unknown)}")
+            raise PaddockError(f"the machine's report has unknown records: {', '.join(unknown)}")
         engines = [value for name, value in pairs if name == "left"]
         if foreign := sorted(set(engines) - ENGINES):
-            raise PaddockError(f"the machine reports an engine that Paddock does not know: {', '.join(foreign)}")
+            raise PaddockError(f"the machine's report names an unknown container engine: {', '.join(foreign)}")
         return cls(
             packages=frozenset(value for name, value in pairs if name == "package"),
             trees=frozenset(value for name, value in pairs if name == "tree"),
@@ -104,115 +121,95 @@ def _two_numbers(text: str) -> tuple[int, int] | None:
     return (int(words[0]), int(words[1])) if len(words) == 2 and all(word.isdigit() for word in words) else None
 
 
-@dataclass(frozen=True)
-class InstallPackages(Action):
-    packages: Sequence[str]
-
-
-@dataclass(frozen=True)
-class InstallCode(Action):
-    tree: str
-
-
-@dataclass(frozen=True)
-class ApplyBundle(Action):
-    bundle_id: str
-
-
-@dataclass(frozen=True)
-class ClaimState(Action):
-    """Make files that were there before Paddock the agent's state."""
-
-
-@dataclass(frozen=True)
-class AwaitAnswer(Action):
-    """Wait until the agent is healthy and has answered a prompt."""
-
-
-@dataclass(frozen=True)
-class RemoveAgent(Action):
-    """Take code and configuration away; the state stays."""
-
-
-def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted: bool = False) -> Iterator[Step]:
-    """The steps to an agent that runs and answers; ``adopted`` says that its state was there before Paddock."""
-    if want.container and (first := container.starts(want.container, seen.container)):
-        yield first
-        return
+def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = False) -> Iterator[Step]:
+    """Yield the steps to an agent that runs and answers."""
     missing = sorted(want.packages - seen.packages)
     if missing:
         title = f"install packages: {', '.join(missing)}"
-        yield Step("packages.install", title, "they are not there", InstallPackages(missing))
+        action = InstallPackages(missing)
+        yield Step("packages.install", title, "they are not installed", action, phase=Phase.SOFTWARE)
     if want.container:
-        yield from container.before_code(want.container, seen.container)
-    codeless = want.tree is not None and want.tree not in seen.trees
-    if want.tree and codeless:
-        yield Step("code.install", f"install the code of {agent}", "it is not there", InstallCode(want.tree))
-    if adopted and seen.state_of is None:
+        yield from container.image_steps(want.container, seen.container)
+    lacks_code = want.tree is not None and want.tree not in seen.trees
+    if want.tree and lacks_code:
+        title = f"install the code of {agent}"
+        yield Step("code.install", title, "it is not installed", InstallCode(want.tree), phase=Phase.SOFTWARE)
+    if adopted_state and seen.state_of is None:
         yield claim(agent)
-    reason = _why_apply(want, seen)
+    reason = _why_configure(want, seen)
     if want.container:
-        made = list(container.after_code(agent, want.container, seen.container, want.bundle_id))
-        yield from made
-        if made:
-            reason = reason or "its container is another one"
+        created = list(container.create_steps(agent, want.container, seen.container, want.bundle_id))
+        yield from created
+        if created:
+            reason = reason or "it gets a new container"
         elif reason:
-            reason += "; its container stays, with what is installed in it"
+            reason += "; its container stays, with the software installed in it"
     if reason:
         risk = Risk.RESTARTS if seen.active else Risk.SAFE
-        yield Step("agent.configure", f"configure {agent}", reason, ApplyBundle(want.bundle_id), risk)
-    changed = reason or codeless
+        action_ = ApplyBundle(want.bundle_id)
+        yield Step("agent.configure", f"configure {agent}", reason, action_, risk, Phase.AGENT)
+    changed = reason or lacks_code
     if not want.foreground and (changed or seen.answered != want.bundle_id):
-        yield answer(agent, "it was changed" if changed else "it was not seen to answer since it was changed")
-    # Only now, when all works without it.
-    yield from container.left_behind(agent, seen.left)
+        yield answer(agent, "it was changed" if changed else "it was not verified since its last change")
+    yield from container.leftover_steps(agent, seen.left)
 
 
 def planted(agent: str, path: str) -> Refusal:
-    """What to say of something that has the name of Paddock's own part of a state."""
+    """Return the refusal for a file that has the name of Paddock's own directory in a state."""
     return Refusal(
-        f"{path}, in the state of {agent}, is not a directory of root's alone",
-        "if a copy of Paddock's own came back with another owner or mode, chown -R 0:0 and chmod 700 put that right;"
-        f" otherwise move it away, and `paddock adopt {agent}` claims the files",
+        f"{path}, in the state of {agent}, is not a directory that belongs to root with mode 0700",
+        "if it is a copy of Paddock's own directory, repair it: chown -R 0:0 and chmod 700;"
+        f" otherwise move it away and run `paddock adopt {agent}`, which claims the files",
+        code="state.planted",
     )
 
 
 def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
-    """What stands against bringing the agent up on a machine like this."""
+    """Return why the agent cannot be brought up on a machine in this condition, or None."""
     if seen.planted:
         return planted(agent, seen.planted)
     if seen.forgotten:
         return Refusal(
-            f"the state of {agent} is being deleted ({seen.forgotten})", f"`paddock forget {agent}` goes on with it"
+            f"the state of {agent} is being deleted ({seen.forgotten})",
+            f"`paddock forget {agent}` finishes it",
+            code="state.being-deleted",
         )
     if want.init and seen.init and seen.init != want.init:
         hint = "as root, `loginctl enable-linger ACCOUNT` starts one; " if want.init.endswith("--user") else ""
         return Refusal(
-            f"{agent} is to be supervised by {want.init}, and its machine has {seen.init}",
+            f"{agent} needs {want.init} as its supervisor, and its machine has {seen.init}",
             f"{hint}without systemd, on this machine: runtime: process",
+            code="machine.other-init",
         )
     if want.state and seen.state_at and seen.state_at != want.state:
         return Refusal(
             f"the state of {agent} is {seen.state_at} on its machine, and the file says {want.state}",
-            f"to move it: `paddock down --only {agent}` with the file as it was, then mv it there, then `paddock up`",
+            f"to move it: `paddock down --only {agent}` with the previous file, then mv, then `paddock up`",
+            code="state.elsewhere",
         )
     return container.refusal(agent, want.container, seen.container) if want.container else None
 
 
 def claim(agent: str) -> Step:
-    """The step that makes what was there before Paddock the agent's."""
-    title = f"make what is there the state of {agent}, in its home"
-    return Step("state.claim", title, "it was adopted", ClaimState())
+    """Return the step that makes existing files the agent's state."""
+    title = f"make the existing files the state of {agent}, in its home"
+    return Step("state.claim", title, "the state was adopted", ClaimState(), phase=Phase.SOFTWARE)
 
 
-def answer(agent: str, reason: str) -> Step:
-    """The step that ends when the agent has answered a prompt."""
-    return Step("agent.answer", f"wait for an answer of {agent}", reason, AwaitAnswer())
+def answer(agent: str, reason: str, phase: Phase = Phase.AGENT) -> Step:
+    """Return the step that waits for the agent and verifies it."""
+    return Step("agent.answer", f"wait for an answer of {agent}", reason, AwaitAnswer(), phase=phase)
 
 
-def _why_apply(want: AgentWant, seen: AgentSeen) -> str | None:
+def check_mounts(want: AgentWant) -> Step:
+    """Return the step that checks the host's directories, as the agent's account sees them."""
+    title = f"check that the agent can use {', '.join(want.mounts)}"
+    return Step("mounts.check", title, f"uid {want.uid} has to own them", CheckMounts(), phase=Phase.MOUNTS)
+
+
+def _why_configure(want: AgentWant, seen: AgentSeen) -> str | None:
     if seen.unread:
-        return "its machine was stopped, and what is on it could not be read"
+        return "its machine was stopped, so its configuration could not be read"
     if not seen.bundle_id:
         return "it has no configuration yet"
     if seen.bundle_id != want.bundle_id:
@@ -222,13 +219,13 @@ def _why_apply(want: AgentWant, seen: AgentSeen) -> str | None:
     if seen.pending:
         return "its last change was not finished"
     if not want.foreground and not seen.active:
-        return "it does not run"
+        return "it is not running"
     return None
 
 
 def down(agent: str, seen: AgentSeen) -> Iterator[Step]:
-    """The steps to a machine without the agent, with its state kept."""
+    """Yield the steps that remove the agent from its machine and keep its state."""
     if seen.installed or seen.container.ours:
-        reason = f"its state stays{seen.container.lost}" if seen.container.ours else "its state stays"
+        reason = f"its state is kept{seen.container.lost}" if seen.container.ours else "its state is kept"
         yield Step("agent.remove", f"remove {agent} from the machine", reason, RemoveAgent(), Risk.RECREATES)
-    yield from container.left_behind(agent, seen.left)
+    yield from container.leftover_steps(agent, seen.left)

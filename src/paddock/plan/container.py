@@ -1,4 +1,4 @@
-"""What to do about an agent's container: when it is made, when it is made anew, and what goes with the old one."""
+"""The plan for an agent's container in Docker or Podman: when it is created, and when it is recreated."""
 
 from __future__ import annotations
 
@@ -6,59 +6,60 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from paddock.plan.step import Action, Refusal, Risk, Step
+from paddock.plan.actions import CreateContainer, GetImage, RemoveContainer, StartEngine
+from paddock.plan.step import Phase, Refusal, Risk, Step
 
 ENGINES: Final = frozenset({"docker", "podman"})
 _FOREIGN: Final = "foreign"  # a container of our name without our label
 
-# The parts of a container's identity, as people know them from their file.
+# The parts of a container's identity, in the words of the file.
 _PARTS: Final = {
     "image": "image",
     "volumes": "volumes or mounts",
     "options": "options",
     "limits": "limits or shared memory",
     "account": "account",
-    "schema": "way of being made",
+    "schema": "format",
 }
 
 
-_WAYS_OUT: Final = {
-    None: "a filesystem like ext4 or xfs below its data gives it overlay",
-    False: "container: {data: 20G} gives it a volume of its own, where overlay works",
-    True: "its volume is not on a filesystem that overlay works on; give it a storage with block devices",
+_STORAGE_HINTS: Final = {
+    None: "keep the engine's data on a filesystem that supports overlay, like ext4 or xfs",
+    False: "container: {data: 20G} gives the engine a data volume that supports overlay",
+    True: "the filesystem of the data volume does not support overlay; use a storage with block devices",
 }
 
 _WITHOUT_ROOT: Final = (
-    "it takes root once, on the machine: apt-get install podman uidmap, and"
+    "root has to prepare the machine once: apt-get install podman uidmap, and"
     " usermod --add-subuids 100000-165535 --add-subgids 100000-165535 ACCOUNT"
 )
 
 
 @dataclass(frozen=True)
 class ContainerWant:
-    """The container as the file has it."""
+    """The container that the file asks for."""
 
     engine: str
     service: str | None  # the unit of the engine's daemon
-    install: bool  # the engine is Paddock's business too
+    install: bool  # Paddock installs the engine too
     image: str
-    archive: bool  # the image comes from a file here
-    identity: str  # ``name=hash`` words; another one needs another container
-    data: bool | None = None  # the engine has a volume of its own; None where it cannot
-    recreate: bool = False  # a person asked for a new one
-    without_root: bool = False  # the engine is an account's own
+    archive: bool  # the image is loaded from a file of this machine
+    identity: str  # ``name=hash`` words; another identity needs a new container
+    data: bool | None = None  # the engine has a data volume; None where the place offers none
+    recreate: bool = False  # a person asked for a new container
+    without_root: bool = False  # the engine runs in an account, without root
 
 
 @dataclass(frozen=True)
 class ContainerSeen:
-    """The engine and the container, as the runtime's observe script reports them."""
+    """The engine and the agent's container, as the runtime's observe script reports them."""
 
-    engine: str = "missing"  # or up, or down and why
+    engine: str = "missing"  # or "up", or "down: REASON"
     driver: str = ""
     images: frozenset[str] = frozenset()
-    identity: str | None = None  # of the container that is there
-    layer: Sequence[str] = ()  # what was installed in it since it was made
-    live_restore: bool = False  # containers of this engine outlive its daemon
+    identity: str | None = None  # of the existing container
+    layer: Sequence[str] = ()  # software installed in the container since it was created
+    live_restore: bool = False  # containers keep running when the engine's daemon stops
 
     @classmethod
     def from_pairs(cls, pairs: Sequence[tuple[str, str]]) -> Self:
@@ -82,120 +83,107 @@ class ContainerSeen:
         return _lost(self.layer)
 
 
-# Of an engine that will run and find nothing of its own.
+# An engine with an empty data volume.
 NOTHING_YET: Final = ContainerSeen(engine="up")
 
 
-@dataclass(frozen=True)
-class StartEngine(Action):
-    service: str
-
-
-@dataclass(frozen=True)
-class GetImage(Action):
-    image: str
-
-
-@dataclass(frozen=True)
-class CreateContainer(Action):
-    bundle_id: str
-    replaces: bool  # one that was seen, with what is in it
-
-
-@dataclass(frozen=True)
-class RemoveContainer(Action):
-    engine: str
-
-
 def refusal(agent: str, want: ContainerWant, seen: ContainerSeen) -> Refusal | None:
-    """What stands against a container on a machine like this."""
+    """Return why the agent's container cannot run on a machine in this condition, or None."""
     if seen.engine == "missing" and not want.install:
         way = "container: {install: true} installs it from the distribution's packages"
         return Refusal(
-            f"{agent} is to run in {want.engine}, which is not on its machine",
+            f"{agent} runs in {want.engine}, which is not installed on its machine",
             _WITHOUT_ROOT if want.without_root else way,
+            code="engine.missing",
         )
     if seen.engine.startswith("down") and not (want.install and want.service):
         start = f"on the machine: systemctl enable --now {want.service}"
-        storage = f"if its storage is the reason: {_WAYS_OUT[want.data]}"
+        storage = f"if storage is the reason: {_STORAGE_HINTS[want.data]}"
         return Refusal(
             f"{want.engine} does not work on the machine of {agent}: {seen.engine[6:]}",
             _WITHOUT_ROOT if want.without_root else start if want.service else storage,
+            code="engine.down",
         )
     if seen.live_restore:
         return Refusal(
-            f"{want.engine} on the machine of {agent} keeps containers running when its daemon stops, past their lease",
-            'take "live-restore" out of /etc/docker/daemon.json there, and: systemctl reload docker',
+            f"{want.engine} on the machine of {agent} keeps containers running when its daemon stops,"
+            " so a container could outlive its lease",
+            'remove "live-restore" from /etc/docker/daemon.json on the machine, then: systemctl reload docker',
+            code="engine.live-restore",
         )
     if seen.identity == _FOREIGN:
         return Refusal(
-            f"there is a container paddock-{agent} on the machine that Paddock has not made", "rename or remove it"
+            f"the machine has a container paddock-{agent} that Paddock did not create",
+            "rename or remove it",
+            code="container.foreign",
         )
     return None
 
 
 def notes(want: ContainerWant, seen: ContainerSeen) -> Iterator[str]:
-    """What is worth knowing about the engine."""
+    """Yield notes about the engine."""
     if seen.driver == "vfs":
-        way = _WAYS_OUT[want.data]
+        way = _STORAGE_HINTS[want.data]
         yield (
-            f"{want.engine} keeps every layer of an image as a whole copy (storage driver vfs), which takes time and"
-            f" several times the room: {way}"
+            f"{want.engine} stores a full copy of every image layer (storage driver vfs), which takes time and several"
+            f" times the disk space: {way}"
         )
 
 
-def out_of_sight(seen: ContainerSeen) -> Iterator[str]:
-    """What becomes of a container whose engine gets another volume."""
+def hidden_by_new_volume(seen: ContainerSeen) -> Iterator[str]:
+    """Yield a note about a container that the engine no longer sees, because its data volume is a new one."""
     if seen.ours:
-        yield f"the container on the root disk stays behind{seen.lost}"
+        yield f"the container on the root disk is left there and not used{seen.lost}"
 
 
-def starts(want: ContainerWant, seen: ContainerSeen) -> Step | None:
-    """The step that starts an engine which does not run, where Paddock may: nothing else is known until then."""
+def start_step(want: ContainerWant, seen: ContainerSeen) -> Step | None:
+    """Return the step that starts a stopped engine, if any. Its containers are observable only afterwards."""
     if not seen.engine.startswith("down") or want.service is None:
         return None
-    reason = "it does not run, and what it has is seen only then"
-    return Step("engine.start", f"start {want.engine}", reason, StartEngine(want.service))
+    reason = "it is not running; its containers can be observed only while it runs"
+    return Step("engine.start", f"start {want.engine}", reason, StartEngine(want.service), phase=Phase.SOFTWARE)
 
 
-def before_code(want: ContainerWant, seen: ContainerSeen) -> Iterator[Step]:
-    """The image."""
+def image_steps(want: ContainerWant, seen: ContainerSeen) -> Iterator[Step]:
+    """Yield the step that gets the image, if it is missing."""
     if want.image not in seen.images:
         title = "load the image from its archive" if want.archive else f"pull {want.image}"
-        yield Step(f"image.{'load' if want.archive else 'pull'}", title, "it is not there", GetImage(want.image))
+        step_id = f"image.{'load' if want.archive else 'pull'}"
+        yield Step(step_id, title, "the engine does not have it", GetImage(want.image), phase=Phase.SOFTWARE)
 
 
-def after_code(agent: str, want: ContainerWant, seen: ContainerSeen, bundle_id: str) -> Iterator[Step]:
-    """The container itself."""
+def create_steps(agent: str, want: ContainerWant, seen: ContainerSeen, bundle_id: str) -> Iterator[Step]:
+    """Yield the step that creates or recreates the container, if one is needed."""
     if seen.identity is None:
         action = CreateContainer(bundle_id, replaces=False)
-        yield Step("container.create", f"create the container of {agent}", "there is none", action)
-    elif why := _why_anew(want, seen):
-        reason = f"{why}: another container, {agent}'s state stays{seen.lost}"
-        title = f"make the container of {agent} anew"
-        yield Step("container.recreate", title, reason, CreateContainer(bundle_id, replaces=True), Risk.RECREATES)
+        yield Step("container.create", f"create the container of {agent}", "it has none", action, phase=Phase.AGENT)
+    elif why := _why_recreate(want, seen):
+        reason = f"{why}; the state of {agent} is kept{seen.lost}"
+        action = CreateContainer(bundle_id, replaces=True)
+        title = f"recreate the container of {agent}"
+        yield Step("container.recreate", title, reason, action, Risk.RECREATES, Phase.AGENT)
 
 
-def _why_anew(want: ContainerWant, seen: ContainerSeen) -> str | None:
+def _why_recreate(want: ContainerWant, seen: ContainerSeen) -> str | None:
     if seen.identity != want.identity:
         old, new = _words(seen.identity or ""), _words(want.identity)
         parts = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         return f"its {' and '.join(_PARTS.get(part, part) for part in parts)} changed"
-    return "it was asked for" if want.recreate else None
+    return "a person asked for it" if want.recreate else None
 
 
 def _words(identity: str) -> Mapping[str, str]:
     return dict(word.split("=", 1) for word in identity.split() if "=" in word)
 
 
-def left_behind(agent: str, left: Mapping[str, Sequence[str]]) -> Iterator[Step]:
-    """The end of containers in engines that the agent has left, with what was installed in each."""
+def leftover_steps(agent: str, left: Mapping[str, Sequence[str]]) -> Iterator[Step]:
+    """Yield the steps that remove the agent's containers from engines it no longer uses."""
     for engine, layer in left.items():
         title = f"remove the container of {agent} from {engine}"
-        reason = f"{agent} is not to run there any more{_lost(layer)}"
-        yield Step("container.remove", title, reason, RemoveContainer(engine), Risk.RECREATES)
+        reason = f"{agent} no longer runs there{_lost(layer)}"
+        yield Step("container.remove", title, reason, RemoveContainer(engine), Risk.RECREATES, Phase.CLEANUP)
 
 
 def _lost(layer: Sequence[str]) -> str:
-    """What goes with a container, for a sentence about its end."""
-    return f"; lost with it: {', '.join(layer)}" if layer else "; nothing was installed in it"
+    """Name the software that is lost with a container, as the end of a sentence."""
+    return f"; lost with the container: {', '.join(layer)}" if layer else "; no software was installed in the container"

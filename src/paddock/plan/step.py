@@ -1,14 +1,16 @@
-"""A step: one change, why it is needed, what it risks; and the plan they make."""
+"""Steps, and the plan they make up."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
+
+from paddock.plan.actions import Action
 
 
 class Risk(StrEnum):
-    """What a step may disturb."""
+    """What a step may interrupt or remove."""
 
     SAFE = "safe"
     RESTARTS = "restarts"
@@ -16,58 +18,35 @@ class Risk(StrEnum):
     PERSON = "needs a person"
 
 
-@dataclass(frozen=True)
-class Ref:
-    """A value that an earlier step of the same plan will find out."""
+class Phase(IntEnum):
+    """The part of a plan that a step belongs to. A plan runs its phases in this order."""
 
-    name: str
-
-    def __str__(self) -> str:
-        return f"<{self.name}>"
-
-
-class Action:
-    """The data of a step, complete enough to perform it; each room has its own."""
-
-
-@dataclass(frozen=True)
-class InstallContents(Action):
-    """Put into a machine what a template should hold. Places ask for it; what it is they do not know."""
-
-
-@dataclass(frozen=True)
-class CheckStateSize(Action):
-    """See that the state's filesystem is as large as its volume."""
-
-    size: int
-
-
-@dataclass(frozen=True)
-class CheckMounts(Action):
-    """See that the directories of the host are there and the agent's own."""
-
-
-@dataclass(frozen=True)
-class DeleteState(Action):
-    """Delete the state directory of a machine that stays."""
+    MACHINE = 1  # the machine runs and has its state
+    SOFTWARE = 2  # packages, images and code are installed
+    MANUAL = 3  # steps that may wait for a person; everything that can be done without one comes before
+    MOUNTS = 4  # directories of the host are checked
+    AGENT = 5  # the agent is configured, started and verified
+    CLEANUP = 6  # leftovers are removed, once the agent works without them
+    PROOF = 7  # the agent is verified after the last change
 
 
 @dataclass(frozen=True)
 class Step:
     """One change."""
 
-    id: str  # names its phase in the journal and in timings
+    id: str  # names the step in the journal and in timings
     title: str
     reason: str
     action: Action
     risk: Risk = Risk.SAFE
-    needs_place_lock: bool = False  # makes something that another agent's run may be about to make too
-    commands: Sequence[str] = ()  # what a person runs, where a step needs one
+    phase: Phase = Phase.MACHINE
+    needs_place_lock: bool = False  # creates a resource that the run of another agent may create too
+    commands: Sequence[str] = ()  # the commands for a person, where a step needs one
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Something Paddock will not do, and what a person can do about it."""
+    """A change that Paddock will not make, and what a person can do about it."""
 
     reason: str
     hint: str | None = None
@@ -76,13 +55,14 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that would change for one agent."""
+    """All changes to one agent."""
 
     agent: str
     steps: Sequence[Step] = ()
     refusals: Sequence[Refusal] = ()
     notes: Sequence[str] = field(default_factory=tuple)
-    then: Sequence[Step] = ()  # what a later plan will do, so that nothing begins that could not be ended
+    then: Sequence[Step] = ()  # steps of a later plan: this one is refused if they cannot be carried out
+    partial: bool = False  # the rest can be planned only after these steps
 
     @property
     def empty(self) -> bool:

@@ -1,25 +1,43 @@
-"""What kinds of agents know about themselves; neither where they run nor what supervises them."""
+"""The kinds of agents that Paddock ships, and the loader of files with agents of these kinds."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
 
+from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.litellm.recipe import Litellm
+from paddock.recipes.service import Service
 from paddock.recipes.workload import Recipe
-from paddock.spec.models import Kind
+from paddock.spec import load as loading
+from paddock.spec.kinds import Kinds
+from paddock.spec.load import Loaded
+from paddock.spec.models import AgentSpec, Spec
+
+# A new kind is a folder beside this file, and an entry here.
+KINDS: Final[Kinds[Recipe[Any]]] = Kinds(
+    Hermes(),
+    Litellm(),
+    Service(),
+)
 
 
-def recipe_for(kind: Kind) -> Recipe[Any]:
+def recipe_for(kind: str) -> Recipe[Any]:
     """Return the recipe of a kind of agent."""
-    match kind:
-        case Kind.HERMES:
-            from paddock.recipes.hermes.recipe import Hermes
+    return KINDS[kind]
 
-            return Hermes()
-        case Kind.LITELLM:
-            from paddock.recipes.litellm.recipe import Litellm
 
-            return Litellm()
-        case Kind.SERVICE:
-            from paddock.recipes.service import Service
+def load(first: Path, *more: Path, sets: Sequence[str] = ()) -> Loaded:
+    """Load a file with agents of these kinds; see ``paddock.spec.load``."""
+    return loading.load(first, *more, sets=sets, kinds=KINDS)
 
-            return Service()
+
+def parse(text: str, name: str) -> Spec:
+    """Return the spec in a YAML text with agents of these kinds; see ``paddock.spec.load``."""
+    return loading.parse(text, name, KINDS)
+
+
+def agent_from(data: Any) -> AgentSpec:
+    """Return the agent that a mapping describes, as an instance of its kind's model."""
+    return KINDS.agent_from(data)

@@ -1,4 +1,4 @@
-"""What is asked of a running agent, by its own user and on its machine, and how the recipe judges what is found."""
+"""Questions for `verify`, asked on the agent's machine as the agent's user, and how the recipe judges the answers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from paddock.recipes.workload import OpenPort, Request, Verdict
 
 @dataclass(frozen=True)
 class ReadFile:
-    """A file of the agent; judged as its JSON, else as its text, and as None where it is not there."""
+    """Read a file of the agent. The answer is its JSON, otherwise its text, or None if there is no file."""
 
     path: str
 
 
 @dataclass(frozen=True)
 class Databases:
-    """SQLite databases, checked in place beside whoever writes to them; judged as ``{path: what SQLite says}``."""
+    """Check SQLite databases while the agent may write to them. The answer is ``{path: SQLite's result}``."""
 
     below: str
     patterns: Sequence[str]
@@ -26,7 +26,7 @@ class Databases:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A program run as the agent would; judged as its exit code, output and complaints (``code``, ``out``, ``err``)."""
+    """Run a program as the agent's user. The answer has its exit code and output: ``code``, ``out`` and ``err``."""
 
     argv: Sequence[str]
     seconds: float = 30.0
@@ -34,7 +34,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class WriteInto:
-    """A folder the agent must be able to write to."""
+    """Check that the agent can write to a folder."""
 
     folder: str
 
@@ -44,12 +44,12 @@ Question = Request | ReadFile | Databases | Attempt | OpenPort | WriteInto
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that must hold. Of a request an ``Answer`` is judged; a question without any answer does not hold."""
+    """A question and its judge; the answer to a ``Request`` is an ``Answer``. A check without an answer fails."""
 
     name: str
     question: Question
     judge: Callable[[Any], Verdict]
-    hint: str  # what a person can do when it does not hold
-    needs: str | None = None  # a check without which this one says nothing
-    settles: bool = False  # may take a moment longer than its health, after a start
-    quick: bool = False  # cheap enough for an `up` that changed nothing
+    hint: str  # what to do if the check fails
+    needs: str | None = None  # the name of a check that must succeed before this one is judged
+    settles: bool = False  # may fail for a moment after a start, and is repeated then
+    quick: bool = False  # cheap enough to run in an `up` that changed nothing

@@ -1,4 +1,4 @@
-"""Where an agent works, and the texts it finds there."""
+"""The working directory and the documents of an agent."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from paddock.spec.models import AgentSpec
 
 
 def working_directory(agent: AgentSpec, paths: Paths) -> str:
-    """Return the absolute path of where the agent works."""
+    """Return the absolute path of the agent's working directory."""
     directory = agent.working_directory
     return directory if directory.startswith("/") else f"{paths.home}/{directory}"
 
 
 def beyond_home(agent: AgentSpec, paths: Paths) -> tuple[str, ...]:
-    """Return the directories outside of its home that the agent writes to."""
+    """Return the directories outside of its home that the agent may write to."""
     directory = working_directory(agent, paths)
     return () if f"{directory}/".startswith(f"{paths.home}/") else (directory,)
 
 
 def documents(agent: AgentSpec) -> tuple[StateFile, ...]:
-    """Return the texts of the file: bare names in the working directory, others below the home."""
+    """Return the documents as files of the state: bare names in the working directory, paths below the home."""
     return tuple(
         StateFile(name if "/" in name else f"{agent.working_directory}/{name}", document.text or "")
         for name, document in agent.documents.items()

@@ -1,4 +1,4 @@
-"""Agents whose code is a Python package: which one, and the lock that names all it needs with hashes."""
+"""The base for kinds whose code is a Python package, installed from a lock with versions and hashes."""
 
 from __future__ import annotations
 
@@ -6,63 +6,176 @@ import hashlib
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Final
+from typing import Any, ClassVar, Final, Self, TypeVar
+
+from pydantic import Field, model_validator
 
 from paddock.errors import BadInput
+from paddock.recipes.base import BaseRecipe
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
-from paddock.spec.models import HermesSpec, LitellmSpec
+from paddock.spec.agent import AgentSpec
+from paddock.spec.fields import LocalPath, Version
+from paddock.spec.files import text_of, unreadable
+from paddock.spec.kinds import FileView, Mistake
+from paddock.spec.suspects import suspects
+from paddock.spec.tree import dotted, grafted, read
 
-LOCKS: Final = "locks"  # folder beside the file, for locks that Paddock does not bring
+LOCKS: Final = "locks"  # folder beside the file, for locks that Paddock does not ship
 
 _NOT_SOURCE: Final = re.compile(r"\.|__pycache__$|node_modules$|build$|dist$|.*\.egg-info$")
 
 
-def distribution(
-    agent: HermesSpec | LitellmSpec, name: str, folder: Path, *, extras: Iterable[str], beside: Sequence[str] = ()
-) -> Distribution:
-    """Return what an agent's ``version`` or ``package`` stands for; relative paths start at the folder."""
-    chosen = sorted({*agent.extras, *extras})
-    if agent.package is None:
-        return Distribution(name, str(agent.version), chosen, beside)
-    path = folder / agent.package.expanduser()
-    found, version = _of_folder(path) if path.is_dir() else _of_wheel(path)
-    if _normal(found) != name:
-        raise BadInput(f"package: {agent.package} is {found}, and an agent of kind {agent.kind} runs {name}")
-    return Distribution(name, version, chosen, beside, LocalCode(path.absolute(), _digest(path)))
+class PackagedSpec(AgentSpec):
+    """An agent whose code is a Python package with a configuration of its own."""
+
+    expanded: ClassVar[Mapping[str, str | None]] = {
+        **AgentSpec.expanded,
+        "settings": "name it under secrets: and write ${NAME} here",
+    }
+
+    version: Version | None = Field(None, description="version of the package, from the package index")
+    package: LocalPath | None = Field(
+        None, description="a wheel or a folder of sources to install, instead of a version"
+    )
+    extras: list[str] = Field(
+        default_factory=list, description="more extras of the package, beside those that other keys need"
+    )
+    settings: dict[str, Any] = Field(
+        default_factory=dict, description="the program's own configuration; Paddock passes it on"
+    )
+    config_file: LocalPath | None = Field(
+        None, description="a YAML file with the program's configuration, instead of settings"
+    )
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if self.version is None and self.package is None:
+            raise ValueError("needs version: or package:")
+        if self.version is not None and self.package is not None:
+            raise ValueError("version and package are two sources of the code; keep one")
+        if self.config_file is not None and self.settings:
+            raise ValueError("settings and config_file are two sources of the configuration; keep one")
+        return self
+
+    def with_texts(self, text_of: Callable[[Path], str]) -> Self:
+        agent = super().with_texts(text_of)
+        if self.config_file is None:
+            return agent
+        tree = read(text_of(self.config_file), str(self.config_file))
+        return agent.model_copy(update={"settings": tree.data or {}, "config_file": None})
 
 
-def code_tree(
-    wanted: Distribution,
-    shipped: Traversable,
-    folder: Path,
-    *,
-    pythons: Sequence[str],
-    proof: Sequence[str],
-    tools: Sequence[Tool] = (),
-) -> CodeTree:
-    """Return the code with its lock: the one beside the file if there is one, else the one that is shipped."""
-    name = wanted.lock
-    lock = next((place / name for place in (folder / LOCKS, shipped) if (place / name).is_file()), None)
-    if lock is None:
-        known = sorted(
-            each.name.removesuffix(".txt").removeprefix(f"{wanted.name}-")
-            for each in shipped.iterdir()
-            if each.name.endswith(".txt")
-        )
-        raise BadInput(
-            f"there is no lock {LOCKS}/{name}, and Paddock brings none for it",
-            hint=f"it brings {', '.join(known)}; `paddock template lock AGENT` makes another",
-        )
-    return CodeTree(wanted, lock.read_text(encoding="utf-8"), pythons, proof, tools)
+OwnPackagedSpec = TypeVar("OwnPackagedSpec", bound=PackagedSpec)
+
+
+class PackagedRecipe(BaseRecipe[OwnPackagedSpec]):
+    """A recipe with defaults for a Python package that is installed from a lock.
+
+    A kind adds ``model``, ``package``, ``locks``, ``proof``, ``workload`` and ``probes``.
+    """
+
+    package: str  # the package's name in the package index
+    pythons: Sequence[str] = ("3.11", "3.12", "3.13")  # versions of Python that it runs on, the best first
+    beside: Sequence[str] = ()  # packages that it needs but does not depend on
+
+    @property
+    def locks(self) -> Traversable:
+        """The folder with the locks that Paddock ships for this kind."""
+        raise NotImplementedError
+
+    def proof(self, wanted: Distribution) -> Sequence[str]:
+        """Return arguments for the installed Python that exit with 0 if the code is usable, without side effects."""
+        raise NotImplementedError
+
+    def extras(self, agent: OwnPackagedSpec) -> Iterable[str]:
+        """Return the extras that the agent's other keys need."""
+        return ()
+
+    def tools(self, agent: OwnPackagedSpec) -> Sequence[Tool]:
+        """Return programs from npm packages to install with the code."""
+        return ()
+
+    def settings_mistakes(self, agent: OwnPackagedSpec, settings: Mapping[str, Any]) -> Iterable[Mistake]:
+        """Return the mistakes in the program's configuration, with locations relative to the settings."""
+        return ()
+
+    def validate(self, name: str, agent: OwnPackagedSpec, file: FileView) -> Iterator[Mistake]:
+        for location, sentence in self.settings_mistakes(agent, agent.settings):
+            yield ("settings", *location), sentence
+        if file.folder is None:
+            return
+        if agent.package is not None and not (file.folder / agent.package.expanduser()).is_dir():
+            yield from unreadable(("package",), file.folder, agent.package)
+        if agent.config_file is not None:
+            for problem in self._config_problems(agent, file.folder, agent.config_file):
+                yield ("config_file",), problem
+
+    def distribution(self, agent: OwnPackagedSpec, folder: Path) -> Distribution:
+        chosen = sorted({*agent.extras, *self.extras(agent)})
+        if agent.package is None:
+            return Distribution(self.package, str(agent.version), chosen, self.beside)
+        path = folder / agent.package.expanduser()
+        found, version = _of_folder(path) if path.is_dir() else _of_wheel(path)
+        if _normal(found) != self.package:
+            raise BadInput(
+                f"package: {agent.package} is {found}, and an agent of kind {agent.kind} runs {self.package}"
+            )
+        return Distribution(self.package, version, chosen, self.beside, LocalCode(path.absolute(), _digest(path)))
+
+    def code(self, agent: OwnPackagedSpec, folder: Path) -> CodeTree:
+        wanted = self.distribution(agent, folder)
+        lock = _lock(wanted, folder / LOCKS, self.locks)
+        return CodeTree(wanted, lock, self.pythons, self.proof(wanted), self.tools(agent))
+
+    def _config_problems(self, agent: OwnPackagedSpec, folder: Path, path: Path) -> Iterator[str]:
+        # Hermes ignores a configuration that it cannot read and uses its defaults, so the file is validated here.
+        text, problem = text_of(folder, path)
+        if problem:
+            yield problem
+            return
+        try:
+            tree = read(text, str(path))
+        except BadInput as error:
+            yield error.message
+            return
+        if not isinstance(tree.data, dict):
+            yield f"{path} is not a mapping"
+            return
+        yield from (f"{origin}: {dotted(origin.path)} {sentence}" for origin, sentence in tree.mistakes)
+        at = ("agents", "", "settings")
+        grown = grafted(tree, at)
+        found = [*suspects(grown, lambda _: agent.expanded)]
+        found += [((*at, *location), sentence) for location, sentence in self.settings_mistakes(agent, tree.data)]
+        for location, sentence in found:
+            origin = grown.origin(location)
+            yield f"{origin}: {dotted(origin.path)} {sentence}"
+
+
+def _lock(wanted: Distribution, own: Path, shipped: Traversable) -> str:
+    """Return the lock in the folder beside the file, otherwise the one that Paddock ships."""
+    for folder in (own, shipped):
+        if (folder / wanted.lock).is_file():
+            return (folder / wanted.lock).read_text(encoding="utf-8")
+    known = sorted(
+        each.name.removesuffix(".txt").removeprefix(f"{wanted.name}-")
+        for each in shipped.iterdir()
+        if each.name.endswith(".txt")
+    )
+    raise BadInput(
+        f"there is no lock {LOCKS}/{wanted.lock}, and Paddock ships none",
+        hint=f"Paddock ships {', '.join(known)}; `paddock template lock AGENT` creates a lock",
+    )
 
 
 def _of_wheel(path: Path) -> tuple[str, str]:
     words = path.name.removesuffix(".whl").split("-")
     if path.suffix != ".whl" or len(words) not in (5, 6):
-        raise BadInput(f"{path.name} is not a wheel", hint="a package is a NAME-VERSION-….whl, or a folder of sources")
+        raise BadInput(
+            f"{path.name} is not a wheel", hint="a package is a file NAME-VERSION-….whl, or a folder of sources"
+        )
     return words[0], words[1]
 
 
@@ -76,8 +189,8 @@ def _of_folder(path: Path) -> tuple[str, str]:
         raise BadInput(f"{path}/pyproject.toml: {error}") from None
     except KeyError as error:
         raise BadInput(
-            f"{path}/pyproject.toml does not say its project's {error}",
-            hint="build a wheel of it, and name that as the package",
+            f"{path}/pyproject.toml does not have the project's {error}",
+            hint="build a wheel from the folder, and write the wheel as package:",
         ) from None
 
 
@@ -94,7 +207,7 @@ def _digest(path: Path) -> str:
 
 
 def sources(folder: Path) -> Iterator[Path]:
-    """The files of a source folder in order, without what tools leave in one."""
+    """Yield the files of a source folder in order, without hidden files and build results."""
     for above, folders, files in os.walk(folder):
         folders[:] = sorted(each for each in folders if not _NOT_SOURCE.match(each))
         yield from (Path(above) / name for name in sorted(files) if not name.startswith("."))

@@ -1,37 +1,38 @@
-"""What a recipe says: code, processes, files and probes, in words no place or runtime is part of."""
+"""The data that recipes return: code, processes, files and probes, independent of places and runtimes."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import Source
 
 if TYPE_CHECKING:
     from paddock.recipes.checks import Check
-    from paddock.recipes.gateway import ModelServer, Offer
+    from paddock.recipes.model_gateway import ModelServer, Offer
 
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
 
 
 @dataclass(frozen=True)
 class Paths:
-    """Where things are on the machine; decided by the runtime, once."""
+    """Paths on the machine, as the runtime decides them."""
 
-    code: str  # the store of code trees; each is named by its id
-    etc: str  # the configuration in force
-    state: str  # top of what must survive; its ``.paddock`` belongs to Paddock
+    code: str  # the folder of code trees, which are named by their ids
+    etc: str  # the current bundle
+    state: str  # top of the state; its folder ``.paddock`` belongs to Paddock
     home: str  # the agent's own part of the state
-    state_link: str  # leads to the state, wherever the file puts it; a change of mind is noticed there
+    state_link: str  # the default path, which links to the state; shows when the file names another path than before
 
     @classmethod
     def of(cls, *, code: str, etc: str, state_link: str, state: str | None) -> Paths:
-        """With the state where the file says, or where its trail is."""
+        """Return the paths with the state at the path in the file, or at the default path."""
         return cls(code, etc, state or state_link, f"{state or state_link}/home", state_link)
 
 
@@ -40,12 +41,12 @@ class LocalCode:
     """A wheel or a folder of sources on this machine."""
 
     path: Path
-    digest: str  # of what is in it
+    digest: str  # hash of the contents
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """A version of a Python package with extras, from an index or from this machine."""
+    """A version of a Python package with extras, from the package index or from this machine."""
 
     name: str
     version: str
@@ -55,20 +56,20 @@ class Distribution:
 
     @property
     def lock(self) -> str:
-        """The name of its lock."""
+        """The file name of its lock."""
         return f"{self.name}-{self.version}{''.join(f'+{extra}' for extra in self.extras)}.txt"
 
     @property
     def requirement(self) -> str:
-        """Its name with its extras, as an installer takes it."""
+        """Its name with its extras, in the form that installers accept."""
         return f"{self.name}[{','.join(self.extras)}]" if self.extras else self.name
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A program of an npm package that goes with the code: one file of its archive, for each architecture.
+    """A program from an npm package, installed with the code: one file of the package's archive per architecture.
 
-    Where the package comes from is the registry that this machine is configured for; which one it is, its hash says.
+    The archive is downloaded from the registry that this machine is configured for, and its hash is verified.
     """
 
     name: str
@@ -79,17 +80,17 @@ class Tool:
 
 @dataclass(frozen=True)
 class CodeTree:
-    """A Python package and all it needs at exact versions, each with its hash."""
+    """A Python package with all its dependencies, at locked versions with hashes."""
 
     distribution: Distribution
     lock: str
-    pythons: Sequence[str]  # versions of the interpreters it runs on, the best first
-    proof: Sequence[str]  # arguments of its python that must succeed, with no side effect
+    pythons: Sequence[str]  # versions of Python that it runs on, the best first
+    proof: Sequence[str]  # arguments for its Python that exit with 0 if the code is usable
     tools: Sequence[Tool] = ()
 
     @property
     def id(self) -> str:
-        """Names the tree by what goes into it."""
+        """The tree's name: a hash of everything that goes into it."""
         local = self.distribution.local
         parts = ["2", local.digest if local else "", *(tool.sha512 for tool in self.tools), self.lock]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
@@ -97,26 +98,26 @@ class CodeTree:
 
 @dataclass(frozen=True)
 class Process:
-    """A program that should always run."""
+    """A long-running process of the agent."""
 
     name: str
     argv: Sequence[str]
     environment: Mapping[str, str]
     directory: str
-    stop_seconds: int  # how long it may take to end well
-    clean_exits: Sequence[int] = (0,)  # codes that are no failure after a stop
-    fatal_exits: Sequence[int] = ()  # codes after which a restart would not help
-    restart_exits: Sequence[int] = ()  # codes that ask for a restart, whatever ``restart`` says
+    stop_seconds: int  # how long the process may take to stop
+    clean_exits: Sequence[int] = (0,)  # exit codes that are not a failure after a stop
+    fatal_exits: Sequence[int] = ()  # exit codes after which a restart would not help
+    restart_exits: Sequence[int] = ()  # exit codes that request a restart, whatever ``restart`` is
     restart: str = "always"  # or on-failure, or no
     restart_seconds: float = 5.0
-    path: Sequence[str] = ()  # directories of programs, before those of the machine
-    writable: Sequence[str] = ()  # directories it may write to beside its home
-    browser: bool = False  # whether it starts a browser, which puts a sandbox of its own around pages
+    path: Sequence[str] = ()  # directories at the start of PATH
+    writable: Sequence[str] = ()  # directories that it may write to, beside its home
+    browser: bool = False  # whether it starts a browser, which creates its own sandbox
 
 
 @dataclass(frozen=True)
 class File:
-    """A file of the configuration; readable by everyone, so never a secret."""
+    """A file of the bundle. Every account can read it, so it has no secrets."""
 
     path: str  # below Paths.etc
     content: str
@@ -124,42 +125,42 @@ class File:
 
 
 class Keep(StrEnum):
-    """What becomes of a file in the state when the agent is configured again."""
+    """What happens to a file in the state when the agent is configured again."""
 
-    PLANTED = "plant"  # written anew; until then it is the agent's
-    SEEDED = "seed"  # written where there is none, and the agent's from then on
-    LOCKED = "lock"  # written anew; the agent can read it, but neither change nor replace it
+    PLANTED = "plant"  # written again; until then the agent may change it
+    SEEDED = "seed"  # written if there is none; then the agent may change it
+    LOCKED = "lock"  # written again; the agent can read but not change or replace it
 
 
 @dataclass(frozen=True)
 class StateFile:
-    """A text in the state; readable by everyone on its way there, so never a secret."""
+    """A text file in the state. Every account can read it in the bundle, so it has no secrets."""
 
-    path: str  # below Paths.home; absolute only where the file says so, and never if locked
+    path: str  # below Paths.home, or absolute if the working directory is; locked files are never absolute
     content: str
     keep: Keep = Keep.PLANTED
 
 
 @dataclass(frozen=True)
 class SecretFile:
-    """A file in the state whose content is a secret; it is the agent's, which may refresh it."""
+    """A secret file in the state. The agent owns it and may change it."""
 
     path: str  # below Paths.home
     source: Source
-    overwrite: bool = False  # false: written where there is none
+    overwrite: bool = False  # false: written only if there is no file
 
 
 @dataclass(frozen=True)
 class ImageContract:
-    """How an image that brings the agent's code wants to be run: as root, from which it drops to an account itself."""
+    """How to run an image that contains the agent's code: it starts as root and switches to an account itself."""
 
-    argv: Sequence[str]  # what its entrypoint is given
-    state: Mapping[str, str]  # where it wants directories of Paths.home
-    home: str  # of the account it drops to
-    uid: str  # the variables that name that account
+    argv: Sequence[str]  # arguments of its entrypoint
+    state: Mapping[str, str]  # where directories of Paths.home are mounted, by their names
+    home: str  # home of the account that it switches to
+    uid: str  # name of the variable with the account's user id
     gid: str
-    own: Sequence[str]  # variables of the processes that it sets itself
-    environment: Mapping[str, str] = field(default_factory=dict)  # variables it alone needs
+    own: Sequence[str]  # variables of the processes that the image sets itself
+    environment: Mapping[str, str] = field(default_factory=dict)  # variables that only the image needs
 
 
 @dataclass(frozen=True)
@@ -167,28 +168,27 @@ class Program:
     """A command for everyone on the machine."""
 
     name: str
-    own: str  # what root and the agent's account get by it: the agent's own, with its environment
-    others: str  # what everybody else gets: the same code, and nothing of the agent
+    own: str  # path of the program for root and the agent's account, run with the agent's environment
+    others: str  # path of the program for other accounts: the same code without the agent's environment
 
 
 @dataclass(frozen=True)
 class Workload:
-    """All that has to be on the machine for the agent to work, except its code."""
+    """Everything that the agent needs on its machine, except its code."""
 
     processes: Sequence[Process]
     files: Sequence[File]
-    directories: Sequence[str]  # below Paths.home, or absolute; the agent's
-    generated: Sequence[str]  # secrets that only the machine itself needs to know
+    directories: Sequence[str]  # below Paths.home, or absolute; the agent owns them
+    generated: Sequence[str]  # names of secrets that are generated on the machine and never leave it
     state_files: Sequence[StateFile] = ()
     secret_files: Sequence[SecretFile] = ()
     programs: Sequence[Program] = ()
-    image: ImageContract | None = None  # how its own image would run it, where there is one
-    health: Page | Command | OpenPort | None = None  # the sign that it is well, for those who cannot judge more
+    image: ImageContract | None = None  # how to run the agent from its own image, if there is one
 
 
 @dataclass(frozen=True)
 class Request:
-    """An HTTP request made on the machine, to loopback."""
+    """An HTTP request from the machine, usually to its loopback."""
 
     method: str
     url: str
@@ -200,7 +200,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: a status and, if it was JSON, the body."""
+    """The answer to a request: its status, and its body if that is JSON."""
 
     status: int
     body: Any
@@ -209,23 +209,23 @@ class Answer:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How an answer is judged, and the words that prove it."""
+    """The judgement of an answer, with its evidence."""
 
     ok: bool
     evidence: str
-    hint: str | None = None  # what to do, where that is not what the check's own hint says
+    hint: str | None = None  # what to do, if the check's own hint does not apply
 
 
 def judged(judge: Callable[[Any], Verdict], answer: Any) -> Verdict:
-    """Return the verdict on something that an agent said, which may have any form."""
+    """Return the verdict on an answer of an agent, which may have any form."""
     try:
         return judge(answer)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
-        return Verdict(False, "the answer does not have the form that it should have")
+        return Verdict(False, "the answer does not have the expected form")
 
 
 class Probe(Protocol):
-    """A request whose answer shows whether the agent works."""
+    """A request, and the judge of its answer."""
 
     @property
     def request(self) -> Request: ...
@@ -235,9 +235,12 @@ class Probe(Protocol):
 
 @dataclass(frozen=True)
 class Command:
-    """A program run on the machine as the agent's user; it must end with 0."""
+    """A command run on the machine as the agent's user; it must exit with 0."""
 
     argv: Sequence[str]
+
+    def judge(self, done: Mapping[str, Any]) -> Verdict:
+        return Verdict(done["code"] == 0, f"{' '.join(self.argv)} ended with {done['code']}")
 
 
 @dataclass(frozen=True)
@@ -246,10 +249,13 @@ class OpenPort:
 
     port: int
 
+    def judge(self, _: Any) -> Verdict:
+        return Verdict(True, f"port {self.port} accepts connections")
+
 
 @dataclass(frozen=True)
 class Page:
-    """A URL on the machine's loopback that answers with the status it should."""
+    """A URL on the machine's loopback that must answer with a certain status."""
 
     url: str
     status: int = 200
@@ -262,61 +268,74 @@ class Page:
         return Verdict(answer.status == self.status, f"{self.url} answered {answer.status}")
 
 
+# How a running agent shows that it is healthy. With None, an agent that runs counts as healthy.
+Health = Page | Command | OpenPort | None
+
+
 @dataclass(frozen=True)
 class Traces:
-    """Where a kind of agent keeps its state on a machine that somebody else has set up, beside its account's home."""
+    """Where agents of a kind have their state on machines that Paddock did not set up, beside homes of accounts."""
 
     directories: Sequence[str] = ()  # absolute
-    names: Sequence[str] = ()  # of files and directories that no other program has, wherever they are
+    names: Sequence[str] = ()  # names of files and directories, anywhere on the machine, that no other program uses
 
 
 @dataclass(frozen=True)
 class Probes:
-    """The questions a recipe offers; without health, to run is to be healthy."""
+    """The health probe and the prompt of an agent; without a health probe, a running agent counts as healthy."""
 
-    health: Probe | Command | OpenPort | None
+    health: Health
     prompt: Probe | None
 
 
 class Recipe(Protocol[Own]):
-    """A kind of agent. Pure; imports the spec only."""
+    """A kind of agent. Pure. ``BaseRecipe`` and ``PackagedRecipe`` have defaults for most members."""
+
+    @property
+    def model(self) -> type[AgentSpec]:
+        """The model of an agent of this kind; the literal type of its field ``kind`` is the kind's name."""
+        ...
+
+    def validate(self, name: str, agent: Own, file: FileView) -> Iterable[Mistake]:
+        """Return the mistakes that the model does not find, with locations relative to the agent."""
+        ...
 
     def packages(self, agent: Own) -> Sequence[str]:
-        """The Debian packages it needs beside its code."""
+        """Return the Debian packages that the agent needs, beside its code."""
         ...
 
     def recommended_packages(self, agent: Own) -> Sequence[str]:
-        """Those that it does without where nobody may install them."""
+        """Return Debian packages that are useful but not required; skipped where Paddock has no root."""
         ...
 
     def distribution(self, agent: Own, folder: Path) -> Distribution | None:
-        """The Python package this agent is, if it is one; relative paths of the file start at the folder."""
+        """Return the agent's Python package, if it is one; relative paths start at the folder."""
         ...
 
     def code(self, agent: Own, folder: Path) -> CodeTree | None:
-        """The code this agent runs, unless packages bring it."""
+        """Return the agent's code tree, if its code is a Python package."""
         ...
 
     def workload(self, agent: Own, paths: Paths, tree: str) -> Workload:
-        """Its processes and files, given where things are and where its code tree is."""
+        """Return the agent's processes and files; ``tree`` is the path of its code tree."""
         ...
 
     def probes(self, agent: Own, prompt: str, conversation: str) -> Probes:
-        """How to see that it lives, and that it answers a prompt in a conversation of that name."""
+        """Return how to check the agent's health, and that it answers a prompt in a conversation of this name."""
         ...
 
     def checks(self, agent: Own, name: str, paths: Paths) -> Sequence[Check]:
-        """What else `verify` can ask it."""
+        """Return more checks for `verify`."""
         ...
 
     def traces(self, agent: Own) -> Traces:
-        """Where its state may be on a machine that somebody else has set up."""
+        """Return where the state may be on a machine that Paddock did not set up."""
         ...
 
     def offer(self, agent: Own) -> Offer | None:
-        """The models it has for other agents, if it has any."""
+        """Return the models that it serves to other agents, if it does."""
         ...
 
     def using(self, agent: Own, server: ModelServer) -> AgentSpec:
-        """The agent, with its models from another one."""
+        """Return the agent configured to use the models of a model gateway."""
         ...

@@ -1,4 +1,4 @@
-"""Taking what is there into a file's care."""
+"""Adopting an existing machine or volume."""
 
 from __future__ import annotations
 
@@ -6,56 +6,66 @@ from dataclasses import replace
 
 from paddock.errors import BadInput
 from paddock.places import AdoptTarget, Description
+from paddock.plan import verbs as plans
 from paddock.plan.step import Plan
-from paddock.run import strays
-from paddock.run.deployment import Deployment, Observation
+from paddock.run.deployment import Deployment
 from paddock.run.lock import agent_lock
+from paddock.run.observe import Observation, observe
+from paddock.run.resolve import Located, locate
+from paddock.run.strays import RootDisk
 from paddock.run.verbs import converge
 
 
-def target(vmid: int | None, state: str | None) -> AdoptTarget:
-    """What a person asked for."""
-    return AdoptTarget(vmid, state)
+def target(machine: int | None, state: str | None) -> AdoptTarget:
+    """Return what a person asked to adopt."""
+    return AdoptTarget(machine, state)
 
 
 def describe(agent: Deployment, target: AdoptTarget) -> Description:
-    """What the wish is about, as the file would say it."""
+    """Return the target in the words of the file."""
     said = agent.spec.machine.vmid
-    if target.vmid is not None and said not in (None, target.vmid):
+    if target.machine is not None and said not in (None, target.machine):
         raise BadInput(
-            f"the file says that {agent.name}'s machine is {said}, not {target.vmid}",
-            hint="take machine.vmid out if you mean another one",
+            f"the file says that the machine of {agent.name} is {said}, not {target.machine}",
+            hint="remove machine.vmid from the file if you mean another one",
         )
-    description = agent.place.describe(agent.name, target, agent.place.observe(agent.name))
+    if agent.place.adoption is None:
+        raise BadInput(f"{agent.spec.place} has nothing that could be adopted")
+    found = agent.place.adoption.describe(agent.name, target, agent.place.observe(agent.name))
     if agent.spec.state.volume is None or target.state is None:
-        return description
-    # A volume that goes to a pet gets another name, and is found by the path the pet has it at.
-    state = {**dict(description.said.get("state", {})), "volume": None}
-    return replace(description, said={**description.said, "state": state})
+        return found
+    # A volume that moves to a pet gets another name, and is found by the path where the pet mounts it.
+    state = {**dict(found.said.get("state", {})), "volume": None}
+    return replace(found, said={**found.said, "state": state})
 
 
-def plan(agent: Deployment, target: AdoptTarget) -> Plan:
-    """What adopting it would do."""
-    return _planned(agent, target, agent.observe())
+def plan(agent: Deployment, target: AdoptTarget, *, looked: bool = False) -> Plan:
+    """Observe an agent and plan its adoption. ``looked`` skips the check of the root disk."""
+    located = locate(agent)
+    return _plan(located, target, observe(located), RootDisk(looked))
 
 
-def _planned(agent: Deployment, target: AdoptTarget, seen: Observation) -> Plan:
-    """What adopting it would do, once its root disk was looked at: from then on `down` destroys that."""
-    planned = agent.plan_adopt(target, seen)
+def _plan(agent: Located, target: AdoptTarget, seen: Observation, disk: RootDisk) -> Plan:
+    """Plan the adoption, after a look at the root disk: from then on `down` destroys it."""
+    adoption = agent.place.adoption
+    if adoption is None:
+        raise BadInput(f"{agent.spec.place} has nothing that could be adopted")
+    machine = adoption.plan(agent.machine_want, target, seen.place)
+    planned = plans.adopt(agent.name, machine, keeps_machine=agent.place.traits.keeps_machine)
     if planned.empty or planned.refusals:
         return planned
     remedy = (
         "stop the agent, move them onto a volume of the container,"
-        " and say which volume that is: --state mp0; what is on it becomes the agent's home"
+        " and name that volume: --state mp0; its files become the agent's home"
     )
-    container = f"container {target.vmid}"
-    found = strays.refusals(agent, container, lambda: agent.place.visit(agent.machine_want, target, seen.place), remedy)
-    return replace(planned, refusals=found)
+    visit = lambda: adoption.visit(agent.machine_want, target, seen.place)  # noqa: E731
+    return replace(planned, refusals=disk.refusals(agent, f"container {target.machine}", visit, remedy))
 
 
-def adopt(agent: Deployment, target: AdoptTarget) -> str:
-    """Adopt it; returns what to tell about it."""
+def adopt(agent: Deployment, target: AdoptTarget, *, looked: bool = False) -> str:
+    """Adopt the target; return a line about the result."""
     with agent_lock(agent):
-        done, _ = converge(agent, lambda seen: _planned(agent, target, seen))
+        located, disk = locate(agent), RootDisk(looked)
+        done, _ = converge(located, lambda seen: _plan(located, target, seen, disk))
     told = "was adopted before" if done.empty else "adopted"
-    return f"{agent.name}: {told}; `paddock plan` tells what `up` would change"
+    return f"{agent.name}: {told}; `paddock plan` shows what `up` would change"

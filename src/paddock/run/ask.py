@@ -1,49 +1,56 @@
-"""Asking an agent: on its own machine, because it listens on loopback only."""
+"""Ask an agent for its health or an answer, on its machine, because it listens on loopback only."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
-from importlib import resources
+from typing import Any, Final
 
 from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
-from paddock.recipes.workload import Answer, Command, OpenPort, Paths, Probe, Verdict, judged
+from paddock.recipes.workload import Answer, Command, Health, OpenPort, Paths, Probe, Verdict, judged
 from paddock.runtimes import Runtime
+from paddock.runtimes.program import program
+
+_CONNECT_SECONDS: Final = 3
+_COMMAND_SECONDS: Final = 30
 
 
 def ask(guest: Guest, paths: Paths, probe: Probe) -> Verdict:
-    """Put a probe's request to the agent and return the verdict."""
+    """Make a probe's request on the machine and return the verdict."""
     root = paths.etc.removesuffix("/current")
     question = {**asdict(probe.request), "env_files": [f"{root}/secrets.env", f"{root}/generated.env"]}
-    program = (resources.files(__package__) / "request.py").read_text(encoding="utf-8")
-    printed = expect(
-        guest,
-        "asking the agent",
-        ["python3", "-I", "-c", program],
-        stdin=json.dumps(question).encode(),
-        deadline=probe.request.seconds + 20,
-    )
-    try:
-        reply = json.loads(printed)
-    except ValueError:
-        raise PaddockError(f"the request on {guest.name} printed no answer: {printed[:200]!r}") from None
+    reply = _reply(guest, question, probe.request.seconds)
     if "refused" in reply:
         return Verdict(False, str(reply["refused"]))
     return judged(probe.judge, Answer(reply["status"], reply["body"]))
 
 
-def healthy(guest: Guest, paths: Paths, runtime: Runtime, health: Probe | Command | OpenPort | None) -> Verdict:
-    """Whether an agent that runs is healthy, by the means its recipe offers."""
+def healthy(guest: Guest, paths: Paths, runtime: Runtime, health: Health) -> Verdict:
+    """Return whether a running agent is healthy, by the check that its recipe declares."""
     match health:
         case None:
             return Verdict(True, "it runs")
         case Command(argv):
-            result = guest.run(runtime.enter(argv), deadline=30)
-            return Verdict(result.ok, f"{' '.join(argv)} ended with {result.code}")
+            result = guest.run(runtime.enter(argv), deadline=_COMMAND_SECONDS)
+            return health.judge({"code": result.code})
         case OpenPort(port):
-            # bash, because it can connect without any other program.
-            result = guest.run(["timeout", "3", "bash", "-c", f": < /dev/tcp/127.0.0.1/{port}"])
-            return Verdict(result.ok, f"port {port} {'accepts' if result.ok else 'does not accept'} connections")
+            reply = _reply(guest, {"port": port, "seconds": _CONNECT_SECONDS}, _CONNECT_SECONDS)
+            return Verdict(False, str(reply["refused"])) if "refused" in reply else health.judge(reply)
         case _:
             return ask(guest, paths, health)
+
+
+def _reply(guest: Guest, question: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    printed = expect(
+        guest,
+        "asking the agent",
+        ["python3", "-I", "-c", program("paddock.runtimes.loopback", "paddock.run.request")],
+        stdin=json.dumps(question).encode(),
+        deadline=seconds + 20,
+    )
+    try:
+        return dict(json.loads(printed))
+    except ValueError:
+        raise PaddockError(f"the request on {guest.name} printed no answer: {printed[:200]!r}") from None

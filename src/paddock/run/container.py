@@ -1,4 +1,4 @@
-"""Engine and image on a machine: what comes before an agent's container."""
+"""Prepare the engine and the image on a machine, and remove a container that is no longer used."""
 
 from __future__ import annotations
 
@@ -9,69 +9,66 @@ from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Paths, Workload
-from paddock.runtimes import AgentContainer, script
+from paddock.runtimes import machine
+from paddock.runtimes.engine.container import AgentContainer
 from paddock.visible import lines
 
-_REFUSED: Final = 78  # how scripts in a container end that have said what is wrong
-_SCRIPTS: Final = "paddock.runtimes.engine"
-_HELP: Final = "See 'docker"  # what Docker says last, whatever is wrong
+_REFUSED: Final = 78  # the exit code of scripts that have printed the reason
+_HELP: Final = "See 'docker"  # Docker ends every error with it
 
 
 def start_engine(guest: Guest, service: str) -> None:
-    """Start the engine's daemon, now and at every boot."""
-    argv = ["systemctl", "enable", "--now", service]
-    result = guest.run(argv, deadline=120)
+    """Start the engine's daemon now and at every boot."""
+    result = guest.run(machine.start_service(service), deadline=120)
     if not result.ok:
-        # Its own words, without what systemd says about it.
-        own = ["journalctl", "--quiet", "--output", "cat", "--lines", "3", f"_SYSTEMD_UNIT={service}"]
-        told = guest.run(own).out.strip() or result.err.strip()
-        hint = f"repair it on the machine (`systemctl status {service}`), then `paddock up` goes on"
+        # The daemon's own messages, without those of systemd.
+        told = guest.run(machine.service_log(service)).out.strip() or result.err.strip()
+        hint = f"repair the service on the machine (`systemctl status {service}`), then run `paddock up` again"
         raise PaddockError(f"{service} does not start on {guest.name}:\n{told}", hint=hint)
 
 
 def get_image(guest: Guest, container: AgentContainer) -> None:
-    """Load the image from its archive, or pull it."""
-    image = container.image
-    # A machine that is new to us may have it all the same: what an engine keeps can outlive the machine.
-    if guest.run([container.engine, "image", "inspect", image.name]).ok:
+    """Load the image from its archive, or pull it. An image that the engine has already is kept."""
+    image, engine = container.image, container.engine.program
+    # The engine's data volume can outlive the machine, so a new machine may have the image already.
+    if guest.run([engine, "image", "inspect", image.name]).ok:
         return
-    if not guest.run([container.engine, "ps", "--quiet"]).ok:
-        raise WorldChanged(f"{container.engine} does not work on {guest.name}")
+    if not guest.run([engine, "ps", "--quiet"]).ok:
+        raise WorldChanged(f"{engine} does not work on {guest.name}")
     try:
         if image.archive is None:
-            expect(guest, f"pulling {image.name}", [container.engine, "pull", image.name], deadline=3600)
+            expect(guest, f"pulling {image.name}", [engine, "pull", image.name], deadline=3600)
             return
-        printed = expect(guest, f"loading {image.archive}", container.load(), stdin=image.archive, deadline=3600)
+        printed = expect(guest, f"loading {image.archive}", image.load, stdin=image.archive, deadline=3600)
         told = records(printed)
         loaded, brought = dict(told)["id"], [value for name, value in told if name == "brought"]
-        # Named only now: what was cut off on its way has no name, and the next run loads it again.
-        expect(guest, "naming the image", [container.engine, "tag", loaded, image.name])
-        if brought:  # would keep it when nobody needs it any more
-            expect(guest, "naming the image", [container.engine, "image", "rm", *brought])
+        # A partly loaded image gets no name, so the next run loads it again.
+        expect(guest, "naming the image", [engine, "tag", loaded, image.name])
+        if brought:  # a name from the archive would keep the image when no agent uses it any more
+            expect(guest, "naming the image", [engine, "image", "rm", *brought])
     except CommandFailed as error:
-        where = "where it is, and container: {archive: FILE}" if image.archive is None else "anew"
-        raise PaddockError(error.message, hint=f"docker save IMAGE > FILE {where}") from None
+        where = "where the image is, and set container: {archive: FILE}" if image.archive is None else "again"
+        raise PaddockError(error.message, hint=f"run `docker save IMAGE > FILE` {where}") from None
 
 
 def try_image(guest: Guest, container: AgentContainer, workload: Workload) -> None:
-    """See that programs run in the image, and the agent's account can be had in it, before anything is given up."""
+    """Check that the image can run programs as the agent's account, before a working container is replaced."""
     try:
-        expect(container.sample(guest), "trying", container.trial(workload), deadline=300)
+        container.trial(guest, workload)
     except CommandFailed as failure:
         told = [line for line in lines(failure.result.err) if not line.startswith(_HELP)]
-        if container.image.archive:  # what cannot be used takes no room; one that is in use stays
-            guest.run([container.engine, "image", "rm", container.image.name])
+        if container.image.archive:  # an unusable image takes no space; the engine keeps an image that is in use
+            guest.run([container.engine.program, "image", "rm", container.image.name])
         said = told[-1] if told else f"code {failure.result.code}"
         if failure.result.code == _REFUSED:
             raise PaddockError(said.removeprefix("paddock: ")) from None
         raise PaddockError(
             f"nothing can be run in the image {container.image.name}: {said}",
-            hint="it needs /bin/sh, setpriv or python3, and to be for the processor of its machine",
+            hint="the image needs /bin/sh, setpriv or python3, and the processor architecture of the machine",
         ) from None
 
 
 def remove_container(guest: Guest, engine: str, agent: str, paths: Paths) -> None:
-    """Remove an agent's container from an engine that it has left."""
-    parts = ((_SCRIPTS, "images.sh"), (_SCRIPTS, "own.sh"), (_SCRIPTS, "leave.sh"))
-    arguments = [paths.etc.removesuffix("/current"), engine, f"paddock-{agent}"]
-    expect(guest, f"removing the container of {agent}", script(*parts, arguments=arguments), deadline=120)
+    """Remove the container of an agent from an engine that the agent no longer uses."""
+    argv = machine.remove_left_container(agent, engine, paths)
+    expect(guest, f"removing the container of {agent}", argv, deadline=120)

@@ -1,50 +1,43 @@
-"""What an agent needs on a machine before it is configured: packages and code."""
+"""Packages and code that an agent needs on a machine before it is configured."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from paddock.guests import Guest, expect
 from paddock.recipes.workload import CodeTree
-from paddock.runtimes import codetree, script
-
-_CHECK: Final = """\
-for program; do
-    command -v "$program" >/dev/null || { echo "there is no $program: does packages: lack one?" >&2; exit 1; }
-done"""
+from paddock.runtimes import codetree, machine
 
 
 @dataclass(frozen=True)
 class TemplateContents:
-    """Packages and a code tree; what a template holds beside the base."""
+    """The packages and the code tree that a template contains besides its base."""
 
     packages: Sequence[str]
     tree: CodeTree | None
 
     @property
     def id(self) -> str:
-        """Names it by what goes into it."""
+        """The hash that names these contents."""
         words = [*sorted(self.packages), self.tree.id if self.tree else "-"]
         return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
     def put_into(self, guest: Guest, store: str, programs: Sequence[str]) -> str:
         """Install everything and return the manifest: each package of the machine with its version.
 
-        A template without one of the programs would make machines that cannot work.
+        A missing program is an error, because machines made from the template would not work.
         """
         if self.packages:
             install_packages(guest, self.packages)
         if self.tree:
             codetree.install(guest, self.tree, store)
         if programs:
-            expect(guest, "checking the template", ["sh", "-c", _CHECK, "paddock", *programs])
-        return expect(guest, "finishing the template", script(("paddock.runtimes", "template.sh"), arguments=[]))
+            expect(guest, "checking the template", machine.require_programs(programs))
+        return expect(guest, "finishing the template", machine.finish_template())
 
 
 def install_packages(guest: Guest, packages: Sequence[str]) -> None:
     """Install the distribution's packages."""
-    argv = script(("paddock.runtimes", "packages.sh"), arguments=packages)
-    expect(guest, "installing packages", argv, deadline=1800)
+    expect(guest, "installing packages", machine.install_packages(packages), deadline=1800)

@@ -1,4 +1,4 @@
-"""Examining places: can they be reached, and may we do there what the file asks for?"""
+"""Examining places: whether they can be reached, and whether the credentials suffice for the file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 from paddock.errors import PaddockError
 from paddock.places import Finding
 from paddock.run.deployment import Deployment
+from paddock.run.resolve import locate
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found out about one place."""
+    """The findings about one place."""
 
     place: str
     findings: Sequence[Finding]
@@ -28,7 +29,7 @@ class Report:
 
 
 def examine(agents: Sequence[Deployment]) -> list[Report]:
-    """Examine each place once, for all agents that are to be there."""
+    """Examine each place once, for all its agents."""
     places: dict[str, list[Deployment]] = {}
     for agent in agents:
         places.setdefault(agent.where, []).append(agent)
@@ -37,14 +38,17 @@ def examine(agents: Sequence[Deployment]) -> list[Report]:
 
 def _examine(name: str, agents: Sequence[Deployment]) -> Report:
     try:
-        findings, remedies = agents[0].place.examine([agent.machine_want for agent in agents])
+        doctor = agents[0].place.doctor
+        if doctor is None:
+            return Report(name, [])
+        findings, remedies = doctor.examine([locate(agent).machine_want for agent in agents])
     except PaddockError as error:
         return Report(name, [Finding("reached", False, error.message)], [error.hint] if error.hint else [])
     return Report(name, findings, remedies)
 
 
 def as_text(reports: Sequence[Report]) -> str:
-    """The reports for people: what is well, what is not, and what to run."""
+    """Return the reports as text for people."""
     lines: list[str] = []
     for report in reports:
         lines.append(f"{report.place}:")

@@ -1,4 +1,4 @@
-"""At the agent's side: programs, logs and ports of its machine, on the person's own terminal."""
+"""Run programs beside the agent, show its logs and forward its ports, on the person's terminal."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from typing import TextIO
 
 from paddock.errors import BadInput, PaddockError
 from paddock.run.deployment import Deployment
+from paddock.run.observe import observe, reach
+from paddock.run.resolve import locate
 
 
 def enter(agent: Deployment, argv: Sequence[str], *, terminal: bool) -> int:
-    """Run a program as the agent's user with its environment; returns its exit code."""
-    seen = agent.observe()
+    """Run a program as the agent's user with its environment, and return its exit code."""
+    located = locate(agent)
+    seen = observe(located)
     if seen.agent is None or not seen.agent.bundle_id:
         raise PaddockError(f"{agent.name} is not configured on its machine", hint="run `paddock up`")
-    inner = agent.runtime.enter(argv)
-    return agent.guest(seen, {}).attach(inner, terminal=terminal)
+    return reach(located, seen).attach(located.runtime.enter(argv), terminal=terminal)
 
 
 def show_logs(agent: Deployment, lines: int, *, follow: bool) -> int:
-    """Print what the agent has said; returns the exit code."""
-    argv = agent.runtime.logs(lines, follow=follow)
-    guest = agent.guest(agent.observe(), {})
-    # Its words are the agent's: they pass the same mask as all that is printed.
+    """Print the agent's log and return the exit code."""
+    located = locate(agent)
+    argv = located.runtime.logs(lines, follow=follow)
+    guest = reach(located, observe(located))
+    # The agent wrote these lines: they are printed through the streams that mask secrets.
     return guest.stream(argv, _printer(sys.stdout), _printer(sys.stderr))
 
 
@@ -32,11 +35,13 @@ def _printer(stream: TextIO) -> Callable[[str], None]:
 
 
 def forward_port(agent: Deployment, port: str, local: int | None) -> int:
-    """Forward a port of the agent until the person ends it; returns the exit code."""
+    """Forward a port of the agent until the person stops it, and return the exit code."""
     known = agent.spec.ports()
     number = known.get(port) or (int(port) if port.isdigit() else None)
     if number is None:
-        raise BadInput(f"{agent.name} has no port {port!r}", hint=f"known: {', '.join(known) or 'none'}; or a number")
-    guest = agent.guest(agent.observe(), {})
-    print(f"http://127.0.0.1:{local or number} is port {number} of {guest.name}; Ctrl-C ends it", file=sys.stderr)
+        hint = f"known ports: {', '.join(known) or 'none'}; a number works too"
+        raise BadInput(f"{agent.name} has no port {port!r}", hint=hint)
+    located = locate(agent)
+    guest = reach(located, observe(located))
+    print(f"http://127.0.0.1:{local or number} is port {number} of {guest.name}; stop with Ctrl-C", file=sys.stderr)
     return guest.forward(local or number, number)

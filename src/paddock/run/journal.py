@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
-from paddock.diskfull import go_on_without, is_full
+from paddock.diskfull import is_full, warn_not_written
 from paddock.errors import PaddockError
 from paddock.secret import mask
 from paddock.visible import visible
@@ -48,7 +48,7 @@ class Journal:
                 raise PaddockError(
                     f"the journal cannot be written: {error}", hint="XDG_STATE_HOME says where it goes"
                 ) from None
-            go_on_without("the journal", error)
+            warn_not_written("the journal", error)
         self._writing = threading.Lock()  # agents proceed in parallel
         self.write("run", verb=verb, pid=os.getpid())
 
@@ -64,7 +64,7 @@ class Journal:
             except OSError as error:
                 # It narrates: what is done to machines does not depend on it.
                 self.close()
-                go_on_without("the journal", error)
+                warn_not_written("the journal", error)
 
     def close(self) -> None:
         if self._file is not None:

@@ -1,7 +1,7 @@
-"""One run at a time on one agent, from one machine.
+"""Locks on this machine: one run at a time for each agent.
 
-These locks save time and no more: a run through another address of the same place does not meet them. What keeps two
-runs from harm is on the node (numbers, digests, claims) and on the host.
+They only save time: a run that uses another address of the same place does not see them. Numbers, digests and claims on
+the node, and a lock on the host, keep two runs from doing harm.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import IO, Any
+from typing import IO
 
-from paddock.diskfull import go_on_without, is_full
+from paddock.diskfull import is_full, warn_not_written
 from paddock.errors import PaddockError
-from paddock.places import Place
+from paddock.places import AnyPlace
 from paddock.run.deployment import Deployment
 from paddock.run.journal import folder
 
@@ -27,14 +27,14 @@ class Busy(PaddockError):
 
 @contextmanager
 def agent_lock(agent: Deployment) -> Iterator[None]:
-    """Be the only run at work on an agent in its place, or an error that says who is."""
-    with _file("agent", f"{agent.place.identity} {agent.name}") as lock:
+    """Hold the agent lock; an error that names the holder if another run has it."""
+    with _file("agent", f"{agent.place.traits.identity} {agent.name}") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
             raise Busy(
-                f"{agent.name}: another run is at work ({lock.read().strip()})", hint="wait for it to end"
+                f"{agent.name}: another run is working on it ({lock.read().strip()})", hint="wait for it to end"
             ) from None
         with contextlib.suppress(OSError):  # only a note, and the disk may be full
             lock.truncate(0)
@@ -43,16 +43,16 @@ def agent_lock(agent: Deployment) -> Iterator[None]:
 
 
 @contextmanager
-def place_lock(place: Place[Any]) -> Iterator[None]:
-    """Wait for one's turn to make things in a place that another agent's run might make too."""
-    with _file("place", place.identity) as lock:
+def place_lock(place: AnyPlace) -> Iterator[None]:
+    """Hold the place lock while creating shared resources."""
+    with _file("place", place.traits.identity) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 @contextmanager
 def _file(kind: str, identity: str) -> Iterator[IO[str]]:
-    """The file of a lock; the kernel frees it when the holder dies."""
+    """Open the file of a lock. The kernel releases the lock when its holder ends."""
     name = hashlib.sha256(identity.encode()).hexdigest()[:32]
     path = folder().parent / "locks" / f"{kind}-{name}.lock"
     with ExitStack() as opened:
@@ -62,14 +62,14 @@ def _file(kind: str, identity: str) -> Iterator[IO[str]]:
         except OSError as error:
             if not is_full(error):
                 raise
-            # Two runs exclude each other on the node or host; this lock only tells them sooner.
-            go_on_without("the lock", error)
+            # The node or the host also keeps two runs apart; this lock only reports it sooner.
+            warn_not_written("the lock", error)
             lock = opened.enter_context(_of_nobody_else())
         yield lock
 
 
 def _of_nobody_else() -> IO[str]:
-    """A file to lock that takes no room and that no other run has open."""
+    """Return a file to lock that needs no disk space and that no other run has open."""
     reading, writing = os.pipe()
     os.close(writing)
     return os.fdopen(reading)

@@ -1,4 +1,4 @@
-"""The directories of the host that an agent sees too: there, mounted, and its own."""
+"""Check that the host directories of ``mounts:`` exist, are mounted, and are writable for the agent."""
 
 from __future__ import annotations
 
@@ -8,34 +8,33 @@ from collections.abc import Iterator
 from paddock.errors import NeedsPerson
 from paddock.guests import Guest, expect
 from paddock.guests.report import records
-from paddock.runtimes import reporting
+from paddock.runtimes import machine
 from paddock.spec.models import AgentSpec
 
 
 def check(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -> None:
-    """An error that says what is wrong with the first one that cannot be used."""
+    """Raise an error about the first mount that the agent cannot use."""
     for sentence, hint in problems(guest, agent, owner, made_for_it=made_for_it):
         raise NeedsPerson(sentence, hint=hint)
 
 
 def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -> Iterator[tuple[str, str]]:
-    """What is wrong with them, tried on the machine with the agent's ids; and what to do about it.
+    """Yield each problem with a mount, tried on the machine with the agent's ids, and its remedy.
 
-    A machine that was made for the agent has them where the agent sees them, each a mount of its own. ``owner`` has
-    the agent's ids as they are on the host.
+    A machine that was made for the agent has each directory mounted at the path that the agent sees. ``owner`` has the
+    agent's ids as they are on the host.
     """
-    ids = [str(agent.user.uid), str(agent.user.gid or agent.user.uid)]
     paths = {(mount.path if made_for_it else mount.host): mount for mount in agent.mounts}
-    argv = reporting(("paddock.runtimes", "mounts.sh"), arguments=[*ids, *paths])
+    argv = machine.report_mounts(agent.user.uid, agent.user.gid or agent.user.uid, list(paths))
     for _, record in records(expect(guest, "looking at the mounts", argv)):
         kind, found, tried, writable, path = record.split(" ", 4)
         mount = paths[path]
         if kind == "missing":
-            yield f"there is no directory {path} on {guest.name}", f"make it: mkdir {path}"
+            yield f"there is no directory {path} on {guest.name}", f"create it: mkdir {path}"
         elif kind == "secret":
             yield (
                 f"{path} on {guest.name} leads to files of Paddock's own or to a state, which no agent may see",
-                "write another directory under mounts:",
+                "choose another directory under mounts:",
             )
         elif made_for_it and kind == "directory":
             yield (
@@ -45,7 +44,7 @@ def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -
         elif not mount.read_only and writable == "no" and kind == "disk":
             yield (
                 f"{mount.host} is where a disk is mounted, and not a directory of the agent's own",
-                "write a directory below it under mounts:",
+                "choose a directory below it under mounts:",
             )
         elif not mount.read_only and writable == "no":
             yield (

@@ -1,24 +1,23 @@
-"""Agents proceed side by side."""
+"""Running a verb for several agents at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from paddock.diskfull import is_full
-from paddock.diskfull import told as sentence
+from paddock.diskfull import disk_full_error, is_full
 from paddock.errors import PaddockError
 from paddock.run.deployment import Deployment
 
 
 def each(agents: Sequence[Deployment], jobs: int, verb: Callable[[Deployment], str]) -> list[str]:
-    """Do a verb for every agent and return what to tell of each; one that fails does not stop the others.
+    """Run a verb for every agent and return the lines about the results. A failure does not stop the others.
 
-    Those that give models to others go first: where they are, the others have to know.
+    Model gateways go first, because the other agents need their addresses.
     """
     if len(agents) == 1:
         return [verb(agents[0])]
-    gateways = [agent for agent in agents if any(other.gateway is agent for other in agents)]
+    gateways = [agent for agent in agents if any(other.model_gateway is agent for other in agents)]
     running: list[tuple[Deployment, Future[str]]] = []
     for wave in (gateways, [agent for agent in agents if agent not in gateways]):
         with ThreadPoolExecutor(max_workers=max(jobs, 1)) as pool:
@@ -31,7 +30,7 @@ def each(agents: Sequence[Deployment], jobs: int, verb: Callable[[Deployment], s
         elif isinstance(error, PaddockError):
             failed.append((agent.name, error))
         elif is_full(error):
-            failed.append((agent.name, sentence(error)))
+            failed.append((agent.name, disk_full_error(error)))
         else:
             raise error
     if failed:

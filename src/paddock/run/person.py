@@ -1,25 +1,29 @@
-"""What is left for a person to do."""
+"""Commands that only a person can run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from paddock.plan.machine import Goal
 from paddock.run.deployment import Deployment
+from paddock.run.observe import observe
+from paddock.run.resolve import locate
 from paddock.visible import one_line
 
 
 def script(agent: Deployment) -> Iterator[str]:
-    """The commands a person has to run before the agent can be up, with the reasons as comments of a shell."""
-    seen = agent.observe()
-    plan = agent.place.up(agent.machine_want, seen.place)
-    steps = [step for step in (*plan.steps, *plan.manual_steps) if step.commands]
+    """Yield the commands that a person has to run for `up`, with reasons as shell comments."""
+    located = locate(agent)
+    seen = observe(located)
+    plan = agent.place.plan(Goal.UP, located.machine_want, seen.place)
+    steps = [step for step in plan.steps if step.commands]
     for refusal in plan.refusals:
-        # A comment of several lines would be commands.
+        # Further lines of a comment would be commands.
         yield one_line(f"# {agent.name}: refused: {refusal.reason}")
     if not steps and not plan.refusals:
         yield f"# {agent.name}: nothing for root to do"
     for step in steps:
         yield one_line(f"# {agent.name}: {step.title} ({step.reason})")
         if seen.machine.status == "absent":
-            yield "# its machine is not there yet: `paddock up` makes it and waits for this"
+            yield "# its machine does not exist yet: `paddock up` creates it and waits for these commands"
         yield from step.commands

@@ -1,18 +1,22 @@
-"""What there is to say about an agent at one moment."""
+"""The status of an agent at one moment."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from paddock.errors import BadInput
-from paddock.run.deployment import Deployment, Observation
+from paddock.recipes.workload import Verdict
+from paddock.run.ask import healthy
+from paddock.run.deployment import Deployment
+from paddock.run.observe import Observation, observe, reach
+from paddock.run.resolve import Located, Resolved, SecretsMissing, locate
 from paddock.run.table import columns
+from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
 
 
 @dataclass(frozen=True)
 class Status:
-    """One agent: its machine, its state, who holds its lease, whether it is healthy, what is not as the file says."""
+    """One agent: its machine, its state, the holder of its lease, its health, and what `up` would change."""
 
     agent: str
     place: str
@@ -30,9 +34,10 @@ class Status:
 
     @classmethod
     def of(cls, deployment: Deployment) -> Self:
-        """Observe an agent and ask it how it is."""
-        seen = deployment.observe()
-        health = deployment.health(seen)
+        """Observe an agent and ask for its health."""
+        located = locate(deployment)
+        seen = observe(located)
+        health = health_of(located, seen)
         inside = seen.agent
         held = inside is not None and "active" in inside.units.values()
         return cls(
@@ -45,28 +50,35 @@ class Status:
             made_from=seen.machine.made_from,
             state=seen.machine.state,
             used=_used(inside.room) if inside and inside.room else "-",
-            mounts=_mounts(deployment, seen),
+            mounts=_mounts(located, seen),
             lease=(inside.holder or "-") if inside and held else "-",
             health=str(seen.unreachable or "") or ("-" if health is None else "ok" if health.ok else health.evidence),
-            drift=_drift(deployment, seen),
+            drift=_drift(located, seen),
         )
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def _mounts(deployment: Deployment, seen: Observation) -> str:
-    """The directories of the host, and whose they have to be there."""
-    paths = ", ".join(f"{mount.path} is {mount.host}" for mount in deployment.spec.mounts)
+def health_of(agent: Located, seen: Observation) -> Verdict | None:
+    """Ask the agent for its health; None if it is not running."""
+    if seen.agent is None or not seen.agent.active:
+        return None
+    return healthy(reach(agent, seen), agent.paths, agent.runtime, agent.probes("").health)
+
+
+def _mounts(agent: Located, seen: Observation) -> str:
+    """The directories of the host, and the uid and gid that have to own them there."""
+    paths = ", ".join(f"{mount.path} is {mount.host}" for mount in agent.spec.mounts)
     return f"{paths}, of {seen.machine.owner}" if paths else "-"
 
 
-def _drift(deployment: Deployment, seen: Observation) -> str:
-    """What `up` would do, in few words."""
-    try:
-        plan = deployment.plan_up(seen)
-    except BadInput as error:  # to look, nobody needs the agent's secrets
-        return error.message.split("\n")[0].rstrip(":")
+def _drift(agent: Located, seen: Observation) -> str:
+    """Summarise what `up` would change."""
+    resolved = resolve_or_refuse(agent)
+    if isinstance(resolved, Resolved) and isinstance(resolved.secrets, SecretsMissing):
+        return resolved.secrets.error.message.split("\n")[0].rstrip(":")
+    plan = plan_up(agent, want_of(resolved), seen)
     if plan.refusals:
         return plan.refusals[0].reason
     steps = f"{len(plan.steps)} step(s)" if plan.steps else ""
@@ -93,6 +105,6 @@ def _used(room: tuple[int, int]) -> str:
 
 
 def table(rows: list[Status]) -> str:
-    """The agents side by side, one a column: there is more to tell of each than fits into a line."""
+    """Return a table with one column for each agent."""
     names = list(Status.__dataclass_fields__)
     return columns([[name, *(str(getattr(row, name)) for row in rows)] for name in names])

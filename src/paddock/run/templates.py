@@ -1,4 +1,4 @@
-"""Templates as people work with them: built, listed, pruned."""
+"""Building, listing and pruning templates."""
 
 from __future__ import annotations
 
@@ -7,50 +7,63 @@ from pathlib import Path
 from typing import Any, Final
 
 from paddock.errors import BadInput
+from paddock.places import TemplateInfo
+from paddock.plan import verbs as plans
 from paddock.recipes.packaged import LOCKS
 from paddock.run.deployment import Deployment
 from paddock.run.lock import place_lock
+from paddock.run.observe import observe
+from paddock.run.perform import carry_out
+from paddock.run.resolve import locate
 from paddock.runtimes import codetree
 
 _OLDEST_PYTHON: Final = "3.11"
 
 
-def build(agents: Sequence[Deployment], *, anew: bool) -> Iterator[str]:
-    """Build what is missing, or everything anew; yields a line for each agent."""
-    for agent in agents:
-        if agent.machine_want.template is None:
-            yield f"{agent.name}: its machine is not made from a template"
+def build(agents: Sequence[Deployment], *, rebuild: bool) -> Iterator[str]:
+    """Build missing templates, or all of them again; yield a line for each agent."""
+    for located in map(locate, agents):
+        templates, want = located.place.templates, located.machine_want
+        if templates is None or want.template is None:
+            yield f"{located.name}: its machine is not made from a template"
             continue
-        with place_lock(agent.place):
-            seen = agent.observe()
-            plan = agent.plan_template(seen, anew=anew)
-            agent.carry_out(plan, seen)
-        yield f"{agent.name}: template {agent.machine_want.template.id} {'was there' if plan.empty else 'is built'}"
+        with place_lock(located.place):
+            seen = observe(located)
+            plan = plans.template(located.name, templates.plan(want, seen.place, rebuild=rebuild))
+            carry_out(located, plan, seen)
+        yield f"{located.name}: template {want.template.id} {'exists' if plan.empty else 'is built'}"
 
 
 def listed(agents: Sequence[Deployment]) -> list[dict[str, Any]]:
-    """The templates of all places of these agents."""
+    """Return the templates of all places of these agents."""
     return [
-        {"place": place, **vars(info), "machines": ", ".join(map(str, info.machines))}
+        {"place": place, "vmid": info.number, **_described(info)}
         for place, agent in _one_per_place(agents)
-        for info in agent.place.templates(agent.place.observe())
+        if agent.place.templates
+        for info in agent.place.templates.listed(agent.place.observe())
     ]
 
 
+def _described(info: TemplateInfo) -> dict[str, Any]:
+    fields = {name: value for name, value in vars(info).items() if name != "number"}
+    return {**fields, "machines": ", ".join(map(str, info.machines))}
+
+
 def prune(agents: Sequence[Deployment], *, really: bool) -> Iterator[str]:
-    """Remove what nothing needs; yields a line for each."""
+    """Remove templates that nothing needs; yield a line for each."""
     for place, agent in _one_per_place(agents):
-        for info in agent.place.templates(agent.place.observe()):
-            if info.prunable:
+        templates = agent.place.templates
+        for info in templates.listed(agent.place.observe()) if templates else ():
+            if templates and info.prunable:
                 if really:
-                    agent.place.remove_template(info)
-                fate = "removed" if really else "would go; --yes removes it"
-                yield f"{place}: template {info.vmid} ({info.label} {info.template}) {fate}"
+                    templates.remove(info)
+                fate = "removed" if really else "would be removed with --yes"
+                yield f"{place}: template {info.number} ({info.label} {info.template}) {fate}"
 
 
 def write_lock(agent: Deployment) -> Path:
-    """Lock an agent's code anew, beside its file; returns where."""
-    wanted = agent.distribution
+    """Resolve an agent's code into a new lock beside its file; return the path."""
+    wanted = agent.recipe.distribution(agent.spec, agent.folder)
     if wanted is None:
         raise BadInput(f"{agent.name} is a {agent.spec.kind}: its code is Debian's packages, which have no lock")
     path = agent.folder / LOCKS / wanted.lock

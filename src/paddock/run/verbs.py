@@ -1,88 +1,171 @@
-"""The verbs that change things: observe, plan, carry out; and again when the world changed in between."""
+"""The verbs that change things: resolve, observe, plan and perform; and again if the world changed in between."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Final
 
 from paddock.errors import Refused, WorldChanged
-from paddock.plan.step import Plan
-from paddock.run.deployment import Deployment, Observation
+from paddock.plan import verbs as plans
+from paddock.plan.agent import AgentWant
+from paddock.plan.machine import Goal, MachinePlan
+from paddock.plan.step import Plan, Refusal
+from paddock.run.deployment import Deployment
+from paddock.run.gateway import GatewayUnknown
 from paddock.run.lock import agent_lock, place_lock
-from paddock.run.verify import verify
+from paddock.run.observe import Observation, observe, reach
+from paddock.run.perform import Progress, carry_out
+from paddock.run.resolve import Located, Resolved, locate, resolve
+from paddock.run.strays import RootDisk
 
 _ATTEMPTS: Final = 4
 
 
-def up(agent: Deployment) -> str:
-    """Bring an agent up; returns what to tell about it."""
+def up(agent: Deployment, *, recreate: bool = False) -> str:
+    """Bring an agent up; return a line about the result. ``recreate`` asks for a new container."""
     with agent_lock(agent):
-        plan, seen = converge(agent, agent.plan_up)
-        if agent.runtime.foreground:
+        located = locate(agent)
+        resolved = resolve_or_refuse(located)
+        wanted = resolved if isinstance(resolved, Resolved) else located
+        want = want_of(resolved, recreate=recreate)
+        progress = Progress()
+        plan, seen = converge(wanted, lambda seen: plan_up(wanted, want, seen), progress)
+        if wanted.runtime.foreground:
             return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
-        if agent.unverified:
-            # The last plan was empty: an attempt before it made the change, and was cut off before the proof.
-            agent.carry_out(agent.plan_answer("something changed"), seen)
+        if progress.unverified:
+            # The last plan was empty: an earlier attempt made the change and was interrupted before the verification.
+            carry_out(wanted, plans.answer(agent.name, "something changed"), seen)
             return f"{agent.name}: up and working"
         if not plan.empty:
             return f"{agent.name}: up and working"
-        if seen.agent is None or not verify(agent, seen, quick=True).ok:
-            # As the file says, but perhaps still starting: a run before this one may have been cut off.
-            agent.carry_out(agent.plan_answer("it is not healthy"), seen)
+        healthy = isinstance(wanted, Resolved) and seen.agent and agent.machine_side.is_healthy(wanted, seen)
+        if not healthy:
+            # The agent may still be starting: an earlier run may have been interrupted.
+            carry_out(wanted, plans.answer(agent.name, "it is not healthy"), seen)
         return f"{agent.name}: nothing to do, and healthy"
 
 
-def down(agent: Deployment) -> str:
-    """Take an agent down; returns what to tell about it."""
+def resolve_or_refuse(agent: Located) -> Resolved | Refusal:
+    """Resolve an agent; while its model gateway has no address, return a refusal for the plan."""
+    try:
+        return resolve(agent)
+    except GatewayUnknown as unknown:
+        return Refusal(unknown.message, unknown.hint, code="gateway.unknown")
+
+
+def want_of(resolved: Resolved | Refusal, *, recreate: bool = False) -> AgentWant | Refusal:
+    """Return what planning compares with the machine."""
+    return resolved.want(recreate=recreate) if isinstance(resolved, Resolved) else resolved
+
+
+def plan_up(agent: Located, want: AgentWant | Refusal, seen: Observation) -> Plan:
+    """Plan what `up` changes."""
+    machine = agent.place.plan(Goal.UP, agent.machine_want, seen.place)
+    return plans.up(agent.name, want, machine, seen.inside)
+
+
+def plan(agent: Deployment) -> Plan:
+    """Resolve and observe an agent, and plan what `up` would change."""
+    located = locate(agent)
+    want = want_of(resolve_or_refuse(located))
+    return plan_up(located, want, observe(located))
+
+
+def down(agent: Deployment, *, looked: bool = False) -> str:
+    """Take an agent down; return a line about the result. ``looked`` skips the check of an adopted root disk."""
     with agent_lock(agent):
-        plan, seen = converge(agent, agent.plan_down)
-    return f"{agent.name}: {'was down' if plan.empty else 'down'}; its state stays ({seen.machine.state})"
+        located, disk = locate(agent), RootDisk(looked)
+        plan, seen = converge(located, lambda seen: plan_down(located, seen, disk))
+    return f"{agent.name}: {'was down' if plan.empty else 'down'}; its state is kept ({seen.machine.state})"
 
 
-def plan_forget(agent: Deployment) -> tuple[Observation, Plan]:
-    """What forgetting an agent would delete, for a person to agree to."""
-    seen = agent.observe()
-    return seen, agent.plan_forget(seen)
-
-
-def forget(agent: Deployment, agreed: Plan, shown: Observation) -> str:
-    """Delete an agent's state as agreed; returns what to tell about it.
-
-    A person may take their time to answer, so it is observed and planned again: only what was shown is deleted.
-    """
-    with agent_lock(agent), place_lock(agent.place):
-        seen, plan = plan_forget(agent)
-        if not plan.refusals and (plan, seen.machine.state) != (agreed, shown.machine.state):
-            raise Refused(
-                f"{agent.name}: what would be deleted by now is not what was shown; nothing was deleted",
-                hint="run `paddock forget` again, and read what it would delete",
-            )
-        agent.carry_out(plan, seen)
-    return f"{agent.name}: {'there was nothing to forget' if plan.empty else 'forgotten'}"
-
-
-def cycle(agent: Deployment) -> str:
-    """Make an agent's machine anew; returns what to tell about it."""
+def cycle(agent: Deployment, *, looked: bool = False) -> str:
+    """Recreate an agent's machine; return a line about the result."""
     with agent_lock(agent):
-        converge(agent, agent.plan_cycle)
+        located, disk = locate(agent), RootDisk(looked)
+        converge(located, lambda seen: plan_down(located, seen, disk, Goal.CYCLE))
     return up(agent)
 
 
-def converge(agent: Deployment, plan_for: Callable[[Observation], Plan]) -> tuple[Plan, Observation]:
-    """Plan and carry out; where it turns out that the world is another by now, look and plan again."""
+def plan_down(agent: Located, seen: Observation, disk: RootDisk, goal: Goal = Goal.DOWN) -> Plan:
+    """Plan the removal of the machine, or of the agent from a machine that Paddock did not create."""
+    keeps_machine = agent.place.traits.keeps_machine
+    machine = agent.place.plan(goal, agent.machine_want, seen.place)
+    if not keeps_machine:
+        machine = _with_hidden_machines(agent, machine, seen)
+        if machine.steps and seen.machine.adopted:
+            remedy = f"stop the agent and move them into {agent.paths.home}"
+            found = disk.refusals(agent, f"machine {seen.machine.name}", lambda: reach(agent, seen), remedy)
+            machine = replace(machine, refusals=[*machine.refusals, *found])
+    return plans.down(agent.name, machine, seen.inside, keeps_machine=keeps_machine)
+
+
+def _with_hidden_machines(agent: Located, machine: MachinePlan, seen: Observation) -> MachinePlan:
+    """Add refusals to a plan that is empty perhaps only because the token cannot see the agent's machine."""
+    permissions = agent.place.permissions
+    if machine.steps or machine.refusals or permissions is None:
+        return machine
+    return replace(machine, refusals=permissions.hidden_machines(agent.machine_want, seen.place))
+
+
+def plan_forget(agent: Deployment) -> tuple[Observation, Plan]:
+    """Observe an agent and plan what `forget` would delete, for a person to agree to."""
+    located = locate(agent)
+    seen = observe(located)
+    return seen, _plan_forget(located, seen)
+
+
+def _plan_forget(agent: Located, seen: Observation) -> Plan:
+    keeps_machine = agent.place.traits.keeps_machine
+    machine = agent.place.plan(Goal.FORGET, agent.machine_want, seen.place)
+    plan = plans.forget(agent.name, machine, seen.inside, keeps_machine=keeps_machine)
+    if plan.empty and not keeps_machine:
+        return replace(plan, refusals=_with_hidden_machines(agent, machine, seen).refusals)
+    return plan
+
+
+def forget(agent: Deployment, agreed: Plan, shown: Observation) -> str:
+    """Delete an agent's state as agreed; return a line about the result.
+
+    A person may take their time to answer, so the agent is observed and planned again: only what was shown is deleted.
+    """
+    with agent_lock(agent), place_lock(agent.place):
+        located = locate(agent)
+        seen = observe(located)
+        plan = _plan_forget(located, seen)
+        if not plan.refusals and (plan, seen.machine.state) != (agreed, shown.machine.state):
+            raise Refused(
+                f"{agent.name}: the plan has changed since it was shown; nothing was deleted",
+                hint="run `paddock forget` again, and read what it would delete",
+            )
+        carry_out(located, plan, seen)
+    return f"{agent.name}: {'there was nothing to forget' if plan.empty else 'forgotten'}"
+
+
+def converge(
+    agent: Located, plan_for: Callable[[Observation], Plan], progress: Progress | None = None
+) -> tuple[Plan, Observation]:
+    """Observe, plan and carry out until a plan was carried out completely; return that plan and its observation.
+
+    It starts over when the world changed in between, and when a plan was only the first part.
+    """
+    progress = progress or Progress()
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            with ExitStack() as turn:
-                # From looking until the last thing is made that another agent's run may be about to make too.
-                turn.enter_context(place_lock(agent.place))
-                seen = agent.observe()
+            with ExitStack() as lock:
+                # Until the last resource is created that the run of another agent may create too.
+                lock.enter_context(place_lock(agent.place))
+                seen = observe(agent)
                 plan = plan_for(seen)
-                agent.carry_out(plan, seen, shared_done=turn.close)
+                carry_out(agent, plan, seen, progress, release_place=lock.close)
+            if not plan.partial:
+                return plan, seen
+            again = "the first part of the plan is done"
         except WorldChanged as change:
             if attempt == _ATTEMPTS:
                 raise
-            agent.reporter.say(change.message.partition("\n")[0] + "; looking again")
-        else:
-            return plan, seen
-    raise AssertionError("the last attempt returns or raises")
+            again = change.message.partition("\n")[0]
+        agent.reporter.say(f"{again}; observing again")
+    raise WorldChanged(f"{agent.name}: the plan is still not complete after {_ATTEMPTS} attempts")

@@ -1,37 +1,37 @@
-"""Verifying one agent: its place, its machine and itself, line by line."""
+"""Verify one agent: its place, its machine and its own answers."""
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from paddock.checks import asked, judge
 from paddock.checks.line import Line, Outcome, as_text, by_topic
-from paddock.checks.look import Means, look
+from paddock.checks.look import RuntimeArgvs, look
 from paddock.checks.subject import Subject
-from paddock.errors import BadInput, PaddockError
+from paddock.errors import PaddockError
 from paddock.guests import Guest
-from paddock.recipes.workload import Command, OpenPort, Probe
+from paddock.places import PlaceSeen
+from paddock.recipes.workload import Command, Health, OpenPort
 from paddock.run import journal
 from paddock.run.ask import healthy
+from paddock.run.deployment import Deployment
 from paddock.run.mounts import problems
+from paddock.run.observe import Observation, observe, reach
+from paddock.run.resolve import Located, Resolved, SecretsMissing, locate, resolve
 from paddock.secret import Secret
 
-if TYPE_CHECKING:
-    from paddock.run.deployment import Deployment, Observation
-
-
-_MOMENT: Final = 30.0
+_SETTLE_SECONDS: Final = 30.0
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True)
 class Report:
-    """What was found out about one agent."""
+    """The lines of one agent's verification."""
 
     agent: str
     lines: list[Line]
@@ -51,20 +51,31 @@ class Report:
         return f"{self.agent}:\n{as_text(self.lines)}"
 
 
-def verify(agent: Deployment, seen: Observation, *, quick: bool = False) -> Report:
-    """Prove what can be proved of an agent as it was seen."""
+def verify(agent: Deployment) -> Report:
+    """Observe an agent and run all checks."""
+    located = locate(agent)
+    seen = observe(located)
     try:
-        guest = agent.guest(seen, {})
+        guest = reach(located, seen)
     except PaddockError as error:
         reached = Line("reached", Outcome.FAILED, error.message, error.hint)
-        return Report(agent.name, [*_outside(agent, seen.place), reached])
-    return verify_through(agent, guest, seen.place, quick=quick)
+        return Report(agent.name, [*_outside(located, seen.place), reached])
+    return verify_through(resolve(located), guest, seen.place, quick=False)
 
 
-def verify_through(agent: Deployment, guest: Guest, place: Any, *, quick: bool) -> Report:
-    """The same, through a channel to its machine that is open already."""
+def is_healthy(agent: Resolved, seen: Observation) -> bool:
+    """Run the quick checks on an agent as it was observed."""
+    try:
+        guest = reach(agent, seen)
+    except PaddockError:
+        return False
+    return verify_through(agent, guest, seen.place, quick=True).ok
+
+
+def verify_through(agent: Resolved, guest: Guest, place: PlaceSeen, *, quick: bool) -> Report:
+    """Run the checks through a guest."""
     subject = _subject(agent)
-    facts = look(guest, subject, _means(agent, subject), quick=quick)
+    facts = look(guest, subject, _argvs(agent, subject), quick=quick)
     inside = judge.lines(subject, facts, quick=quick)
     if not any(line.check == "health" for line in inside):
         health = healthy(guest, agent.paths, agent.runtime, agent.probes("").health)
@@ -73,57 +84,56 @@ def verify_through(agent: Deployment, guest: Guest, place: Any, *, quick: bool) 
     return Report(agent.name, by_topic([*_outside(agent, place), *inside, *told, *_mounts(agent, guest, place)]))
 
 
-def verify_when_settled(agent: Deployment, guest: Guest) -> Report:
-    """Verify an agent that has just become healthy; what takes a moment longer than that gets it, but no more."""
+def verify_when_settled(agent: Resolved, guest: Guest) -> Report:
+    """Verify an agent that has just become healthy, and give checks that settle later up to 30 seconds."""
     report = verify_through(agent, guest, agent.place.observe(agent.name), quick=False)
     slow = [replace(check, quick=True, needs=None) for check in _subject(agent).asked if check.settles]
     if report.ok or not {line.check for line in report.failed} <= {check.name for check in slow}:
         return report
     subject = replace(_subject(agent), asked=slow)
-    end = time.monotonic() + _MOMENT
+    end = time.monotonic() + _SETTLE_SECONDS
     while time.monotonic() < end:
-        found = look(guest, subject, _means(agent, subject), quick=True)["inside"]["found"]
+        found = look(guest, subject, _argvs(agent, subject), quick=True)["inside"]["found"]
         if not any(line.failed for line in asked.lines(slow, found)):
             break
         time.sleep(0.5)
     return verify_through(agent, guest, agent.place.observe(agent.name), quick=False)
 
 
-def ports_of_others(agent: Deployment, guest: Guest) -> Line | None:
-    """The line about who else listens on the agent's ports, if somebody does."""
+def ports_of_others(agent: Resolved, guest: Guest) -> Line | None:
+    """Return the failed line about ports if another program listens on a port of the agent."""
     subject = _subject(agent)
-    facts = look(guest, subject, _means(agent, subject), quick=True)
+    facts = look(guest, subject, _argvs(agent, subject), quick=True)
     lines = judge.lines(subject, facts, quick=True)
     return next((line for line in lines if line.check == "ports" and line.failed), None)
 
 
-def _mounts(agent: Deployment, guest: Guest, place: Any) -> Iterator[Line]:
-    """Whether the directories of the host can be used, tried with the agent's own ids."""
+def _mounts(agent: Located, guest: Guest, place: PlaceSeen) -> Iterator[Line]:
+    """Check that the agent can use the directories under ``mounts:``, with the agent's own ids."""
     if not agent.spec.mounts:
         return
     owner = agent.place.machine(agent.machine_want, place).owner
-    wrong = list(problems(guest, agent.spec, owner, made_for_it=not agent.place.keeps_machine))
+    wrong = list(problems(guest, agent.spec, owner, made_for_it=not agent.place.traits.keeps_machine))
     shown = ", ".join(f"{mount.path} is {mount.host}" for mount in agent.spec.mounts)
-    evidence = "\n".join(sentence for sentence, _ in wrong) or f"{shown}, of {owner} there"
+    evidence = "\n".join(sentence for sentence, _ in wrong) or f"{shown}, owned by {owner} on the host"
     yield Line.of("mounts", not wrong, evidence, "\n".join(hint for _, hint in wrong))
 
 
-def _outside(agent: Deployment, place: Any) -> Iterator[Line]:
+def _outside(agent: Located, place: PlaceSeen) -> Iterator[Line]:
     for finding in agent.place.verify(agent.machine_want, place):
         yield Line.of(finding.subject, finding.ok, finding.evidence, finding.hint)
 
 
-def _told(agent: Deployment, place: Any) -> Iterator[Line]:
-    """Whether the place's notes or the journals on this machine give a secret away."""
-    try:
-        values = agent.secrets
-    except BadInput as error:  # to look, nobody needs the agent's secrets
-        evidence = "not compared: " + error.message.partition("\n")[0]
+def _told(agent: Resolved, place: PlaceSeen) -> Iterator[Line]:
+    """Check that neither the place's notes nor the local journals contain a secret."""
+    if isinstance(agent.secrets, SecretsMissing):  # the other checks need no secrets
+        evidence = "not compared: " + agent.secrets.error.message.partition("\n")[0]
         yield Line("secrets.notes", Outcome.UNAVAILABLE, evidence)
         yield Line("secrets.journal", Outcome.UNAVAILABLE, evidence)
         return
-    new = "take it out there, and give the service that issued it a new one"
-    within = _within(values, agent.place.notes(agent.machine_want, place))
+    new = "remove the secret there, and replace it with a new one at the service that issued it"
+    values = agent.secrets.environment
+    within = _within(values, agent.place.machine(agent.machine_want, place).notes)
     yield Line.of("secrets.notes", not within, ", ".join(within) or "none in the place's notes", new)
     journals = sorted(journal.folder().glob("*.jsonl"))
     telling = [path for path in journals if _within(values, path.read_text(encoding="utf-8", errors="replace"))]
@@ -131,12 +141,12 @@ def _told(agent: Deployment, place: Any) -> Iterator[Line]:
     yield Line.of("secrets.journal", not telling, shown or f"none in {len(journals)} journals", new)
 
 
-def _within(values: dict[str, Secret], text: str) -> list[str]:
-    """The names of the secrets that stand in a text; what is too short to be one is found everywhere."""
+def _within(values: Mapping[str, Secret], text: str) -> list[str]:
+    """Return the names of the secrets in a text. Values shorter than 6 characters occur by chance and are skipped."""
     return [name for name, value in values.items() if len(value.reveal()) >= 6 and value.reveal() in text]
 
 
-def _subject(agent: Deployment) -> Subject:
+def _subject(agent: Resolved) -> Subject:
     ports = agent.spec.ports()
     digests = {path: hashlib.sha256(file.content.encode()).hexdigest() for path, file in agent.bundle.files.items()}
     return Subject(
@@ -151,16 +161,16 @@ def _subject(agent: Deployment) -> Subject:
             *agent.recipe.checks(agent.configured, agent.name, agent.runtime.inside),
         ],
         confined=agent.runtime.confines,
-        mounted=agent.place.mounts_state,
-        own_machine=not agent.place.keeps_machine,
+        mounted=agent.place.traits.mounts_state,
+        own_machine=not agent.place.traits.keeps_machine,
         ports=frozenset(ports.values()),
         health_port=frozenset(_health_port(agent.probes("").health)),
         exposed=frozenset(each.port or ports[name] for name, each in agent.spec.expose.items()),
     )
 
 
-def _health_port(health: Probe | Command | OpenPort | None) -> Iterator[int]:
-    """The port of the agent's own machine that its health is asked at, if it is."""
+def _health_port(health: Health) -> Iterator[int]:
+    """Yield the loopback port that health is asked on, if there is one."""
     match health:
         case None | Command():
             return
@@ -172,10 +182,10 @@ def _health_port(health: Probe | Command | OpenPort | None) -> Iterator[int]:
                 yield url.port or {"http": 80, "https": 443}[url.scheme]
 
 
-def _means(agent: Deployment, subject: Subject) -> Means:
+def _argvs(agent: Resolved, subject: Subject) -> RuntimeArgvs:
     python = f"{subject.tree}/bin/python" if subject.tree else "python3"
-    # The tree is at the same path beside the agent.
-    return Means(
+    # A container has the code tree at the same path.
+    return RuntimeArgvs(
         inspect=agent.runtime.inspect(),
         enter=agent.runtime.enter([python, "-I", "-c"]),
         logs=agent.runtime.logs(2000, follow=False),

@@ -1,93 +1,23 @@
-"""What supervises an agent on its machine: rendering a workload, and the scripts that put it in force."""
+"""Runtimes: they render a workload as files, and name the scripts that apply the files on the machine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from paddock.guests import Guest
-from paddock.recipes.workload import CodeTree, Paths, Process, Workload
+from paddock.recipes.workload import Health, Paths, Process, Workload
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.spec.models import AgentSpec, RuntimeName
 
-
-@dataclass(frozen=True)
-class Image:
-    """An image on the machine, and where it comes from."""
-
-    name: str
-    archive: Path | None  # a file here; without it a registry
-
-
-class AgentContainer(Protocol):
-    """The part of a runtime that is about its container. Pure, but for reading an archive."""
-
-    @property
-    def engine(self) -> str:
-        """The engine's program."""
-        ...
-
-    @property
-    def service(self) -> str | None:
-        """The unit of its daemon."""
-        ...
-
-    @property
-    def packages(self) -> Sequence[str]:
-        """The packages that bring the engine."""
-        ...
-
-    @property
-    def data(self) -> str:
-        """Where the engine keeps images and containers."""
-        ...
-
-    @property
-    def image(self) -> Image:
-        """What the container is made of."""
-        ...
-
-    @property
-    def brings_code(self) -> bool:
-        """Whether the agent's code is in the image."""
-        ...
-
-    def identity(self, workload: Workload) -> str:
-        """What makes it another container, as ``name=hash`` words."""
-        ...
-
-    def tree(self, tree: CodeTree) -> str:
-        """The name of a code tree that was built for it."""
-        ...
-
-    def builder(self, machine: Guest) -> Guest:
-        """Where code for it is built: a machine like it will be."""
-        ...
-
-    def sample(self, machine: Guest) -> Guest:
-        """A machine like it will be, with nothing of the agent's in it."""
-        ...
-
-    def trial(self, workload: Workload) -> Sequence[str]:
-        """The argv that shows, there, that the agent's account can be had."""
-        ...
-
-    def load(self) -> Sequence[str]:
-        """The argv that takes the image's archive on stdin and prints the image's id."""
-        ...
-
-    def create(self, bundle_id: str, *, replaces: bool) -> Sequence[str]:
-        """The argv that makes it from a bundle's archive on stdin; one that is there goes, if it may."""
-        ...
+if TYPE_CHECKING:
+    from paddock.runtimes.engine.container import AgentContainer
 
 
 class Runtime(Protocol):
-    """One agent under one supervisor: its workload rendered, and the argvs for a guest to run. Pure."""
+    """One agent under one supervisor. Renders its workload and returns argvs for a guest; runs nothing itself."""
 
     @property
     def foreground(self) -> bool:
@@ -96,74 +26,78 @@ class Runtime(Protocol):
 
     @property
     def init(self) -> str | None:
-        """What has to be process 1 of the machine."""
+        """The program that has to be process 1 of the machine, or None if any will do."""
         ...
 
     @property
     def paths(self) -> Paths:
-        """Where things are on the machine."""
+        """The agent's paths on the machine."""
         ...
 
     @property
     def inside(self) -> Paths:
-        """The same as the agent's processes see it."""
+        """The agent's paths as its processes see them; they differ in a container."""
         ...
 
     @property
     def container(self) -> AgentContainer | None:
-        """What is between the machine and the agent, if anything is."""
+        """The agent's container, or None if its processes run on the machine directly."""
         ...
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
-        """The workload as files, with the id of its code tree; ``mounted`` says that the state must be a volume."""
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
+        """Render the workload as files.
+
+        ``tree`` names its code tree, ``mounted`` says that the state must be a volume, and a container engine asks for
+        ``health`` too.
+        """
         ...
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        """The argv that reports what of the agent and of these packages is on the machine."""
+        """Return the argv that reports which parts of the agent and which of these packages are on the machine."""
         ...
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        """The argv that puts a bundle's archive from stdin in force."""
+        """Return the argv that installs a bundle from its archive on stdin and makes it the current one."""
         ...
 
     def remove(self) -> Sequence[str]:
-        """The argv that takes the agent away and leaves its state."""
+        """Return the argv that removes the agent and keeps its state."""
         ...
 
     @property
     def confines(self) -> frozenset[Isolation]:
-        """What it keeps an agent from."""
+        """The kinds of isolation that the runtime provides."""
         ...
 
     def supervised(self, workload: Workload) -> Sequence[str]:
-        """The names of what it keeps running, as ``inspect`` prints them."""
+        """Return the names of the supervised processes, as ``inspect`` reports them."""
         ...
 
     def inspect(self) -> Sequence[str]:
-        """The argv that reports how its processes and its lease are: ``process.NAME=STATE PID RESTARTS SINCE``.
+        """Return the argv that reports each process and the lease: ``process.NAME=STATE PID RESTARTS SINCE``.
 
-        ``active`` is the state of one that runs; the lease's name is ``lease``; since is in seconds of the epoch. Where
-        the supervisor's own process only waits for a container, ``container.pid=PID`` is the container's first process.
+        The state of a running process is ``active``. The name of the lease process is ``lease``. SINCE is in seconds
+        since the epoch. With a container, ``container.pid=PID`` is the first process in it.
         """
         ...
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
-        """The argv that writes down, on the machine, that this bundle was seen to work."""
+        """Return the argv that records on the machine that this bundle was verified."""
         ...
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        """The argv that runs something beside the agent: as its user, with its environment, in its home."""
+        """Return the argv that runs a program beside the agent: as its user, with its environment, in its home."""
         ...
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
-        """The argv that prints what the agent has said."""
+        """Return the argv that prints the last lines of the agent's log, and new ones with ``follow``."""
         ...
 
 
 def runtime_for(agent: str, spec: AgentSpec, folder: Path, home: str | None) -> Runtime:
-    """Return the runtime an agent of the file asks for.
+    """Return the runtime that the file chooses for an agent.
 
-    ``folder`` is the file's; ``home`` that of the account it is supervised in, where that is done without root.
+    ``folder`` is the folder of the file. ``home`` is the home of the account that the agent runs in without root.
     """
     match spec.runtime:
         case RuntimeName.SYSTEMD:
@@ -181,7 +115,7 @@ def runtime_for(agent: str, spec: AgentSpec, folder: Path, home: str | None) -> 
 
 
 def environment_of(workload: Workload) -> str:
-    """What all of an agent's processes have in their environment, as a file a shell can read."""
+    """Return the variables that all processes of an agent share, as a file for a shell."""
     shared = [dict(process.environment) for process in workload.processes]
     common = {name: value for name, value in shared[0].items() if all(each.get(name) == value for each in shared)}
     path = [f'PATH={quote(":".join(workload.processes[0].path))}:"$PATH"\n'] if workload.processes[0].path else []
@@ -189,7 +123,7 @@ def environment_of(workload: Workload) -> str:
 
 
 def variables(process: Process, machine_path: str) -> dict[str, str]:
-    """The environment of a process; its own directories of programs come before those of the machine."""
+    """Return the environment of a process. Its own program directories come first on PATH."""
     if not process.path:
         return dict(process.environment)
     path = ":".join([*process.path, process.environment.get("PATH", machine_path)])
@@ -197,17 +131,5 @@ def variables(process: Process, machine_path: str) -> dict[str, str]:
 
 
 def configuration(workload: Workload) -> dict[str, BundleFile]:
-    """The workload's own files in a bundle."""
+    """Return the workload's configuration files as files of a bundle."""
     return {file.path: BundleFile(file.content, file.executable) for file in workload.files}
-
-
-def reporting(*parts: tuple[str, str], arguments: Sequence[str]) -> list[str]:
-    """Return an argv that runs package files which report what they find; ``guests.report`` reads it."""
-    here = "paddock.runtimes"
-    return script((here, "report.sh"), *parts, (here, "reported.sh"), arguments=arguments)
-
-
-def script(*parts: tuple[str, str], arguments: Sequence[str]) -> list[str]:
-    """Return an argv that runs package files, one after another, as one shell program."""
-    text = "\n".join((resources.files(package) / name).read_text(encoding="utf-8") for package, name in parts)
-    return ["sh", "-c", text, "paddock", *arguments]

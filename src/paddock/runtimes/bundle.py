@@ -1,4 +1,4 @@
-"""What configures a machine: files named by their content. Secrets travel beside it, never in it."""
+"""Bundles: the rendered configuration of an agent, named by its content. A bundle never contains a secret."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ class BundleFile:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Files by their path below the bundle's folder."""
+    """The files of a bundle, by their path below its folder."""
 
     files: Mapping[str, BundleFile]
 
     @property
     def id(self) -> str:
-        """Names the bundle by what is in it."""
+        """The hash of the files, which names the bundle."""
         digest = hashlib.sha256()
         for path, file in sorted(self.files.items()):
             digest.update(f"{path}\0{file.mode:o}\0{len(file.content)}\0{file.content}\0".encode())
         return digest.hexdigest()[:12]
 
     def with_people(self, keys: Sequence[str]) -> Bundle:
-        """The bundle with public keys of people who may log in to the machine."""
+        """Return the bundle with the public keys of people who may log in to the machine."""
         text = "".join(f"{key}\n" for key in keys)
         return Bundle({**self.files, "people": BundleFile(text)}) if keys else self
 
     def archive(self, secrets: Mapping[str, Secret], secret_files: Mapping[str, Secret]) -> bytes:
-        """As a tar: the bundle below ``bundle/``, the secrets as ``secrets.env`` and below ``secret-files/``."""
+        """Return a tar with the bundle below ``bundle/``, and the secrets in ``secrets.env`` and ``secret-files/``."""
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as tar:
             for path, file in sorted(self.files.items()):
@@ -54,7 +54,7 @@ class Bundle:
 
 
 def secrets_digest(secrets: Mapping[str, Secret], lasting_files: Mapping[str, Secret]) -> str:
-    """What ``sha256sum`` says of the secrets on the machine; compared in memory, written nowhere."""
+    """Return the hash that ``sha256sum`` prints for the secrets on the machine. It is compared, and never stored."""
     texts = [envfile.dump(secrets), *(content.reveal() for _, content in sorted(lasting_files.items()))]
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 

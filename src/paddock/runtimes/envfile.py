@@ -1,4 +1,4 @@
-"""Environment files as systemd reads them: ``NAME="value"``, one a line."""
+"""Environment files in the form that systemd and a shell read: one ``NAME="value"`` per line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 
 
 def quote(value: str) -> str:
-    """Return the value in double quotes, with what systemd and a shell treat specially escaped."""
+    """Return the value in double quotes, with the special characters of systemd and a shell escaped."""
     return '"' + _SPECIAL.sub(r"\\\1", value) + '"'
 
 
@@ -24,7 +24,7 @@ def dump(values: Mapping[str, Secret]) -> str:
 
 
 def parse(text: str) -> dict[str, Secret]:
-    """Return the values of a text that ``dump`` made, or of plain ``NAME=value`` lines."""
+    """Return the values of a text from ``dump``, or of plain ``NAME=value`` lines."""
     values: dict[str, Secret] = {}
     for line in lines(text):
         name, _, value = line.partition("=")

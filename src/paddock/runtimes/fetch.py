@@ -1,4 +1,4 @@
-"""Packages of npm that are known by their hash, from the registry that this machine is configured for."""
+"""Fetch npm packages with a known hash from the registry that npm is configured for."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from paddock import process
 from paddock.errors import PaddockError
 from paddock.process import CommandFailed, ProgramMissing
 
-# Of the package nothing is run, here or later; and npm says nothing about itself.
+# No script of the package is run, and npm prints no notices about itself.
 _QUIET = ("--ignore-scripts", "--no-update-notifier", "--loglevel=error")
 
 
 def fetch(package: str, version: str, sha512: str, folder: Path, kept: Path) -> Path:
-    """Return the archive of a package, put into the folder by npm, if it is the one with that hash.
+    """Fetch a package into the folder with npm and return its archive. Another hash is an error.
 
-    npm knows the registry, its credentials and its certificates; none of them is written down here.
+    npm's own configuration names the registry, its credentials and its certificates.
     """
     wanted = f"{package}@{version}"
     try:
         result = process.run(["npm", "pack", wanted, *_QUIET, f"--pack-destination={folder}"], deadline=300)
     except ProgramMissing:
         raise PaddockError(
-            f"fetching {wanted} takes npm, which is not installed",
-            hint="install it (the package npm of Debian and of Homebrew; no Node gets to the agent's machine),\n"
-            f"or run `npm pack {wanted}` where it is, and copy the file to {shlex.quote(str(kept))}",
+            f"fetching {wanted} needs npm, which is not installed",
+            hint="install npm (package npm in Debian and Homebrew; Node is not installed on the agent's machine),\n"
+            f"or run `npm pack {wanted}` on a computer with npm, and copy the file to {shlex.quote(str(kept))}",
         ) from None
     if not result.ok:
         failed = CommandFailed(f"fetching {wanted}", result)
-        failed.hint = "`npm config get registry` tells where npm looks for it"
+        failed.hint = "`npm config get registry` prints the registry that npm uses"
         raise failed
     archive = next(folder.glob("*.tgz"), None)
     if archive is None:
-        raise PaddockError(f"npm has fetched no {wanted}")
+        raise PaddockError(f"npm fetched no archive of {wanted}")
     if not has_hash(archive, sha512):
         raise PaddockError(
-            f"{wanted} is not what it was: its SHA-512 is {_sha512(archive)}",
-            hint="do not use it; `npm config get registry` tells where it came from",
+            f"{wanted} does not have the expected content: its SHA-512 is {_sha512(archive)}",
+            hint="do not use it; `npm config get registry` prints where it came from",
         )
     return archive
 
 
 def has_hash(file: Path, sha512: str) -> bool:
-    """Whether a file is there and has that hash."""
+    """Return whether the file exists and has this hash."""
     return file.is_file() and _sha512(file) == sha512
 
 

@@ -1,7 +1,10 @@
-# Shared by whatever makes a folder the state of an agent: the state is the agent's alone. It is not at, above or below
-# the system's folders, Paddock's own, or another agent's state. A link counts as what it leads to, which the file cannot
-# know. What tells of other agents is root's and so trusted, or where there is no root, the account's own.
-# Uses $STATE, $AGENT, $root, $STORE and $TRAIL.
+# Library: check that a directory may become the state of an agent.
+# Expects: $STATE, $AGENT, $root, $STORE, $STATE_LINK.
+. ./fail.sh
+
+# A state must not be at, above or below directories of the system, of Paddock, or of another agent's state. Symbolic
+# links are resolved, which the check of the file cannot do. The files that name other agents' states belong to root, or
+# without root to this account, and are trusted.
 check_state_path() {
     real=$(realpath -m -- "$STATE")
     case "$real/" in
@@ -15,7 +18,7 @@ check_state_path() {
     esac
     keep_apart "${STORE%/*}" "Paddock's own"
     case "$root" in
-        */"$AGENT"/etc) # in an account, with the state beside it
+        */"$AGENT"/etc) # in an account, where configuration and state are side by side
             for other in "$root" "${root%/*/*}"/*/etc; do
                 keep_apart "$other" "Paddock's own"
                 keep_apart_from "${other%/etc}" "$other"
@@ -26,32 +29,35 @@ check_state_path() {
             for other in "${root%/*}"/*; do keep_apart_from "$other" "$other"; done
             ;;
     esac
-    case "$TRAIL" in
-        */"$AGENT"/state) for other in "${TRAIL%/*/*}"/*/state; do keep_apart_from_trail "${other%/state}" "$other"; done ;;
-        *) for other in "${TRAIL%/*}"/*; do keep_apart_from_trail "$other" "$other"; done ;;
+    case "$STATE_LINK" in
+        */"$AGENT"/state)
+            for other in "${STATE_LINK%/*/*}"/*/state; do keep_apart_from_link "${other%/state}" "$other"; done
+            ;;
+        *) for other in "${STATE_LINK%/*}"/*; do keep_apart_from_link "$other" "$other"; done ;;
     esac
 }
 
-not_for_a_state() { # FOLDER WHOSE
+not_for_a_state() { # FOLDER OWNER
     [ "$real" = "$STATE" ] || fail 78 "$STATE leads to $real, and $1 is $2: write another state.path"
     fail 78 "the state cannot be $STATE, because $1 is $2: write another state.path"
 }
 
-keep_apart() { # FOLDER WHOSE
+keep_apart() { # FOLDER OWNER
     there=$(realpath -m -- "$1")
     case "$real/" in "$there"/*) not_for_a_state "$1" "$2" ;; esac
     case "$there/" in "$real"/*) not_for_a_state "$1" "$2" ;; esac
 }
 
-keep_apart_from() { # AGENT ROOT: from the state that another agent's configuration in force names
+keep_apart_from() { # AGENT ROOT: the state that another agent's current bundle names
     [ "${1##*/}" != "$AGENT" ] && [ -e "$2/current/bundle.env" ] || return 0
-    theirs=$(STATE= && . "$2/current/bundle.env" && echo "$STATE")
+    # shellcheck source=/dev/null # written by Paddock, in another agent's bundle
+    theirs=$(STATE='' && . "$2/current/bundle.env" && echo "$STATE")
     [ -z "$theirs" ] || keep_apart "$theirs" "the state of the agent ${1##*/}"
 }
 
-keep_apart_from_trail() { # AGENT TRAIL: the same for another agent that may have no configuration now
+keep_apart_from_link() { # AGENT LINK: the state of another agent that may have no bundle at present
     [ "${1##*/}" != "$AGENT" ] && { [ -L "$2" ] || [ -d "$2" ]; } || return 0
-    # A directory that is this very state only has the name of another agent. Its identity tells whose it is.
+    # A directory here may be this very state under the name of another agent. The identity in the state decides.
     [ -L "$2" ] || [ "$(realpath -- "$2")" != "$real" ] || return 0
     keep_apart "$2" "the state of the agent ${1##*/}"
 }

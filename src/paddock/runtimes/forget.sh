@@ -1,12 +1,21 @@
-# forget.sh STATE TRAIL AGENT, after receive.sh and top.sh: deletes the state of an agent, unless something holds its lease or is
-# mounted in it. It is renamed first, in one step: from then on it is nobody's state, and what is left of it when this is cut
-# off is found under that name and deleted the next time. The trail goes last, because it leads there.
-state=$1 trail=$2 agent=$3
+# forget.sh - delete the state of an agent
+#
+# Arguments: STATE STATE_LINK AGENT
+#
+# A state whose lease is held, or in which something is mounted, is not deleted. The state is renamed first, in one
+# step: from then on it is no state. If the script is interrupted, the next run deletes the renamed directory. The link to
+# the state is deleted last, because it names the place of that directory.
+set -eu
+umask 077
+state=$1 state_link=$2 agent=$3
+. ./fail.sh
+. ./top.sh
+
 forgotten=${state%/*}/.paddock-forgotten-$agent
 
 expect_nothing_mounted() { # DIRECTORY
     mounted=$(mounts_at "$1" | head -n 1)
-    [ -z "$mounted" ] || fail 78 "$mounted is a mount, and Paddock deletes nothing through a mount: umount it first"
+    [ -z "$mounted" ] || fail 78 "$mounted is a mount point, and Paddock deletes nothing through a mount: umount it first"
 }
 
 delete_forgotten() {
@@ -14,11 +23,12 @@ delete_forgotten() {
     rm -rf --one-file-system -- "$forgotten"
 }
 
-expect_way_of_root "$state"
+expect_path_of_root "$state"
 [ ! -e "$forgotten" ] || delete_forgotten
 if [ -e "$state" ]; then
-    is_own "$state/.paddock" && grep -qx "agent=$agent" "$state/.paddock/identity" ||
+    if ! is_own "$state/.paddock" || ! grep -qx "agent=$agent" "$state/.paddock/identity"; then
         fail 78 "$state is not the state of $agent"
+    fi
     expect_nothing_mounted "$state"
     exec 9>>"$state/.paddock/lease"
     flock --nonblock 9 || fail 75 "the state is held by $(cat "$state/.paddock/holder")"
@@ -26,4 +36,4 @@ if [ -e "$state" ]; then
     sync "${state%/*}"
     delete_forgotten
 fi
-rm -f -- "$trail"
+rm -f -- "$state_link"

@@ -1,13 +1,17 @@
-# install.sh STORE ID AGENT NAME PYTHON PROOF...: unpacks packages from stdin to the tree STORE/ID, makes the programs of
-# the package NAME and proves that they work.
-# A tree is made under another name and gets its own only when it is whole. The agent, where there is one already, gets
-# its link first, so that nobody who prunes the store takes the tree away.
-# The packages are third-party code. Root only reads them: its Python is isolated (-I -S), because even the start of the
-# tree's own would run what a package puts into a .pth file. The proof imports them, as nobody and without a network.
+# install.sh - unpack a code tree into the store, and prove that its programs work
+#
+# Arguments: STORE ID AGENT NAME PYTHON PROOF...; NAME is the package that brings the programs
+# Environment: THROWAWAY is set in a container that is removed after this script
+# Input: a tar.gz of packages
+#
+# The tree gets its name only when it is complete. The agent, if there is one, gets its link first, so that no other run
+# prunes the tree. The packages are third-party code. Root only reads them, with an isolated Python (-I -S): the tree's own
+# Python would run the .pth files of its packages. The proof imports the packages as nobody and without a network.
 set -eu
 umask 022
 store=$1 id=$2 agent=$3 name=$4 python=$5
 shift 5
+
 mkdir -p "$store"
 exec 9<"${store%/*}"
 flock 9
@@ -17,7 +21,7 @@ if [ -n "$agent" ]; then
 fi
 new=$store/.new
 home=
-trap 'rm -rf "$new" ${home:+"$home"}' EXIT # what is not whole takes no room
+trap 'rm -rf "$new" ${home:+"$home"}' EXIT # an incomplete tree takes no space
 rm -rf "$new"
 "$python" -I -m venv --without-pip "$new"
 packages=$(echo "$new/lib/python3."*/site-packages)
@@ -32,7 +36,7 @@ for entry in found.entry_points.select(group="console_scripts"):
         print(f"#!{python}\nimport sys\nfrom {entry.module} import {entry.attr}\nsys.exit({entry.attr}())", file=program)
     os.chmod(program.name, 0o755)' "$name" "$packages" "$new/bin" "$store/$id/bin/python"
 
-# as_nobody PROGRAM...: without a program, whether nobody could run the tree's Python.
+# Arguments: PROGRAM [ARGUMENT...]. With a program alone: whether nobody could run that program.
 as_nobody='import os, sys
 os.setgroups([])
 os.setgid(65534)
@@ -41,15 +45,15 @@ if len(sys.argv) == 2:
     sys.exit(not os.access(sys.argv[1], os.X_OK))
 os.execv(sys.argv[1], sys.argv[1:])'
 
-# Becomes a program that has no privileges, no network but in a container that has none anyway, and no process that
-# outlives it. A tree that only its owner can reach is run by its owner alone: an account's own, or root's in a foreground.
+# Become a program without privileges and without a network, whose processes all end with it. A throwaway container has
+# no network anyway. A tree that only its owner can reach runs as its owner: an account, or root for runtime process.
 prove() {
     [ "$(id -u)" = 0 ] || exec "$@"
     alone="unshare --net --pid --fork --kill-child"
     if [ -n "${THROWAWAY-}" ]; then
         alone=
     elif ! $alone true 2>/dev/null; then
-        echo "this machine has no network namespaces: the code was tried with the network" >&2
+        echo "this machine has no network namespaces: the code was tested with access to the network" >&2
         alone=
     fi
     # shellcheck disable=SC2086 # several words
@@ -59,7 +63,7 @@ prove() {
     exec $alone "$python" -I -S -c "$as_nobody" "$@"
 }
 
-home=$(mktemp -d) # whatever an import writes is not for the person's home
+home=$(mktemp -d) # an import must not write to the person's home
 (cd "$home" && HOME="$home" && export HOME && prove "$new/bin/python" -B "$@" 9<&-)
 echo "$id" >"$new/manifest"
 rm -rf "${store:?}/$id"

@@ -1,4 +1,4 @@
-"""What a runtime may keep an agent from, each to be seen in what the kernel says of the agent's processes."""
+"""Kinds of isolation that a runtime may provide. Each can be checked in /proc."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from enum import StrEnum
 
 
 class Isolation(StrEnum):
-    ACCOUNT = "account"  # nobody else runs anything as the agent's user
-    CAPABILITIES = "capabilities"  # it has none and can get none
-    PRIVILEGES = "privileges"  # no program gives it more than it has
-    SYSTEM_CALLS = "system_calls"
-    PROC = "proc"  # it does not see processes of others
-    SYS = "sys"  # it cannot change what the kernel lets be tuned
+    ACCOUNT = "account"  # the agent has an account that nobody else uses
+    CAPABILITIES = "capabilities"  # the agent has no capabilities and cannot gain any
+    PRIVILEGES = "privileges"  # setuid programs do not work
+    SYSTEM_CALLS = "system_calls"  # a filter limits them
+    PROC = "proc"  # the agent does not see processes of others
+    SYS = "sys"  # the agent cannot change kernel settings

@@ -1,9 +1,17 @@
-# mounts.sh UID GID PATH…, after report.sh: reports for each path whether it is a directory, a mount point, whose, and writable for the ids;
-# without root, for whoever runs this.
+# mounts.sh - report whether directories of the host can be mounted for an agent
+#
+# Arguments: UID GID PATH...; the agent's ids
+# Output: a report: mount=KIND OWNER TRIED_UID WRITABLE PATH
+#
+# Without root the script tries to write as the user who runs it.
 uid=$1 gid=$2
 shift 2
+. ./report.sh
+
 as() { if [ "$(id -u)" = 0 ]; then setpriv --reuid "$uid" --regid "$gid" --clear-groups "$@"; else "$@"; fi; }
-# Whether a path leads to Paddock's own files or to a state, in or above them. A link can, whatever the file says.
+
+# Whether a path leads to Paddock's own files or to a state, or to a directory above or below them. A symbolic link can
+# lead there, whatever the file says.
 secret() {
     real=$(realpath -- "$1") && real=${real%/}
     for own in /etc/paddock /opt/paddock /var/lib/paddock /var/lib/paddock/*; do
@@ -13,6 +21,7 @@ secret() {
     done
     return 1
 }
+
 for path; do
     if [ ! -d "$path" ]; then report mount "missing - - - $path"; continue; fi
     kind=directory writable=no
@@ -22,3 +31,4 @@ for path; do
     as test -w "$path" && writable=yes
     report mount "$kind $(stat -c %u "$path") $(as id -u) $writable $path"
 done
+report end ok

@@ -1,9 +1,9 @@
-# Shared by state.sh on the machine and a container's start: what of the agent's home is another's becomes its own,
-# but for what the list says is root's. Uses $HOME_DIR, $OWNER (USER:GROUP) and $list.
+# Library: give the files of the agent's home to the agent.
+# Expects: $HOME_DIR, $OWNER (USER:GROUP), $list, which names the entries that stay root's.
 tab=$(printf '\t')
 
-# Never through a link: an entry may change between being found and being given away. A second name of a file from
-# outside, or something mounted here, is no reason to give that away.
+# Never follow a link: the agent can replace an entry between find and chown. Files with several hard links and mount
+# points keep their owner, because they may be outside the home.
 repair_ownership() {
     set -- "$HOME_DIR" -xdev
     while read -r _ _ _ _ mounted _; do

@@ -1,7 +1,10 @@
-# packages.sh PACKAGE...: installs the distribution's packages.
+# packages.sh - install packages of the distribution
+#
+# Arguments: PACKAGE...
 set -eu
+
 if ! command -v apt-get >/dev/null; then
-    echo "there is no apt-get here; install these yourself: $*" >&2
+    echo "there is no apt-get here; install these packages yourself: $*" >&2
     exit 1
 fi
 if [ "$(id -u)" != 0 ]; then

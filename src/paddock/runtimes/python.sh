@@ -1,6 +1,12 @@
-# python.sh VERSION..., after report.sh: reports path, version, architecture and C library of the first Python that has one
-# of the versions.
+# python.sh - report the first Python of one of the versions, and install one if there is none
+#
+# Arguments: VERSION...
+# Environment: THROWAWAY is set in a container that is removed after this script
+# Output: a report: python=PATH VERSION ARCHITECTURE C_LIBRARY
+. ./report.sh
+
 look() {
+    # shellcheck disable=SC2046 # a name for each version
     for name in python3 $(printf 'python%s ' "$@"); do
         found=$("$name" -c 'import os, sys
 base = getattr(sys, "_base_executable", sys.executable)
@@ -13,11 +19,13 @@ print(os.path.realpath(base), "%d.%d" % sys.version_info[:2], os.uname().machine
     return 1
 }
 
-# As root the agent is another user: only what everyone can reach counts, not a Python in root's home.
+# Root looks for a Python that every user can run, because the agent is another user. A Python in root's home does not
+# count.
 [ "$(id -u)" != 0 ] || PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-# In a container that is gone after this, installing is no help.
+# A package that is installed in a throwaway container would be lost.
 if ! look "$@" && [ "$(id -u)" = 0 ] && [ -z "${THROWAWAY-}" ] && command -v apt-get >/dev/null; then
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3; } \
         </dev/null >&2 || exit 1
     look "$@" || true
 fi
+report end ok

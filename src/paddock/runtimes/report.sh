@@ -1,16 +1,18 @@
-# Shared: how a script tells what it found. A record is NAME=VALUE and ends with a NUL byte. No shell variable can hold that
-# byte, so no value, whoever chose it, begins another record. guests/report.py reads them; the last one says that none is
-# missing.
+# Library: write a report to stdout. guests/report.py reads it.
+# Expects: nothing. The script ends with `report end ok`; without that record the report is incomplete.
+
+# A record is NAME=VALUE and ends with a NUL byte. No shell variable can hold a NUL byte, so no value can begin another
+# record, whoever chose the value.
 report() { # NAME VALUE
     printf '%s=%.2000s\0' "$1" "$2" >&3
 }
 
-# Values from stdin, one a line; at most as many as a person would want to read.
+# Report each line of stdin as one record. The limit is as much as a person would read.
 report_lines() { # NAME
     head -n 500 | while IFS= read -r line; do report "$1" "$line"; done
 }
 
-# Whatever else a program prints is not part of the report.
+# Descriptor 3 is the report. Other output goes to stderr.
 exec 3>&1 1>&2
 printf '\0' >&3
 report report 1

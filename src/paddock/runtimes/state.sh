@@ -1,9 +1,12 @@
-# Shared by the runtimes' apply scripts, after receive.sh and ownership.sh: brings about what bundle/state/list says of the state.
-# $OWNER is USER:GROUP of the agent, or empty where Paddock itself is no other user than the agent.
-#
-# The agent is not trusted: while this runs it can put links, directories and pipes wherever it may write. So what is
-# its own is written under its own user. What is root's lies in directories that are root's and sticky, all the way
-# down from the top of the state: there the agent can make entries, but cannot replace those of others.
+# Library: write the files of the state that bundle/state/list names.
+# Expects: set -eu; $root, $STATE, $HOME_DIR, $OWNER (USER:GROUP, or empty where Paddock and the agent are one user).
+
+# The agent is not trusted: while this runs, it can create links, directories and pipes wherever it may write. So the
+# agent's own files are written as the agent. Root's files are in directories that are root's and sticky, from the top of
+# the state down: the agent can create entries there and cannot replace those of others.
+. ./fail.sh
+. ./ownership.sh
+
 as_agent() {
     if [ -z "$OWNER" ]; then
         "$@"
@@ -12,34 +15,35 @@ as_agent() {
     fi
 }
 
-# Whatever else is in the place of a file is kept under another name.
-set_aside='set_aside() {
-    if [ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; }; then
-        mv -T -- "$1" "$1.found-$(date +%s)"
-    fi
-}'
-eval "$set_aside"
+# Rename an entry that is in the place of a file and is no regular file.
+# shellcheck disable=SC2016 # the shell that gets it expands it
+set_aside='if [ -L "$1" ] || { [ -e "$1" ] && [ ! -f "$1" ]; }; then
+    mv -T -- "$1" "$1.found-$(date +%s)"
+fi'
 
-write_as_agent() { # PATH: from stdin; under another name first, so that it is there whole or not at all
-    as_agent sh -c "$set_aside"'
+write_as_agent() { # PATH: from stdin; under another name first, so that the file is never incomplete
+    # shellcheck disable=SC2016 # the agent's shell expands it
+    as_agent sh -c '
         set -eu
         umask 077
         cd "$1"
         case "$2" in */*) mkdir -p -- "${2%/*}" ;; esac
         new=$(mktemp -- "$2.XXXXXX")
         cat >"$new"
-        set_aside "$2"
+        sh -c "$3" paddock "$2"
         mv -fT -- "$new" "$2"
-    ' paddock "$HOME_DIR" "$1"
+    ' paddock "$HOME_DIR" "$1" "$set_aside"
 }
 
 missing_to_agent() { # PATH
+    # shellcheck disable=SC2016 # the agent's shell expands it
     as_agent sh -c 'cd "$1" && [ ! -e "$2" ] && [ ! -L "$2" ]' paddock "$HOME_DIR" "$1"
 }
 
-hold() { # DIRECTORY [MODE], in one that is held already
+# Make a directory root's and sticky. The agent can create entries in it.
+hold() { # DIRECTORY [MODE], in a directory that is held already
     if [ -n "$OWNER" ]; then
-        # From here on the agent cannot put anything else in its place. Its group comes later: it may not be a directory.
+        # From here on the agent cannot replace the entry. The group is set below, when it is known to be a directory.
         chown -h root -- "$1"
     fi
     [ -d "$1" ] && [ ! -L "$1" ] || fail 78 "$1 is not a directory"
@@ -49,7 +53,7 @@ hold() { # DIRECTORY [MODE], in one that is held already
     fi
 }
 
-make_and_hold() { # DIRECTORY [MODE], in one that is held already
+make_and_hold() { # DIRECTORY, in a directory that is held already
     if [ -L "$1" ] || [ ! -d "$1" ]; then
         [ ! -L "$1" ] && [ ! -e "$1" ] || mv -T -- "$1" "$1.found-$(date +%s)"
         mkdir -- "$1"
@@ -73,13 +77,14 @@ lock() { # PATH CONTENT, in a directory that is held
     if [ -n "$OWNER" ] && [ -f "$1" ] && [ "$(stat -c %u -- "$1")" != 0 ]; then
         mv -T -- "$1" "$1.found-$(date +%s)"
     else
-        set_aside "$1"
+        sh -c "$set_aside" paddock "$1"
     fi
     mv -fT -- "$new" "$1"
 }
 
-# What was locked and is not to be any more goes: it was never the agent's. The state remembers, not the machine. Where it
-# lies is held for it, because the state may have been elsewhere meanwhile; what need not be is given back afterwards.
+# Delete files that are no longer locked: they were never the agent's. The state records them, because a machine does not
+# last. Their directories are held first, because the state may have been on another machine meanwhile. repair_ownership
+# gives directories back that need not be held.
 unlock_others() {
     locked=$STATE/.paddock/locked
     touch "$locked"
@@ -92,14 +97,14 @@ unlock_others() {
             rm -f -- "$HOME_DIR/$path"
         fi
     done <"$locked"
-    sed -n "s/^lock$tab[^$tab]*$tab//p" "$list" >"$locked"
+    sed -n "s/^lock${tab}[^$tab]*$tab//p" "$list" >"$locked"
 }
 
 write_state_files() {
     list=$root/incoming/bundle/state/list
     sources=$root/incoming/bundle/state
     secrets=$root/incoming/secret-files
-    hold "$STATE" 750 # nothing in the top is the agent's to make
+    hold "$STATE" 750 # the agent creates nothing in the top directory
     if grep -q '^hold' "$list"; then
         make_and_hold "$HOME_DIR"
     elif [ ! -d "$HOME_DIR" ]; then
@@ -108,6 +113,7 @@ write_state_files() {
     unlock_others
     [ -z "$OWNER" ] || repair_ownership
     while IFS=$tab read -r verb source path <&3; do
+        # shellcheck disable=SC2016 # the agent's shell expands it
         case "$verb" in
             hold) [ "$path" = . ] || make_and_hold "$HOME_DIR/$path" ;;
             lock) lock "$HOME_DIR/$path" "$sources/$source" ;;

@@ -1,4 +1,4 @@
-"""What of the state a workload decides, as a list that ``state.sh`` carries out on the machine."""
+"""The files and folders in the state that the workload manages, as a list that ``state.sh`` applies."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ LIST = "state/list"
 
 
 def rendered(workload: Workload) -> dict[str, str]:
-    """Return the list and the contents it names, as files of a bundle."""
+    """Return the list and the contents that it names, as files of a bundle."""
     contents = {f"state/{number}": file.content for number, file in enumerate(workload.state_files)}
     return {LIST: "".join(_line(*words) for words in _entries(workload)), **contents}
 
 
 def secret_name(workload: Workload, file: SecretFile) -> str:
-    """Return the name under which the content of a secret file travels."""
+    """Return the name of a secret file in the archive."""
     return str(list(workload.secret_files).index(file))
 
 
 def held(workload: Workload) -> list[str]:
-    """Return the directories above locked files, from the home down: the agent can fill them, but not replace them."""
+    """Return the directories above locked files, from the home down. The agent can add files, but not replace them."""
     locked = [PurePosixPath(file.path) for file in workload.state_files if file.keep is Keep.LOCKED]
     return sorted({str(folder) for path in locked for folder in path.parents})
 

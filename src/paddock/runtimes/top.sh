@@ -1,33 +1,35 @@
-# Shared: the top of a state, and Paddock's own part in it. The agent may have been able to write there before Paddock came.
+# Library: the top directory of a state, and the directory .paddock in it.
+# Expects: nothing. The agent may have been able to write to the top directory before Paddock claimed the state.
+. ./fail.sh
 
-# Only a real directory is Paddock's own that belongs to whoever runs this and is closed to everyone else: an agent may have
-# planted anything else under that name.
+# An agent may have created anything under the name of Paddock's directory. Accept only a real directory that belongs to
+# the user who runs this script and that no one else can enter.
 is_own() { # DIRECTORY
     [ ! -L "$1" ] && [ -d "$1" ] && [ "$(stat -c '%u %a' -- "$1")" = "$(id -u) 700" ]
 }
 
-# Whoever can replace a directory on the way to the state can lead root elsewhere. A directory that everyone may write to
-# will do if it is sticky and what is next on the way is root's.
-expect_way_of_root() { # PATH
+# A user who can replace a directory on the path to the state can redirect root to another directory. A directory that
+# everyone can write to is accepted if it is sticky and root owns the next entry of the path.
+expect_path_of_root() { # PATH
     [ "$(id -u)" = 0 ] || return 0
-    for way in "$1" "$(readlink -m -- "${1%/*}")/${1##*/}"; do
-        while next=$way way=${way%/*} && [ -n "$way" ]; do
-            [ -e "$way" ] || continue
-            case "$(stat -L -c '%u %A' -- "$way")" in
+    for part in "$1" "$(readlink -m -- "${1%/*}")/${1##*/}"; do
+        while next=$part part=${part%/*} && [ -n "$part" ]; do
+            [ -e "$part" ] || continue
+            case "$(stat -L -c '%u %A' -- "$part")" in
                 0\ d????-??-?) ;;
-                0\ d????????[tT]) [ ! -e "$next" ] || [ "$(stat -c %u -- "$next")" = 0 ] || refuse_way "$1" "$next" ;;
-                *) refuse_way "$1" "$way" ;;
+                0\ d????????[tT]) [ ! -e "$next" ] || [ "$(stat -c %u -- "$next")" = 0 ] || refuse_path "$1" "$next" ;;
+                *) refuse_path "$1" "$part" ;;
             esac
         done
     done
 }
 
-refuse_way() { # PATH DIRECTORY
-    fail 78 "$2 is not root's alone, so that others could put something else in the place of the state ($1); keep the state\
- below a directory of root's, or: chown root:root $2 && chmod go-w $2"
+refuse_path() { # PATH DIRECTORY
+    fail 78 "users other than root can write to $2 and could replace the state ($1); keep the state below a directory\
+ that only root can write to, or: chown root:root $2 && chmod go-w $2"
 }
 
-# From here on nobody but root makes, moves or replaces entries of the top.
+# Afterwards only root can create, move or replace entries of the top directory.
 take_top() { # STATE
     if [ "$(id -u)" = 0 ]; then
         chown -h root -- "$1"
@@ -36,10 +38,10 @@ take_top() { # STATE
     chmod go-w -- "$1"
 }
 
-# Prints what is mounted at or below a directory.
+# Print the mount points at or below a directory.
 mounts_at() { # DIRECTORY
     while read -r _ _ _ _ mounted _; do
-        mounted=$(printf '%b.' "$mounted") && mounted=${mounted%.} # blanks are \040 there
+        mounted=$(printf '%b.' "$mounted") && mounted=${mounted%.} # mountinfo writes a blank as \040
         case "$mounted/" in "$1"/*) printf '%s\n' "$mounted" ;; esac
     done </proc/self/mountinfo
 }

@@ -1,10 +1,12 @@
-# Shared: which code trees stay on the machine. They are in a store, named by their hash, and each agent has a folder
-# beside it with links to those it needs: `current`, and `previous`, the one that was current before. What no agent
-# links to goes with the next change. Uses $STORE and $AGENT.
+# Library: keep the code trees that agents need, and delete the others.
+# Expects: $STORE, $AGENT.
 
-# keep_version TREE: makes it the agent's current one, which it may be already.
-keep_version() {
-    [ -e "$STORE/$1/manifest" ] || fail 75 "the code $1 has gone meanwhile; run \`paddock up\` again"
+# Code trees are in a store, named by their hash. Beside the store each agent has a folder with links to the trees that
+# it needs: `current`, and `previous`, the tree before that. A tree without a link is deleted with the next change.
+. ./fail.sh
+
+keep_version() { # TREE: becomes the agent's current tree, unless it is already
+    [ -e "$STORE/$1/manifest" ] || fail 75 "another run has removed the code $1; run \`paddock up\` again"
     versions=${STORE%/*}/$AGENT
     (umask 022 && mkdir -p "$versions")
     ln -sfn "../${STORE##*/}/$1" "$versions/$1"
@@ -24,8 +26,8 @@ keep_version() {
     prune_store
 }
 
-# A state that lies where code and configuration are deleted would go with them. It is looked for right before that.
-spare_states() { # FOLDER...
+# Refuse to delete a folder that holds a state. Call this right before the folder is deleted.
+expect_no_state() { # FOLDER...
     for folder; do
         found=$(find "$folder" -name .paddock -print -quit 2>/dev/null || true)
         above=$folder
@@ -42,12 +44,12 @@ spare_states() { # FOLDER...
 }
 
 drop_versions() {
-    spare_states "${STORE%/*}/$AGENT"
+    expect_no_state "${STORE%/*}/$AGENT"
     rm -rf --one-file-system "${STORE%/*}/${AGENT:?}"
     prune_store
 }
 
-# Under the lock that installing holds too; what is about to be installed has its link already.
+# install.sh holds the same lock. A tree that is about to be installed has its link already.
 prune_store() (
     [ -d "$STORE" ] || exit 0
     exec 9<"${STORE%/*}"
@@ -57,7 +59,7 @@ prune_store() (
         for link in "${STORE%/*}"/*/"${tree##*/}"; do
             [ ! -L "$link" ] || needed=yes
         done
-        [ -n "$needed" ] || { (spare_states "$tree") && rm -rf --one-file-system "$tree"; }
+        [ -n "$needed" ] || { (expect_no_state "$tree") && rm -rf --one-file-system "$tree"; }
     done
     rmdir "$STORE" 2>/dev/null || true
 )

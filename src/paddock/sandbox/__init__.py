@@ -1,4 +1,4 @@
-"""A Proxmox VE node in a box: its REST API, with real or imagined containers behind it."""
+"""A simulated Proxmox VE cluster on this machine: the REST API, with real LXC or simulated containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m paddock.sandbox`."""
+"""Entry point of `python -m paddock.sandbox`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what: users, tokens, roles, groups, pools and ACLs, compiled as Proxmox compiles them."""
+"""Access control: users, tokens, roles, groups, pools and ACLs, evaluated by Proxmox's rules."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .privileges import ALL, BUILT_IN_ROLES
 ROOT: Final = "root@pam"
 _TOKEN_VALUE = re.compile(r"(([^\s:/]+@[A-Za-z][A-Za-z0-9.\-_]+)!([A-Za-z][A-Za-z0-9.\-_]+))=(.+)\Z")
 _POOLED = re.compile(r"/(vms|storage)/([^/]+)\Z")
-# Listed by the permissions call even where no ACL names them.
+# Paths that the permissions call lists even if no ACL names them.
 _ALWAYS_LISTED: Final = ("/", "/access", "/access/groups", "/nodes", "/pool", "/sdn", "/storage", "/vms")
 
 
 @dataclass
 class User:
-    """An account; expire is a Unix time, 0 for never."""
+    """A user account. `expire` is a Unix time; 0 means never."""
 
     enabled: bool = True
     expire: int = 0
@@ -29,7 +29,7 @@ class User:
 
 @dataclass
 class Token:
-    """An API token of a user; with privilege separation it has only its own ACLs."""
+    """An API token of a user. With privilege separation the token has only the privileges of its own ACLs."""
 
     secret: str
     privsep: bool = True
@@ -58,7 +58,7 @@ class AclEntry:
 
 @dataclass
 class Access:
-    """The user database of a cluster, and the answers to `may they`."""
+    """The users, tokens and ACLs of a cluster, and the checks of what each may do."""
 
     users: dict[str, User] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class Access:
     acl: list[AclEntry] = field(default_factory=list)
 
     def authenticate(self, authorization: str | None) -> str:
-        """The token id an Authorization header proves, or raise what Proxmox answers."""
+        """Return the token id that an Authorization header proves, or raise Proxmox's error."""
         if not authorization or not re.match(r"PVEAPIToken[= ]", authorization):
             raise CredentialsError("No ticket")
         found = _TOKEN_VALUE.match(authorization[len("PVEAPIToken") + 1 :].strip())
@@ -83,7 +83,7 @@ class Access:
         return token_id
 
     def privileges(self, who: str, path: str) -> dict[str, int]:
-        """The privileges on a path, each with 1 if it propagates to what lies below."""
+        """Return the privileges of a user or token on a path: 1 if they propagate to the paths below, else 0."""
         if who == ROOT:
             return dict.fromkeys(ALL, 1)
         token = self.tokens.get(who)
@@ -100,13 +100,13 @@ class Access:
         return privileges
 
     def allows(self, who: str, path: str, wanted: Iterable[str], *, any_of: bool = False) -> bool:
-        """Whether somebody has all (or any) of the privileges on a path."""
+        """Return whether a user or token has all (or any) of the privileges on a path."""
         have = self.privileges(who, path)
         hits = [privilege in have for privilege in wanted]
         return any(hits) if any_of else all(hits)
 
     def require(self, who: str, path: str, wanted: Iterable[str], *, any_of: bool = False) -> None:
-        """Raise with Proxmox's words unless somebody has the privileges on a path."""
+        """Raise Proxmox's error unless a user or token has the privileges on a path."""
         have = self.privileges(who, path)
         names = list(wanted)
         if any_of:
@@ -118,7 +118,7 @@ class Access:
                 raise PrivilegeError(f"{path}, {name}")
 
     def effective(self, who: str) -> dict[str, dict[str, int]]:
-        """Every path somebody has privileges on, with them."""
+        """Return every path on which a user or token has privileges, with those privileges."""
         paths = set(_ALWAYS_LISTED)
         for entry in self.acl:
             paths.update(_prefixes(entry.path))
@@ -129,10 +129,10 @@ class Access:
         return {path: privileges for path, privileges in found.items() if privileges}
 
     def pool_of(self, vmid: int) -> str | None:
-        """The pool a container is in."""
+        """Return the pool of a container, or None."""
         return next((name for name, pool in self.pools.items() if vmid in pool.vmids), None)
 
-    def forget_guest(self, vmid: int) -> None:
+    def forget_container(self, vmid: int) -> None:
         """Drop a destroyed container's own ACLs and its pool membership."""
         gone = f"/vms/{vmid}"
         self.acl = [entry for entry in self.acl if entry.path != gone]
@@ -150,7 +150,7 @@ class Access:
                 from_pool = self._acl_roles(who, f"/pool/{name}")
                 if "NoAccess" in from_pool:
                     return {"NoAccess": False}
-                # A pool's roles add to a member's own but go no deeper than the member.
+                # Roles on a pool are added to the roles on its member, but do not propagate below the member.
                 roles = {**dict.fromkeys(from_pool, False), **roles}
         return roles
 
@@ -167,7 +167,7 @@ class Access:
                     own[entry.role] = entry.propagate
                 elif entry.ugid in groups:
                     by_group[entry.role] = entry.propagate
-            # An entry further down replaces what came from above; a user's own goes before a group's.
+            # An entry on a longer path replaces those on its prefixes. A user's own entry overrides a group's.
             roles = own or by_group or roles
         return {"NoAccess": roles["NoAccess"]} if "NoAccess" in roles else roles
 

@@ -1,4 +1,4 @@
-"""The access log of a node's proxy, as Proxmox writes it: who asked for what, and how it was answered."""
+"""The access log of the API server, in the format of Proxmox's pveproxy."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 
 class AccessLog:
-    """A line for each request, like those in /var/log/pveproxy/access.log."""
+    """Writes one line per request, in the format of /var/log/pveproxy/access.log."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def __call__(self, request: Request, response: Response) -> None:
-        """Note a request and its answer."""
+        """Write the line for a request and its response."""
         peer = request.client.host if request.client else "-"
         user = getattr(request.state, "user", "-")
         asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")

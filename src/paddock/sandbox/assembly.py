@@ -1,4 +1,4 @@
-"""Putting a world together: a state directory, a fixture and a runtime."""
+"""Build the simulated cluster from a state directory, a fixture and a runtime."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from . import directory
+from . import statedir
 from .base import ensure_base
+from .cluster import Cluster
+from .configstore import ConfigStore
 from .errors import SandboxError
 from .fixture import Fixture, access_data, default_fixture, parse_fixture
-from .guests import Guests
 from .lifecycle import settle_stopped, start_on_boot
 from .lxc import LxcRuntime
 from .memory import MemoryRuntime
@@ -22,14 +23,15 @@ from .recorded import load_into_lxc, load_into_memory
 from .runtime import Runtime
 from .status import Statistics
 from .tasks import Tasks
-from .world import World
 
 _TEMPLATE_SIZE = 75_636_531
 
 
-def remembered_fixture(state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...]) -> tuple[Fixture, bool]:
-    """The fixture of a state directory, and whether it is new there."""
-    directory.make(state)
+def load_or_create_fixture(
+    state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...]
+) -> tuple[Fixture, bool]:
+    """Return the fixture saved in a state directory and False, or save a new fixture and return it and True."""
+    statedir.prepare(state)
     file = state / "cluster.json"
     if file.exists():
         return parse_fixture(json.loads(file.read_text(encoding="utf-8"))), False
@@ -46,13 +48,13 @@ def _write(file: Path, data: Mapping[str, Any]) -> None:
     temporary.replace(file)
 
 
-def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> World:
-    """A world on a state directory, with everything an earlier server left there."""
-    world = World(
+def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
+    """Build a cluster on a state directory, with the containers and tasks that an earlier server left there."""
+    cluster = Cluster(
         nodes=dict(fixture.nodes),
         storages=dict(fixture.storages),
         access=fixture.access,
-        guests=Guests(state / "pve", tuple(fixture.nodes)),
+        configs=ConfigStore(state / "pve", tuple(fixture.nodes)),
         tasks=Tasks(state / "tasks.jsonl"),
         runtime=runtime,
         release=fixture.release,
@@ -64,71 +66,71 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> World:
         file = state / "cluster.json"
         with writing:
             data = json.loads(file.read_text(encoding="utf-8"))
-            _write(file, {**data, **access_data(world.access)})
+            _write(file, {**data, **access_data(cluster.access)})
 
-    world.access_changed = remember_access
-    world.statistics = Statistics(world)
-    runtime.on_stop(lambda vmid: settle_stopped(world, vmid))
-    return world
+    cluster.access_changed = remember_access
+    cluster.statistics = Statistics(cluster)
+    runtime.on_stop(lambda vmid: settle_stopped(cluster, vmid))
+    return cluster
 
 
-def memory_world(state: Path, given: Mapping[str, Any] | None = None, nodes: tuple[str, ...] = ("pve",)) -> World:
-    """A world without machines."""
-    fixture, is_new = remembered_fixture(state, given, nodes)
+def memory_cluster(state: Path, given: Mapping[str, Any] | None = None, nodes: tuple[str, ...] = ("pve",)) -> Cluster:
+    """Build a cluster with simulated containers."""
+    fixture, is_new = load_or_create_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
     runtime = MemoryRuntime(state, bridges)
-    world = assemble(state, fixture, runtime)
+    cluster = assemble(state, fixture, runtime)
     if is_new:
         for volid in fixture.templates:
             storage, _, name = volid.partition(":")
-            for node in world.nodes:
+            for node in cluster.nodes:
                 runtime.add_file(node, storage, name, _TEMPLATE_SIZE)
         if fixture.state is not None:
-            load_into_memory(world, runtime, fixture.state)
+            load_into_memory(cluster, runtime, fixture.state)
     for vmid in runtime.containers.running_vmids():
-        node = world.guests.node_of(vmid) or ""
-        spec = world.spec(vmid, node, world.guests.load(vmid, node))
+        node = cluster.configs.node_of(vmid) or ""
+        spec = cluster.spec(vmid, node, cluster.configs.load(vmid, node))
         runtime.containers.mark_running(vmid, tuple(spec.mounts))
-    world.statistics.gather()
-    return world
+    cluster.statistics.gather()
+    return cluster
 
 
-def lxc_world(
+def lxc_cluster(
     state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...], subnet: str | None
-) -> tuple[World, str]:
-    """A world with real containers, and the address of its bridge."""
+) -> tuple[Cluster, str]:
+    """Build a cluster with real containers; return the cluster and the address of its bridge."""
     reason = unable_to_run()
     if reason is not None:
-        raise SandboxError(reason, hint="Without real containers there is --runtime memory.")
-    fixture, is_new = remembered_fixture(state, given, nodes)
+        raise SandboxError(reason, hint="Use --runtime memory to run without real containers.")
+    fixture, is_new = load_or_create_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
     runtime = LxcRuntime(state, bridges, subnet)
-    world = assemble(state, fixture, runtime)
+    cluster = assemble(state, fixture, runtime)
     boots = runtime.bridge.up() and not is_new
     gateway = runtime.bridge.gateway
-    world.nodes = {
+    cluster.nodes = {
         name: replace(node, address=gateway, prefix=runtime.bridge.network.prefixlen)
-        for name, node in world.nodes.items()
+        for name, node in cluster.nodes.items()
     }
     if is_new:
         for volid in fixture.templates:
-            _place_template(runtime, volid, world)
+            _place_template(runtime, volid, cluster)
         if fixture.state is not None:
-            load_into_lxc(world, runtime, fixture.state)
-    for vmid in world.guests.vmids():
-        node = world.guests.node_of(vmid) or ""
-        runtime.containers.adopt(world.spec(vmid, node, world.guests.load(vmid, node)))
+            load_into_lxc(cluster, runtime, fixture.state)
+    for vmid in cluster.configs.vmids():
+        node = cluster.configs.node_of(vmid) or ""
+        runtime.containers.adopt(cluster.spec(vmid, node, cluster.configs.load(vmid, node)))
     runtime.volumes.unmount_unheld()
     if boots:
-        start_on_boot(world)
-    world.statistics.gather()
-    return world, gateway
+        start_on_boot(cluster)
+    cluster.statistics.gather()
+    return cluster, gateway
 
 
-def _place_template(runtime: LxcRuntime, volid: str, world: World) -> None:
+def _place_template(runtime: LxcRuntime, volid: str, cluster: Cluster) -> None:
     storage, _, name = volid.partition(":")
     archive = ensure_base(name.removeprefix("vztmpl/"))
-    for node in world.nodes:
+    for node in cluster.nodes:
         target = runtime.names.file(node, storage, name)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.symlink_to(archive)

@@ -1,4 +1,4 @@
-"""A sandbox in the background: started, asked, reset and ended from the command line."""
+"""Start, query, reset and stop a sandbox server that runs in the background."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from . import directory, private
-from .clean import clean, let_go
+from . import private, statedir
+from .clean import clean, stop_sandbox
 from .errors import SandboxError
 from .process import is_alive, spawn
 
@@ -23,18 +23,18 @@ _READY_WITHIN: Final = 600.0
 
 
 def default_state() -> Path:
-    """The state directory used when none is named."""
+    """Return the default state directory."""
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
     return Path(home) / "paddock" / "sandbox"
 
 
 def is_serving(state: Path) -> bool:
-    """Whether a server lives on a state directory."""
+    """Return whether a server is running on a state directory."""
     return is_alive(state / "server.pid")
 
 
 def ready(state: Path) -> dict[str, Any] | None:
-    """What a running server said when it was ready, or None if there is none."""
+    """Return the ready line of the running server, or None if no server is ready."""
     if not is_serving(state):
         return None
     try:
@@ -45,16 +45,16 @@ def ready(state: Path) -> dict[str, Any] | None:
 
 
 def up(state: Path, options: Sequence[str]) -> dict[str, Any]:
-    """Start a server in the background, unless one runs, and return its ready line."""
+    """Start a server in the background, unless one is running already, and return its ready line."""
     running = ready(state)
     if running is not None:
         return running
-    directory.make(state)
+    statedir.prepare(state)
     (state / "up.json").write_text(json.dumps(list(options)), encoding="utf-8")
     log = state / "server.log"
-    with private.appending(log) as errors:
+    with private.open_append(log) as errors:
         begins_at = errors.tell()
-        # Not what it prints: that is the ready line, with tokens and the control key, which `ready` reads.
+        # Standard output is not logged: the ready line holds tokens and the control key.
         server = spawn(
             *(sys.executable, "-m", "paddock.sandbox", "serve", "--state", str(state), *options),
             errors=errors,
@@ -69,18 +69,18 @@ def up(state: Path, options: Sequence[str]) -> dict[str, Any]:
             with log.open("rb") as said:
                 said.seek(begins_at)
                 words = said.read().decode(errors="replace").strip()
-            raise SandboxError(words or f"The sandbox ended at once; see {log}.")
+            raise SandboxError(words or f"The sandbox server exited during startup; see {log}.")
         time.sleep(0.05)
-    raise SandboxError(f"The sandbox is not ready after {_READY_WITHIN:.0f} s; see {log}.")
+    raise SandboxError(f"The sandbox server was not ready after {_READY_WITHIN:.0f} s; see {log}.")
 
 
 def down(state: Path) -> None:
-    """End the server, the containers and the network; volumes and configs stay for the next time."""
-    let_go(state)
+    """Stop the server and the containers and remove the network. Volumes and configs stay for the next `up`."""
+    stop_sandbox(state)
 
 
 def reset(state: Path) -> dict[str, Any] | None:
-    """Forget everything; a server that ran comes back with its options, as new."""
+    """Delete the sandbox. If its server was running, start a new sandbox with the same options."""
     options: list[str] | None = None
     if ready(state) is not None and (state / "up.json").exists():
         options = json.loads((state / "up.json").read_text(encoding="utf-8"))
@@ -89,10 +89,10 @@ def reset(state: Path) -> dict[str, Any] | None:
 
 
 def ask(state: Path, method: str, path: str, body: Any = None) -> Any:
-    """The answer of a running server's control endpoint."""
+    """Send a request to the control endpoint of the running server and return the answer."""
     said = ready(state)
     if said is None:
-        raise SandboxError(f"No sandbox runs on {state}.", hint="Start one with `up`.")
+        raise SandboxError(f"No sandbox is running in {state}.", hint="Start one with `paddock sandbox up`.")
     where = urlsplit(said["control"]["url"])
     trust = ssl.create_default_context(cafile=said["ca"])
     connection = HTTPSConnection(str(where.hostname), where.port, context=trust, timeout=700)
@@ -103,7 +103,7 @@ def ask(state: Path, method: str, path: str, body: Any = None) -> Any:
         answer = connection.getresponse()
         data = json.load(answer)
     except (OSError, HTTPException, ValueError) as error:
-        raise SandboxError(f"The sandbox on {state} does not answer: {error}.") from None
+        raise SandboxError(f"The sandbox in {state} does not answer: {error}.") from None
     finally:
         connection.close()
     if answer.status != 200:

@@ -1,4 +1,4 @@
-"""Backups and restores: containers packed into archives, and containers made from them."""
+"""Back containers up into archives and restore containers from them."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from . import config as ct
+from .cluster import Cluster
 from .config import CtConfig
 from .errors import ApiError, OperationError
 from .lifecycle import CreateOrder, create, start
 from .mountpoint import MountType, mount_points
 from .network import complete_network
-from .runtime import GuestSpec, Mount, VolumeRef
+from .runtime import ContainerSpec, Mount, VolumeRef
 from .storage import snapshot_name
 from .tasks import Task
-from .world import World
 
-# Of the old container's life, not of what was backed up.
+# These options describe the backed-up container itself and are not restored.
 _NOT_RESTORED = ("lock", "parent", "rootfs", "snaptime", "template", "unprivileged")
 
 
 @dataclass(frozen=True)
 class BackupOrder:
-    """A backup call that passed its checks."""
+    """The parameters of a backup call, after its checks."""
 
     vmid: int
     node: str
@@ -32,75 +32,75 @@ class BackupOrder:
     suffix: str
 
 
-def back_up(world: World, order: BackupOrder, task: Task) -> None:
-    """Pack a container into an archive on a storage: its root, and mount points marked for it."""
+def back_up(cluster: Cluster, order: BackupOrder, task: Task) -> None:
+    """Write a backup of a container to a storage: its root, and the mount points with `backup=1`."""
     vmid, node = order.vmid, order.node
     began = time.time()
-    running = world.runtime.containers.running(vmid)
+    running = cluster.runtime.containers.running(vmid)
     mode = order.mode if running else "stop"
     task.say(f"INFO: Starting Backup of VM {vmid} (lxc)")
     task.say(f"INFO: status = {'running' if running else 'stopped'}")
-    with world.guests.lock(vmid):
-        config = world.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.require_unlocked()
         text = ct.write(CtConfig(options=dict(config.options), raw_lxc=list(config.raw_lxc)))
         config.options["lock"] = "backup"
-        world.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
     task.say(f"INFO: backup mode: {mode}", f"INFO: CT Name: {config.text('hostname')}")
     copies: list[VolumeRef] = []
     try:
         if running and mode == "stop":
             task.say("INFO: stopping virtual guest")
-            world.runtime.containers.shutdown(vmid, 60)
-        mounts = _included(world, node, config, task)
+            cluster.runtime.containers.shutdown(vmid, 60)
+        mounts = _included(cluster, node, config, task)
         if running and mode != "stop":
             task.say("INFO: create storage snapshot 'vzdump'")
-            mounts = [_copied(world, mount, copies) for mount in mounts]
+            mounts = [_copied(cluster, mount, copies) for mount in mounts]
         stamp = time.strftime("%Y_%m_%d-%H_%M_%S")
         name = f"backup/vzdump-lxc-{vmid}-{stamp}.{order.suffix}"
-        task.say(f"INFO: creating vzdump archive '{world.storage(order.storage).device(name)}'")
-        target = world.runtime.file(node, order.storage, name)
-        size = world.runtime.containers.archive(GuestSpec(vmid, node, config, mounts), target, text)
-        world.runtime.note_file(node, order.storage, name, size, text)
+        task.say(f"INFO: creating vzdump archive '{cluster.storage(order.storage).device(name)}'")
+        target = cluster.runtime.file(node, order.storage, name)
+        size = cluster.runtime.containers.archive(ContainerSpec(vmid, node, config, mounts), target, text)
+        cluster.runtime.note_file(node, order.storage, name, size, text)
         task.say(f"INFO: archive file size: {size >> 20}MB")
     finally:
         for copy in copies:
-            world.runtime.volumes.remove(copy)
-        with world.guests.lock(vmid):
-            fresh = world.guests.load(vmid, node)
+            cluster.runtime.volumes.remove(copy)
+        with cluster.configs.lock(vmid):
+            fresh = cluster.configs.load(vmid, node)
             fresh.options.pop("lock", None)
-            world.guests.save(vmid, node, fresh)
-            if running and mode == "stop" and not world.runtime.containers.running(vmid):
+            cluster.configs.save(vmid, node, fresh)
+            if running and mode == "stop" and not cluster.runtime.containers.running(vmid):
                 task.say("INFO: restarting vm")
-                start(world, vmid, node, fresh)
+                start(cluster, vmid, node, fresh)
     took = int(time.time() - began)
     task.say(f"INFO: Finished Backup of VM {vmid} ({took // 3600:02}:{took // 60 % 60:02}:{took % 60:02})")
 
 
-def _included(world: World, node: str, config: CtConfig, task: Task) -> list[Mount]:
+def _included(cluster: Cluster, node: str, config: CtConfig, task: Task) -> list[Mount]:
     mounts = []
     for point in mount_points(config.options):
         if point.backed_up:
             task.say(f"INFO: including mount point {point.key} ('{point.path}') in backup")
-            mounts.append(world.mount(point, node))
+            mounts.append(cluster.mount(point, node))
         else:
             why = "not a volume" if point.type is not MountType.VOLUME else "disabled"
             task.say(f"INFO: excluding volume mount point {point.key} ('{point.path}') from backup ({why})")
     return mounts
 
 
-def _copied(world: World, mount: Mount, copies: list[VolumeRef]) -> Mount:
+def _copied(cluster: Cluster, mount: Mount, copies: list[VolumeRef]) -> Mount:
     if not isinstance(mount.source, VolumeRef):
         return mount
     copy = replace(mount.source, name=snapshot_name(mount.source.name, "vzdump"))
-    world.runtime.volumes.copy(mount.source, copy)
+    cluster.runtime.volumes.copy(mount.source, copy)
     copies.append(copy)
     return replace(mount, source=copy)
 
 
 @dataclass(frozen=True)
-class Recovery:
-    """What a restore call says beside the order: where volumes go, and what the caller may do."""
+class RestoreOptions:
+    """The parameters that a restore call has in addition to those of a create call."""
 
     storage: str
     given_mounts: bool
@@ -108,23 +108,23 @@ class Recovery:
     unique: bool
 
 
-def restore(world: World, order: CreateOrder, recovery: Recovery, task: Task) -> None:
-    """Make a container from a backup: what the call does not say comes from the config in the archive."""
+def restore(cluster: Cluster, order: CreateOrder, recovery: RestoreOptions, task: Task) -> None:
+    """Create a container from a backup. Options that the call does not set come from the config in the archive."""
     try:
-        complete = _recovered(world, order, recovery, task)
+        complete = _recovered(cluster, order, recovery, task)
     except ApiError as error:
         if order.replaces is None:
-            world.guests.remove(order.vmid)
+            cluster.configs.remove(order.vmid)
         else:
-            world.guests.save(order.vmid, order.node, order.replaces)
+            cluster.configs.save(order.vmid, order.node, order.replaces)
         raise OperationError(f"unable to restore CT {order.vmid} - {error.text}") from None
-    create(world, complete, task, verb="restore")
+    create(cluster, complete, task, verb="restore")
 
 
-def _recovered(world: World, order: CreateOrder, recovery: Recovery, task: Task) -> CreateOrder:
+def _recovered(cluster: Cluster, order: CreateOrder, recovery: RestoreOptions, task: Task) -> CreateOrder:
     task.say(f"recovering backed-up configuration from '{order.archive.volid}'")
     store, _, name = order.archive.volid.partition(":")
-    text = world.runtime.archived_config(order.node, store, name)
+    text = cluster.runtime.archived_config(order.node, store, name)
     if order.archive_missing or text is None:
         raise OperationError(f"volume '{order.archive.volid}' does not exist")
     saved = ct.parse(text)
@@ -142,7 +142,7 @@ def _recovered(world: World, order: CreateOrder, recovery: Recovery, task: Task)
     return replace(order, mounts=mounts, options=merged, unprivileged=unprivileged)
 
 
-def _new_mounts(saved: CtConfig, recovery: Recovery) -> dict[str, str]:
+def _new_mounts(saved: CtConfig, recovery: RestoreOptions) -> dict[str, str]:
     mounts: dict[str, str] = {}
     for point in mount_points(saved.options):
         if point.type is not MountType.VOLUME:

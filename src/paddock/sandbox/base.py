@@ -1,4 +1,4 @@
-"""The base template: a Debian archive like the one Proxmox offers, built once per machine."""
+"""Build the base template, a Debian archive like Proxmox's own, once per machine."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ _PACKAGES: Final = (
     *("systemd", "systemd-sysv", "dbus", "openssh-server", "iproute2", "ifupdown", "isc-dhcp-client"),
     *("ca-certificates", "python3", "util-linux", "iputils-ping", "procps", "netbase", "less"),
 )
-# A template has no identity: keys and machine id are made when a container is.
+# A template has no ssh host keys and no machine id: each container gets its own when it is created.
 _HOOKS: Final = (
     'rm -f "$1"/etc/ssh/ssh_host_*',
     ': > "$1"/etc/machine-id',
     'rm -f "$1"/var/lib/dbus/machine-id "$1"/etc/resolv.conf "$1"/etc/hostname',
-    # It cannot be mounted in an unprivileged container, and would leave every system degraded.
+    # These file systems cannot be mounted in an unprivileged container; the failed units would degrade systemd.
     'ln -sf /dev/null "$1"/etc/systemd/system/sys-kernel-debug.mount',
     'ln -sf /dev/null "$1"/etc/systemd/system/sys-kernel-tracing.mount',
-    # Name lookups of clients would delay logins where there is no reverse zone.
+    # Without a reverse DNS zone, looking up the client's name would delay each login.
     'printf "UseDNS no\\n" > "$1"/etc/ssh/sshd_config.d/paddock.conf',
     'rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin',
 )
 
 
 def cache_directory() -> Path:
-    """Where archives are kept between sandboxes."""
+    """Return the directory of archives that all sandboxes of this account share."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock"
 
 
 def ensure_base(name: str) -> Path:
-    """The base template's archive, built if this machine does not have it yet."""
+    """Return the path of the base template's archive; build the archive if it does not exist."""
     if not name.startswith("debian-12-"):
         raise SandboxError(
-            f"The sandbox cannot make a template {name}.", hint="It makes Debian 12 ones: debian-12-….tar.zst."
+            f"The sandbox cannot build the template {name}.", hint="It builds Debian 12 only: debian-12-….tar.zst."
         )
-    # Another recipe makes another archive, under the same name.
+    # The archive's name does not tell how it was built, so the directory is named by a hash of the inputs.
     recipe = hashlib.sha256(repr((_SUITE, _PACKAGES, _HOOKS)).encode()).hexdigest()[:10]
     directory = cache_directory() / f"base-{recipe}"
     directory.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def ensure_base(name: str) -> Path:
 
 
 def _build(archive: Path) -> None:
-    sys.stderr.write(f"Building the base template {archive.name} with mmdebstrap; this happens once.\n")
+    sys.stderr.write(f"Building the base template {archive.name} with mmdebstrap. This is done once per machine.\n")
     sys.stderr.flush()
     temporary = archive.with_name(f"building-{os.getpid()}-{archive.name}")
     try:
@@ -76,4 +76,4 @@ def _build(archive: Path) -> None:
         temporary.rename(archive)
     finally:
         temporary.unlink(missing_ok=True)
-    sys.stderr.write(f"The base template is in {archive}.\n")
+    sys.stderr.write(f"The base template is ready: {archive}\n")

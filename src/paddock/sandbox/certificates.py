@@ -13,14 +13,14 @@ from .process import run
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files for a TLS server, and the authority its clients trust."""
+    """The files of the TLS server, and the certificate authority that clients trust."""
 
     ca: Path
     chain: Path
     key: Path
 
     def fingerprint(self) -> str:
-        """The server certificate's SHA-256, as Proxmox prints it."""
+        """Return the SHA-256 fingerprint of the server certificate, as Proxmox prints it."""
         pem = self.chain.read_text(encoding="ascii")
         first = pem[: pem.index("-----END CERTIFICATE-----") + len("-----END CERTIFICATE-----")]
         digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).hexdigest().upper()
@@ -28,7 +28,7 @@ class Certificates:
 
 
 def ensure_certificates(directory: Path, addresses: tuple[str, ...]) -> Certificates:
-    """Certificates for localhost and some addresses, made once per directory and set of addresses."""
+    """Return certificates for localhost and these addresses; create them if the directory has none for them."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     made = Certificates(directory / "ca.pem", directory / "server.pem", directory / "server.key")
     names = ["DNS:localhost", *(f"IP:{address}" for address in ("127.0.0.1", *addresses))]

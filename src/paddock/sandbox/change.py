@@ -1,4 +1,4 @@
-"""Changing a container's config: what takes effect at once, and what stays pending until it stops."""
+"""Change a container's config: apply a change at once, or keep it pending until the container stops."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from .cluster import Cluster
 from .config import CtConfig, Value, typed
 from .disks import create_disks, destroy_volumes, free_if_owned, in_use, silent, with_true_size
 from .errors import ApiError, OperationError
@@ -13,9 +14,8 @@ from .formats import split_list
 from .mountpoint import MountType, add_unused, new_disk, parse
 from .network import complete_network
 from .storage import parse_volume_id
-from .world import World
 
-# Taken over into a running container's config without touching the container.
+# Options that change in the config of a running container without a change to the container itself.
 _AT_ONCE: Final = frozenset(
     {"cores", "description", "hookscript", "hostname", "lock", "onboot", "protection", "startup", "tags"}
 )
@@ -24,11 +24,11 @@ _REQUIRED: Final = ("memory", "rootfs", "ostype")
 
 
 class _StaysPendingError(Exception):
-    """A change that a running container cannot take."""
+    """The change cannot be applied to a running container and stays pending."""
 
 
 def normalised(key: str, value: str) -> Value:
-    """A value as it is stored: tags sorted and unique, lists with blanks between."""
+    """Return a value as Proxmox stores it: tags sorted and unique, lists separated by blanks."""
     if key == "tags":
         return ";".join(sorted({tag.lower() for tag in split_list(value)}))
     if key in ("nameserver", "searchdomain"):
@@ -37,7 +37,7 @@ def normalised(key: str, value: str) -> Value:
 
 
 def update(
-    world: World,
+    cluster: Cluster,
     vmid: int,
     node: str,
     config: CtConfig,
@@ -46,29 +46,31 @@ def update(
     delete: Sequence[str],
     revert: Sequence[str],
 ) -> dict[str, str]:
-    """Apply changes to a config and save it; return what could not be hotplugged, by option."""
+    """Apply changes to a config and save it. If a change fails, save nothing and return the errors by option."""
     for key in revert:
         config.pending.pop(key, None)
         _unqueue(config, key)
-    touched = _queue_deletions(config, vmid, delete) | _queue_changes(world, config, vmid, changes)
-    if world.runtime.containers.running(vmid):
-        errors = _hotplug(world, vmid, node, config, touched)
+    touched = _queue_deletions(config, vmid, delete) | _queue_changes(cluster, config, vmid, changes)
+    if cluster.runtime.containers.running(vmid):
+        errors = _hotplug(cluster, vmid, node, config, touched)
     else:
-        errors = apply_pending(world, vmid, node, config, touched)
-    # One failed change is enough for nothing to be written.
+        errors = apply_pending(cluster, vmid, node, config, touched)
+    # Proxmox writes nothing if one of the changes failed.
     if not errors:
-        world.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
     return errors
 
 
-def apply_pending(world: World, vmid: int, node: str, config: CtConfig, only: set[str] | None = None) -> dict[str, str]:
-    """Let pending changes take effect on a container that does not run."""
+def apply_pending(
+    cluster: Cluster, vmid: int, node: str, config: CtConfig, only: set[str] | None = None
+) -> dict[str, str]:
+    """Apply pending changes to a stopped container and return the errors by option."""
     errors: dict[str, str] = {}
     for key in sorted(config.pending_delete):
         if only is not None and key not in only:
             continue
         try:
-            _delete(world, vmid, node, config, key)
+            _delete(cluster, vmid, node, config, key)
         except ApiError as error:
             errors[key] = f"unable to apply pending change {key} : {error.message}"
     for key in sorted(config.pending):
@@ -76,7 +78,7 @@ def apply_pending(world: World, vmid: int, node: str, config: CtConfig, only: se
             continue
         try:
             if re.fullmatch(r"mp\d+", key):
-                _apply_mount(world, vmid, node, config, key)
+                _apply_mount(cluster, vmid, node, config, key)
             elif re.fullmatch(r"net\d+", key):
                 config.pending[key] = complete_network(str(config.pending[key]))
         except ApiError as error:
@@ -104,7 +106,7 @@ def _queue_deletions(config: CtConfig, vmid: int, delete: Sequence[str]) -> set[
     return touched
 
 
-def _queue_changes(world: World, config: CtConfig, vmid: int, changes: Mapping[str, Any]) -> set[str]:
+def _queue_changes(cluster: Cluster, config: CtConfig, vmid: int, changes: Mapping[str, Any]) -> set[str]:
     for key in sorted(changes):
         value = str(changes[key])
         if key == "rootfs" or re.fullmatch(r"mp\d+", key):
@@ -112,7 +114,7 @@ def _queue_changes(world: World, config: CtConfig, vmid: int, changes: Mapping[s
             point = parse(key, value)
             parts = parse_volume_id(point.volume) if point.type is MountType.VOLUME else None
             if parts is not None:
-                world.require_content(world.storage(parts[0]))
+                cluster.require_content(cluster.storage(parts[0]))
         if key == "unprivileged":
             raise OperationError("unable to modify read-only option: 'unprivileged'")
         config.pending[key] = normalised(key, value)
@@ -128,38 +130,38 @@ def _unqueue(config: CtConfig, key: str) -> None:
         config.pending_delete.remove(key)
 
 
-def _delete(world: World, vmid: int, node: str, config: CtConfig, key: str) -> None:
+def _delete(cluster: Cluster, vmid: int, node: str, config: CtConfig, key: str) -> None:
     value = config.text(key)
     if value is not None and re.fullmatch(r"mp\d+", key):
         point = parse(key, value)
         if point.type is MountType.VOLUME:
             add_unused(config.options, point.volume)
     elif value is not None and key.startswith("unused") and not in_use(config, value):
-        free_if_owned(world, vmid, node, value, silent)
+        free_if_owned(cluster, vmid, node, value, silent)
     config.options.pop(key, None)
     _unqueue(config, key)
 
 
-def _apply_mount(world: World, vmid: int, node: str, config: CtConfig, key: str) -> None:
+def _apply_mount(cluster: Cluster, vmid: int, node: str, config: CtConfig, key: str) -> None:
     wanted = str(config.pending[key])
     point = parse(key, wanted)
-    running = world.runtime.containers.running(vmid)
+    running = cluster.runtime.containers.running(vmid)
     old = config.text(key)
     if point.type is MountType.VOLUME and new_disk(point.volume):
-        texts, made = create_disks(world, vmid, node, {key: wanted}, silent)
+        texts, made = create_disks(cluster, vmid, node, {key: wanted}, silent)
         if running:
             try:
-                _plug(world, vmid, node, key, texts[key])
+                _plug(cluster, vmid, node, key, texts[key])
             except ApiError:
-                destroy_volumes(world, made, silent)
+                destroy_volumes(cluster, made, silent)
                 raise
         config.pending[key] = texts[key]
     else:
         if running and old is not None:
             raise _StaysPendingError
-        sized = with_true_size(world, point, node)
+        sized = with_true_size(cluster, point, node)
         if running:
-            _plug(world, vmid, node, key, str(sized))
+            _plug(cluster, vmid, node, key, str(sized))
         config.pending[key] = str(sized)
     if old is not None:
         before = parse(key, old)
@@ -167,22 +169,22 @@ def _apply_mount(world: World, vmid: int, node: str, config: CtConfig, key: str)
             add_unused(config.options, before.volume)
 
 
-def _plug(world: World, vmid: int, node: str, key: str, text: str) -> None:
+def _plug(cluster: Cluster, vmid: int, node: str, key: str, text: str) -> None:
     point = parse(key, text)
     if point.type is MountType.VOLUME:
-        storage, ref = world.locate(point.volume, node)
-        if world.runtime.volumes.get(ref) is None:
+        storage, ref = cluster.locate(point.volume, node)
+        if cluster.runtime.volumes.get(ref) is None:
             raise OperationError(storage.missing(ref.name))
-    world.runtime.containers.mount_live(vmid, world.mount(point, node))
+    cluster.runtime.containers.mount_live(vmid, cluster.mount(point, node))
 
 
-def _hotplug(world: World, vmid: int, node: str, config: CtConfig, touched: set[str]) -> dict[str, str]:
+def _hotplug(cluster: Cluster, vmid: int, node: str, config: CtConfig, touched: set[str]) -> dict[str, str]:
     errors: dict[str, str] = {}
     for key in sorted(config.pending_delete):
         if key not in touched:
             continue
         try:
-            _unplug(world, vmid, node, config, key)
+            _unplug(cluster, vmid, node, config, key)
         except _StaysPendingError:
             continue
         except ApiError as error:
@@ -191,29 +193,29 @@ def _hotplug(world: World, vmid: int, node: str, config: CtConfig, touched: set[
         if key not in touched:
             continue
         try:
-            _hotplug_change(world, vmid, node, config, key)
+            _hotplug_change(cluster, vmid, node, config, key)
         except _StaysPendingError:
             continue
         except ApiError as error:
             errors[key] = f"unable to hotplug {key}: {error.message}"
     limits = {key: config.options[key] for key in (*_LIMITS, "cores") if key in config.options}
     if touched & {*_LIMITS, "cores"}:
-        world.runtime.containers.limit_live(vmid, limits)
+        cluster.runtime.containers.limit_live(vmid, limits)
     return errors
 
 
-def _unplug(world: World, vmid: int, node: str, config: CtConfig, key: str) -> None:
+def _unplug(cluster: Cluster, vmid: int, node: str, config: CtConfig, key: str) -> None:
     if key in _AT_ONCE or key in _LIMITS or re.fullmatch(r"(net|unused)\d+", key):
-        _delete(world, vmid, node, config, key)
+        _delete(cluster, vmid, node, config, key)
     else:
         raise _StaysPendingError
 
 
-def _hotplug_change(world: World, vmid: int, node: str, config: CtConfig, key: str) -> None:
+def _hotplug_change(cluster: Cluster, vmid: int, node: str, config: CtConfig, key: str) -> None:
     if re.fullmatch(r"mp\d+", key):
         if key in config.options:
             raise _StaysPendingError
-        _apply_mount(world, vmid, node, config, key)
+        _apply_mount(cluster, vmid, node, config, key)
     elif re.fullmatch(r"net\d+", key):
         config.pending[key] = complete_network(str(config.pending[key]))
     elif key not in _AT_ONCE and key not in _LIMITS:

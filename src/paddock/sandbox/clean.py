@@ -1,4 +1,4 @@
-"""Removing everything a sandbox made on the host, whether or not its server still lives."""
+"""Remove everything a sandbox created on the host, whether or not its server is still running."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import shutil
 import time
 from pathlib import Path
 
-from . import directory
+from . import statedir
 from .errors import SandboxError
 from .lxc import bridge
 from .lxc.mounts import mounted_below, unmount
 from .lxc.names import Names
-from .process import attempt, end_noted, is_alive
+from .process import attempt, is_alive, terminate_by_pid_file
 
 
 def clean(state: Path) -> None:
-    """Stop and remove all containers, mounts and networks of a state directory, then the directory."""
-    if directory.is_one(state):
-        let_go(state)
+    """Remove the containers, mounts and network of a sandbox, then its state directory."""
+    if statedir.is_sandbox(state):
+        stop_sandbox(state)
         shutil.rmtree(state)
 
 
-def let_go(state: Path) -> None:
-    """End a sandbox's server, containers, mounts and network; its volumes and configs stay."""
-    directory.require_own(state)
+def stop_sandbox(state: Path) -> None:
+    """Stop a sandbox's server and containers, and remove its mounts and network. Volumes and configs stay."""
+    statedir.require_own(state)
     _end_server(state)
     if os.geteuid() == 0 and (state / "run" / "subnet").exists():
         names = Names(state)
@@ -40,12 +40,12 @@ def let_go(state: Path) -> None:
 
 def _end_server(state: Path) -> None:
     note = state / "server.pid"
-    end_noted(note)
+    terminate_by_pid_file(note)
     for _ in range(200):
         if not is_alive(note):
             return
         time.sleep(0.05)
-    raise SandboxError(f"The server on {state} does not end.")
+    raise SandboxError(f"The sandbox server in {state} did not stop.")
 
 
 def _stop_containers(names: Names) -> None:
@@ -60,7 +60,7 @@ def _stop_containers(names: Names) -> None:
 
 
 def _remove_empty(top: Path) -> None:
-    """Remove mount points; never a file, for that would be one of a volume still mounted."""
+    """Remove empty mount points. Never delete a file: it would belong to a volume that is still mounted."""
     for path in sorted(top.rglob("*"), reverse=True):
         path.rmdir()
     for path in (top, top.parent):
@@ -69,5 +69,5 @@ def _remove_empty(top: Path) -> None:
 
 
 def _remove_links(names: Names) -> None:
-    for link in Path("/sys/class/net").glob(f"p{names.mark}*"):
+    for link in Path("/sys/class/net").glob(f"p{names.short_id}*"):
         attempt("ip", "link", "delete", link.name)

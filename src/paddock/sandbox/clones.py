@@ -1,10 +1,11 @@
-"""Clones and templates: copies of containers, and containers to make copies of."""
+"""Clone containers, and convert containers to templates."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
+from .cluster import Cluster
 from .config import CtConfig, Options
 from .disks import free, next_volume
 from .errors import ApiError, OperationError
@@ -16,15 +17,14 @@ from .runtime import VolumeBusyError, VolumeRef
 from .schema import print_property_string
 from .storage import snapshot_name
 from .tasks import Task
-from .world import World
 
-# Of the source itself, not of what is copied.
+# These options describe the source itself and are not cloned.
 _NOT_COPIED: Final = ("template", "parent", "snaptime", "lock")
 
 
 @dataclass(frozen=True)
 class CloneOrder:
-    """A clone call that passed its checks."""
+    """The parameters of a clone call, after its checks."""
 
     source: int
     target: int
@@ -38,7 +38,7 @@ class CloneOrder:
 
 
 def cloned_options(source: Options, hostname: str | None, description: str | None) -> Options:
-    """The options of a clone, without its volumes: everything of the source's, with new MAC addresses."""
+    """Return the options of a clone without its volumes: those of the source, with new MAC addresses."""
     options: Options = {}
     for key, value in source.items():
         if key in _NOT_COPIED or key.startswith(("unused", "mp")) or key == "rootfs":
@@ -55,93 +55,93 @@ def cloned_options(source: Options, hostname: str | None, description: str | Non
     return options
 
 
-def clone(world: World, order: CloneOrder, task: Task) -> None:
-    """Copy or link a container's volumes; on failure nothing of the clone remains."""
+def clone(cluster: Cluster, order: CloneOrder, task: Task) -> None:
+    """Copy or link a container's volumes into the clone. If that fails, remove the clone."""
     made: list[VolumeRef] = []
     task.say(f"creating a clone of container {order.source} with ID {order.target}")
     try:
         for point in order.points:
-            ref = _clone_volume(world, order, point, task)
+            ref = _clone_volume(cluster, order, point, task)
             made.append(ref)
-            volume = world.runtime.volumes.get(ref)
-            config = world.guests.load(order.target, order.node)
+            volume = cluster.runtime.volumes.get(ref)
+            config = cluster.configs.load(order.target, order.node)
             size = point.size if point.size is not None else volume.size if volume else None
             config.options[point.key] = str(point.on(f"{ref.storage}:{ref.name}", size))
-            world.guests.save(order.target, order.node, config)
-        config = world.guests.load(order.target, order.node)
-        found = world.runtime.containers.settle_clone(world.spec(order.target, order.node, config))
+            cluster.configs.save(order.target, order.node, config)
+        config = cluster.configs.load(order.target, order.node)
+        found = cluster.runtime.containers.settle_clone(cluster.spec(order.target, order.node, config))
         warn_about_nesting(config, found, task)
     except ApiError as error:
-        _undo(world, order, made, task)
+        _undo(cluster, order, made, task)
         raise OperationError(f"clone failed: {error.text}") from None
-    except Exception:  # not a NodeCrashError: that one leaves everything lying about
-        _undo(world, order, made, task)
+    except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
+        _undo(cluster, order, made, task)
         raise
-    unlock(world, order.source, order.node)
-    unlock(world, order.target, order.node)
+    unlock(cluster, order.source, order.node)
+    unlock(cluster, order.target, order.node)
     if order.pool:
-        world.access.pools[order.pool].vmids.add(order.target)
-        world.access_changed()
+        cluster.access.pools[order.pool].vmids.add(order.target)
+        cluster.access_changed()
 
 
-def _undo(world: World, order: CloneOrder, made: list[VolumeRef], task: Task) -> None:
-    unlock(world, order.source, order.node)
+def _undo(cluster: Cluster, order: CloneOrder, made: list[VolumeRef], task: Task) -> None:
+    unlock(cluster, order.source, order.node)
     for ref in made:
-        free(world, ref, task.say)
-    world.guests.remove(order.target)
+        free(cluster, ref, task.say)
+    cluster.configs.remove(order.target)
 
 
-def unlock(world: World, vmid: int, node: str) -> None:
-    """Take the lock off a container's config."""
-    with world.guests.lock(vmid):
-        config = world.guests.load(vmid, node)
+def unlock(cluster: Cluster, vmid: int, node: str) -> None:
+    """Remove the lock from a container's config."""
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.options.pop("lock", None)
-        world.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
 
 
-def _clone_volume(world: World, order: CloneOrder, point: MountPoint, task: Task) -> VolumeRef:
-    storage, source = world.locate(point.volume, order.node)
+def _clone_volume(cluster: Cluster, order: CloneOrder, point: MountPoint, task: Task) -> VolumeRef:
+    storage, source = cluster.locate(point.volume, order.node)
     if order.snapshot is not None:
         source = VolumeRef(source.node, source.storage, snapshot_name(source.name, order.snapshot))
-    if world.runtime.volumes.get(source) is None:
+    if cluster.runtime.volumes.get(source) is None:
         raise OperationError(storage.missing(source.name))
     if not order.full:
         task.say(f"create linked clone of mount point {point.key} ({point.volume})")
-        target = next_volume(world, storage, order.node, order.target)
-        world.runtime.volumes.link(source, target)
+        target = next_volume(cluster, storage, order.node, order.target)
+        cluster.runtime.volumes.link(source, target)
         return target
     task.say(f"create full clone of mountpoint {point.key} ({point.volume})")
-    kept = world.storage(order.storage) if order.storage is not None else storage
-    target = next_volume(world, kept, order.node, order.target)
-    world.runtime.volumes.copy(source, target)
+    kept = cluster.storage(order.storage) if order.storage is not None else storage
+    target = next_volume(cluster, kept, order.node, order.target)
+    cluster.runtime.volumes.copy(source, target)
     return target
 
 
-def require_convertible(world: World, vmid: int, config: CtConfig) -> None:
-    """Refuse what cannot become a template."""
+def require_convertible(cluster: Cluster, vmid: int, config: CtConfig) -> None:
+    """Raise unless the container can be converted to a template."""
     if config.snapshots:
         raise OperationError("unable to create template, because CT contains snapshots")
     if config.flag("template"):
         raise OperationError("you can't convert a template to a template")
-    if world.runtime.containers.running(vmid):
+    if cluster.runtime.containers.running(vmid):
         raise OperationError("you can't convert a CT to template if the CT is running")
 
 
-def convert(world: World, vmid: int, node: str) -> None:
-    """Make a container a template: its volumes become bases, whoever owned them."""
-    config = world.guests.load(vmid, node)
+def convert(cluster: Cluster, vmid: int, node: str) -> None:
+    """Convert a container to a template. All volumes it mounts become base volumes, also those of other containers."""
+    config = cluster.configs.load(vmid, node)
     for point in mount_points(config.options):
         if point.type is not MountType.VOLUME:
             continue
-        storage, ref = world.locate(point.volume, node)
+        storage, ref = cluster.locate(point.volume, node)
         name = storage.base_name(ref.name)
-        if world.runtime.volumes.get(ref) is None:
+        if cluster.runtime.volumes.get(ref) is None:
             raise OperationError(storage.missing(ref.name))
         if name != ref.name:
             try:
-                world.runtime.volumes.rename(ref, name)
+                cluster.runtime.volumes.rename(ref, name)
             except VolumeBusyError:
                 raise OperationError(f"volume '{point.volume}' is in use") from None
         config.options[point.key] = str(point.on(f"{storage.id}:{name}", point.size))
     config.options["template"] = 1
-    world.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)

@@ -1,4 +1,4 @@
-"""The sandbox's command line."""
+"""The command line `paddock sandbox`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from . import background
 from .clean import clean
@@ -17,7 +17,9 @@ from .probe import unable_to_run
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="paddock sandbox", description="A Proxmox VE node in a box, on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="paddock sandbox", description="A simulated Proxmox VE cluster on this machine, for tests and trials."
+    )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
     def verb(name: str, words: str) -> argparse.ArgumentParser:
@@ -27,54 +29,105 @@ def _parser() -> argparse.ArgumentParser:
                 "--state",
                 type=Path,
                 default=background.default_state(),
-                help="directory that holds everything",
+                help="state directory of the sandbox (default: %(default)s)",
             )
         return added
 
-    for name, words in (("serve", "run in the foreground"), ("up", "start in the background")):
+    for name, words in (("serve", "run the server in the foreground"), ("up", "start the server in the background")):
         _add_serving(verb(name, words))
-    verb("down", "end containers, mounts and network; what is stored stays for the next up")
-    verb("reset", "forget everything, and start again as new if it was up")
-    verb("clean", "remove everything, also what a killed server left")
-    verb("status", "tell what runs").add_argument("--json", action="store_true")
-    token = verb("token", "print a token as clients send it")
-    token.add_argument("name", nargs="?", help="user@realm!name; the first without one")
-    root = verb("root", "play root at the node's console: pct, pveum, mkdir, chown, ls, mountpoint")
-    root.add_argument("argv", nargs=argparse.REMAINDER, help="-- pct set 100 -mp0 /srv/x,mp=/data")
-    _add_faults(verb("fault", "make requests, tasks or the node go wrong"))
-    logs = verb("logs", "print the server's log, or a task's")
-    logs.add_argument("upid", nargs="?")
-    verb("probe", "tell whether real containers can run here")
+    verb("down", "stop the server and the containers and remove the network; volumes and configs stay for the next up")
+    verb("reset", "delete the sandbox, and start a new one with the same options if it was running")
+    verb("clean", "delete the sandbox, also if its server was killed")
+    verb("status", "show whether the sandbox is running, and its containers").add_argument(
+        "--json", action="store_true", help="print JSON"
+    )
+    token = verb("token", "print an API token with its secret")
+    token.add_argument("name", nargs="?", help="user@realm!name (default: the first token)")
+    root = verb("root", "run a command as root on the node: pct, pveum, mkdir, chown, ls, mountpoint")
+    root.add_argument(
+        "argv", nargs=argparse.REMAINDER, help="the command, for example: -- pct set 100 -mp0 /srv/x,mp=/data"
+    )
+    _add_faults(verb("fault", "make requests, tasks, containers, storages or the node fail"))
+    logs = verb("logs", "print the log of the server or of a finished task")
+    logs.add_argument("upid", nargs="?", help="the task's UPID (default: print the server's log)")
+    verb("probe", "check whether real containers can run on this machine")
     return parser
 
 
 def _add_serving(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runtime", choices=("lxc", "memory"), default="lxc", help="real containers or none")
-    parser.add_argument("--port", type=int, default=8006, help="0 chooses a free one")
-    parser.add_argument("--node", help="name of the only node")
-    parser.add_argument("--nodes", default="pve", help="names of several, with commas")
-    parser.add_argument("--fixture", type=Path, help="JSON with users, tokens, storages, a state")
-    parser.add_argument("--subnet", help="network for the containers, for example 10.77.0.0/24")
-    parser.add_argument("--delay-401", type=float, default=3.0, metavar="SECONDS")
-    parser.add_argument("--faults", type=Path, help="JSON with a list of faults")
+    parser.add_argument(
+        "--runtime",
+        choices=("lxc", "memory"),
+        default="lxc",
+        help="real LXC containers (needs root), or simulated ones (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--port", type=int, default=8006, help="port to listen on; 0 means any free port (default: %(default)s)"
+    )
+    parser.add_argument("--node", help="name of the node, for a cluster of one")
+    parser.add_argument("--nodes", default="pve", help="names of the nodes, separated by commas (default: %(default)s)")
+    parser.add_argument(
+        "--fixture", type=Path, help="JSON file that describes the cluster: users, tokens, storages, containers"
+    )
+    parser.add_argument(
+        "--subnet", help="IPv4 network of the containers, for example 10.77.0.0/24 (default: a free one)"
+    )
+    parser.add_argument(
+        "--delay-401", type=float, default=3.0, metavar="SECONDS", help="delay of answers to wrong credentials"
+    )
+    parser.add_argument("--faults", type=Path, help="JSON file with a list of faults to start with")
+
+
+_FAULTS: Final = """\
+faults of requests:
+  answer STATUS[:MESSAGE]   answer with this status
+  reset                     abort the connection
+  stall MILLISECONDS        wait, then abort the connection
+  slow MILLISECONDS         delay the answer
+  lose                      perform the request, but abort the connection instead of answering
+  fail-task [MESSAGE]       make the task that the request starts fail
+  warn-task [MESSAGE]       make the task that the request starts end with a warning
+
+faults that happen now:
+  kill VMID                 kill a container
+  fill STORAGE              make a storage reject allocations; undo it with empty STORAGE
+  crash [SECONDS]           crash all nodes, and boot them again after some seconds (default: 2)
+
+list prints the active faults of requests as JSON, clear [ID] removes one or all.
+"""
 
 
 def _add_faults(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _FAULTS
     parser.add_argument(
         "what",
+        metavar="FAULT",
+        help="one of the faults below, list or clear",
         choices=(
             *("list", "clear", "answer", "reset", "stall", "lose", "slow", "fail-task", "warn-task"),
             *("kill", "fill", "empty", "crash"),
         ),
     )
-    parser.add_argument("value", nargs="?", default="", help="status[:words], milliseconds, words, VMID, storage")
-    parser.add_argument("--method", default="*")
-    parser.add_argument("--path", default="*", help="pattern, for example /nodes/*/lxc")
-    parser.add_argument("--count", type=int, default=1, help="how often; 0 is always")
+    parser.add_argument(
+        "value",
+        nargs="?",
+        default="",
+        help="depends on the fault: status[:message], milliseconds, message, VMID or storage",
+    )
+    parser.add_argument("--method", default="*", help="HTTP method of the requests that fail (default: all)")
+    parser.add_argument(
+        "--path",
+        default="*",
+        help="pattern for the paths of the requests that fail, for example /nodes/*/lxc (default: all)",
+    )
+    parser.add_argument(
+        "--count", type=int, default=1, help="how many requests fail; 0 means all (default: %(default)s)"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Carry out one command and return its exit code."""
+    """Run one command and return its exit code."""
     arguments = _parser().parse_args(argv)
     if hasattr(arguments, "state"):
         arguments.state = arguments.state.expanduser().absolute()
@@ -84,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"{error.message}\n" + (f"{error.hint}\n" if error.hint else ""))
         return 1
     except PermissionError as error:
-        sys.stderr.write(f"{error.filename} belongs to somebody else.\nUse the account that made it, or root.\n")
+        sys.stderr.write(f"No permission for {error.filename}.\nUse the account that created the sandbox, or root.\n")
         return 1
 
 
@@ -93,13 +146,13 @@ def _print(data: Any) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    # Not needed by the other verbs, and starlette and uvicorn are an extra.
+    # Imported here because only `serve` needs starlette and uvicorn, which are an optional extra.
     try:
         from .faults import Rule
         from .serve import serve_foreground
     except ModuleNotFoundError as error:
         raise SandboxError(
-            f"The sandbox needs {error.name}.", hint="Install it with pip install 'paddock[sandbox]'."
+            f"The sandbox needs the Python package {error.name}.", hint="Install it: pip install 'paddock[sandbox]'"
         ) from None
     names = arguments.node or arguments.nodes
     rules = json.loads(arguments.faults.read_text(encoding="utf-8")) if arguments.faults else []
@@ -148,7 +201,7 @@ def _clean(arguments: argparse.Namespace) -> int:
 def _status(arguments: argparse.Namespace) -> int:
     ready = background.ready(arguments.state)
     if ready is None:
-        sys.stdout.write("{}\n" if arguments.json else f"No sandbox runs on {arguments.state}.\n")
+        sys.stdout.write("{}\n" if arguments.json else f"No sandbox is running in {arguments.state}.\n")
         return 1
     status = background.ask(arguments.state, "GET", "status")
     if arguments.json:
@@ -163,20 +216,20 @@ def _status(arguments: argparse.Namespace) -> int:
 def _token(arguments: argparse.Namespace) -> int:
     ready = background.ready(arguments.state)
     if ready is None:
-        raise SandboxError(f"No sandbox runs on {arguments.state}.", hint="Start one with `up`.")
-    # Tokens that root made meanwhile are in the cluster's file, not in the ready line.
+        raise SandboxError(f"No sandbox is running in {arguments.state}.", hint="Start one with `paddock sandbox up`.")
+    # The ready line lacks tokens that root has created since; the cluster's file has them.
     cluster = json.loads((arguments.state / "cluster.json").read_text(encoding="utf-8"))
     tokens = {name: entry["secret"] for name, entry in cluster["tokens"].items()}
     name = arguments.name or next(iter(tokens), None)
     if name not in tokens:
-        raise SandboxError(f"There is no token {name}.", hint=f"There are {', '.join(tokens)}.")
+        raise SandboxError(f"There is no token {name}.", hint=f"The tokens are {', '.join(tokens)}.")
     sys.stdout.write(f"{name}={tokens[name]}\n")
     return 0
 
 
 def _root(arguments: argparse.Namespace) -> int:
     argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
-    # The server is root's: what a person pushes is read with the person's own rights.
+    # The server may run as root, so the file to push is read here, with the permissions of the caller.
     files = {word: base64.b64encode(Path(word).read_bytes()).decode() for word in _pushed(argv)}
     said = background.ask(arguments.state, "POST", "root", {"argv": argv, "files": files})
     sys.stdout.write(said["out"])
@@ -185,7 +238,7 @@ def _root(arguments: argparse.Namespace) -> int:
 
 
 def _pushed(argv: Sequence[str]) -> list[str]:
-    """The file of this machine that a `pct push` names, if it names one."""
+    """Return the local file that a `pct push` command names, or an empty list."""
     return [word for word in argv[3:4] if [*argv[:2]] == ["pct", "push"] and Path(word).is_file()]
 
 
@@ -220,12 +273,12 @@ def _logs(arguments: argparse.Namespace) -> int:
         if entry["upid"] == arguments.upid and "log" in entry:
             sys.stdout.write("".join(f"{said}\n" for said in entry["log"]))
             return 0
-    raise SandboxError(f"There is no ended task {arguments.upid}.")
+    raise SandboxError(f"There is no finished task {arguments.upid}.")
 
 
 def _probe(arguments: argparse.Namespace) -> int:
     reason = unable_to_run()
-    sys.stdout.write((reason or "Real containers can run here.") + "\n")
+    sys.stdout.write((reason or "Real containers can run on this machine.") + "\n")
     return 0 if reason is None else 1
 
 

@@ -1,4 +1,4 @@
-"""A container's config file: Proxmox's text form, parsed and written back byte for byte."""
+"""Parse and write a container's config file in Proxmox's format, byte for byte."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPTION = re.compile(r"([a-z][a-z_]*\d*):\s*(.+?)\s*$")
 
 @dataclass
 class CtConfig:
-    """One container's options, its pending changes and its snapshots."""
+    """A container's config: options, pending changes and snapshots."""
 
     options: Options = field(default_factory=dict)
     raw_lxc: list[tuple[str, str]] = field(default_factory=list)
@@ -33,39 +33,39 @@ class CtConfig:
     digest: str = ""
 
     def text(self, key: str) -> str | None:
-        """An option as text, or None if it is not set."""
+        """Return an option as text, or None if it is not set."""
         value = self.options.get(key)
         return None if value is None else str(value)
 
     def flag(self, key: str) -> bool:
-        """Whether a yes-or-no option is set to yes."""
+        """Return whether a boolean option is true."""
         return self.options.get(key) == 1
 
     def require_unlocked(self) -> None:
-        """Refuse, as Proxmox does, while an operation holds or left a lock."""
+        """Raise Proxmox's error if the config has a lock, held or left by an operation."""
         lock = self.text("lock")
         if lock:
             raise OperationError(f"CT is locked ({lock})")
 
     def require_unprotected(self, what: str) -> None:
-        """Refuse what the protection flag forbids."""
+        """Raise Proxmox's error if the container is protected."""
         if self.flag("protection"):
             raise OperationError(f"{what} - protection mode enabled")
 
 
 def digest_of(text: str) -> str:
-    """The digest a client sends back to detect changes: SHA-1 of the file."""
+    """Return the config's digest, the SHA-1 of its text. Clients send it back to detect changes."""
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def encode_text(text: str) -> str:
-    """A line of a description as it stands in the file: everything but plain ASCII percent-encoded."""
+    """Percent-encode a line of a description as Proxmox does in the config file."""
     safe = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) not in ":%")
     return quote_from_bytes(text.encode(), safe=safe)
 
 
 def typed(key: str, text: str) -> Value:
-    """A value with the type its option has in JSON answers."""
+    """Return a value with the type that its option has in JSON answers."""
     prop = STORED.get(key)
     if prop is None:
         return text
@@ -78,7 +78,7 @@ def typed(key: str, text: str) -> Value:
 
 
 def parse(text: str) -> CtConfig:
-    """The config a file's text describes."""
+    """Parse the text of a config file."""
     config = CtConfig(digest=digest_of(text))
     section = config.options
     description = ""
@@ -112,7 +112,7 @@ def parse(text: str) -> CtConfig:
 
 
 def write(config: CtConfig) -> str:
-    """The file's text: description, options by name, raw keys, pending changes, snapshots."""
+    """Return the text of a config file: description, sorted options, raw LXC keys, pending changes, snapshots."""
     text = _section_text(config.options)
     text += "".join(f"{key}: {value}\n" for key, value in config.raw_lxc)
     if config.pending or config.pending_delete:

@@ -1,8 +1,9 @@
-"""Paths that stay inside a directory, whatever names a request, a console or a guest chose.
+"""Resolve untrusted paths without leaving a directory.
 
-`below` is for directories that only the sandbox writes in. `descend` is for those in which a guest makes
-entries of its own (its root, and directories of the node that it has mounted): it opens one entry after the
-other and follows no link, so that nothing the guest changes meanwhile leads elsewhere.
+Requests, console commands and containers choose the names. `path_below` is for directories in which only the sandbox
+writes. `descend` is for directories in which a container can create entries: its root, and directories of the node
+that it mounts. `descend` opens one entry after the other and follows no symlink, so that a container cannot redirect
+the path by a change in between.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 from .errors import OperationError
 
 
-def below(top: Path, *names: str) -> Path:
-    """Return the path of a name below a directory, or refuse a name that leads out of it."""
+def path_below(top: Path, *names: str) -> Path:
+    """Return the path of a name below a directory. Raise if the name leads out of the directory."""
     parts = [part for name in names for part in name.split("/")]
     if not parts or any(part in ("", ".", "..") or "\0" in part for part in parts):
         raise _leads_out("/".join(names))
@@ -27,7 +28,7 @@ def below(top: Path, *names: str) -> Path:
 
 
 def parts_of(path: str) -> list[str]:
-    """The entries that an absolute or relative path names, one after the other; `..` is refused."""
+    """Split a path into its components. Raise if one of them is `..`."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if any(part == ".." or "\0" in part for part in parts):
         raise _leads_out(path)
@@ -36,7 +37,7 @@ def parts_of(path: str) -> list[str]:
 
 @contextlib.contextmanager
 def descend(top: Path, path: str, *, create: bool = False, owner: int | None = None) -> Iterator[int]:
-    """Yield a descriptor of a directory below another; links and `..` on the way are refused."""
+    """Yield a descriptor of a directory below `top`. Raise if the path has a symlink or `..` in it."""
     parts = parts_of(path)
     current = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -64,10 +65,10 @@ def _enter(directory: int, name: str, *, create: bool, owner: int | None) -> int
     return made
 
 
-def through(descriptor: int) -> str:
-    """A path by which another program of root reaches exactly what this process has open."""
+def descriptor_path(descriptor: int) -> str:
+    """Return a /proc path through which another process of root reaches the file that this descriptor has open."""
     return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
 def _leads_out(name: str) -> OperationError:
-    return OperationError(f"{name!r} leads out of the directory it belongs to")
+    return OperationError(f"the path {name!r} leads out of its directory")

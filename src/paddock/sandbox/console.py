@@ -1,4 +1,4 @@
-"""Root's side door: the commands of a person at the node's console."""
+"""The node's root console: pct, pveum and a few file commands."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import accounting
+from . import pveum
 from .access import ROOT
+from .cluster import Cluster
 from .confined import descend, parts_of
 from .errors import ApiError
 from .routes import api
-from .shell import Said, UsageError, parse_options
-from .world import World
+from .shell import CommandResult, UsageError, parse_options
 
 
 class _Parser(argparse.ArgumentParser):
@@ -24,66 +24,66 @@ class _Parser(argparse.ArgumentParser):
 
 
 class Console:
-    """A root shell on a node, with the few commands a console step needs."""
+    """Runs commands as root of a node: the few that Paddock's console steps and the tests need."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._commands: dict[str, Callable[[list[str]], Said]] = {
-            "pveum": lambda rest: accounting.run(world, rest),
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._commands: dict[str, Callable[[list[str]], CommandResult]] = {
+            "pveum": lambda rest: pveum.run(cluster, rest),
             "mkdir": self._mkdir,
             "chown": self._chown,
             "ls": self._ls,
             "mountpoint": self._mountpoint,
         }
 
-    def run(self, argv: Sequence[str], given: Mapping[str, bytes] | None = None) -> Said:
-        """Carry out a command line as root of the node; the person's own files that it names come along."""
+    def run(self, argv: Sequence[str], given: Mapping[str, bytes] | None = None) -> CommandResult:
+        """Run a command as root of the node. `given` holds the contents of the caller's files that it names."""
         if not argv or argv[0] not in (*self._commands, "pct"):
             known = ", ".join(sorted([*self._commands, "pct"]))
-            return Said(127, err=f"{argv[0] if argv else ''}: command not found; there are {known}\n")
+            return CommandResult(127, err=f"{argv[0] if argv else ''}: command not found; the commands are {known}\n")
         try:
             if argv[0] == "pct":
                 return self._pct(list(argv[1:]), given or {})
             return self._commands[argv[0]](list(argv[1:]))
         except ApiError as error:
             listing = "".join(f"{key}: {words}\n" for key, words in error.errors.items())
-            return Said(255, err=f"{error.status} {error.message}{listing}" if listing else error.message)
+            return CommandResult(255, err=f"{error.status} {error.message}{listing}" if listing else error.message)
         except UsageError as error:
-            return Said(2, err=f"{error}\n")
+            return CommandResult(2, err=f"{error}\n")
         except OSError as error:
-            return Said(1, err=f"{argv[0]}: {error.strerror}: {error.filename}\n")
+            return CommandResult(1, err=f"{argv[0]}: {error.strerror}: {error.filename}\n")
 
     def _call(self, verb: str, path: str, **params: Any) -> Any:
-        return api.perform(self._world, ROOT, verb, path, params)
+        return api.perform(self._cluster, ROOT, verb, path, params)
 
-    def _wait(self, upid: str) -> Said:
-        task = self._world.tasks.wait(upid, timeout=300)
+    def _wait(self, upid: str) -> CommandResult:
+        task = self._cluster.tasks.wait(upid, timeout=300)
         lines = [line for line in task.log if not line.startswith("TASK ")]
         out = "".join(f"{line}\n" for line in lines)
         ok = task.exitstatus == "OK" or str(task.exitstatus).startswith("WARNINGS")
-        return Said(0, out) if ok else Said(255, out, f"{task.exitstatus}\n")
+        return CommandResult(0, out) if ok else CommandResult(255, out, f"{task.exitstatus}\n")
 
-    def _pct(self, rest: list[str], given: Mapping[str, bytes]) -> Said:
+    def _pct(self, rest: list[str], given: Mapping[str, bytes]) -> CommandResult:
         if not rest:
             raise UsageError("pct: missing command")
         verb, rest = rest[0], rest[1:]
         if verb == "list":
-            return Said(out=self._list())
+            return CommandResult(out=self._list())
         if not rest or not rest[0].isdecimal():
             raise UsageError(f"pct {verb}: missing VMID")
         vmid, rest = int(rest[0]), rest[1:]
-        node = self._world.guests.node_of(vmid) or next(iter(self._world.nodes))
+        node = self._cluster.configs.node_of(vmid) or next(iter(self._cluster.nodes))
         path = f"/nodes/{node}/lxc/{vmid}"
         match verb:
             case "set":
                 self._call("PUT", f"{path}/config", **parse_options(rest))
-                return Said()
+                return CommandResult()
             case "config":
                 shown = self._call("GET", f"{path}/config")
                 lines = (f"{key}: {value}\n" for key, value in sorted(shown.items()) if key != "digest")
-                return Said(out="".join(lines))
+                return CommandResult(out="".join(lines))
             case "status":
-                return Said(out=f"status: {self._call('GET', f'{path}/status/current')['status']}\n")
+                return CommandResult(out=f"status: {self._call('GET', f'{path}/status/current')['status']}\n")
             case "start" | "stop" | "shutdown" | "reboot":
                 return self._wait(self._call("POST", f"{path}/status/{verb}", **parse_options(rest)))
             case "destroy":
@@ -98,30 +98,30 @@ class Console:
 
     def _list(self) -> str:
         lines = ["VMID       Status     Lock         Name\n"]
-        for vmid in self._world.guests.vmids():
-            config = self._world.guests.load(vmid, self._world.guests.node_of(vmid) or "")
-            status = "running" if self._world.runtime.containers.running(vmid) else "stopped"
+        for vmid in self._cluster.configs.vmids():
+            config = self._cluster.configs.load(vmid, self._cluster.configs.node_of(vmid) or "")
+            status = "running" if self._cluster.runtime.containers.running(vmid) else "stopped"
             name = config.text("hostname") or ""
             lines.append(f"{vmid:<10} {status:<10} {config.text('lock') or '':<12} {name}\n")
         return "".join(lines)
 
-    def _unlock(self, vmid: int, node: str) -> Said:
-        with self._world.guests.lock(vmid):
-            config = self._world.guests.load(vmid, node)
+    def _unlock(self, vmid: int, node: str) -> CommandResult:
+        with self._cluster.configs.lock(vmid):
+            config = self._cluster.configs.load(vmid, node)
             config.options.pop("lock", None)
-            self._world.guests.save(vmid, node, config)
-        return Said()
+            self._cluster.configs.save(vmid, node, config)
+        return CommandResult()
 
-    def _exec(self, vmid: int, node: str, rest: list[str]) -> Said:
-        self._world.guests.load(vmid, node)
-        if not self._world.runtime.containers.running(vmid):
-            return Said(255, err=f"container '{vmid}' not running!\n")
+    def _exec(self, vmid: int, node: str, rest: list[str]) -> CommandResult:
+        self._cluster.configs.load(vmid, node)
+        if not self._cluster.runtime.containers.running(vmid):
+            return CommandResult(255, err=f"container '{vmid}' not running!\n")
         command = rest[1:] if rest[:1] == ["--"] else rest
         if not command:
             raise UsageError("pct exec: missing command")
-        return Said(*self._world.runtime.containers.execute(vmid, command, None))
+        return CommandResult(*self._cluster.runtime.containers.execute(vmid, command, None))
 
-    def _push(self, vmid: int, node: str, rest: list[str], own: Mapping[str, bytes]) -> Said:
+    def _push(self, vmid: int, node: str, rest: list[str], own: Mapping[str, bytes]) -> CommandResult:
         parser = _Parser(prog="pct push", add_help=False)
         parser.add_argument("file")
         parser.add_argument("destination")
@@ -130,13 +130,13 @@ class Console:
         parser.add_argument("--group", "-group")
         given = parser.parse_args(rest)
         content = own[given.file] if given.file in own else self._read(given.file)
-        config = self._world.guests.load(vmid, node)
-        spec = self._world.spec(vmid, node, config)
-        self._world.runtime.containers.push(spec, given.destination, content, int(given.perms, 8))
-        return Said()
+        config = self._cluster.configs.load(vmid, node)
+        spec = self._cluster.spec(vmid, node, config)
+        self._cluster.runtime.containers.push(spec, given.destination, content, int(given.perms, 8))
+        return CommandResult()
 
     def _read(self, path: str) -> bytes:
-        """A file of the node's own filesystem."""
+        """Read a file of the node's own filesystem."""
         *above, name = parts_of(path) or ["."]
         with descend(self._top(), "/".join(above)) as directory:
             descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=directory)
@@ -144,27 +144,27 @@ class Console:
                 return file.read()
 
     def _top(self) -> Path:
-        """The node's own filesystem; commands follow no link in it, for guests may have made some."""
-        top = self._world.runtime.host_path(next(iter(self._world.nodes)), "/")
+        """Return the directory that stands for the node's root. Containers may have made symlinks in it."""
+        top = self._cluster.runtime.host_path(next(iter(self._cluster.nodes)), "/")
         top.mkdir(parents=True, exist_ok=True)
         return top
 
-    def _mkdir(self, rest: list[str]) -> Said:
+    def _mkdir(self, rest: list[str]) -> CommandResult:
         parser = _Parser(prog="mkdir", add_help=False)
         parser.add_argument("-p", action="store_true")
         parser.add_argument("paths", nargs="+")
         given = parser.parse_args(rest)
         for text in given.paths:
             *above, name = parts_of(text) or [""]
-            # A node has more directories than a sandbox shows, so what leads to a new one is made too.
+            # Parents are created even without -p: a real node has directories that the sandbox lacks.
             with descend(self._top(), "/".join(above), create=True) as directory:
                 if not given.p:
                     os.mkdir(name, dir_fd=directory)
             with descend(self._top(), text, create=True):
                 pass
-        return Said()
+        return CommandResult()
 
-    def _chown(self, rest: list[str]) -> Said:
+    def _chown(self, rest: list[str]) -> CommandResult:
         parser = _Parser(prog="chown", add_help=False)
         parser.add_argument("-R", action="store_true")
         parser.add_argument("owner")
@@ -180,9 +180,9 @@ class Console:
                 for _, folders, files, where in os.fwalk(name, dir_fd=directory):
                     for entry in (*folders, *files):
                         os.chown(entry, user, group, dir_fd=where, follow_symlinks=False)
-        return Said()
+        return CommandResult()
 
-    def _mountpoint(self, rest: list[str]) -> Said:
+    def _mountpoint(self, rest: list[str]) -> CommandResult:
         parser = _Parser(prog="mountpoint", add_help=False)
         parser.add_argument("-q", action="store_true")
         parser.add_argument("path")
@@ -191,11 +191,11 @@ class Console:
             with descend(self._top(), given.path):
                 mounted = self._top().joinpath(*parts_of(given.path)).is_mount()
         except FileNotFoundError:
-            return Said(1, err="" if given.q else f"mountpoint: {given.path}: No such file or directory\n")
+            return CommandResult(1, err="" if given.q else f"mountpoint: {given.path}: No such file or directory\n")
         word = "is" if mounted else "is not"
-        return Said(0 if mounted else 32, out="" if given.q else f"{given.path} {word} a mountpoint\n")
+        return CommandResult(0 if mounted else 32, out="" if given.q else f"{given.path} {word} a mountpoint\n")
 
-    def _ls(self, rest: list[str]) -> Said:
+    def _ls(self, rest: list[str]) -> CommandResult:
         parser = _Parser(prog="ls", add_help=False)
         parser.add_argument("-l", action="store_true")
         parser.add_argument("-n", action="store_true")
@@ -212,9 +212,9 @@ class Console:
                     found = [(text, facts)]
                 else:
                     with descend(self._top(), text) as inside:
-                        names = sorted(os.listdir(inside))  # noqa: PTH208 - of a descriptor
+                        names = sorted(os.listdir(inside))  # noqa: PTH208 - lists a descriptor
                         found = [(each, os.stat(each, dir_fd=inside, follow_symlinks=False)) for each in names]
             for shown, facts in found:
                 long = f"{facts.st_mode:06o} {facts.st_uid} {facts.st_gid} {facts.st_size} "
                 lines.append(f"{long if given.l or given.n else ''}{shown}\n")
-        return Said(out="".join(lines))
+        return CommandResult(out="".join(lines))

@@ -1,4 +1,4 @@
-"""The control endpoint: faults, the side door and accidents, for whoever has the sandbox's own key."""
+"""The control endpoint: inject faults, run console commands and crash nodes, with the sandbox's own key."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from .background import KEY_HEADER
+from .cluster import Cluster
 from .console import Console
 from .errors import SandboxError
 from .faults import Faults, Rule
 from .lifecycle import start_on_boot
-from .world import World
 
 
 class Control:
-    """Answers what comes to /control/."""
+    """Answers the requests to /control/."""
 
-    def __init__(self, world: World, faults: Faults, key: str) -> None:
-        self._world = world
+    def __init__(self, cluster: Cluster, faults: Faults, key: str) -> None:
+        self._cluster = cluster
         self._faults = faults
         self._key = key
-        self._console = Console(world)
+        self._console = Console(cluster)
 
     async def __call__(self, request: Request) -> Response:
-        """One control request."""
+        """Answer one control request."""
         if not hmac.compare_digest(request.headers.get(KEY_HEADER, "").encode(), self._key.encode()):
-            return JSONResponse({"error": "wrong or missing key"}, status_code=401)
+            return JSONResponse({"error": "The control key is wrong or missing."}, status_code=401)
         try:
             body: dict[str, Any] = json.loads(await request.body() or b"{}")
             return JSONResponse(await self._answer(request.method, request.url.path, body))
@@ -57,39 +57,39 @@ class Control:
                 said = await run_in_threadpool(self._console.run, [str(word) for word in body["argv"]], given)
                 return {"code": said.code, "out": said.out, "err": said.err}
             case "POST", ["kill", vmid]:
-                await run_in_threadpool(self._world.runtime.containers.stop, int(vmid))
+                await run_in_threadpool(self._cluster.runtime.containers.stop, int(vmid))
                 return {}
             case "POST", ["fill", storage]:
-                self._world.full.add(storage)
+                self._cluster.full.add(storage)
                 return {}
             case "DELETE", ["fill", storage]:
-                self._world.full.discard(storage)
+                self._cluster.full.discard(storage)
                 return {}
             case "POST", ["crash"]:
                 await self._crash(float(body.get("seconds", 2)))
                 return {}
             case "GET", ["status"]:
                 return await run_in_threadpool(self._status)
-        raise SandboxError(f"There is no {method} {path}.")
+        raise SandboxError(f"The control endpoint has no {method} {path}.")
 
     async def _crash(self, seconds: float) -> None:
-        """Let every node go down with what it was doing, and boot again after a while."""
+        """Crash all nodes with their running tasks and containers, and boot them again after some seconds."""
         self._faults.down_until = asyncio.get_running_loop().time() + seconds
-        await run_in_threadpool(self._fall)
-        asyncio.get_running_loop().call_later(seconds, start_on_boot, self._world)
+        await run_in_threadpool(self._stop_everything)
+        asyncio.get_running_loop().call_later(seconds, start_on_boot, self._cluster)
 
-    def _fall(self) -> None:
-        for task in self._world.tasks.running():
+    def _stop_everything(self) -> None:
+        for task in self._cluster.tasks.running():
             task.crash()
-        for vmid in self._world.guests.vmids():
-            if self._world.runtime.containers.running(vmid):
-                self._world.runtime.containers.stop(vmid)
+        for vmid in self._cluster.configs.vmids():
+            if self._cluster.runtime.containers.running(vmid):
+                self._cluster.runtime.containers.stop(vmid)
 
     def _status(self) -> dict[str, Any]:
-        running = self._world.runtime.containers.running
+        running = self._cluster.runtime.containers.running
         return {
-            "nodes": list(self._world.nodes),
-            "containers": {vmid: running(vmid) for vmid in self._world.guests.vmids()},
-            "tasks": [str(task.upid) for task in self._world.tasks.running()],
+            "nodes": list(self._cluster.nodes),
+            "containers": {vmid: running(vmid) for vmid in self._cluster.configs.vmids()},
+            "tasks": [str(task.upid) for task in self._cluster.tasks.running()],
             "faults": self._faults.listing(),
         }

@@ -1,10 +1,11 @@
-"""Making, freeing and checking containers' volumes, by Proxmox's rules of ownership."""
+"""Create, free and check containers' volumes by Proxmox's rules of ownership."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
 
+from .cluster import Cluster
 from .config import CtConfig, Options, Value
 from .errors import OperationError
 from .mountpoint import MountPoint, MountType, mount_points, new_disk, parse
@@ -12,18 +13,17 @@ from .options import UNUSED_KEYS
 from .routes import Call
 from .runtime import VolumeBusyError, VolumeRef
 from .storage import Storage, StorageType
-from .world import World
 
 Log = Callable[..., None]
 
 
 def silent(*lines: str) -> None:
-    """A log that nobody reads."""
+    """Discard log lines."""
 
 
 def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) -> None:
     """Raise unless the caller may use a volume in a container's config."""
-    world = call.world
+    cluster = call.cluster
     store, separator, _ = volid.partition(":")
     if not separator or volid.startswith("/"):
         if not call.is_root:
@@ -31,8 +31,8 @@ def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) 
                 "Only root can pass arbitrary filesystem paths. at /usr/share/perl5/PVE/Storage.pm line 590."
             )
         return
-    name = world.parse_volume(volid)
-    # Plugins do not tell images of VMs from those of containers.
+    name = cluster.parse_volume(volid)
+    # Storage plugins do not distinguish images of VMs from those of containers.
     if content is not None and name.content != content and (content, name.content) != ("rootdir", "images"):
         raise OperationError(f"unable to use volume {volid} - content type needs to be '{content}'")
     path = f"/storage/{store}"
@@ -53,20 +53,20 @@ def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) 
             raise OperationError(f"missing privileges to access {volid}")
 
 
-def next_volume(world: World, storage: Storage, node: str, vmid: int) -> VolumeRef:
-    """Where a container's next volume on a storage goes, if there is space for one."""
-    taken = [volume.ref.name for volume in world.runtime.volumes.on(node, storage.id)]
+def next_volume(cluster: Cluster, storage: Storage, node: str, vmid: int) -> VolumeRef:
+    """Return the reference of a container's next volume on a storage. Raise if the storage is full."""
+    taken = [volume.ref.name for volume in cluster.runtime.volumes.on(node, storage.id)]
     name = storage.disk_name(vmid, taken)
-    world.require_space(storage, name)
+    cluster.require_space(storage, name)
     return VolumeRef(node, storage.id, name)
 
 
-def allocate(world: World, storage: Storage, ref: VolumeRef, size: int, say: Log) -> None:
-    """Make a volume without a filesystem; LVM gives whole extents of 4 MiB."""
-    world.require_space(storage, ref.name)
+def allocate(cluster: Cluster, storage: Storage, ref: VolumeRef, size: int, say: Log) -> None:
+    """Create a volume without a filesystem. LVM rounds its size up to extents of 4 MiB."""
+    cluster.require_space(storage, ref.name)
     if storage.type is StorageType.LVM_THIN:
         size = -(-size // (4 << 20)) * (4 << 20)
-    world.runtime.volumes.allocate(ref, size)
+    cluster.runtime.volumes.allocate(ref, size)
     if storage.type is StorageType.LVM_THIN:
         say(
             f'  Logical volume "{ref.name}" created.',
@@ -75,9 +75,9 @@ def allocate(world: World, storage: Storage, ref: VolumeRef, size: int, say: Log
 
 
 def create_disks(
-    world: World, vmid: int, node: str, wanted: Mapping[str, Value], say: Log
+    cluster: Cluster, vmid: int, node: str, wanted: Mapping[str, Value], say: Log
 ) -> tuple[dict[str, str], list[VolumeRef]]:
-    """Config texts for mount points, new volumes made where they ask for one, and those new volumes."""
+    """Create the new volumes that mount points ask for; return the mount points' config texts and the new volumes."""
     texts: dict[str, str] = {}
     made: list[VolumeRef] = []
     try:
@@ -86,23 +86,23 @@ def create_disks(
             if asked is None:
                 texts[point.key] = str(point)
                 continue
-            storage = world.storage(asked[0])
-            world.require_content(storage)
-            ref = next_volume(world, storage, node, vmid)
-            allocate(world, storage, ref, asked[1], say)
+            storage = cluster.storage(asked[0])
+            cluster.require_content(storage)
+            ref = next_volume(cluster, storage, node, vmid)
+            allocate(cluster, storage, ref, asked[1], say)
             made.append(ref)
-            world.runtime.volumes.format(ref)
-            volume = world.runtime.volumes.get(ref)
+            cluster.runtime.volumes.format(ref)
+            volume = cluster.runtime.volumes.get(ref)
             say(*_filesystem_lines(asked[1] // 4096))
             texts[point.key] = str(point.on(f"{ref.storage}:{ref.name}", volume.size if volume else None))
-    except Exception:  # not a NodeCrashError: that one leaves everything lying about
-        destroy_volumes(world, made, say)
+    except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
+        destroy_volumes(cluster, made, say)
         raise
     return texts, made
 
 
 def _filesystem_lines(blocks: int) -> list[str]:
-    """What mkfs says; ext4 keeps copies of its superblock in groups 1 and the powers of 3, 5 and 7."""
+    """Return the output of mkfs. ext4 keeps superblock copies in group 1 and in the powers of 3, 5 and 7."""
     per_group = 32768
     groups = -(-blocks // per_group)
     powers = {base**exponent for base in (3, 5, 7) for exponent in range(16)}
@@ -114,21 +114,21 @@ def _filesystem_lines(blocks: int) -> list[str]:
     ]
 
 
-def destroy_volumes(world: World, refs: list[VolumeRef], say: Log) -> None:
-    """Free volumes that a failed operation made."""
+def destroy_volumes(cluster: Cluster, refs: list[VolumeRef], say: Log) -> None:
+    """Destroy the volumes that a failed operation created."""
     for ref in refs:
-        free(world, ref, say)
+        free(cluster, ref, say)
 
 
-def free(world: World, ref: VolumeRef, say: Log) -> None:
-    """Destroy a volume and, on LVM-thin, its snapshots; one that is mounted refuses."""
-    storage = world.storage(ref.storage)
-    if world.runtime.volumes.get(ref) is None:
+def free(cluster: Cluster, ref: VolumeRef, say: Log) -> None:
+    """Destroy a volume and, on LVM-thin, its snapshots. Raise if the volume is mounted."""
+    storage = cluster.storage(ref.storage)
+    if cluster.runtime.volumes.get(ref) is None:
         return
     try:
-        for snapshot in world.snapshots_of(ref):
-            world.runtime.volumes.remove(snapshot)
-        world.runtime.volumes.remove(ref)
+        for snapshot in cluster.snapshots_of(ref):
+            cluster.runtime.volumes.remove(snapshot)
+        cluster.runtime.volumes.remove(ref)
     except VolumeBusyError:
         lv = f"{storage.vgname}/{ref.name}"
         raise OperationError(f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use.") from None
@@ -136,40 +136,40 @@ def free(world: World, ref: VolumeRef, say: Log) -> None:
         say(f'  Logical volume "{ref.name}" successfully removed.')
 
 
-def free_if_owned(world: World, vmid: int, node: str, volid: str, say: Log) -> None:
-    """Destroy a volume if its name says that it belongs to the container; leave others alone."""
+def free_if_owned(cluster: Cluster, vmid: int, node: str, volid: str, say: Log) -> None:
+    """Destroy a volume if the container owns it, according to the volume's name."""
     if volid.startswith("/"):
         return
-    _, ref = world.locate(volid, node)
-    if world.parse_volume(volid).owner == vmid:
-        free(world, ref, say)
+    _, ref = cluster.locate(volid, node)
+    if cluster.parse_volume(volid).owner == vmid:
+        free(cluster, ref, say)
     else:
         say(f"ignore deletion of '{volid}', CT {vmid} isn't the owner!")
 
 
 def in_use(config: CtConfig, volid: str) -> bool:
-    """Whether a config, its pending changes or a snapshot mounts a volume."""
+    """Return whether a config, its pending changes or its snapshots mount a volume."""
     sections: list[Options] = [config.options, config.pending, *config.snapshots.values()]
     return any(point.volume == volid for section in sections for point in mount_points(section))
 
 
 def every_volume(options: Mapping[str, Value]) -> list[str]:
-    """The volume ids of a config section, unused ones last, each once."""
+    """Return the volume ids of a config section without duplicates, unused volumes last."""
     found = [point.volume for point in mount_points(options)]
     found += [str(options[key]) for key in UNUSED_KEYS if key in options]
     return list(dict.fromkeys(found))
 
 
-def with_true_size(world: World, point: MountPoint, node: str) -> MountPoint:
-    """A mount point with its volume's real size; as written if there is no such volume."""
+def with_true_size(cluster: Cluster, point: MountPoint, node: str) -> MountPoint:
+    """Return a mount point with the real size of its volume, or unchanged if the volume does not exist."""
     if point.type is not MountType.VOLUME:
         return point
-    volume = world.volume(point.volume, node)
+    volume = cluster.volume(point.volume, node)
     if volume is None:
         return point
     return point.on(point.volume, volume.size)
 
 
 def parse_existing(key: str, config: CtConfig) -> MountPoint:
-    """The mount point a config has under a key; Proxmox's format error if it has none."""
+    """Parse the mount point under a key of a config. Raise Proxmox's format error if the key is not set."""
     return parse(key, config.text(key) or "")

@@ -1,4 +1,4 @@
-"""Fetching templates from elsewhere, with their checksums checked."""
+"""Download templates and verify their checksums."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _CHUNK: Final = 1 << 20
 
 
 def checksum_of(file: Path, algorithm: str) -> str:
-    """A file's checksum, in hex."""
+    """Return the checksum of a file in hexadecimal."""
     with file.open("rb") as content:
         return hashlib.file_digest(content, algorithm).hexdigest()
 
 
 def fetch(url: str, target: Path, checksum: tuple[str, str] | None, *, verify: bool, task: Task) -> None:
-    """Bring a file to a place, unless the right one is there; a wrong one is refused and not kept."""
+    """Download a file unless it exists with the right checksum. Raise and keep nothing if the checksum differs."""
     if target.exists():
         if checksum is None:
             raise OperationError(f"refusing to override existing file '{target.name}'")
@@ -54,7 +54,7 @@ def _copy(url: str, target: Path, *, verify: bool, task: Task) -> None:
         trust.check_hostname = False
         trust.verify_mode = ssl.CERT_NONE
     try:
-        # The schema lets nothing but http and https through.
+        # The parameter schema allows only http and https.
         with (
             urllib.request.urlopen(url, timeout=30, context=trust) as source,  # noqa: S310
             target.open("wb") as out,

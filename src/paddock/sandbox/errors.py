@@ -1,16 +1,16 @@
-"""What the API answers when it does not do what was asked."""
+"""Errors: the API's error answers, and errors for the person who runs the sandbox."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-# What a mistake of the sandbox's own looks like from outside; its story goes to stderr.
+# The answer for a bug in the sandbox itself. The traceback goes to stderr.
 INTERNAL: Final = "internal error"
 
 
 class ApiError(Exception):
-    """An answer other than success: a status, Proxmox's own words, and errors per parameter."""
+    """An error answer of the API: the status, Proxmox's message, and errors by parameter."""
 
     status = 500
 
@@ -21,21 +21,21 @@ class ApiError(Exception):
 
     @property
     def reason(self) -> str:
-        """The first line: Proxmox puts it in the status line."""
+        """The first line of the message, which Proxmox sends as the reason phrase."""
         return self.message.split("\n", 1)[0]
 
     @property
     def text(self) -> str:
-        """The message without its line end, as a task's exit status shows it."""
+        """The message without the final newline, as in a task's exit status."""
         return self.message.rstrip("\n")
 
 
 class OperationError(ApiError):
-    """Something Proxmox dies of: status 500, or the error of a task."""
+    """The operation failed: status 500, or the exit status of a task."""
 
 
 class ParameterError(ApiError):
-    """A request that does not fit its schema."""
+    """The parameters do not match the schema of the method."""
 
     status = 400
 
@@ -44,7 +44,7 @@ class ParameterError(ApiError):
 
 
 class PrivilegeError(ApiError):
-    """A missing privilege."""
+    """The caller lacks a privilege."""
 
     status = 403
 
@@ -53,27 +53,27 @@ class PrivilegeError(ApiError):
 
 
 class NoSuchMethodError(ApiError):
-    """A method or path that the API does not have."""
+    """The API does not have this method or path."""
 
     status = 501
 
 
 class CredentialsError(ApiError):
-    """Credentials that are missing or wrong. Proxmox sends no body with it."""
+    """The credentials are missing or wrong. Proxmox sends this answer without a body."""
 
     status = 401
 
 
 class AbortedError(Exception):
-    """Raised inside a task's work when somebody stopped the task."""
+    """Raised inside a task after a client stopped the task."""
 
 
 class NodeCrashError(BaseException):
-    """Raised inside a task's work when its node goes down: nothing gets tidied up."""
+    """Raised inside a task when its node crashes. The task then cleans nothing up."""
 
 
 class SandboxError(Exception):
-    """A sentence for the person at the terminal, and what to do about it."""
+    """An error message for the person who runs the sandbox, with a hint."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Faults on demand: rules that make chosen requests or tasks go wrong."""
+"""Fault injection: rules that make chosen requests or tasks fail."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from .errors import SandboxError
-from .http import ABORT, PREFIX, Face, answer
-from .tasks import FATES, Fate
+from .http import ABORT, PREFIX, HttpApi, answer
+from .tasks import INJECTED_OUTCOMES, InjectedOutcome
 
 
 class Kind(StrEnum):
-    """What can go wrong."""
+    """The kinds of faults."""
 
     ANSWER = "answer"
     RESET = "reset"
@@ -42,10 +42,10 @@ _REASONS: dict[int, str] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """One fault: which requests it meets, how often, and what happens to them.
+    """One fault: which requests it matches, how often, and how they fail.
 
-    A path is a pattern over the API's paths, with * for anything. Tasks are met by the request that
-    begins them. A count of 0 means every time.
+    `path` is a pattern for API paths, in which * matches anything. A fault of a task matches the request that starts
+    the task. A count of 0 means every time.
     """
 
     kind: Kind
@@ -57,43 +57,47 @@ class Rule:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rule:
-        """A rule from its JSON form, or a sentence about what is wrong with it."""
+        """Parse the JSON form of a rule. Raise a SandboxError with a hint if it is invalid."""
         known = {"kind", "value", "method", "path", "count"}
         unknown = set(data) - known
         if unknown:
-            raise SandboxError(f"A fault has no {sorted(unknown)[0]!r}.", hint=f"It has {', '.join(sorted(known))}.")
+            raise SandboxError(
+                f"A fault has no field {sorted(unknown)[0]!r}.", hint=f"The fields are {', '.join(sorted(known))}."
+            )
         try:
             kind = Kind(str(data["kind"]))
         except (KeyError, ValueError):
             raise SandboxError(
-                f"There is no fault of kind {data.get('kind')!r}.", hint=f"There are {', '.join(Kind)}."
+                f"There is no fault of kind {data.get('kind')!r}.", hint=f"The kinds are {', '.join(Kind)}."
             ) from None
         value = str(data.get("value", ""))
         if kind is Kind.ANSWER and not value.partition(":")[0].isdecimal():
-            raise SandboxError("An answer needs a status.", hint="For example answer 500, or 500:some words.")
+            raise SandboxError(
+                "The fault answer needs an HTTP status.", hint="For example: answer 500, or answer 500:message"
+            )
         if kind in (Kind.SLOW, Kind.STALL) and not value.isdecimal():
-            raise SandboxError(f"{kind} needs milliseconds.", hint=f"For example {kind} 2000.")
+            raise SandboxError(f"The fault {kind} needs a time in milliseconds.", hint=f"For example: {kind} 2000")
         method, path = str(data.get("method", "*")), str(data.get("path", "*"))
         return cls(kind, value, method, path, int(data.get("count", 1)))
 
-    def meets(self, method: str, path: str) -> bool:
-        """Whether a request is one of those meant."""
+    def matches(self, method: str, path: str) -> bool:
+        """Return whether the rule applies to a request."""
         return self.method in ("*", method) and fnmatch.fnmatchcase(path, self.path)
 
 
 class Faults:
-    """The rules in force, used up one by one."""
+    """The active rules. A rule is removed after its last use."""
 
     def __init__(self) -> None:
         self._rules: dict[int, Rule] = {}
         self._left: dict[int, int] = {}
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
-        # While the node is down, nobody answers.
+        # Until this time of the event loop the node is down: every connection is aborted.
         self.down_until = 0.0
 
     def add(self, rule: Rule) -> Rule:
-        """Put a rule in force."""
+        """Activate a rule and return it with its id."""
         with self._lock:
             numbered = Rule(**{**asdict(rule), "kind": rule.kind, "id": next(self._ids)})
             self._rules[numbered.id] = numbered
@@ -101,38 +105,38 @@ class Faults:
             return numbered
 
     def listing(self) -> list[dict[str, Any]]:
-        """The rules in force, with how often each still applies; 0 is always."""
+        """Return the active rules, each with the number of uses left; 0 means unlimited."""
         with self._lock:
             return [{**asdict(rule), "left": self._left[rule.id]} for rule in self._rules.values()]
 
     def clear(self, rule_id: int | None = None) -> None:
-        """Take one rule, or all, out of force."""
+        """Remove one rule, or all."""
         with self._lock:
             for known in list(self._rules) if rule_id is None else [rule_id]:
                 self._rules.pop(known, None)
                 self._left.pop(known, None)
 
     def take(self, method: str, path: str) -> list[Rule]:
-        """The rules that meet a request, each counted as used."""
+        """Return the rules that match a request, and count one use of each."""
         with self._lock:
-            met = [rule for rule in self._rules.values() if rule.meets(method, path)]
-            for rule in met:
+            matching = [rule for rule in self._rules.values() if rule.matches(method, path)]
+            for rule in matching:
                 if rule.count:
                     self._left[rule.id] -= 1
                     if self._left[rule.id] <= 0:
                         del self._rules[rule.id], self._left[rule.id]
-            return met
+            return matching
 
 
-def install(face: Face, faults: Faults) -> None:
-    """Let rules play with a server's requests and the tasks they begin."""
+def install(http_api: HttpApi, faults: Faults) -> None:
+    """Apply the rules to a server's requests and to the tasks that these start."""
 
     async def intercept(request: Request, go_on: Callable[[], Awaitable[Response]]) -> Response:
         path = request.scope["path"].removeprefix(PREFIX)
         if faults.down_until > asyncio.get_running_loop().time():
             return _aborted()
-        met = faults.take(request.method, path)
-        for rule in met:
+        rules = faults.take(request.method, path)
+        for rule in rules:
             match rule.kind:
                 case Kind.SLOW:
                     await asyncio.sleep(int(rule.value) / 1000)
@@ -145,17 +149,17 @@ def install(face: Face, faults: Faults) -> None:
                     return _canned(rule.value)
                 case Kind.LOSE | Kind.FAIL_TASK | Kind.WARN_TASK:
                     continue
-        FATES.set(tuple(_fate(rule) for rule in met if rule.kind in (Kind.FAIL_TASK, Kind.WARN_TASK)))
+        INJECTED_OUTCOMES.set(tuple(_outcome(rule) for rule in rules if rule.kind in (Kind.FAIL_TASK, Kind.WARN_TASK)))
         response = await go_on()
-        return _aborted() if any(rule.kind is Kind.LOSE for rule in met) else response
+        return _aborted() if any(rule.kind is Kind.LOSE for rule in rules) else response
 
-    face.intercept = intercept
+    http_api.intercept = intercept
 
 
-def _fate(rule: Rule) -> Fate:
+def _outcome(rule: Rule) -> InjectedOutcome:
     if rule.kind is Kind.FAIL_TASK:
-        return Fate(fails=True, words=rule.value or "unexpected status")
-    return Fate(fails=False, words=rule.value or "something is not as it should be")
+        return InjectedOutcome(fails=True, words=rule.value or "unexpected status")
+    return InjectedOutcome(fails=False, words=rule.value or "injected warning")
 
 
 def _aborted() -> Response:
@@ -165,6 +169,6 @@ def _aborted() -> Response:
 def _canned(value: str) -> Response:
     status, _, words = value.partition(":")
     reason = words or _REASONS.get(int(status), "Error")
-    # What the proxy in front answers itself has no body.
+    # Proxmox's proxy sends these answers without a body.
     body = None if int(status) in (401, 595, 596) else {"data": None, "message": f"{reason}\n"}
     return answer(int(status), reason, body)

@@ -1,4 +1,4 @@
-"""Fixtures: a cluster written down as JSON, in the form of the recordings', read and written."""
+"""Fixtures: read and write the JSON description of a cluster, in the format of the recordings."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from . import formats
 from .access import Access, AclEntry, Pool, Token, User
+from .cluster import Node, Release
 from .errors import SandboxError
 from .privileges import BUILT_IN_ROLES
 from .schema import FormatError
 from .storage import Storage, StorageType
-from .world import Node, Release
 
 DEFAULT_TEMPLATE: Final = "debian-12-standard_12.12-1_amd64.tar.zst"
 
-# What a deployment's token should have, and no more.
+# The privileges that Paddock's own token needs, and no others.
 _DEPLOYER_ROLES: Final[dict[str, list[str]]] = {
     "PaddockGuests": [
         "VM.Allocate",
@@ -44,7 +44,7 @@ _DEPLOYER_ROLES: Final[dict[str, list[str]]] = {
 
 @dataclass(frozen=True)
 class Fixture:
-    """The parts of a cluster that do not come from its runtime."""
+    """A parsed fixture: nodes, storages, accounts, release, templates and an optional recorded state."""
 
     nodes: Mapping[str, Node]
     storages: Mapping[str, Storage]
@@ -55,7 +55,7 @@ class Fixture:
 
 
 def default_fixture(nodes: tuple[str, ...] = ("pve",)) -> dict[str, Any]:
-    """A cluster with a root token and a deployer's token, with new secrets."""
+    """Return a fixture with a token of root and a token for Paddock, both with new secrets."""
     acl = [
         {"path": "/vms", "ugid": "paddock@pve", "role": "PaddockGuests", "propagate": 1},
         {"path": "/storage", "ugid": "paddock@pve", "role": "PaddockStorage", "propagate": 1},
@@ -79,7 +79,7 @@ def default_fixture(nodes: tuple[str, ...] = ("pve",)) -> dict[str, Any]:
 
 
 def read_fixture(path: Path) -> dict[str, Any]:
-    """The JSON of a fixture file."""
+    """Read the JSON of a fixture file."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -92,7 +92,7 @@ def read_fixture(path: Path) -> dict[str, Any]:
 
 
 def parse_fixture(data: Mapping[str, Any]) -> Fixture:
-    """The cluster a fixture describes."""
+    """Parse the JSON of a fixture."""
     try:
         return Fixture(
             nodes={name: _node(name, entry) for name, entry in data["nodes"].items()},
@@ -103,9 +103,9 @@ def parse_fixture(data: Mapping[str, Any]) -> Fixture:
             state=data.get("state"),
         )
     except FormatError as error:
-        raise SandboxError(f"The fixture does not describe a cluster: {str(error).strip()}.") from None
+        raise SandboxError(f"The fixture is invalid: {str(error).strip()}.") from None
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise SandboxError(f"The fixture does not describe a cluster: {error!r}.") from None
+        raise SandboxError(f"The fixture is invalid: {error!r}.") from None
 
 
 def _node(name: str, entry: Mapping[str, Any]) -> Node:
@@ -149,7 +149,7 @@ def _access(data: Mapping[str, Any]) -> Access:
 
 
 def apply_access_lines(access: Access, lines: list[str]) -> None:
-    """Replace pools and ACLs by lines of Proxmox's user.cfg."""
+    """Replace the pools and ACLs by those in lines of Proxmox's user.cfg."""
     access.pools.clear()
     access.acl.clear()
     for line in lines:
@@ -170,7 +170,7 @@ def apply_access_lines(access: Access, lines: list[str]) -> None:
 
 
 def access_lines(access: Access) -> list[str]:
-    """Pools and ACLs as lines of Proxmox's user.cfg, as it writes them after a change."""
+    """Return the pools and ACLs as lines of Proxmox's user.cfg."""
     lines = []
     for name, pool in sorted(access.pools.items()):
         vmids = ",".join(str(vmid) for vmid in sorted(pool.vmids))
@@ -184,7 +184,7 @@ def access_lines(access: Access) -> list[str]:
 
 
 def access_data(access: Access) -> dict[str, Any]:
-    """The accounts in the form of a fixture, to be written down."""
+    """Return users, tokens, roles, groups, pools and ACLs in the JSON format of a fixture."""
     return {
         "users": {name: {"enabled": u.enabled, "expire": u.expire} for name, u in access.users.items()},
         "tokens": {

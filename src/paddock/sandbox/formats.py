@@ -1,4 +1,4 @@
-"""The named value formats of Proxmox's schemas, each with the words it refuses with."""
+"""Checks for the named value formats of Proxmox's parameter schemas, with Proxmox's error messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def split_list(text: str) -> list[str]:
-    """The entries of a list the way Proxmox splits one: by commas, semicolons, NULs or blanks."""
+    """Split a list as Proxmox does: at commas, semicolons, NULs and blanks."""
     return [entry for entry in re.split(r"[,;\0\s]+", text.strip()) if entry]
 
 
@@ -29,7 +29,7 @@ def _matching(pattern: str, complaint: str) -> FormatCheck:
 
 
 def list_of(check: FormatCheck) -> FormatCheck:
-    """A format for lists whose entries each pass a check; an empty list passes."""
+    """Return a check for lists: every entry must pass the given check. An empty list is valid."""
 
     def check_all(text: str) -> None:
         for entry in split_list(text):
@@ -57,7 +57,7 @@ urlencoded = _matching(r"[-%a-zA-Z0-9_.!~*'()]*", "invalid urlencoded string: {}
 
 
 def mount_path(text: str) -> None:
-    """Refuse paths that climb: `/./`, `/../`, either at the end, or `../` at the beginning."""
+    """Raise if a path contains `/./` or `/../`, ends with `/.` or `/..`, or begins with `../`."""
     if re.search(r"/\.\.?/|/\.\.?$|^\.\./", text):
         raise FormatError(f"{text} contains illegal character sequences\n")
 
@@ -98,7 +98,7 @@ ipv6_config = _network_config(("auto", "dhcp", "manual"), 6)
 
 
 def nameserver(text: str) -> None:
-    """An address, `host`, or a link-local address with its interface."""
+    """Raise unless the value is an IP address, `host`, or a link-local address with its interface."""
     if text == "host":
         return
     bare = text.split("%", 1)[0]
@@ -109,20 +109,20 @@ def nameserver(text: str) -> None:
 
 
 def startup_order(text: str) -> None:
-    """Refuse what is not made of order, up and down."""
+    """Raise unless the value consists of order, up and down."""
     for part in text.split(","):
         if part.strip() and not re.fullmatch(r"(order=)?\d+|up=\d+|down=\d+", part, re.ASCII):
             raise FormatError("unable to parse startup options\n")
 
 
 def timezone(text: str) -> None:
-    """Take `host` or a zone's name."""
+    """Raise unless the value is `host` or the name of a time zone."""
     if text != "host" and not re.fullmatch(r"[A-Za-z0-9_+\-]+(/[A-Za-z0-9_+\-]+)*", text, re.ASCII):
         raise FormatError(f"invalid time zone '{text}'\n")
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes for a size with an optional binary unit."""
+    """Return the bytes of a size with an optional binary unit."""
     found = _SIZE.match(text)
     if not found:
         return None
@@ -130,7 +130,7 @@ def parse_size(text: str) -> int | None:
 
 
 def format_size(size: int) -> str:
-    """The shortest exact text for a number of bytes."""
+    """Return a number of bytes in the largest binary unit that is exact."""
     for unit in ("", "K", "M", "G"):
         if size % 1024:
             return f"{size}{unit}"

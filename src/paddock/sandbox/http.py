@@ -1,4 +1,4 @@
-"""The HTTP face: requests in, Proxmox's answers out, with its reason phrases."""
+"""The HTTP layer: passes requests to the API and sends the answers with Proxmox's reason phrases."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from . import endpoints
+from .cluster import Cluster
 from .errors import (
     INTERNAL,
     ApiError,
@@ -28,10 +29,9 @@ from .errors import (
     SandboxError,
 )
 from .routes import METHODS, Reply, Table, api
-from .world import World
 
 _REASON: Final = b"x-paddock-reason"
-# A response with this header is not sent: its connection is cut instead.
+# A response with this header is not sent; the server aborts the connection instead.
 ABORT: Final = "x-paddock-abort"
 _BODY_LIMIT: Final = 512 * 1024
 PREFIX: Final = "/api2/json"
@@ -40,7 +40,7 @@ assert endpoints, "importing the endpoints fills the table"  # noqa: S101
 
 
 class _ReasonConnection(h11.Connection):
-    """An HTTP connection that says the reason phrase an answer carries: ASGI has no word for it."""
+    """An HTTP connection that takes the reason phrase from a header, because ASGI cannot carry it."""
 
     cut: Callable[[], None]
 
@@ -68,20 +68,20 @@ class ReasonProtocol(H11Protocol):
 
 
 def answer(status: int, reason: str, body: Mapping[str, Any] | None) -> Response:
-    """A response with a reason phrase; without a body where Proxmox sends none."""
+    """Build a response with a reason phrase, and without a body if `body` is None."""
     content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
     response = Response(content, status_code=status, media_type="application/json;charset=UTF-8")
     response.headers["x-paddock-reason"] = reason.encode("ascii", "replace").decode() or "OK"
     response.headers["server"] = "pve-api-daemon/3.0"
     response.headers["cache-control"] = "max-age=0"
     if status >= 400:
-        # Proxmox hangs up after an error.
+        # Proxmox closes the connection after an error.
         response.headers["connection"] = "close"
     return response
 
 
 def error_answer(error: ApiError) -> Response:
-    """The response for an error."""
+    """Build the response for an error."""
     if isinstance(error, CredentialsError):
         return answer(error.status, error.reason, None)
     body: dict[str, Any] = {"data": None, "message": error.message}
@@ -113,22 +113,22 @@ async def _no_interceptor(request: Request, go_on: Callable[[], Awaitable[Respon
     return await go_on()
 
 
-class Face:
-    """Turns HTTP requests into calls of the API's table."""
+class HttpApi:
+    """Turns HTTP requests into API calls."""
 
-    def __init__(self, world: World, table: Table = api, *, delay_401: float = 3.0) -> None:
-        self.world = world
+    def __init__(self, cluster: Cluster, table: Table = api, *, delay_401: float = 3.0) -> None:
+        self.cluster = cluster
         self.table = table
         self.delay_401 = delay_401
-        # Put in front of every request by whoever plays faults.
+        # Called before every API request; fault injection replaces it.
         self.intercept: Interceptor = _no_interceptor
-        # Answers what comes to /control/, for whoever has the sandbox's own key.
+        # Answers the requests to /control/.
         self.control: Controller = _no_control
-        # Told of every request to the API and its answer.
+        # Called with every API request and its response.
         self.log: Log = _no_log
 
     def app(self) -> Starlette:
-        """The ASGI application."""
+        """Return the ASGI application."""
         verbs = [*METHODS, "HEAD", "PATCH", "OPTIONS"]
         return Starlette(routes=[Route("/{path:path}", self._handle, methods=verbs)])
 
@@ -148,23 +148,23 @@ class Face:
         path = (request.scope.get("raw_path") or raw.encode()).decode("ascii", "replace")
         path = path.split("?", 1)[0].removeprefix(PREFIX) or "/"
         try:
-            user = request.state.user = self.world.access.authenticate(_authorization(request))
+            user = request.state.user = self.cluster.access.authenticate(_authorization(request))
         except CredentialsError as error:
             await asyncio.sleep(self.delay_401)
             return error_answer(error)
         try:
             params = await _parameters(request)
-            data = await run_in_threadpool(self.table.perform, self.world, user, request.method, path, params)
+            data = await run_in_threadpool(self.table.perform, self.cluster, user, request.method, path, params)
         except ApiError as error:
             return error_answer(error)
         except SandboxError as error:
             return error_answer(OperationError(error.message))
-        except Exception:  # noqa: BLE001 - a client must never be answered in Python
+        except Exception:  # noqa: BLE001 - a client must never see a Python error
             traceback.print_exc()
             return error_answer(OperationError(INTERNAL))
         if isinstance(data, Reply):
             body = {"data": data.data}
-            # Perl takes a total of zero for none.
+            # Proxmox omits a total of zero.
             if data.total:
                 body["total"] = data.total
             return answer(200, "OK", body)
@@ -197,7 +197,7 @@ async def _parameters(request: Request) -> dict[str, Any]:
 def _form(text: str) -> dict[str, Any]:
     params: dict[str, Any] = {}
     for key, value in parse_qsl(text, keep_blank_values=True):
-        # Repeated keys become one value with NULs between, as Proxmox's lists have it.
+        # As in Proxmox, repeated keys become one value, separated by NULs.
         params[key] = f"{params[key]}\0{value}" if key in params else value
     return params
 

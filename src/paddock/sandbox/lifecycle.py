@@ -1,4 +1,4 @@
-"""What happens to a container as a whole: created, started, stopped, destroyed."""
+"""Create, start, stop and destroy containers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from .access import ROOT
 from .change import apply_pending, normalised
+from .cluster import Cluster
 from .config import CtConfig, Options
 from .disks import create_disks, destroy_volumes, every_volume, free, free_if_owned
 from .errors import AbortedError, ApiError, OperationError, SandboxError
@@ -18,12 +19,11 @@ from .runtime import Archive, NotMountableError, Unpacked, VolumeRef
 from .schema import parse_property_string
 from .storage import Storage
 from .tasks import Task
-from .world import World
 
 
 @dataclass(frozen=True)
 class CreateOrder:
-    """A create call that passed its checks."""
+    """The parameters of a create call, after its checks."""
 
     vmid: int
     node: str
@@ -41,27 +41,27 @@ class CreateOrder:
 
 
 def initial_config(order: CreateOrder) -> CtConfig:
-    """The config that is there while the work goes on: a lock, and what was there before."""
+    """Return the config during the creation: a lock, and the options of the container that is replaced."""
     options: Options = dict(order.replaces.options) if order.replaces is not None else {}
     return CtConfig(options={**options, "lock": "create"})
 
 
-def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create") -> None:
-    """Make a container from an archive; on failure nothing of it remains."""
+def create(cluster: Cluster, order: CreateOrder, task: Task, *, verb: str = "create") -> None:
+    """Create a container from an archive. If that fails, remove its volumes and its config."""
     vmid, node = order.vmid, order.node
     made: list[VolumeRef] = []
     try:
         config = _configured(order)
-        texts, made = create_disks(world, vmid, node, order.mounts, task.say)
+        texts, made = create_disks(cluster, vmid, node, order.mounts, task.say)
         config.options.update(texts)
         if order.replaces is not None:
-            free_all(world, vmid, node, order.replaces, task)
-        _require_volumes(world, node, config)
+            free_all(cluster, vmid, node, order.replaces, task)
+        _require_volumes(cluster, node, config)
         _require_archive(order, task)
         store, _, name = order.archive.volid.partition(":")
-        task.say(f"extracting archive '{world.storage(store).device(name)}'")
-        spec = world.spec(vmid, node, config)
-        unpacked = _populate(world, order, config, task)
+        task.say(f"extracting archive '{cluster.storage(store).device(name)}'")
+        spec = cluster.spec(vmid, node, config)
+        unpacked = _populate(cluster, order, config, task)
         config.options.setdefault("arch", unpacked.arch)
         config.options.setdefault("ostype", unpacked.ostype)
         task.say(f"Detected container architecture: {unpacked.arch}")
@@ -69,27 +69,27 @@ def create(world: World, order: CreateOrder, task: Task, *, verb: str = "create"
         config.options.setdefault("memory", 512)
         config.options.setdefault("swap", 512)
         if verb == "create":
-            world.runtime.containers.prepare(spec, order.password, order.ssh_keys, task.say)
+            cluster.runtime.containers.prepare(spec, order.password, order.ssh_keys, task.say)
             warn_about_nesting(config, unpacked, task)
-        world.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
     except (ApiError, AbortedError, SandboxError) as error:
-        text = _why(error, vmid)
-        destroy_volumes(world, made, task.say)
-        world.guests.remove(vmid)
+        text = _message_of(error, vmid)
+        destroy_volumes(cluster, made, task.say)
+        cluster.configs.remove(vmid)
         raise OperationError(f"unable to {verb} CT {vmid} - {text}") from None
-    except Exception:  # not a NodeCrashError: that one leaves everything lying about
-        destroy_volumes(world, made, task.say)
-        world.guests.remove(vmid)
+    except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
+        destroy_volumes(cluster, made, task.say)
+        cluster.configs.remove(vmid)
         raise
     if order.pool:
-        world.access.pools[order.pool].vmids.add(vmid)
-        world.access_changed()
+        cluster.access.pools[order.pool].vmids.add(vmid)
+        cluster.access_changed()
     if order.start:
-        # A task of its own, which nobody waits for: the create is a success even if the start fails.
-        begin_start(world, vmid, node, order.user)
+        # The start is a separate task: the create succeeds even if the start fails.
+        begin_start(cluster, vmid, node, order.user)
 
 
-def _why(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
+def _message_of(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
     match error:
         case ApiError():
             return error.text
@@ -99,7 +99,7 @@ def _why(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
 
 
 def _interrupted(vmid: int) -> str:
-    """What Proxmox says of an unpacking that somebody stopped: its whole command line."""
+    """Return Proxmox's error for an interrupted unpacking, which quotes the tar command line."""
     command = (
         "lxc-usernsexec -m u:0:100000:65536 -m g:0:100000:65536 -- tar xpf - --zstd --totals"
         " --one-file-system -p --sparse --numeric-owner --acls --xattrs '--xattrs-include=user.*'"
@@ -125,107 +125,107 @@ def _configured(order: CreateOrder) -> CtConfig:
     return CtConfig(options=options)
 
 
-def _populate(world: World, order: CreateOrder, config: CtConfig, task: Task) -> Unpacked:
-    spec = world.spec(order.vmid, order.node, config)
+def _populate(cluster: Cluster, order: CreateOrder, config: CtConfig, task: Task) -> Unpacked:
+    spec = cluster.spec(order.vmid, order.node, config)
     try:
-        return world.runtime.containers.populate(spec, order.archive, task)
+        return cluster.runtime.containers.populate(spec, order.archive, task)
     except NotMountableError as error:
         point = next(p for p in mount_points(config.options) if p.key == str(error))
         target = f"/var/lib/lxc/{order.vmid}/rootfs/{point.path}"
         raise OperationError(f"command 'mount /dev/dm-0 {target}' failed: exit code 32") from None
 
 
-def _require_volumes(world: World, node: str, config: CtConfig) -> None:
+def _require_volumes(cluster: Cluster, node: str, config: CtConfig) -> None:
     for volid in volumes_of(config.options):
-        storage, ref = world.locate(volid, node)
-        if world.runtime.volumes.get(ref) is None:
+        storage, ref = cluster.locate(volid, node)
+        if cluster.runtime.volumes.get(ref) is None:
             raise OperationError(storage.missing(ref.name))
 
 
 def warn_about_nesting(config: CtConfig, unpacked: Unpacked, task: Task) -> None:
-    """Warn as Proxmox does when a new systemd will miss the nesting feature."""
+    """Warn as Proxmox does if the container's systemd needs the nesting feature and does not have it."""
     features = parse_property_string(config.text("features") or "", FEATURES)
     if unpacked.systemd is not None and unpacked.systemd > 241 and features.get("nesting") != "1":
         task.warn(f"Systemd {unpacked.systemd} detected. You may need to enable nesting.")
 
 
-def begin_start(world: World, vmid: int, node: str, user: str) -> str:
-    """Start a container in a task."""
+def begin_start(cluster: Cluster, vmid: int, node: str, user: str) -> str:
+    """Start a container in a task and return the UPID."""
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            config = world.guests.load(vmid, node)
+        with cluster.configs.lock(vmid):
+            config = cluster.configs.load(vmid, node)
             config.require_unlocked()
-            start(world, vmid, node, config)
+            start(cluster, vmid, node, config)
 
-    return world.start_task(node, "vzstart", str(vmid), user, work)
+    return cluster.start_task(node, "vzstart", str(vmid), user, work)
 
 
-def start_on_boot(world: World) -> None:
-    """Start, each in a task, the containers that a booting node starts."""
-    for vmid in world.guests.vmids():
-        node = world.guests.node_of(vmid) or ""
-        config = world.guests.load(vmid, node)
+def start_on_boot(cluster: Cluster) -> None:
+    """Start the containers with `onboot` set, each in its own task, as a booting node does."""
+    for vmid in cluster.configs.vmids():
+        node = cluster.configs.node_of(vmid) or ""
+        config = cluster.configs.load(vmid, node)
         if config.flag("onboot") and not config.flag("template"):
-            begin_start(world, vmid, node, ROOT)
+            begin_start(cluster, vmid, node, ROOT)
 
 
-def start(world: World, vmid: int, node: str, config: CtConfig) -> None:
-    """Start a container whose config lock is held."""
+def start(cluster: Cluster, vmid: int, node: str, config: CtConfig) -> None:
+    """Start a container. The caller holds the lock of its config."""
     if config.flag("template"):
         raise OperationError("you can't start a CT if it's a template")
     if config.pending or config.pending_delete:
-        apply_pending(world, vmid, node, config)
-        world.guests.save(vmid, node, config)
-    _require_volumes(world, node, config)
+        apply_pending(cluster, vmid, node, config)
+        cluster.configs.save(vmid, node, config)
+    _require_volumes(cluster, node, config)
     for key in sorted(key for key in config.options if key.startswith("net")):
         bridge = parse_network(str(config.options[key])).get("bridge")
-        if bridge and not world.runtime.bridge_exists(node, bridge):
+        if bridge and not cluster.runtime.bridge_exists(node, bridge):
             raise OperationError(f"bridge '{bridge}' does not exist")
-    world.runtime.containers.start(world.spec(vmid, node, config))
+    cluster.runtime.containers.start(cluster.spec(vmid, node, config))
 
 
-def settle_stopped(world: World, vmid: int) -> None:
-    """Apply what was pending once a container has ended."""
-    node = world.guests.node_of(vmid)
+def settle_stopped(cluster: Cluster, vmid: int) -> None:
+    """Apply the pending changes of a container that has stopped."""
+    node = cluster.configs.node_of(vmid)
     if node is None:
         return
-    config = world.guests.load(vmid, node)
+    config = cluster.configs.load(vmid, node)
     if config.pending or config.pending_delete:
-        apply_pending(world, vmid, node, config)
-        world.guests.save(vmid, node, config)
+        apply_pending(cluster, vmid, node, config)
+        cluster.configs.save(vmid, node, config)
 
 
-def destroy(world: World, vmid: int, node: str, config: CtConfig, task: Task, *, unreferenced: bool) -> None:
-    """Destroy a container's own volumes and its config; volumes of others stay."""
-    free_all(world, vmid, node, config, task)
+def destroy(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task, *, unreferenced: bool) -> None:
+    """Destroy a container's own volumes and its config. Volumes of other containers stay."""
+    free_all(cluster, vmid, node, config, task)
     if unreferenced:
-        for storage in world.storages_of(node):
-            _free_unreferenced(world, storage, vmid, node, task)
-    world.access.forget_guest(vmid)
-    world.access_changed()
-    world.guests.remove(vmid)
+        for storage in cluster.storages_of(node):
+            _free_unreferenced(cluster, storage, vmid, node, task)
+    cluster.access.forget_container(vmid)
+    cluster.access_changed()
+    cluster.configs.remove(vmid)
 
 
-def free_all(world: World, vmid: int, node: str, config: CtConfig, task: Task) -> None:
-    """Free the volumes of a config that its container owns."""
+def free_all(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task) -> None:
+    """Destroy those volumes of a config that its container owns."""
     volumes = every_volume(config.options) + every_volume(config.pending)
     for volid in dict.fromkeys(volumes):
-        free_if_owned(world, vmid, node, volid, task.say)
+        free_if_owned(cluster, vmid, node, volid, task.say)
 
 
-def _free_unreferenced(world: World, storage: Storage, vmid: int, node: str, task: Task) -> None:
+def _free_unreferenced(cluster: Cluster, storage: Storage, vmid: int, node: str, task: Task) -> None:
     if "rootdir" not in storage.content:
         return
-    for volume in world.runtime.volumes.on(node, storage.id):
+    for volume in cluster.runtime.volumes.on(node, storage.id):
         try:
             owner = storage.parse(volume.ref.name).owner
         except OperationError:
             continue
         if owner == vmid:
-            free(world, volume.ref, task.say)
+            free(cluster, volume.ref, task.say)
 
 
 def has_bind_mounts(config: CtConfig) -> bool:
-    """Whether something of the host is mounted: then there are no snapshots."""
+    """Return whether a config mounts a host path, which rules out snapshots."""
     return any(point.type is not MountType.VOLUME for point in mount_points(config.options))

@@ -1,4 +1,4 @@
-"""The runtime without machines: volumes have sizes, containers have states, nothing needs root."""
+"""The memory runtime: simulated volumes and containers, without root."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from .config import CtConfig
-from .confined import below, parts_of
+from .confined import parts_of, path_below
 from .network import parse_network
 from .runtime import (
     Archive,
-    GuestSpec,
+    ContainerSpec,
     Interface,
     Mount,
     NotMountableError,
@@ -35,12 +35,12 @@ _LOOPBACK = Interface("lo", "00:00:00:00:00:00", (("inet", "127.0.0.1", 8), ("in
 
 
 class MemoryRuntime:
-    """A node whose containers exist only on paper."""
+    """Volumes, containers and files that are only records."""
 
     def __init__(self, state: Path | None, bridges: Mapping[str, tuple[str, ...]]) -> None:
         self._file = state / "memory.json" if state else None
-        # Root at the console makes directories and gives them away: never those of the machine this runs on.
-        self._scratch = None if state else tempfile.TemporaryDirectory(prefix="paddock-paper-")
+        # Console commands such as mkdir and chown work on this directory, never on the real host.
+        self._scratch = None if state else tempfile.TemporaryDirectory(prefix="paddock-memory-")
         self._host = (state or Path(self._scratch.name if self._scratch else "")) / "host"
         self._bridges = dict(bridges)
         self._saving = threading.Lock()
@@ -48,62 +48,62 @@ class MemoryRuntime:
         self._archived: dict[str, str] = {}
         self._stopped: list[Callable[[int], None]] = []
         self.volumes = MemoryVolumes(self.busy, self.save)
-        self.containers = MemoryContainers(self.volumes, self._say_stopped, self.save)
+        self.containers = MemoryContainers(self.volumes, self._call_stop_hooks, self.save)
         self._load()
 
     def bridge_exists(self, node: str, bridge: str) -> bool:
-        """Whether the node was given a bridge of that name."""
+        """Return whether the node has a bridge of this name."""
         return bridge in self._bridges.get(node, ())
 
     def host_path(self, node: str, path: str) -> Path:
-        """A node's own filesystem is a directory of the sandbox: the host's is out of reach."""
-        return below(self._host, node, *parts_of(path))
+        """Return the path in the sandbox's directory that stands for a path of the node."""
+        return path_below(self._host, node, *parts_of(path))
 
     def on_stop(self, hook: Callable[[int], None]) -> None:
-        """Call a hook whenever a container has ended."""
+        """Register a hook that is called after a container has stopped."""
         self._stopped.append(hook)
 
     def templates(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
-        """The files somebody put on a directory storage."""
+        """Return the files of a directory storage: name to size and time."""
         return self._files.get((node, storage), {})
 
     def add_file(self, node: str, storage: str, name: str, size: int) -> None:
-        """Put a file of some size on a directory storage."""
+        """Record a file of this size on a directory storage."""
         self._files.setdefault((node, storage), {})[name] = (size, int(time.time()))
         self.save()
 
     def note_file(self, node: str, storage: str, name: str, size: int, config_text: str = "") -> None:
-        """Note a file, and the config in it if it is a backup."""
+        """Record a file and, for a backup, the config in it."""
         self._archived[f"{node}/{storage}/{name}"] = config_text
         self.add_file(node, storage, name, size)
 
     def archived_config(self, node: str, storage: str, name: str) -> str | None:
-        """The config text inside a backup."""
+        """Return the text of the config in a backup, or None."""
         return self._archived.get(f"{node}/{storage}/{name}")
 
     def remove_file(self, node: str, storage: str, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
         self._files.get((node, storage), {}).pop(name, None)
         self.save()
 
     def file(self, node: str, storage: str, name: str) -> Path | None:
-        """None: there are no real files."""
+        """Return None: the files are not real."""
         return None
 
     def busy(self, ref: VolumeRef) -> bool:
-        """Whether a running container has the volume mounted."""
+        """Return whether a running container mounts the volume."""
         return self.containers.uses(ref)
 
     def close(self) -> None:
-        """Write down what would be lost."""
+        """Save the state."""
         self.save()
 
-    def _say_stopped(self, vmid: int) -> None:
+    def _call_stop_hooks(self, vmid: int) -> None:
         for hook in self._stopped:
             hook(vmid)
 
     def save(self) -> None:
-        """Write the state where a later server finds it."""
+        """Save volumes, files and running containers for the next server."""
         if self._file is None:
             return
         with self._saving:
@@ -136,7 +136,7 @@ class MemoryRuntime:
 
 
 class MemoryVolumes:
-    """Volumes that are numbers."""
+    """Simulated volumes: a size and a flag for the filesystem."""
 
     def __init__(self, busy: Callable[[VolumeRef], bool], changed: Callable[[], None]) -> None:
         self._volumes: dict[VolumeRef, Volume] = {}
@@ -144,61 +144,61 @@ class MemoryVolumes:
         self._changed = changed
 
     def everything(self) -> list[Volume]:
-        """Every volume of every storage."""
+        """Return all volumes of all storages."""
         return list(self._volumes.values())
 
     def put(self, volume: Volume) -> None:
-        """Say that a volume exists."""
+        """Add a volume."""
         self._volumes[volume.ref] = volume
 
     def on(self, node: str, storage: str) -> list[Volume]:
-        """The volumes of a storage, snapshots among them."""
+        """Return the volumes of a storage, including snapshots."""
         return [v for v in self.everything() if v.ref.node == node and v.ref.storage == storage]
 
     def get(self, ref: VolumeRef) -> Volume | None:
-        """The volume, if it exists."""
+        """Return the volume, or None if it does not exist."""
         return self._volumes.get(ref)
 
     def allocate(self, ref: VolumeRef, size: int) -> None:
-        """Make an empty volume, without a filesystem."""
+        """Create an empty volume without a filesystem."""
         self._volumes[ref] = Volume(ref, size, int(time.time()), formatted=False)
         self._changed()
 
     def format(self, ref: VolumeRef) -> None:
-        """Note that the volume has a filesystem."""
+        """Record that the volume has a filesystem."""
         self._volumes[ref] = replace(self._volumes[ref], formatted=True)
         self._changed()
 
     def remove(self, ref: VolumeRef) -> None:
-        """Forget a volume that nothing has mounted."""
+        """Remove a volume. Raise if it is mounted."""
         if self._busy(ref):
             raise VolumeBusyError(ref.name)
         self._volumes.pop(ref, None)
         self._changed()
 
     def rename(self, ref: VolumeRef, name: str) -> None:
-        """Give a volume another name on its storage."""
+        """Rename a volume on its storage."""
         new = replace(ref, name=name)
         self._volumes[new] = replace(self._volumes.pop(ref), ref=new)
         self._changed()
 
     def resize(self, ref: VolumeRef, size: int, say: Say, *, online: bool) -> None:
-        """Give a volume another size."""
+        """Change the size of a volume."""
         self._volumes[ref] = replace(self._volumes[ref], size=size)
         self._changed()
 
     def copy(self, source: VolumeRef, target: VolumeRef) -> None:
-        """Make a volume of the same size."""
+        """Create a volume of the same size."""
         self._volumes[target] = replace(self._volumes[source], ref=target, ctime=int(time.time()))
         self._changed()
 
     def link(self, base: VolumeRef, target: VolumeRef) -> None:
-        """Make a volume of the same size."""
+        """Create a volume of the same size."""
         self.copy(base, target)
 
 
 class MemoryContainers:
-    """Containers that are states."""
+    """Simulated containers: running or stopped."""
 
     def __init__(self, volumes: MemoryVolumes, stopped: Callable[[int], None], changed: Callable[[], None]) -> None:
         self._volumes = volumes
@@ -209,24 +209,24 @@ class MemoryContainers:
         self._lock = threading.Lock()
 
     def uses(self, ref: VolumeRef) -> bool:
-        """Whether a running container mounts the volume."""
+        """Return whether any running container mounts the volume."""
         return any(mount.source == ref for _, _, mounts in self._running.values() for mount in mounts)
 
     def running_vmids(self) -> list[int]:
-        """The containers that run."""
+        """Return the VMIDs of the running containers."""
         return list(self._running)
 
     def mark_running(self, vmid: int, mounts: tuple[Mount, ...]) -> None:
-        """Say that a container runs."""
+        """Record that a container runs with these mounts."""
         with self._lock:
             self._running[vmid] = (next(self._pids), time.time(), mounts)
 
     def running(self, vmid: int) -> bool:
-        """Whether a container runs."""
+        """Return whether a container runs."""
         return vmid in self._running
 
-    def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
-        """Check that everything could be mounted; the systemd is Debian 12's."""
+    def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
+        """Check that all volumes have a filesystem, and report the systemd version of Debian 12."""
         for mount in spec.mounts:
             if isinstance(mount.source, VolumeRef):
                 volume = self._volumes.get(mount.source)
@@ -235,24 +235,24 @@ class MemoryContainers:
         task.say("Total bytes read: 237824000 (227MiB, 200MiB/s)")
         return Unpacked(systemd=252)
 
-    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
-        """Say fingerprints of keys that are not there."""
+    def prepare(self, spec: ContainerSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
+        """Log random fingerprints of ssh host keys."""
         for kind in ("ed25519", "rsa", "ecdsa"):
             fingerprint = base64.b64encode(secrets.token_bytes(32)).decode().rstrip("=")
             say(f"Creating SSH host key 'ssh_host_{kind}_key' - this may take some time ...")
             say(f"done: SHA256:{fingerprint} root@localhost")
 
-    def settle_clone(self, spec: GuestSpec) -> Unpacked:
-        """The same system as its source's."""
+    def settle_clone(self, spec: ContainerSpec) -> Unpacked:
+        """Report the systemd version of Debian 12."""
         return Unpacked(systemd=252)
 
-    def start(self, spec: GuestSpec) -> None:
-        """Note that a container runs."""
+    def start(self, spec: ContainerSpec) -> None:
+        """Record that a container runs."""
         self.mark_running(spec.vmid, tuple(spec.mounts))
         self._changed()
 
     def stop(self, vmid: int) -> None:
-        """Note that a container no longer runs."""
+        """Record that a container is stopped, and call the hooks if it was running."""
         with self._lock:
             was_running = self._running.pop(vmid, None) is not None
         self._changed()
@@ -260,44 +260,44 @@ class MemoryContainers:
             self._stopped(vmid)
 
     def shutdown(self, vmid: int, timeout: float) -> bool:
-        """End it at once."""
+        """Stop the container at once and return True."""
         self.stop(vmid)
         return True
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
-        """Note the mount."""
+        """Record the mount."""
         with self._lock:
             pid, since, mounts = self._running[vmid]
             self._running[vmid] = (pid, since, (*mounts, mount))
 
     def limit_live(self, vmid: int, options: Mapping[str, object]) -> None:
-        """Nothing: there is nothing to limit."""
+        """Do nothing: a simulated container has no limits."""
 
     def execute(self, vmid: int, argv: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
-        """Nothing runs here, so everything succeeds in silence."""
+        """Return exit code 0 and no output, without running anything."""
         return 0, "", ""
 
-    def push(self, spec: GuestSpec, path: str, content: bytes, mode: int) -> None:
-        """Nothing: there are no files."""
+    def push(self, spec: ContainerSpec, path: str, content: bytes, mode: int) -> None:
+        """Do nothing: a simulated container has no files."""
 
     def usage(self, vmid: int) -> Usage:
-        """Plausible numbers."""
+        """Return plausible figures."""
         pid, since, mounts = self._running[vmid]
         disk = 250 << 20
         root = next((m.source for m in mounts if m.key == "rootfs"), None)
         volume = self._volumes.get(root) if isinstance(root, VolumeRef) else None
-        # ext4 keeps some of a volume for itself.
+        # ext4 uses some of a volume for its own data.
         maxdisk = None if volume is None else volume.size * 95 // 100
         return Usage(pid, int(time.time() - since), mem=12 << 20, disk=disk, maxdisk=maxdisk)
 
     def interfaces(self, vmid: int, config: CtConfig) -> list[Interface]:
-        """Loopback, and a bare interface for each network of the config."""
+        """Return loopback, and an interface without addresses for each network of the config."""
         found = [_LOOPBACK]
         for key in sorted(key for key in config.options if key.startswith("net")):
             network = parse_network(str(config.options[key]))
             found.append(Interface(network["name"], network.get("hwaddr", "").lower()))
         return found
 
-    def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
-        """A size: there is nothing to pack."""
+    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
+        """Return the size of an imaginary archive."""
         return 100 << 20

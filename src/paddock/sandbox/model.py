@@ -1,11 +1,14 @@
 """A stand-in for a language model, behind an OpenAI-compatible API.
 
-It shows whether an agent's memory survived, so it has none of its own: every answer follows from the text of
-the one request it answers. Told `Remember: X`, it calls the agent's `memory` tool with X. Asked about a
-subject, it quotes the memory section that the agent put into the system prompt, and nothing else: neither the
-question nor the rest of the conversation can make it look as if something had been remembered. Told `Take 5 seconds`,
-it does. Told `Read http://…`, it calls the agent's browser and says what that shows. Told `Write /path: X`, it calls
-the agent's `write_file` tool with X.
+It shows whether an agent's memory survived, so it has no memory of its own: each answer depends only on the text of
+its request. It understands these prompts:
+
+- `Remember: X` calls the agent's `memory` tool with X.
+- A question about a subject is answered with a quote from the memory section that the agent put into the system
+  prompt. The question itself and the rest of the conversation are never quoted.
+- `Take 5 seconds` delays the answer.
+- `Read http://…` calls the agent's browser and repeats the text of the page.
+- `Write /path: X` calls the agent's `write_file` tool with X.
 
     python -m paddock.sandbox.model --host 127.0.0.1 --port 0 --key sk-stand-in
 """
@@ -30,8 +33,8 @@ MODEL: Final = "stand-in"
 UNKNOWN: Final = "I do not know."
 LARGEST_REQUEST: Final = 32 * 1024 * 1024
 
-# Hermes fences each memory block: a line of ═, a title, a line of ═, then entries with a lone § between them
-# (hermes-agent 0.19.0, tools/memory_tool.py, MemoryStore._render_block). The next part follows a blank line.
+# Hermes renders a memory block as a line of ═, a title, a line of ═, and entries separated by lines with §
+# (hermes-agent 0.19.0, tools/memory_tool.py, MemoryStore._render_block). A blank line ends the block.
 _SECTION: Final = re.compile(
     r"^═{8,}\n(?:MEMORY|USER PROFILE)\b.*\n═{8,}\n(.*?)(?=\n[ \t]*\n|\n═{8,}|\Z)", re.MULTILINE | re.DOTALL
 )
@@ -43,7 +46,7 @@ _QUESTION: Final = re.compile(
 )
 _READ: Final = re.compile(r"^\s*read (https?://\S+)", re.I)
 _WRITE: Final = re.compile(r"^\s*write (/\S+): (\S.*)$", re.I | re.M)
-_PATIENCE: Final = re.compile(r"^\s*take (\d{1,2}) seconds?\b", re.I)
+_DELAY: Final = re.compile(r"^\s*take (\d{1,2}) seconds?\b", re.I)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n(?:\s*§\s*\n)?")
 _WORD: Final = re.compile(r"\w+")
 _FILLERS: Final = frozenset(
@@ -56,7 +59,7 @@ Json = dict[str, Any]
 
 
 def answer(request: Mapping[str, Any]) -> Json:
-    """The `chat.completion` for a request: the same request always gets the same answer."""
+    """Return the `chat.completion` for a request. Equal requests get equal answers."""
     digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
     message, finish = _reply(request, call_id=f"call_{digest[:24]}")
     asked = sum(len(_text(m.get("content"))) for m in _messages(request)) // 4
@@ -71,15 +74,15 @@ def answer(request: Mapping[str, Any]) -> Json:
     }
 
 
-def thinking_seconds(request: Mapping[str, Any]) -> int:
-    """How long the person who asks wants it to take."""
+def delay_seconds(request: Mapping[str, Any]) -> int:
+    """Return the delay in seconds that the last user message asks for, or 0."""
     asked = [_text(m.get("content")) for m in _messages(request) if m.get("role") == "user"]
-    told = _PATIENCE.match(asked[-1]) if asked else None
-    return int(told[1]) if told else 0
+    wanted = _DELAY.match(asked[-1]) if asked else None
+    return int(wanted[1]) if wanted else 0
 
 
 def chunks(completion: Json, *, usage: bool) -> Iterator[Json]:
-    """The same completion as the chunks of a stream, closed by its usage where the client asked for it."""
+    """Yield a completion as the chunks of a stream, and the token usage last if `usage` is set."""
     choice = completion["choices"][0]
     delta = {key: value for key, value in choice["message"].items() if value is not None}
     if calls := delta.get("tool_calls"):
@@ -95,41 +98,41 @@ def _reply(request: Mapping[str, Any], *, call_id: str) -> tuple[Json, str]:
     messages = _messages(request)
     last = max((i for i, m in enumerate(messages) if m.get("role") == "user"), default=-1)
     prompt = _text(messages[last].get("content")).strip() if last >= 0 else ""
-    if errand := _errand(prompt):
-        result = _result_of(errand.tool, messages[last + 1 :])
+    if tool_task := _tool_task(prompt):
+        result = _result_of(tool_task.tool, messages[last + 1 :])
         if result is not None:
-            return _said(errand.told(result))
-        if errand.tool not in _tools_offered(request):
-            return _said(errand.without_it)
-        return _called(errand.tool, errand.arguments, call_id)
+            return _said(tool_task.reply(result))
+        if tool_task.tool not in _tools_offered(request):
+            return _said(tool_task.without_tool)
+        return _called(tool_task.tool, tool_task.arguments, call_id)
     if question := _QUESTION.search(prompt):
         return _said(_recall(question[1], messages) or UNKNOWN)
     return _said(f"ok: {prompt}")
 
 
 @dataclass(frozen=True)
-class _Errand:
-    """What one of the agent's tools is to do, and what is said afterwards."""
+class _ToolTask:
+    """A call of one of the agent's tools, and the replies for its result or if the tool is missing."""
 
     tool: str
     arguments: Json
-    told: Callable[[str], str]
-    without_it: str
+    reply: Callable[[str], str]
+    without_tool: str
 
 
-def _errand(prompt: str) -> _Errand | None:
+def _tool_task(prompt: str) -> _ToolTask | None:
     if fact := _REMEMBER.search(prompt):
         content = fact[1].strip()
         arguments = {"action": "add", "target": "memory", "content": content}
-        without_it = "I cannot remember that: no memory tool was offered."
-        return _Errand("memory", arguments, lambda result: _confirmation(content, result), without_it)
+        without_tool = "I cannot remember that: no memory tool was offered."
+        return _ToolTask("memory", arguments, lambda result: _confirmation(content, result), without_tool)
     if page := _READ.search(prompt):
-        without_it = "I cannot read that: no browser was offered."
-        return _Errand("browser_navigate", {"url": page[1]}, lambda shown: f"The page says: {shown}", without_it)
+        without_tool = "I cannot read that: no browser was offered."
+        return _ToolTask("browser_navigate", {"url": page[1]}, lambda shown: f"The page says: {shown}", without_tool)
     if file := _WRITE.search(prompt):
         arguments = {"path": file[1], "content": f"{file[2]}\n"}
-        without_it = "I cannot write that: no tool for files was offered."
-        return _Errand("write_file", arguments, lambda result: f"The tool says: {result}", without_it)
+        without_tool = "I cannot write that: no tool for files was offered."
+        return _ToolTask("write_file", arguments, lambda result: f"The tool says: {result}", without_tool)
     return None
 
 
@@ -144,7 +147,7 @@ def _said(text: str) -> tuple[Json, str]:
 
 
 def _recall(subject: str, messages: Sequence[Json]) -> str | None:
-    """The newest remembered sentence that has every word of the subject."""
+    """Return the newest sentence in the agent's memory that contains every word of the subject, or None."""
     wanted = _words(subject) - _FILLERS
     system = "\n\n".join(_text(m.get("content")) for m in messages if m.get("role") in _INSTRUCTING)
     sentences = [s.strip() for section in _SECTION.findall(system) for s in _SENTENCE.split(section)]
@@ -153,10 +156,10 @@ def _recall(subject: str, messages: Sequence[Json]) -> str | None:
 
 def _confirmation(content: str, result: str) -> str:
     try:
-        told = json.loads(result)
+        outcome = json.loads(result)
     except ValueError:
-        told = None
-    match told:
+        outcome = None
+    match outcome:
         case {"success": True, "staged": True}:
             return f"It is not stored yet, it waits for approval: {content}"
         case {"success": True}:
@@ -168,7 +171,7 @@ def _confirmation(content: str, result: str) -> str:
 
 
 def _result_of(tool: str, since: Sequence[Json]) -> str | None:
-    """What a tool said last in these messages, or None where it has not been called."""
+    """Return the last result of a tool in these messages, or None if the tool was not called."""
     called = {
         call.get("id")
         for message in since
@@ -188,7 +191,7 @@ def _messages(request: Mapping[str, Any]) -> Sequence[Json]:
 
 
 def _text(content: object) -> str:
-    """A message's text: a plain string, or the text parts of a list."""
+    """Return the text of a message's content: a string, or the text parts of a list."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -201,7 +204,7 @@ def _words(text: str) -> set[str]:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # head and body are two writes: without this each answer waits 40 ms
+    disable_nagle_algorithm = True  # headers and body are two writes; Nagle's algorithm would delay the second by 40 ms
     server: _Server
 
     def do_GET(self) -> None:
@@ -214,11 +217,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_error(404, f"Unknown path {self.path}.", "not_found")
 
     def do_POST(self) -> None:
-        # The body is read before anything is refused: what is left of it would be taken for the next request.
+        # Read the body even if the request is rejected: unread bytes would be parsed as the next request.
         size = self.headers.get("Content-Length", "")
         if not size.isdecimal() or int(size) > LARGEST_REQUEST:
             self.close_connection = True
-            self._send_error(400, "A Content-Length within reason is required.", "bad_request")
+            self._send_error(400, f"Content-Length is missing or above {LARGEST_REQUEST} bytes.", "bad_request")
             return
         body = self.rfile.read(int(size))
         if self._refused():
@@ -233,7 +236,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
             self._send_error(400, "The body must be a JSON object with a list of messages.", "bad_request")
             return
-        time.sleep(thinking_seconds(request))
+        time.sleep(delay_seconds(request))
         completion = answer(request) | {"created": int(time.time())}
         if request.get("stream"):
             options = request.get("stream_options") or {}
@@ -271,7 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"data: [DONE]\n\n")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nothing: prompts and who asked them are nobody's business."""
+        """Log nothing."""
 
 
 class _Server(StandIn):
@@ -282,14 +285,14 @@ class _Server(StandIn):
 
 @contextlib.contextmanager
 def serve(host: str = "127.0.0.1", port: int = 0, key: str | None = None) -> Iterator[str]:
-    """Serve in the background while the context is open; gives the base URL, which ends in `/v1`."""
+    """Serve in the background while the context is open. Yields the base URL, which ends in `/v1`."""
     with serving(_Server((host, port), key)) as url:
         yield f"{url}/v1"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = parser("paddock.sandbox.model", "A stand-in model.")
-    options.add_argument("--key", help="the bearer key a client must send (default: none is asked for)")
+    options = parser("paddock.sandbox.model", "Serve a stand-in for a language model, with an OpenAI-compatible API.")
+    options.add_argument("--key", help="bearer key that clients must send (default: no key needed)")
     return run(options, argv, lambda args: serve(args.host, args.port, args.key))
 
 

@@ -1,4 +1,4 @@
-"""Mount points: the text of `rootfs` and `mpN`, taken apart and put together."""
+"""Parse and print mount points, the values of `rootfs` and `mpN`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BARE_NUMBER = re.compile(r"\d+(\.\d+)?\Z")
 
 
 class MountType(StrEnum):
-    """Where a mount point's content comes from."""
+    """The kind of a mount point's source."""
 
     VOLUME = "volume"
     BIND = "bind"
@@ -27,7 +27,7 @@ class MountType(StrEnum):
 
 @dataclass(frozen=True)
 class MountPoint:
-    """One mount point, as its config text says."""
+    """One mount point of a config."""
 
     key: str
     volume: str
@@ -36,29 +36,29 @@ class MountPoint:
 
     @property
     def type(self) -> MountType:
-        """Volume, bind or device, told apart by how the source is written."""
+        """The kind of the source: a volume, a directory of the node or a device of the node."""
         if self.volume.startswith("/dev/"):
             return MountType.DEVICE
         return MountType.BIND if self.volume.startswith("/") else MountType.VOLUME
 
     @property
     def size(self) -> int | None:
-        """The size written in the text, in bytes."""
+        """The size in bytes that the config states, or None."""
         text = self.attributes.get("size")
         return None if text is None else parse_size(text)
 
     @property
     def read_only(self) -> bool:
-        """Whether the container may only read it."""
+        """Whether the mount is read-only."""
         return self.attributes.get("ro") == "1"
 
     @property
     def backed_up(self) -> bool:
-        """Whether a backup includes it."""
+        """Whether backups include this mount point."""
         return self.key == "rootfs" or (self.type is MountType.VOLUME and self.attributes.get("backup") == "1")
 
     def on(self, volume: str, size: int | None) -> MountPoint:
-        """The same mount point on another volume, with that volume's size."""
+        """Return a copy of the mount point with another volume and its size."""
         attributes = {key: value for key, value in self.attributes.items() if key != "size"}
         if size is not None:
             attributes["size"] = format_size(size)
@@ -72,7 +72,7 @@ class MountPoint:
 
 
 def parse(key: str, text: str) -> MountPoint:
-    """The mount point a config value describes."""
+    """Parse the value of `rootfs` or `mpN`."""
     try:
         parts = parse_property_string(text, ROOTFS if key == "rootfs" else MOUNT_POINT)
     except FormatError as error:
@@ -85,7 +85,7 @@ def parse(key: str, text: str) -> MountPoint:
 
 
 def mount_points(options: Mapping[str, Value]) -> Iterator[MountPoint]:
-    """The mount points of a config, rootfs first; unparseable ones are passed over, as Proxmox does."""
+    """Return the mount points of a config, rootfs first. As in Proxmox, invalid ones are skipped."""
     for key in MOUNT_KEYS:
         value = options.get(key)
         if value is None:
@@ -97,23 +97,23 @@ def mount_points(options: Mapping[str, Value]) -> Iterator[MountPoint]:
 
 
 def volumes_of(options: Mapping[str, Value]) -> list[str]:
-    """The volume ids a config mounts."""
+    """Return the ids of the volumes that a config mounts."""
     return [point.volume for point in mount_points(options) if point.type is MountType.VOLUME]
 
 
 def new_disk(volume: str) -> tuple[str, int] | None:
-    """Storage and bytes, if the text asks for a new volume (`store:GiB`)."""
+    """Return storage and bytes if the source asks for a new volume (`store:GiB`), else None."""
     found = _NEW_DISK.match(volume)
     return (found[1], int(float(found[2]) * (1 << 30))) if found else None
 
 
 def is_bare_number(text: str) -> bool:
-    """Whether the text is a size without a storage."""
+    """Return whether the source is a size without a storage."""
     return bool(_BARE_NUMBER.match(text))
 
 
 def add_unused(options: dict[str, Value], volume: str) -> str | None:
-    """Note a volume as unused under the first free key, unless it already is; return the key."""
+    """Add a volume under the first free `unusedN` key, unless it has one already, and return the key."""
     if any(options.get(key) == volume for key in UNUSED_KEYS):
         return None
     for key in UNUSED_KEYS:
@@ -124,7 +124,7 @@ def add_unused(options: dict[str, Value], volume: str) -> str | None:
 
 
 def drop_used_from_unused(options: dict[str, Value]) -> None:
-    """Remove unused entries whose volume is mounted again."""
+    """Remove the `unusedN` entries of volumes that the config mounts."""
     used = set(volumes_of(options))
     for key in UNUSED_KEYS:
         if options.get(key) in used:

@@ -1,4 +1,4 @@
-"""Network options: `netN` texts, and the MAC addresses Proxmox gives out."""
+"""Parse and complete network options (`netN`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .schema import FormatError, parse_property_string, print_property_string
 
 
 def parse_network(text: str) -> dict[str, str]:
-    """The parts of a `netN` text."""
+    """Parse the value of a `netN` option."""
     try:
         return parse_property_string(text, NETWORK)
     except FormatError as error:
@@ -18,7 +18,7 @@ def parse_network(text: str) -> dict[str, str]:
 
 
 def complete_network(text: str) -> str:
-    """A `netN` text with the type and, where none is given, a new MAC address."""
+    """Return the value of a `netN` option with its type and, if it has none, a new MAC address."""
     parts = parse_network(text)
     parts["type"] = "veth"
     parts.setdefault("hwaddr", new_mac())
@@ -26,6 +26,6 @@ def complete_network(text: str) -> str:
 
 
 def new_mac() -> str:
-    """A random address under Proxmox's own prefix."""
+    """Return a random MAC address with Proxmox's prefix."""
     tail = ":".join(f"{byte:02X}" for byte in secrets.token_bytes(3))
     return f"BC:24:11:{tail}"

@@ -1,4 +1,4 @@
-"""Every option of a container's config, with its schema."""
+"""The options of a container's config, with their schemas."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ _OPTIONS: Final[dict[str, Prop]] = {
     **{f"dev{n}": Prop(optional=True, format=DEVICE) for n in range(DEVICES)},
 }
 
-# Kept in the file by Proxmox itself, never taken from a request.
+# Proxmox sets these options itself; requests cannot.
 _INTERNAL: Final[dict[str, Prop]] = {
     "parent": Prop(optional=True, format=formats.configid, max_length=40),
     "snaptime": Prop(type="integer", optional=True, minimum=0),

@@ -1,4 +1,4 @@
-"""Files that only the account which runs the sandbox can read, also where they were there before."""
+"""Write files that only the account of the sandbox can read, even if they existed with another mode."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import IO
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file whole."""
+    """Write a private file, replacing its content."""
     with os.fdopen(_opened(path, os.O_TRUNC), "w", encoding="utf-8") as file:
         file.write(text)
 
 
-def appending(path: Path) -> IO[bytes]:
-    """Open a file to add to it."""
+def open_append(path: Path) -> IO[bytes]:
+    """Open a private file for appending."""
     file = os.fdopen(_opened(path, os.O_APPEND), "ab")
     file.seek(0, os.SEEK_END)
     return file

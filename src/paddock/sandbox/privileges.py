@@ -1,4 +1,4 @@
-"""Proxmox's privileges and the roles it has built in."""
+"""Proxmox's privileges and built-in roles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding out by trying whether real containers can run on this machine."""
+"""Try whether real containers can run on this machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from .errors import SandboxError
-from .process import Ended, attempt
+from .process import ProcessResult, attempt
 
-# Each program with the Debian package it comes in.
+# The programs that the lxc runtime needs, each with its Debian package.
 _PROGRAMS: Final = {
     "lxc-start": "lxc",
     "lxc-stop": "lxc",
@@ -35,7 +35,7 @@ _PROGRAMS: Final = {
 
 
 def unable_to_run() -> str | None:
-    """None if the lxc runtime works on this machine, else a sentence that says why not."""
+    """Return None if the lxc runtime works on this machine, else a message with the reason."""
     if sys.platform != "linux":
         return "Real containers need Linux."
     if os.geteuid() != 0:
@@ -56,11 +56,11 @@ def unable_to_run() -> str | None:
                 if reason is not None:
                     return reason
     except (SandboxError, OSError) as error:
-        return f"Real containers cannot run here: {error}"
+        return f"Real containers cannot run on this machine: {error}"
     return None
 
 
-def _said(ended: Ended) -> str:
+def _said(ended: ProcessResult) -> str:
     said = (ended.err or ended.out).strip().split("\n")[0]
     return said.strip().rstrip(".") if said else f"exit code {ended.code}"
 
@@ -72,12 +72,12 @@ def _mount_image(directory: Path) -> str | None:
         file.truncate(4 << 20)
     made = attempt("mkfs.ext4", "-q", "-F", str(image))
     if not made.ok:
-        return f"Real containers need ext4 images, which cannot be made here: {_said(made)}."
+        return f"Real containers need ext4 images, which this machine cannot create: {_said(made)}."
     mounted = attempt("mount", "-o", "loop", str(image), str(point))
     if not mounted.ok:
         return (
             f"Real containers need loop mounts, which this machine does not allow: {_said(mounted)}. "
-            "Inside a container, it has to be a privileged one with loop devices."
+            "If this machine is a container, it must be privileged and have loop devices."
         )
     unmounted = attempt("umount", str(point))
     return None if unmounted.ok else f"A loop mount could not be undone: {_said(unmounted)}."
@@ -87,7 +87,7 @@ def _make_bridge(directory: Path) -> str | None:
     name = f"pdkp{os.getpid() % 10**7}"
     made = attempt("ip", "link", "add", name, "type", "bridge")
     if not made.ok:
-        return f"Real containers need a network bridge, which cannot be made here: {_said(made)}."
+        return f"Real containers need a network bridge, which this machine cannot create: {_said(made)}."
     attempt("ip", "link", "delete", name)
     return None
 
@@ -95,14 +95,14 @@ def _make_bridge(directory: Path) -> str | None:
 def _translate_addresses(directory: Path) -> str | None:
     listed = attempt("iptables", "-w", "-t", "nat", "-S")
     if not listed.ok:
-        return f"Real containers need NAT, which iptables cannot do here: {_said(listed)}."
+        return f"Real containers need NAT, which iptables cannot set up on this machine: {_said(listed)}."
     if not os.access("/proc/sys/net/ipv4/ip_forward", os.W_OK):
-        return "Real containers need IP forwarding, which cannot be switched on here."
+        return "Real containers need IP forwarding, which cannot be enabled on this machine."
     return None
 
 
 def _run_container(directory: Path) -> str | None:
-    """Run a program of the host in an unprivileged container over a bare root."""
+    """Run a program of the host in an unprivileged container that has almost no files of its own."""
     name = f"pdkprobe{os.getpid()}"
     root = directory / "root"
     root.mkdir()
@@ -128,7 +128,7 @@ def _run_container(directory: Path) -> str | None:
     home = directory / "lxc" / name
     home.mkdir(parents=True)
     (home / "config").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    # The root of the container is nobody on the host, and has to get through to its root directory.
+    # The container's root is an unprivileged user of the host and must be able to enter this directory.
     directory.chmod(0o755)
     program = shutil.which("lxc-start") or "lxc-start"
     log = directory / "log"
@@ -143,4 +143,4 @@ def _run_container(directory: Path) -> str | None:
         return None
     said = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
     why = said.split("\n")[0].rpartition(" - ")[2] if said else _said(ended)
-    return f"An unprivileged LXC container does not start here: {why}."
+    return f"An unprivileged LXC container does not start on this machine: {why}."

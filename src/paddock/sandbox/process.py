@@ -1,4 +1,4 @@
-"""The one place where the sandbox starts programs: always a list, never a shell."""
+"""Start programs, always as a list of arguments and never through a shell. No other module does."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .errors import SandboxError
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a program ended, and what it said."""
+class ProcessResult:
+    """The result of a program: exit code and output."""
 
     argv: tuple[str, ...]
     code: int
@@ -25,14 +25,14 @@ class Ended:
 
     @property
     def ok(self) -> bool:
-        """Whether it succeeded."""
+        """Whether the exit code is 0."""
         return self.code == 0
 
 
 class CommandError(SandboxError):
-    """A program that had to succeed and did not."""
+    """A program failed that must succeed."""
 
-    def __init__(self, ended: Ended) -> None:
+    def __init__(self, ended: ProcessResult) -> None:
         said = (ended.err or ended.out).strip().split("\n")
         super().__init__(f"{ended.argv[0]} failed: {said[-1] if said else f'exit code {ended.code}'}")
         self.ended = ended
@@ -44,8 +44,8 @@ def attempt(
     timeout: float | None = 60,
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-) -> Ended:
-    """Run a program and return how it ended, whatever that is."""
+) -> ProcessResult:
+    """Run a program and return its result, also if it fails."""
     program = shutil.which(argv[0])
     if program is None:
         raise SandboxError(f"The program {argv[0]} is not installed.", hint=f"Install {argv[0]}.")
@@ -63,8 +63,8 @@ def attempt(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Ended(argv, 124, "", f"timed out after {timeout} s")
-    return Ended(argv, done.returncode, done.stdout, done.stderr)
+        return ProcessResult(argv, 124, "", f"timed out after {timeout} s")
+    return ProcessResult(argv, done.returncode, done.stdout, done.stderr)
 
 
 def run(
@@ -73,7 +73,7 @@ def run(
     timeout: float | None = 60,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Run a program that has to succeed and return what it printed."""
+    """Run a program and return its standard output. Raise a CommandError if it fails."""
     ended = attempt(*argv, stdin=stdin, timeout=timeout, environment=environment)
     if not ended.ok:
         raise CommandError(ended)
@@ -87,7 +87,7 @@ def spawn(
     errors: IO[bytes] | None = None,
     detached: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start a program and return it running; what it says goes to files, or nowhere."""
+    """Start a program and return the running process. Its output goes to the given files or is discarded."""
     program = shutil.which(argv[0])
     if program is None:
         raise SandboxError(f"The program {argv[0]} is not installed.", hint=f"Install {argv[0]}.")
@@ -100,8 +100,8 @@ def spawn(
     )
 
 
-def birth(pid: int) -> str:
-    """When a process started, in ticks since boot: tells it from a later one with its number."""
+def start_ticks(pid: int) -> str:
+    """Return the start time of a process in ticks since boot, which distinguishes processes with the same pid."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -110,41 +110,41 @@ def birth(pid: int) -> str:
     return "" if fields[0] in "ZX" else fields[19]
 
 
-def note_own_pid(file: Path) -> None:
-    """Write down this process so that another can find it, and it alone."""
-    file.write_text(f"{os.getpid()} {birth(os.getpid())}\n", encoding="ascii")
+def write_pid_file(file: Path) -> None:
+    """Write the pid and start time of this process to a file."""
+    file.write_text(f"{os.getpid()} {start_ticks(os.getpid())}\n", encoding="ascii")
 
 
 def is_alive(file: Path) -> bool:
-    """Whether the process written down in a file still lives."""
-    return _noted(file) is not None
+    """Return whether the process of a pid file is running."""
+    return _pid_in(file) is not None
 
 
-def end_noted(file: Path) -> None:
-    """Ask the process written down in a file to end, if it lives."""
-    pid = _noted(file)
+def terminate_by_pid_file(file: Path) -> None:
+    """Send SIGTERM to the process of a pid file if it is running."""
+    pid = _pid_in(file)
     if pid is not None:
         os.kill(pid, signal.SIGTERM)
 
 
-def _noted(file: Path) -> int | None:
+def _pid_in(file: Path) -> int | None:
     try:
         pid, started = file.read_text(encoding="ascii").split()
     except (OSError, ValueError):
         return None
-    return int(pid) if pid.isdecimal() and birth(int(pid)) == started else None
+    return int(pid) if pid.isdecimal() and start_ticks(int(pid)) == started else None
 
 
 def command_line(pid: int) -> str:
-    """The command line of a process, or nothing if there is none."""
+    """Return the command line of a process, or an empty text if there is no such process."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
 
 
-def end(pid: int, owner: str) -> bool:
-    """End a process if its command line carries the owner's mark; return whether it did."""
+def terminate_if_owned(pid: int, owner: str) -> bool:
+    """Send SIGTERM to a process if its command line contains `owner`; return whether a signal was sent."""
     if owner not in command_line(pid):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Recorded states: a cluster's configs, volumes and running containers, made to be there."""
+"""Load a recorded state into a cluster: configs, volumes and running containers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from .cluster import Cluster
 from .config import CtConfig
 from .disks import every_volume
 from .errors import SandboxError
@@ -14,94 +15,93 @@ from .fixture import apply_access_lines
 from .lxc import LxcRuntime
 from .memory import MemoryRuntime
 from .mountpoint import mount_points
-from .runtime import Archive, GuestSpec, Mount, Volume, VolumeRef
+from .runtime import Archive, ContainerSpec, Mount, Volume, VolumeRef
 from .storage import StorageType
 from .tasks import Task, Upid
-from .world import World
 
 _DIR_VOLUME_SIZE: Final = 1 << 30
-_GOLDEN_SIZE: Final = 2 << 30
+_BASE_SIZE: Final = 2 << 30
 
 
-def load_into_memory(world: World, runtime: MemoryRuntime, state: Mapping[str, Any]) -> None:
-    """Fill a world without machines with one recorded state."""
-    node = _load_configs(world, state)
+def load_into_memory(cluster: Cluster, runtime: MemoryRuntime, state: Mapping[str, Any]) -> None:
+    """Load a recorded state into a cluster with simulated containers."""
+    node = _load_configs(cluster, state)
     now = int(time.time())
-    for ref, size, formatted in _volumes(world, node, state):
+    for ref, size, formatted in _volumes(cluster, node, state):
         runtime.volumes.put(Volume(ref, size, now, formatted))
     for vmid in state.get("running", ()):
-        runtime.containers.mark_running(int(vmid), tuple(_spec(world, int(vmid), node).mounts))
+        runtime.containers.mark_running(int(vmid), tuple(_spec(cluster, int(vmid), node).mounts))
     runtime.save()
-    world.statistics.gather()
+    cluster.statistics.gather()
 
 
-def load_into_lxc(world: World, runtime: LxcRuntime, state: Mapping[str, Any]) -> None:
-    """Fill a world of real containers with one recorded state; their roots are clones of the template."""
-    node = _load_configs(world, state)
+def load_into_lxc(cluster: Cluster, runtime: LxcRuntime, state: Mapping[str, Any]) -> None:
+    """Load a recorded state into a cluster with real containers, whose roots are linked clones of the template."""
+    node = _load_configs(cluster, state)
     roots = {
         point.volume
-        for vmid in world.guests.vmids()
-        for point in mount_points(world.guests.load(vmid, node).options)
+        for vmid in cluster.configs.vmids()
+        for point in mount_points(cluster.configs.load(vmid, node).options)
         if point.key == "rootfs"
     }
     golden: VolumeRef | None = None
-    for ref, size, formatted in _volumes(world, node, state):
+    for ref, size, formatted in _volumes(cluster, node, state):
         if f"{ref.storage}:{ref.name}" in roots:
-            golden = golden or _unpack_once(world, runtime, node)
+            golden = golden or _unpack_once(cluster, runtime, node)
             runtime.volumes.link(golden, ref, size)
             continue
         runtime.volumes.allocate(ref, size)
         if formatted:
             runtime.volumes.format(ref)
     for vmid in state.get("running", ()):
-        runtime.containers.start(_spec(world, int(vmid), node))
-    world.statistics.gather()
+        runtime.containers.start(_spec(cluster, int(vmid), node))
+    cluster.statistics.gather()
 
 
-def _load_configs(world: World, state: Mapping[str, Any]) -> str:
-    """Put configs and accounts in place; returns the node they are on."""
-    node = next(iter(world.nodes))
+def _load_configs(cluster: Cluster, state: Mapping[str, Any]) -> str:
+    """Load configs, pools and ACLs, and return the node of the containers."""
+    node = next(iter(cluster.nodes))
     for vmid, text in state.get("config", {}).items():
-        world.guests.put(int(vmid), node, text)
+        cluster.configs.put(int(vmid), node, text)
     if "access" in state:
-        apply_access_lines(world.access, list(state["access"]))
-        world.access_changed()
+        apply_access_lines(cluster.access, list(state["access"]))
+        cluster.access_changed()
     return node
 
 
-def _spec(world: World, vmid: int, node: str) -> GuestSpec:
-    return world.spec(vmid, node, world.guests.load(vmid, node))
+def _spec(cluster: Cluster, vmid: int, node: str) -> ContainerSpec:
+    return cluster.spec(vmid, node, cluster.configs.load(vmid, node))
 
 
-def _volumes(world: World, node: str, state: Mapping[str, Any]) -> Iterator[tuple[VolumeRef, int, bool]]:
-    """Each recorded volume with its size and whether it has a filesystem."""
-    thin = next((s.id for s in world.storages.values() if s.type is StorageType.LVM_THIN), "local-lvm")
+def _volumes(cluster: Cluster, node: str, state: Mapping[str, Any]) -> Iterator[tuple[VolumeRef, int, bool]]:
+    """Yield each recorded volume, its size and whether it has a filesystem."""
+    thin = next((s.id for s in cluster.storages.values() if s.type is StorageType.LVM_THIN), "local-lvm")
     mounted = set()
-    for vmid in world.guests.vmids():
-        mounted.update(every_volume(world.guests.load(vmid, node).options))
+    for vmid in cluster.configs.vmids():
+        mounted.update(every_volume(cluster.configs.load(vmid, node).options))
     for name, size in state.get("volumes", {}).items():
-        # Volumes that Proxmox makes for containers are numbered, and have a filesystem; a name of
-        # somebody's choice comes from the storage API, which makes none.
+        # Proxmox numbers the volumes that it creates for containers, and formats them. Any other name was
+        # chosen in a call of the storage API, which does not format.
         numbered = re.search(r"(^|_)(vm|base)-\d+-disk-\d+", name) is not None
         yield VolumeRef(node, thin, name), int(size), numbered or f"{thin}:{name}" in mounted
     for path in state.get("dir", ()):
-        for storage in world.storages.values():
+        for storage in cluster.storages.values():
             image = re.match(rf"{re.escape(storage.path)}/images/(\d+/[^/]+)$", path)
             if storage.type is StorageType.DIR and "images" in storage.content and image:
                 yield VolumeRef(node, storage.id, image[1]), _DIR_VOLUME_SIZE, False
 
 
-def _unpack_once(world: World, runtime: LxcRuntime, node: str) -> VolumeRef:
-    """A volume beside all storages with the base template in it."""
-    for storage in world.storages.values():
+def _unpack_once(cluster: Cluster, runtime: LxcRuntime, node: str) -> VolumeRef:
+    """Unpack the base template into a volume outside all storages, and return the volume."""
+    for storage in cluster.storages.values():
         for name in runtime.templates(node, storage.id):
             if not name.startswith("vztmpl/"):
                 continue
             golden = VolumeRef(node, "unpacked", "base-0-disk-0")
-            runtime.volumes.allocate(golden, _GOLDEN_SIZE)
+            runtime.volumes.allocate(golden, _BASE_SIZE)
             runtime.volumes.format(golden)
-            spec = GuestSpec(0, node, CtConfig(), [Mount("rootfs", golden, "/")])
+            spec = ContainerSpec(0, node, CtConfig(), [Mount("rootfs", golden, "/")])
             archive = Archive(f"{storage.id}:{name}", runtime.file(node, storage.id, name))
             runtime.containers.populate(spec, archive, Task(Upid(node, 0, 0, 0, "unpack", "", "root@pam")))
             return golden
-    raise SandboxError("The state has containers, and the fixture no template to make them from.")
+    raise SandboxError("The recorded state has containers, but the fixture has no template to create them from.")

@@ -1,4 +1,4 @@
-"""Which privileges a change of a container's config needs, option by option."""
+"""Check the privileges that a change of a container's config needs, option by option."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def require_config_rights(
     *,
     unprivileged: bool,
 ) -> None:
-    """Raise unless the caller may make all these changes."""
+    """Raise unless the caller has the privileges for all these changes."""
     if call.is_root:
         return
     for key in sorted(new):
@@ -38,7 +38,7 @@ def require_config_rights(
         _require(call, vmid, pool, key, old, None, unprivileged)
 
 
-def require_on_guest(call: Call, vmid: int, pool: str | None, *privileges: str) -> None:
+def require_on_container(call: Call, vmid: int, pool: str | None, *privileges: str) -> None:
     """Raise unless the caller has the privileges on the container, or on the pool it will join."""
     if pool is not None and call.allows(f"/pool/{pool}", *privileges):
         return
@@ -67,20 +67,20 @@ def _require(
     unprivileged: bool,
 ) -> None:
     if key in _CPU:
-        require_on_guest(call, vmid, pool, "VM.Config.CPU")
+        require_on_container(call, vmid, pool, "VM.Config.CPU")
     elif key in _MEMORY:
-        require_on_guest(call, vmid, pool, "VM.Config.Memory")
+        require_on_container(call, vmid, pool, "VM.Config.Memory")
     elif key == "rootfs" or re.fullmatch(r"mp\d+", key):
-        require_on_guest(call, vmid, pool, "VM.Config.Disk")
+        require_on_container(call, vmid, pool, "VM.Config.Disk")
         if value is not None:
             _require_mount(call, vmid, key, value)
     elif re.fullmatch(r"net\d+", key):
-        require_on_guest(call, vmid, pool, "VM.Config.Network")
+        require_on_container(call, vmid, pool, "VM.Config.Network")
         for text in (old.get(key), value):
             if text:
                 require_bridge(call, str(text))
     elif key in _NETWORK:
-        require_on_guest(call, vmid, pool, "VM.Config.Network")
+        require_on_container(call, vmid, pool, "VM.Config.Network")
     elif key == "features":
         _require_features(call, vmid, pool, old.get(key), value, unprivileged)
     elif re.fullmatch(r"dev\d+", key):
@@ -88,10 +88,10 @@ def _require(
     elif key == "hookscript":
         raise PrivilegeError("changing the hookscript is only allowed for root@pam")
     elif key == "tags":
-        # Tags may carry rights of their own, so a pool does not help here.
+        # Proxmox can restrict tags separately, so privileges on the pool do not count here.
         call.require(f"/vms/{vmid}", "VM.Config.Options")
     else:
-        require_on_guest(call, vmid, pool, "VM.Config.Options")
+        require_on_container(call, vmid, pool, "VM.Config.Options")
 
 
 def _require_mount(call: Call, vmid: int, key: str, value: str) -> None:
@@ -113,9 +113,9 @@ def _require_features(call: Call, vmid: int, pool: str | None, old: Any, value: 
     if before and value is not None:
         changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
     else:
-        # An explicit zero counts as a change: without earlier flags every named one does.
+        # If no flags were set before, every named flag counts as a change, even an explicit zero.
         changed = set(before if value is None else after)
     if changed - {"nesting"}:
         raise PrivilegeError("changing feature flags (except nesting) is only allowed for root@pam")
     if changed:
-        require_on_guest(call, vmid, pool, "VM.Allocate")
+        require_on_container(call, vmid, pool, "VM.Allocate")

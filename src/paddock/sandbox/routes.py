@@ -1,4 +1,4 @@
-"""The API's table of methods: paths, who may call them, what they take, and the order of checks."""
+"""The table of the API's methods: path, permission check, parameter schema and handler."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from . import formats
+from .cluster import Cluster
 from .errors import NoSuchMethodError, OperationError, ParameterError, PrivilegeError
 from .schema import Prop, Properties, verify
-from .world import World
 
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 
@@ -24,9 +24,9 @@ _URI_PROPS: Final[Properties] = {"node": NODE, "vmid": VMID, "storage": STORAGE}
 
 @dataclass
 class Call:
-    """One request that passed authentication: who asks, and for what."""
+    """One authenticated request: the caller and the parameters."""
 
-    world: World
+    cluster: Cluster
     user: str
     params: dict[str, Any]
 
@@ -42,30 +42,30 @@ class Call:
 
     @property
     def is_root(self) -> bool:
-        """Whether this is root@pam in person. A token of root@pam is not."""
+        """Whether the caller is root@pam. A token of root@pam is not."""
         return self.user == "root@pam"
 
     def text(self, key: str) -> str | None:
-        """A parameter as text, or None."""
+        """Return a parameter as text, or None."""
         value = self.params.get(key)
         return None if value is None else str(value)
 
     def flag(self, key: str) -> bool:
-        """Whether a yes-or-no parameter says yes."""
+        """Return whether a boolean parameter is true."""
         return str(self.params.get(key, "0")) == "1"
 
     def require(self, path: str, *privileges: str, any_of: bool = False) -> None:
         """Raise unless the caller has the privileges on a path."""
-        self.world.access.require(self.user, path, privileges, any_of=any_of)
+        self.cluster.access.require(self.user, path, privileges, any_of=any_of)
 
     def allows(self, path: str, *privileges: str, any_of: bool = False) -> bool:
-        """Whether the caller has the privileges on a path."""
-        return self.world.access.allows(self.user, path, privileges, any_of=any_of)
+        """Return whether the caller has the privileges on a path."""
+        return self.cluster.access.allows(self.user, path, privileges, any_of=any_of)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """Data with something beside it, as task lists have a total."""
+    """The data of an answer and a total count, which task lists have."""
 
     data: Any
     total: int | None = None
@@ -76,11 +76,11 @@ Handler = Callable[[Call], Any]
 
 
 def anybody(call: Call) -> None:
-    """Let every authenticated caller in; the handler checks what it must."""
+    """Allow every authenticated caller. The handler makes its own checks."""
 
 
 def having(path: str, *privileges: str, any_of: bool = False) -> Permission:
-    """A rule that asks for privileges on a path with parameters in it."""
+    """Return a check that requires privileges on a path. The path may contain parameters in braces."""
 
     def check(call: Call) -> None:
         filled = re.sub(r"\{([^}]+)\}", lambda found: str(call.params.get(found[1], "")), path)
@@ -102,12 +102,12 @@ class Method:
 
     @property
     def segments(self) -> list[str]:
-        """The path's parts."""
+        """The components of the path."""
         return [part for part in self.path.split("/") if part]
 
 
 class Table:
-    """Every method of the API, found by verb and path."""
+    """All methods of the API."""
 
     def __init__(self) -> None:
         self._methods: list[Method] = []
@@ -123,7 +123,7 @@ class Table:
         *,
         for_tokens: bool = True,
     ) -> Callable[[Handler], Handler]:
-        """A decorator that puts a handler in the table; parameters in the path get their schema here."""
+        """Return a decorator that adds a handler to the table, with schemas for the parameters in the path."""
 
         def register(handler: Handler) -> Handler:
             named = re.findall(r"\{([^}*]+)\*?\}", path)
@@ -139,7 +139,7 @@ class Table:
         return register
 
     def find(self, verb: str, path: str) -> tuple[Method, dict[str, str]] | None:
-        """The method for a request and what its path says."""
+        """Return the method for a request and the parameters in its path, or None."""
         parts = [unquote(part) for part in path.split("/") if part]
         for method in self._by_length.get((verb, len(parts)), ()):
             found = _match(method.segments, parts)
@@ -156,8 +156,8 @@ class Table:
     def __iter__(self) -> Iterator[Method]:
         return iter(self._methods)
 
-    def perform(self, world: World, user: str, verb: str, path: str, params: Mapping[str, Any]) -> Any:
-        """Carry out a request, with Proxmox's checks in Proxmox's order."""
+    def perform(self, cluster: Cluster, user: str, verb: str, path: str, params: Mapping[str, Any]) -> Any:
+        """Perform a request, with Proxmox's checks in Proxmox's order."""
         found = self.find(verb, path)
         if found is None:
             plain = "/" + "/".join(part for part in path.split("/") if part)
@@ -168,16 +168,16 @@ class Table:
                 raise ParameterError({key: "duplicate parameter (already defined in URI) with conflicting values!"})
         if not method.for_tokens and "!" in user:
             raise PrivilegeError(f"URI '{path}' not available with API token, need proper ticket.\n")
-        call = Call(world, user, {**params, **from_path})
+        call = Call(cluster, user, {**params, **from_path})
         method.check(call)
         node = from_path.get("node")
-        if node is not None and node not in world.nodes and node != "localhost":
+        if node is not None and node not in cluster.nodes and node != "localhost":
             raise OperationError(
                 f"hostname lookup '{node}' failed - failed to get address info for: {node}: "
                 "Temporary failure in name resolution"
             )
         if node == "localhost":
-            call.params["node"] = next(iter(world.nodes))
+            call.params["node"] = next(iter(cluster.nodes))
         verify(call.params, method.properties)
         return method.handler(call)
 

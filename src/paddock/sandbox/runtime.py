@@ -1,4 +1,4 @@
-"""What stands behind the API: volumes with bytes in them and containers that run, real or imagined."""
+"""The interface of a runtime, which provides the volumes and containers behind the API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Say = Callable[..., None]
 
 @dataclass(frozen=True)
 class VolumeRef:
-    """Where a volume is: node, storage, name."""
+    """The node, storage and name of a volume."""
 
     node: str
     storage: str
@@ -24,7 +24,7 @@ class VolumeRef:
 
 @dataclass(frozen=True)
 class Volume:
-    """A volume that exists."""
+    """An existing volume."""
 
     ref: VolumeRef
     size: int
@@ -33,16 +33,16 @@ class Volume:
 
 
 class VolumeBusyError(Exception):
-    """Raised when a volume that a running container has mounted should go."""
+    """The volume cannot be removed or renamed, because a running container mounts it."""
 
 
 class NotMountableError(Exception):
-    """Raised when a volume without a filesystem should be mounted."""
+    """The volume cannot be mounted, because it has no filesystem."""
 
 
 @dataclass(frozen=True)
 class Mount:
-    """One thing to mount in a container: a volume or a path of the host, and where."""
+    """A mount in a container: the source (a volume or a host path) and the target path."""
 
     key: str
     source: VolumeRef | Path
@@ -51,8 +51,8 @@ class Mount:
 
 
 @dataclass(frozen=True)
-class GuestSpec:
-    """Everything a runtime needs to know to create or start a container."""
+class ContainerSpec:
+    """The data that a runtime needs to create or start a container."""
 
     vmid: int
     node: str
@@ -62,7 +62,7 @@ class GuestSpec:
 
 @dataclass(frozen=True)
 class Archive:
-    """A template archive: its volume id and, where it is a file, its path."""
+    """A template archive: its volume id and, if it is a real file, its path."""
 
     volid: str
     path: Path | None
@@ -70,7 +70,7 @@ class Archive:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """What was found in an unpacked template."""
+    """Properties of an unpacked template."""
 
     systemd: int | None = None
     arch: str = "amd64"
@@ -79,7 +79,7 @@ class Unpacked:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a running container uses at this moment."""
+    """The current resource usage of a running container."""
 
     pid: int
     uptime: int
@@ -102,150 +102,150 @@ class Interface:
 
 
 class Volumes(Protocol):
-    """Volumes of all storages; sizes in bytes."""
+    """The volumes of all storages. Sizes are in bytes."""
 
     def on(self, node: str, storage: str) -> list[Volume]:
-        """The volumes of a storage, snapshots among them."""
+        """Return the volumes of a storage, including snapshots."""
         ...
 
     def get(self, ref: VolumeRef) -> Volume | None:
-        """The volume, if it exists."""
+        """Return the volume, or None if it does not exist."""
         ...
 
     def allocate(self, ref: VolumeRef, size: int) -> None:
-        """Make an empty volume, without a filesystem."""
+        """Create an empty volume without a filesystem."""
         ...
 
     def format(self, ref: VolumeRef) -> None:
-        """Put an empty filesystem on a volume, owned by the containers' root."""
+        """Create an empty filesystem on a volume, owned by the containers' root."""
         ...
 
     def remove(self, ref: VolumeRef) -> None:
-        """Destroy a volume."""
+        """Destroy a volume. Raise if it is mounted."""
         ...
 
     def rename(self, ref: VolumeRef, name: str) -> None:
-        """Give a volume another name on its storage."""
+        """Rename a volume on its storage."""
         ...
 
     def resize(self, ref: VolumeRef, size: int, say: Say, *, online: bool) -> None:
-        """Grow a volume and, where nothing hinders it, its filesystem."""
+        """Grow a volume and, if possible, its filesystem."""
         ...
 
     def copy(self, source: VolumeRef, target: VolumeRef) -> None:
-        """Make a volume with the content of another, as it is now."""
+        """Create a volume with a copy of another volume's current content."""
         ...
 
     def link(self, base: VolumeRef, target: VolumeRef) -> None:
-        """Make a volume that shares a base's content and keeps only its own changes."""
+        """Create a volume that shares the content of a base volume and stores only the changes."""
         ...
 
 
 class Containers(Protocol):
-    """The machines themselves."""
+    """The containers of all nodes, by VMID."""
 
     def running(self, vmid: int) -> bool:
-        """Whether a container runs."""
+        """Return whether a container runs."""
         ...
 
-    def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
+    def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         """Unpack a template archive over a container's mounts."""
         ...
 
-    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
-        """Give a freshly unpacked container its own host keys (saying their fingerprints), name, accounts."""
+    def prepare(self, spec: ContainerSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
+        """Write ssh host keys, name, network and accounts into a new container, and log the keys' fingerprints."""
         ...
 
-    def settle_clone(self, spec: GuestSpec) -> Unpacked:
-        """Make a copied container another machine, as far as Proxmox does."""
+    def settle_clone(self, spec: ContainerSpec) -> Unpacked:
+        """Give a clone its own identity, as far as Proxmox does."""
         ...
 
-    def start(self, spec: GuestSpec) -> None:
-        """Start a container; return when its init runs."""
+    def start(self, spec: ContainerSpec) -> None:
+        """Start a container and return when its init runs."""
         ...
 
     def stop(self, vmid: int) -> None:
-        """End a container at once."""
+        """Kill a container."""
         ...
 
     def shutdown(self, vmid: int, timeout: float) -> bool:
-        """Ask a container to end; return whether it did in time."""
+        """Ask a container to shut down; return whether it stopped within the timeout."""
         ...
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
-        """Mount something in a running container."""
+        """Add a mount to a running container."""
         ...
 
     def limit_live(self, vmid: int, options: Mapping[str, object]) -> None:
-        """Give a running container other limits."""
+        """Change the resource limits of a running container."""
         ...
 
     def execute(self, vmid: int, argv: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
-        """Run a program as root in a running container: its exit code and what it said."""
+        """Run a program as root in a running container; return its exit code, output and error output."""
         ...
 
-    def push(self, spec: GuestSpec, path: str, content: bytes, mode: int) -> None:
+    def push(self, spec: ContainerSpec, path: str, content: bytes, mode: int) -> None:
         """Write a file into a container."""
         ...
 
     def usage(self, vmid: int) -> Usage:
-        """What a running container uses."""
+        """Return the resource usage of a running container."""
         ...
 
     def interfaces(self, vmid: int, config: CtConfig) -> list[Interface]:
-        """The interfaces inside a running container."""
+        """Return the network interfaces of a running container."""
         ...
 
-    def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
+    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
         """Pack a container's mounts and its config into an archive file; return its size."""
         ...
 
 
 class Runtime(Protocol):
-    """Volumes and containers, and the network they are on."""
+    """The volumes, containers, files and network of a cluster."""
 
     @property
     def volumes(self) -> Volumes:
-        """Its volumes."""
+        """The volumes of all storages."""
         ...
 
     @property
     def containers(self) -> Containers:
-        """Its containers."""
+        """The containers of all nodes."""
         ...
 
     def bridge_exists(self, node: str, bridge: str) -> bool:
-        """Whether containers can be attached to a bridge of that name."""
+        """Return whether the node has a bridge of this name."""
         ...
 
     def host_path(self, node: str, path: str) -> Path:
-        """Where a path of the node's own filesystem really is."""
+        """Return the real path that stands for a path of the node's filesystem."""
         ...
 
     def on_stop(self, hook: Callable[[int], None]) -> None:
-        """Call a hook whenever a container has ended, by itself or not."""
+        """Register a hook that is called after a container has stopped, for whatever reason."""
         ...
 
     def templates(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
-        """The files of a directory storage: volume name to size and time."""
+        """Return the files of a directory storage: name to size and time."""
         ...
 
     def file(self, node: str, storage: str, name: str) -> Path | None:
-        """The path of a storage's file, if there are real files."""
+        """Return the path of a storage's file, or None if the files are not real."""
         ...
 
     def note_file(self, node: str, storage: str, name: str, size: int, config_text: str = "") -> None:
-        """Note a new file (and the config in a backup) where there are no real ones to find it by."""
+        """Record a new file and, for a backup, the config in it. Only needed if the files are not real."""
         ...
 
     def archived_config(self, node: str, storage: str, name: str) -> str | None:
-        """The config text inside a backup."""
+        """Return the text of the config in a backup, or None."""
         ...
 
     def remove_file(self, node: str, storage: str, name: str) -> None:
-        """Remove a storage's file, if it is there."""
+        """Remove a storage's file if it exists."""
         ...
 
     def close(self) -> None:
-        """Let go of what belongs to this process; containers go on."""
+        """Release the resources of this process. Containers keep running."""
         ...

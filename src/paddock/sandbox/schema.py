@@ -1,4 +1,4 @@
-"""Proxmox's parameter schemas: what a request may carry, and the exact words for what it may not."""
+"""Check values against Proxmox's parameter schemas, with Proxmox's exact error messages."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _INTEGER = re.compile(r"[+-]?\d+\Z")
 
 
 class FormatError(Exception):
-    """A value that is not of its format; the text is what Proxmox says about it."""
+    """A value does not match its format. The text is Proxmox's message."""
 
 
 @dataclass(frozen=True)
 class Prop:
-    """One property of a schema, with the constraints Proxmox knows."""
+    """One property of a schema, with its constraints."""
 
     type: str = "string"
     optional: bool = False
@@ -39,14 +39,14 @@ class Prop:
 
 
 def verify(values: Mapping[str, Any], properties: Properties) -> None:
-    """Return quietly if the values fit the schema; otherwise raise with an error for each that does not."""
+    """Raise a ParameterError that lists all values that do not match the schema."""
     errors = object_errors(values, properties, "")
     if errors:
         raise ParameterError(errors)
 
 
 def object_errors(values: Mapping[str, Any], properties: Properties, path: str) -> dict[str, str]:
-    """The errors of an object, by the dotted path of the offending property."""
+    """Return the errors of an object by the dotted path of the property."""
     errors: dict[str, str] = {}
     for key, prop in properties.items():
         here = f"{path}.{key}" if path else key
@@ -69,7 +69,7 @@ def object_errors(values: Mapping[str, Any], properties: Properties, path: str) 
 
 
 def _add(errors: dict[str, str], path: str, message: str) -> None:
-    # Proxmox joins several errors of one key with a literal backslash and n.
+    # Proxmox separates several errors of one key by a literal backslash and n.
     errors[path] = f"{errors[path]}\\n{message}" if path in errors else message
 
 
@@ -139,7 +139,7 @@ def _plain(number: float) -> str:
 
 
 def parse_boolean(text: str) -> str | None:
-    """The digit for any of Perl's and people's words for true and false."""
+    """Return "1" or "0" for a word that Proxmox accepts as a boolean, else None."""
     lowered = text.lower()
     if lowered in ("1", "on", "yes", "true"):
         return "1"
@@ -149,7 +149,7 @@ def parse_boolean(text: str) -> str | None:
 
 
 def parse_property_string(text: str, properties: Properties, path: str = "") -> dict[str, str]:
-    """The parts of a `key=value,key=value` text, checked against their schema."""
+    """Parse a `key=value,key=value` text and check it against a schema."""
     parts: dict[str, str] = {}
     default_key = next((key for key, prop in properties.items() if prop.default_key), None)
     for part in text.split(","):
@@ -178,7 +178,7 @@ def parse_property_string(text: str, properties: Properties, path: str = "") -> 
 
 
 def print_property_string(parts: Mapping[str, str], properties: Properties) -> str:
-    """The text Proxmox writes: the default key, then what is required, then the rest, each by name."""
+    """Print a property string in Proxmox's order: default key, required keys, optional keys, each group sorted."""
     default_key = next((key for key, prop in properties.items() if prop.default_key), None)
     ordered = [default_key] if default_key in parts else []
     ordered += sorted(key for key in parts if not properties[key].optional and key != default_key)

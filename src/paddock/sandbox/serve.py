@@ -1,4 +1,4 @@
-"""`serve`: a sandbox in the foreground, from arguments to ready line."""
+"""Run a sandbox server in the foreground (`paddock sandbox serve`)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any
 
 from . import private
 from .accesslog import AccessLog
-from .assembly import lxc_world, memory_world
+from .assembly import lxc_cluster, memory_cluster
 from .certificates import ensure_certificates
+from .cluster import Cluster
 from .control import Control
 from .errors import SandboxError
 from .faults import Faults, Rule, install
 from .fixture import read_fixture
-from .http import Face
-from .process import is_alive, note_own_pid
+from .http import HttpApi
+from .process import is_alive, write_pid_file
 from .server import bind, serve
 from .storage import StorageType
-from .world import World
 
-# For tasks that are under way when the server is asked to end.
-_PATIENCE = 5.0
+# Seconds that running tasks get to finish when the server is stopped.
+_TASK_TIMEOUT = 5.0
 
 
 def serve_foreground(
@@ -40,74 +40,74 @@ def serve_foreground(
     delay_401: float = 3.0,
     faults: Sequence[Rule] = (),
 ) -> None:
-    """Serve a sandbox until it is asked to end."""
+    """Serve a sandbox until SIGTERM or SIGINT."""
     if is_alive(state / "server.pid"):
-        raise SandboxError(f"A sandbox already runs on {state}.", hint="Choose another directory with --state.")
+        raise SandboxError(f"A sandbox is already running in {state}.", hint="Choose another directory with --state.")
     given = read_fixture(fixture) if fixture is not None else None
     listener = bind(port)
     gateway: str | None
     if runtime == "memory":
-        world = memory_world(state, given, nodes)
+        cluster = memory_cluster(state, given, nodes)
         gateway = None
     else:
-        world, gateway = lxc_world(state, given, nodes, subnet)
+        cluster, gateway = lxc_cluster(state, given, nodes, subnet)
     certificates = ensure_certificates(state / "tls", (gateway,) if gateway else ())
-    world.fingerprint = certificates.fingerprint()
-    face = Face(world, delay_401=delay_401)
-    face.log = AccessLog(state / "access.log")
+    cluster.fingerprint = certificates.fingerprint()
+    http_api = HttpApi(cluster, delay_401=delay_401)
+    http_api.log = AccessLog(state / "access.log")
     rules = Faults()
     for rule in faults:
         rules.add(rule)
-    install(face, rules)
+    install(http_api, rules)
     key = secrets.token_urlsafe(24)
-    face.control = Control(world, rules, key)
-    note_own_pid(state / "server.pid")
-    said = ready_line(world, listener.getsockname()[1], certificates.ca, gateway)
+    http_api.control = Control(cluster, rules, key)
+    write_pid_file(state / "server.pid")
+    said = ready_line(cluster, listener.getsockname()[1], certificates.ca, gateway)
     said["control"] = {"url": f"{said['url']}/control", "key": key}
 
     def announce() -> None:
         private.write(state / "ready.json", json.dumps(said))
-        sys.stdout.write(json.dumps(said if _is_read_by_a_program() else _without_secrets(said, state)) + "\n")
+        sys.stdout.write(json.dumps(said if _is_pipe() else _without_secrets(said, state)) + "\n")
         sys.stdout.flush()
 
     try:
-        serve(face, certificates, listener, announce)
+        serve(http_api, certificates, listener, announce)
     finally:
-        world.tasks.wait_for_all(_PATIENCE)
-        world.runtime.close()
+        cluster.tasks.wait_for_all(_TASK_TIMEOUT)
+        cluster.runtime.close()
         (state / "ready.json").unlink(missing_ok=True)
-        # Last: whoever removes the directory waits for it to go.
+        # Remove this file last: `clean` waits for that before it deletes the directory.
         (state / "server.pid").unlink(missing_ok=True)
 
 
-def _is_read_by_a_program() -> bool:
-    """Whether standard output is a pipe: a file of it is a log, and others may read those."""
+def _is_pipe() -> bool:
+    """Return whether standard output is a pipe or socket. A file would be a log, which other users may read."""
     mode = os.fstat(sys.stdout.fileno()).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _without_secrets(said: Mapping[str, Any], state: Path) -> dict[str, Any]:
-    """The ready line for a log: the tokens and the control key are in a private file."""
+    """Return the ready line with the path of a private file in place of the tokens and the control key."""
     shown = {key: value for key, value in said.items() if key not in ("tokens", "control")}
     return {**shown, "secrets": str(state / "ready.json")}
 
 
-def ready_line(world: World, port: int, ca: Path, gateway: str | None) -> dict[str, Any]:
-    """What a client needs to know to use the sandbox."""
-    node = next(iter(world.nodes.values()))
-    thin = next((s.id for s in world.storages.values() if s.type is StorageType.LVM_THIN), None)
+def ready_line(cluster: Cluster, port: int, ca: Path, gateway: str | None) -> dict[str, Any]:
+    """Return the data that a client needs to use the sandbox."""
+    node = next(iter(cluster.nodes.values()))
+    thin = next((s.id for s in cluster.storages.values() if s.type is StorageType.LVM_THIN), None)
     templates = [
         f"{storage.id}:{name}"
-        for storage in world.storages.values()
-        for name in world.runtime.templates(node.name, storage.id)
+        for storage in cluster.storages.values()
+        for name in cluster.runtime.templates(node.name, storage.id)
         if name.startswith("vztmpl/")
     ]
     return {
         "url": f"https://127.0.0.1:{port}",
         "ca": str(ca),
-        "tokens": {name: token.secret for name, token in world.access.tokens.items()},
+        "tokens": {name: token.secret for name, token in cluster.access.tokens.items()},
         "node": node.name,
-        "nodes": list(world.nodes),
+        "nodes": list(cluster.nodes),
         "storage": thin,
         "base": templates[0] if templates else None,
         "bridge": node.bridges[0] if node.bridges else None,

@@ -1,4 +1,4 @@
-"""Serving a world: the HTTPS server, its ready line, its end."""
+"""Run the HTTPS server."""
 
 from __future__ import annotations
 
@@ -11,29 +11,30 @@ import uvicorn
 
 from .certificates import Certificates
 from .errors import SandboxError
-from .http import Face, ReasonProtocol
+from .http import HttpApi, ReasonProtocol
 
 
 def bind(port: int, host: str = "127.0.0.1") -> socket.socket:
-    """A listening socket, or one sentence about who has the port."""
+    """Return a bound socket. Raise a SandboxError if the port cannot be used."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Head and body of an answer are two writes: the second must not wait for the client's delayed ACK.
+    # Headers and body are two writes; without this the second would wait for the client's delayed ACK.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
         raise SandboxError(
-            f"Port {port} cannot be used: {error.strerror}.", hint="Choose another with --port, or 0 for any."
+            f"Port {port} cannot be used: {error.strerror}.",
+            hint="Choose another port with --port; 0 means any free port.",
         ) from None
     return listener
 
 
-def serve(face: Face, certificates: Certificates, listener: socket.socket, announce: Callable[[], None]) -> None:
-    """Answer requests until a signal asks to end; announce it once requests are answered."""
+def serve(http_api: HttpApi, certificates: Certificates, listener: socket.socket, announce: Callable[[], None]) -> None:
+    """Answer requests until SIGTERM or SIGINT. Call `announce` once the server answers."""
     config = uvicorn.Config(
-        face.app(),
+        http_api.app(),
         http=ReasonProtocol,
         ws="none",
         lifespan="off",
@@ -61,7 +62,7 @@ async def _serve(server: uvicorn.Server, listener: socket.socket, announce: Call
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
-    # Not Server.serve(): it installs its own signal handlers and raises the signal again at the end.
+    # Server.serve() would install its own signal handlers and raise the signal again at the end.
     if not server.config.loaded:
         server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)

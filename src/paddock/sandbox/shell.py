@@ -1,4 +1,4 @@
-"""What commands at the node's console share: options, and how a command ended."""
+"""Options and results of the commands of the node's console."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Said:
-    """How a command ended, and what it said."""
+class CommandResult:
+    """The result of a console command: exit code and output."""
 
     code: int = 0
     out: str = ""
@@ -15,11 +15,11 @@ class Said:
 
 
 class UsageError(Exception):
-    """A command line that cannot be understood."""
+    """A console command has invalid arguments."""
 
 
 def parse_options(rest: list[str]) -> dict[str, str]:
-    """Options as Proxmox's tools take them: one or two dashes, with a value, or as a flag."""
+    """Parse options as Proxmox's tools do: one or two dashes, and a value or none for a flag."""
     options: dict[str, str] = {}
     words = list(rest)
     while words:

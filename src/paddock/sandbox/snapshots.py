@@ -1,10 +1,11 @@
-"""Snapshots of containers: of every volume they mount, whoever owns it."""
+"""Take, delete and roll back snapshots of containers. They include volumes of other containers."""
 
 from __future__ import annotations
 
 import time
 from typing import Final
 
+from .cluster import Cluster
 from .config import CtConfig, Options
 from .disks import in_use
 from .errors import OperationError
@@ -12,17 +13,16 @@ from .lifecycle import has_bind_mounts, start
 from .mountpoint import MountType, add_unused, mount_points
 from .runtime import VolumeBusyError, VolumeRef
 from .storage import snapshot_name
-from .world import World
 
-# Belongs to the container, not to one of its snapshots.
+# These options describe the container itself and are not part of a snapshot.
 _NOT_COPIED: Final = ("lock", "description", "snaptime", "template")
 
 
-def _volumes(world: World, node: str, section: Options) -> list[VolumeRef]:
+def _volumes(cluster: Cluster, node: str, section: Options) -> list[VolumeRef]:
     found = []
     for point in mount_points(section):
         if point.type is MountType.VOLUME:
-            found.append(world.locate(point.volume, node)[1])
+            found.append(cluster.locate(point.volume, node)[1])
     return found
 
 
@@ -34,9 +34,9 @@ def _snapshot_of(ref: VolumeRef, name: str) -> VolumeRef:
     return VolumeRef(ref.node, ref.storage, snapshot_name(ref.name, name))
 
 
-def take(world: World, vmid: int, node: str, name: str, description: str) -> None:
-    """Snapshot a container; foreign volumes are snapshotted too, as Proxmox does."""
-    config = world.guests.load(vmid, node)
+def take(cluster: Cluster, vmid: int, node: str, name: str, description: str) -> None:
+    """Take a snapshot of a container and of all volumes it mounts, also those of other containers."""
+    config = cluster.configs.load(vmid, node)
     if config.flag("template"):
         raise OperationError("you can't take a snapshot if it's a template")
     config.require_unlocked()
@@ -44,28 +44,28 @@ def take(world: World, vmid: int, node: str, name: str, description: str) -> Non
         raise OperationError(f"snapshot name '{name}' already used")
     if has_bind_mounts(config):
         raise OperationError("snapshot feature is not available")
-    volumes = _volumes(world, node, config.options)
+    volumes = _volumes(cluster, node, config.options)
     for ref in volumes:
         lv = _snapshot_of(ref, name).name
-        if world.runtime.volumes.get(_snapshot_of(ref, name)) is not None:
+        if cluster.runtime.volumes.get(_snapshot_of(ref, name)) is not None:
             raise OperationError(
                 f'lvcreate snapshot \'pve/{lv}\' error:   Logical Volume "{lv}" already exists in volume group "pve"'
             )
-        if world.runtime.volumes.get(ref) is None:
+        if cluster.runtime.volumes.get(ref) is None:
             raise OperationError(
                 f"lvcreate snapshot 'pve/{lv}' error:   Failed to find logical volume \"pve/{ref.name}\""
             )
     config.options["lock"] = "snapshot"
-    world.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)
     made: list[VolumeRef] = []
     try:
         for ref in volumes:
-            world.runtime.volumes.copy(ref, _snapshot_of(ref, name))
+            cluster.runtime.volumes.copy(ref, _snapshot_of(ref, name))
             made.append(_snapshot_of(ref, name))
-    except Exception:  # not a NodeCrashError: that one leaves everything lying about
+    except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
         for ref in made:
-            world.runtime.volumes.remove(ref)
-        _unlock(world, vmid, node)
+            cluster.runtime.volumes.remove(ref)
+        _unlock(cluster, vmid, node)
         raise
     section = _copied(config.options)
     section["snaptime"] = int(time.time())
@@ -74,13 +74,13 @@ def take(world: World, vmid: int, node: str, name: str, description: str) -> Non
     config.snapshots[name] = section
     config.options["parent"] = name
     del config.options["lock"]
-    world.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)
 
 
-def _unlock(world: World, vmid: int, node: str) -> None:
-    config = world.guests.load(vmid, node)
+def _unlock(cluster: Cluster, vmid: int, node: str) -> None:
+    config = cluster.configs.load(vmid, node)
     config.options.pop("lock", None)
-    world.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)
 
 
 def _existing(config: CtConfig, name: str) -> Options:
@@ -90,15 +90,15 @@ def _existing(config: CtConfig, name: str) -> Options:
     return section
 
 
-def delete(world: World, vmid: int, node: str, name: str, *, force: bool) -> None:
-    """Delete a snapshot; volumes that only it still named become unused ones."""
-    config = world.guests.load(vmid, node)
+def delete(cluster: Cluster, vmid: int, node: str, name: str, *, force: bool) -> None:
+    """Delete a snapshot. Volumes that only this snapshot named are added as unused volumes."""
+    config = cluster.configs.load(vmid, node)
     config.require_unlocked()
     section = _existing(config, name)
     config.options["lock"] = "snapshot-delete"
-    world.guests.save(vmid, node, config)
-    for ref in _volumes(world, node, section):
-        world.runtime.volumes.remove(_snapshot_of(ref, name))
+    cluster.configs.save(vmid, node, config)
+    for ref in _volumes(cluster, node, section):
+        cluster.runtime.volumes.remove(_snapshot_of(ref, name))
     parent = section.get("parent")
     for other in (config.options, *config.snapshots.values()):
         if other.get("parent") == name:
@@ -110,24 +110,24 @@ def delete(world: World, vmid: int, node: str, name: str, *, force: bool) -> Non
         if point.type is MountType.VOLUME and not in_use(config, point.volume):
             add_unused(config.options, point.volume)
     config.options.pop("lock", None)
-    world.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)
 
 
-def roll_back(world: World, vmid: int, node: str, name: str, *, start_after: bool) -> None:
-    """Put a container back to a snapshot; one that is in use leaves it half done and locked."""
-    config = world.guests.load(vmid, node)
+def roll_back(cluster: Cluster, vmid: int, node: str, name: str, *, start_after: bool) -> None:
+    """Roll a container back to a snapshot. If a volume is in use, the container stays locked and half rolled back."""
+    config = cluster.configs.load(vmid, node)
     if config.flag("template"):
         raise OperationError("you can't rollback if vm is a template")
     section = _existing(config, name)
     config.require_unlocked()
-    if world.runtime.containers.running(vmid):
-        world.runtime.containers.stop(vmid)
-        config = world.guests.load(vmid, node)
+    if cluster.runtime.containers.running(vmid):
+        cluster.runtime.containers.stop(vmid)
+        config = cluster.configs.load(vmid, node)
         section = _existing(config, name)
     config.options["lock"] = "rollback"
-    world.guests.save(vmid, node, config)
-    for ref in _volumes(world, node, section):
-        _roll_back_volume(world, ref, name)
+    cluster.configs.save(vmid, node, config)
+    for ref in _volumes(cluster, node, section):
+        _roll_back_volume(cluster, ref, name)
     kept = {key: value for key, value in config.options.items() if key.startswith("unused") or key == "description"}
     before = config.options
     config.options = {**kept, **_copied(section), "parent": name}
@@ -137,19 +137,19 @@ def roll_back(world: World, vmid: int, node: str, name: str, *, start_after: boo
             add_unused(config.options, point.volume)
     config.pending.clear()
     config.pending_delete.clear()
-    world.guests.save(vmid, node, config)
+    cluster.configs.save(vmid, node, config)
     if start_after:
-        start(world, vmid, node, config)
+        start(cluster, vmid, node, config)
 
 
-def _roll_back_volume(world: World, ref: VolumeRef, name: str) -> None:
+def _roll_back_volume(cluster: Cluster, ref: VolumeRef, name: str) -> None:
     snapshot = _snapshot_of(ref, name)
-    if world.runtime.volumes.get(snapshot) is None:
+    if cluster.runtime.volumes.get(snapshot) is None:
         raise OperationError(f"no such logical volume pve/{snapshot.name}")
     try:
-        world.runtime.volumes.remove(ref)
+        cluster.runtime.volumes.remove(ref)
     except VolumeBusyError:
-        storage = world.storage(ref.storage)
+        storage = cluster.storage(ref.storage)
         lv = f"{storage.vgname}/{ref.name}"
         raise OperationError(f"lvremove '{lv}' error:   Logical volume {lv} contains a filesystem in use.") from None
-    world.runtime.volumes.copy(snapshot, ref)
+    cluster.runtime.volumes.copy(snapshot, ref)

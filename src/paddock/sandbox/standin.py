@@ -1,4 +1,4 @@
-"""What all stand-in servers share: to serve beside a test, or by themselves until they are asked to end."""
+"""The base of the stand-in servers: run one in the background of a test, or as a program until a signal."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from http.server import ThreadingHTTPServer
 
 
 class StandIn(ThreadingHTTPServer):
-    """A server that ends when it should, whatever its clients still wait for."""
+    """An HTTP server that does not wait for open requests when it stops."""
 
     daemon_threads = True
 
 
 @contextlib.contextmanager
 def serving(server: StandIn) -> Iterator[str]:
-    """Serve in the background while the context is open; gives the URL."""
+    """Serve in the background while the context is open. Yields the URL."""
     host, port = str(server.server_address[0]), server.server_address[1]
     with server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -33,7 +33,7 @@ def serving(server: StandIn) -> Iterator[str]:
 
 
 def parser(module: str, description: str) -> argparse.ArgumentParser:
-    """The options that every stand-in has."""
+    """Return a parser with the options that all stand-in servers have."""
     options = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     options.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     options.add_argument("--port", type=int, default=0, help="port to listen on (default: any free one)")
@@ -45,9 +45,9 @@ def run(
     argv: Sequence[str] | None,
     serve: Callable[[argparse.Namespace], contextlib.AbstractContextManager[str]],
 ) -> int:
-    """Serve until a signal says to end; prints the URL as JSON."""
+    """Print the URL as JSON and serve until SIGINT or SIGTERM. Return the exit code."""
     args = options.parse_args(argv)
-    # Blocked before the server's threads exist: they inherit it, and sigwait below is the one receiver.
+    # Block the signals before the server's threads start: they inherit the mask, so only sigwait receives them.
     signals = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:

@@ -1,4 +1,4 @@
-"""What a container looks like from outside: the figures of lists, status and resources."""
+"""Status and usage figures of containers, for the API's lists."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import threading
 import time
 from typing import Any
 
+from .cluster import Cluster
 from .config import CtConfig
 from .mountpoint import parse
-from .world import World
 
 
-def guest_status(world: World, vmid: int, node: str) -> dict[str, Any]:
-    """The figures of a container, in the form of the node's list."""
-    config = world.guests.load(vmid, node)
+def container_status(cluster: Cluster, vmid: int, node: str) -> dict[str, Any]:
+    """Return the status of a container in the format of the node's list."""
+    config = cluster.configs.load(vmid, node)
     maxdisk = _root_size(config)
     entry: dict[str, Any] = {
         "vmid": vmid,
         "type": "lxc",
         "status": "stopped",
         "name": config.text("hostname") or f"CT{vmid}",
-        "cpus": config.options.get("cores") or world.nodes[node].cpus,
+        "cpus": config.options.get("cores") or cluster.nodes[node].cpus,
         "cpu": 0,
         "mem": 0,
         "maxmem": int(config.options.get("memory", 512)) << 20,
@@ -37,8 +37,8 @@ def guest_status(world: World, vmid: int, node: str) -> dict[str, Any]:
     for key in ("template", "tags", "lock"):
         if config.options.get(key):
             entry[key] = config.options[key]
-    if world.runtime.containers.running(vmid):
-        usage = world.runtime.containers.usage(vmid)
+    if cluster.runtime.containers.running(vmid):
+        usage = cluster.runtime.containers.usage(vmid)
         entry |= {
             "status": "running",
             "pid": usage.pid,
@@ -55,37 +55,37 @@ def guest_status(world: World, vmid: int, node: str) -> dict[str, Any]:
 
 
 class Statistics:
-    """The figures of the cluster's list: gathered every few seconds, so that they lag behind.
+    """The figures of the cluster's resource list, which are collected every few seconds and therefore lag behind.
 
-    A container that came since the last round is of unknown status and has no name, as on Proxmox.
+    As on Proxmox, a container created since the last collection has status `unknown` and no name.
     """
 
-    def __init__(self, world: World, interval: float = 10.0) -> None:
-        self._world = world
+    def __init__(self, cluster: Cluster, interval: float = 10.0) -> None:
+        self._cluster = cluster
         self._interval = interval
         self._gathered: dict[int, dict[str, Any]] = {}
         self._when = 0.0
         self._lock = threading.Lock()
 
     def gather(self) -> None:
-        """Look at every container now."""
+        """Collect the figures of all containers now."""
         with self._lock:
             self._when = time.monotonic()
-            self._gathered = {vmid: _resource(self._world, vmid) for vmid in self._world.guests.vmids()}
+            self._gathered = {vmid: _resource(self._cluster, vmid) for vmid in self._cluster.configs.vmids()}
 
     def of(self, vmid: int) -> dict[str, Any]:
-        """A container as the last round saw it."""
+        """Return a container's entry from the last collection."""
         if time.monotonic() - self._when >= self._interval:
             self.gather()
         known = self._gathered.get(vmid)
-        entry = {"id": f"lxc/{vmid}", "type": "lxc", "vmid": vmid, "node": self._world.guests.node_of(vmid)}
+        entry = {"id": f"lxc/{vmid}", "type": "lxc", "vmid": vmid, "node": self._cluster.configs.node_of(vmid)}
         entry |= known if known is not None else {"status": "unknown"}
-        pool = self._world.access.pool_of(vmid)
+        pool = self._cluster.access.pool_of(vmid)
         return {**entry, "pool": pool} if pool is not None else entry
 
 
-def _resource(world: World, vmid: int) -> dict[str, Any]:
-    status = guest_status(world, vmid, world.guests.node_of(vmid) or "")
+def _resource(cluster: Cluster, vmid: int) -> dict[str, Any]:
+    status = container_status(cluster, vmid, cluster.configs.node_of(vmid) or "")
     kept = (
         *("status", "name", "uptime", "cpu", "mem", "maxmem", "disk", "maxdisk"),
         *("diskread", "diskwrite", "netin", "netout"),
@@ -104,6 +104,6 @@ def _resource(world: World, vmid: int) -> dict[str, Any]:
 
 def _root_size(config: CtConfig) -> int:
     text = config.text("rootfs")
-    # Proxmox falls back to 4 GiB where the config does not say a size.
+    # Proxmox assumes 4 GiB if the config has no size.
     size = parse("rootfs", text).size if text else None
     return size if size is not None else 4 << 30

@@ -1,4 +1,4 @@
-"""Storages: what they hold, how they name volumes, and who a volume belongs to."""
+"""Storage definitions, and the names of volumes with their owners."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 from .errors import OperationError
 
 _LVM_NAME = re.compile(r"((vm|base)-(\d+)-\S+)\Z")
-# What Proxmox takes for the name of a logical volume, and what LVM itself does.
+# Names of logical volumes that Proxmox accepts, and those that LVM accepts.
 _LVM_LETTERS = re.compile(r"[a-z0-9][a-z0-9\-_.]*[a-z0-9]\Z", re.IGNORECASE | re.ASCII)
 _LVM_OWN_LETTERS = re.compile(r"[a-zA-Z0-9+_.][a-zA-Z0-9+_.\-]{0,127}\Z")
 _DIR_IMAGE = re.compile(r"(\d+)/(\S+)\Z", re.ASCII)
@@ -23,7 +23,7 @@ _VOLUME_ID = re.compile(r"([a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]):(.+)\Z")
 
 
 class StorageType(StrEnum):
-    """The kinds of storage the sandbox has."""
+    """The storage types that the sandbox supports."""
 
     DIR = "dir"
     LVM_THIN = "lvmthin"
@@ -31,7 +31,7 @@ class StorageType(StrEnum):
 
 @dataclass(frozen=True)
 class VolumeName:
-    """What a volume's name says: its content type, its file name and the VMID it belongs to."""
+    """A parsed volume name: content type, file name and the VMID of the owner."""
 
     content: str
     file: str
@@ -41,7 +41,7 @@ class VolumeName:
 
 @dataclass(frozen=True)
 class Storage:
-    """One storage definition of the cluster."""
+    """A storage definition of the cluster."""
 
     id: str
     type: StorageType
@@ -52,7 +52,7 @@ class Storage:
     nodes: frozenset[str] = field(default_factory=frozenset)
 
     def parse(self, name: str) -> VolumeName:
-        """What a name on this storage means, or the failure Proxmox dies with."""
+        """Parse the name of a volume on this storage, or raise Proxmox's error."""
         if self.type is StorageType.LVM_THIN:
             if not _LVM_LETTERS.match(name):
                 raise OperationError(f"lvm name '{name}' contains illegal characters")
@@ -71,7 +71,7 @@ class Storage:
         raise OperationError(f"unable to parse directory volume name '{name}'")
 
     def device(self, name: str) -> str:
-        """The path Proxmox would show for a volume."""
+        """Return the path that Proxmox shows for a volume."""
         if self.type is StorageType.LVM_THIN:
             return f"/dev/{self.vgname}/{name}"
         parsed = self.parse(name)
@@ -84,13 +84,13 @@ class Storage:
         return f"{self.path}/{directory}/{parsed.file}"
 
     def missing(self, name: str) -> str:
-        """The words for a volume that is not there."""
+        """Return Proxmox's error message for a volume that does not exist."""
         if self.type is StorageType.LVM_THIN:
             return f"no such logical volume {self.vgname}/{name}"
         return f"volume '{self.id}:{name}' does not exist"
 
     def disk_name(self, vmid: int, taken: Iterable[str], *, base: bool = False) -> str:
-        """The name of a container's next volume: the first free number."""
+        """Return the name of a container's next volume, with the first free number."""
         used = set()
         for name in taken:
             found = re.match(rf"(?:{vmid}/)?(?:vm|base)-{vmid}-disk-(\d+)", name)
@@ -101,12 +101,12 @@ class Storage:
         return plain if self.type is StorageType.LVM_THIN else f"{vmid}/{plain}.raw"
 
     def base_name(self, name: str) -> str:
-        """The name a volume gets when its container becomes a template."""
+        """Return the name that a volume gets when its container becomes a template."""
         return re.sub(r"(^|/)vm-", r"\1base-", name, count=1)
 
 
 def parse_image_file(name: str) -> tuple[str, str]:
-    """Prefix and format of an image's file name, or the failure Proxmox dies with."""
+    """Return prefix and format of an image's file name, or raise Proxmox's error."""
     found = _IMAGE_FILE.match(name)
     if not found:
         raise OperationError(f"unable to parse volume filename '{name}'")
@@ -114,7 +114,7 @@ def parse_image_file(name: str) -> tuple[str, str]:
 
 
 def require_lvm_name(vgname: str, name: str) -> None:
-    """Refuse what lvcreate would not make a logical volume of."""
+    """Raise lvcreate's error unless the name is valid for a logical volume."""
     if "/" in name:
         raise OperationError(f"lvcreate '{vgname}/{name}' error:   \"{name}\": Invalid path for Logical Volume.")
     if not _LVM_OWN_LETTERS.match(name):
@@ -122,11 +122,11 @@ def require_lvm_name(vgname: str, name: str) -> None:
 
 
 def parse_volume_id(volid: str) -> tuple[str, str] | None:
-    """Storage and name of a volume id, or None if it is not one."""
+    """Return storage and name of a volume id, or None if the text is not a volume id."""
     found = _VOLUME_ID.match(volid)
     return (found[1], found[2]) if found else None
 
 
 def snapshot_name(name: str, snapshot: str) -> str:
-    """The name LVM-thin gives a volume's snapshot."""
+    """Return the name of a volume's snapshot on LVM-thin."""
     return f"snap_{name}_{snapshot}"

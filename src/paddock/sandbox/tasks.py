@@ -1,4 +1,4 @@
-"""Tasks: work behind a UPID, with a log, an end and an exit status."""
+"""Tasks: background work with a UPID, a log and an exit status."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UPID = re.compile(
 
 @dataclass(frozen=True)
 class Upid:
-    """A task's name, with everything Proxmox packs into it."""
+    """The id of a task, with the fields that Proxmox encodes in it."""
 
     node: str
     pid: int
@@ -41,7 +41,7 @@ class Upid:
 
     @classmethod
     def parse(cls, text: str) -> Upid:
-        """The parts of a UPID, or the 400 that Proxmox answers."""
+        """Parse a UPID, or raise Proxmox's parameter error."""
         found = _UPID.match(text)
         if not found:
             raise ParameterError({"upid": "unable to parse worker upid"})
@@ -50,20 +50,20 @@ class Upid:
 
 
 @dataclass(frozen=True)
-class Fate:
-    """How a task is to end, whatever its work does."""
+class InjectedOutcome:
+    """An injected error or warning for the end of a task, whatever its work does."""
 
     fails: bool
     words: str
 
 
-# What awaits the tasks that the current request begins.
-FATES: ContextVar[tuple[Fate, ...]] = ContextVar("fates", default=())
+# The injected outcomes for the tasks that the current request starts.
+INJECTED_OUTCOMES: ContextVar[tuple[InjectedOutcome, ...]] = ContextVar("injected_outcomes", default=())
 
 
 @dataclass
 class Task:
-    """One task, running or ended; its log is shown while it grows."""
+    """One task, running or finished."""
 
     upid: Upid
     log: list[str] = field(default_factory=list)
@@ -73,34 +73,34 @@ class Task:
     aborted: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
     cancel: Callable[[], None] | None = None
-    fates: tuple[Fate, ...] = ()
+    injected_outcomes: tuple[InjectedOutcome, ...] = ()
     crashed: bool = False
 
     def say(self, *lines: str) -> None:
-        """Write lines to the log, unless the node went down meanwhile."""
+        """Append lines to the log. Raise if the node has crashed."""
         if self.crashed:
             raise NodeCrashError
         self.log.extend(lines)
 
     def warn(self, line: str) -> None:
-        """Write a warning: the task will end with `WARNINGS: N`."""
+        """Append a warning to the log. The task will end with `WARNINGS: N`."""
         self.warnings += 1
         self.log.append(f"WARN: {line}")
 
     def check_aborted(self) -> None:
-        """Raise if somebody stopped this task."""
+        """Raise if the task was stopped or the node has crashed."""
         if self.crashed:
             raise NodeCrashError
         if self.aborted.is_set():
             raise AbortedError
 
     def crash(self) -> None:
-        """Let the work end where it is, with everything it left lying about."""
+        """Abort the work without any cleanup, as a crash of the node does."""
         self.crashed = True
         self.abort()
 
     def abort(self) -> None:
-        """Ask the work to end."""
+        """Ask the work to stop."""
         self.aborted.set()
         if self.cancel is not None:
             self.cancel()
@@ -110,7 +110,7 @@ Work = Callable[[Task], None]
 
 
 class Tasks:
-    """All tasks of a cluster, newest last; ended ones are kept in a file."""
+    """All tasks of a cluster, newest last. Finished tasks are saved in a file."""
 
     def __init__(self, archive: Path | None = None) -> None:
         self._tasks: dict[str, Task] = {}
@@ -121,35 +121,35 @@ class Tasks:
         self._load()
 
     def start(self, node: str, type_: str, id_: str, user: str, work: Work) -> str:
-        """Begin the work in the background and return its UPID."""
+        """Start the work in a thread and return the UPID."""
         task = self._new(node, type_, id_, user)
         threading.Thread(target=self._run, args=(task, work), name=str(task.upid), daemon=True).start()
         return str(task.upid)
 
     def find(self, upid: str) -> Task | None:
-        """The task of that name."""
+        """Return the task with this UPID, or None."""
         return self._tasks.get(upid)
 
     def newest_first(self) -> Iterator[Task]:
-        """Every task, the latest begun first."""
+        """Iterate over all tasks, the latest first."""
         with self._lock:
             return iter(list(self._tasks.values())[::-1])
 
     def wait(self, upid: str, timeout: float = 60) -> Task:
-        """The task, once it has ended."""
+        """Wait until a task has finished and return it."""
         task = self._tasks[upid]
         if not task.ended.wait(timeout):
             raise TimeoutError(upid)
         return task
 
     def wait_for_all(self, timeout: float) -> None:
-        """Give running tasks some time to end."""
+        """Wait until all running tasks have finished, or until the timeout."""
         until = time.monotonic() + timeout
         for task in self.running():
             task.ended.wait(max(0.0, until - time.monotonic()))
 
     def running(self) -> list[Task]:
-        """The tasks that have not ended."""
+        """Return the running tasks."""
         with self._lock:
             return [task for task in self._tasks.values() if task.exitstatus is None]
 
@@ -158,7 +158,7 @@ class Tasks:
         with self._lock:
             pid = next(self._pids)
             upid = Upid(node, pid, int((now - self._boot) * 100), int(now), type_, id_, user)
-            task = Task(upid, fates=FATES.get())
+            task = Task(upid, injected_outcomes=INJECTED_OUTCOMES.get())
             self._tasks[str(upid)] = task
         self._write({"upid": str(upid)})
         return task
@@ -167,11 +167,11 @@ class Tasks:
         error: str | None = None
         try:
             work(task)
-            for fate in task.fates:
-                if fate.fails:
-                    error = fate.words
+            for outcome in task.injected_outcomes:
+                if outcome.fails:
+                    error = outcome.words
                 else:
-                    task.warn(fate.words)
+                    task.warn(outcome.words)
         except NodeCrashError:
             task.crashed = False
             error = "unexpected status"
@@ -181,7 +181,7 @@ class Tasks:
             error = "received interrupt"
         except SandboxError as failure:
             error = failure.message
-        except Exception:  # noqa: BLE001 - a worker that dies still owes its task an end
+        except Exception:  # noqa: BLE001 - the task must end, whatever its work raises
             traceback.print_exc()
             error = INTERNAL
         self._end(task, error)
@@ -212,7 +212,7 @@ class Tasks:
         for line in self._archive.read_text(encoding="utf-8").rstrip("\n").split("\n"):
             entry = json.loads(line)
             upid = Upid.parse(entry["upid"])
-            # A task that an earlier server did not live to end has no end of its own.
+            # A task that ran when an earlier server was killed has no exit status in the file.
             status = entry.get("exitstatus", "unexpected status")
             task = Task(upid, entry.get("log", []), status, entry.get("endtime", upid.starttime))
             task.ended.set()

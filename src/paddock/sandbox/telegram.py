@@ -1,7 +1,8 @@
-"""A stand-in for Telegram's Bot API: what people write to a bot goes in, what the bot writes to them comes out.
+"""A stand-in for Telegram's Bot API, for tests of agents that people write to.
 
-It speaks as much of the API as a bot needs that polls for text messages. Bots reach it at `URL/bot<token>/<method>`;
-people are played through `POST /say` (`{"from": 4242, "text": "hello"}`) and `GET /said` (`?to=4242`).
+It implements the methods that a bot needs to poll for text messages and to answer them, at `URL/bot<token>/<method>`.
+A test writes to the bot as a person with `POST /say` (`{"from": 4242, "text": "hello"}`), and reads the bot's
+messages to a person with `GET /said` (`?to=4242`).
 
     python -m paddock.sandbox.telegram --host 127.0.0.1 --port 0 --token 110201543:AAH-of-a-bot
 """
@@ -30,7 +31,7 @@ Json = dict[str, Any]
 
 
 class Chats:
-    """Private chats between people and one bot; a person's chat has the person's number."""
+    """Private chats between people and one bot. The id of a chat is the id of its person."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -38,7 +39,7 @@ class Chats:
         self._messages: dict[int, Json] = {}
 
     def say(self, person: int, text: str) -> Json:
-        """Write to the bot as a person."""
+        """Send a message to the bot as a person."""
         with self._changed:
             author = {"id": person, "is_bot": False, "first_name": f"Person {person}"}
             message = self._add(person, author, text)
@@ -47,18 +48,18 @@ class Chats:
             return message
 
     def said(self, person: int) -> list[str]:
-        """What the bot has written to a person, in order; what it has edited, as it reads now."""
+        """Return the bot's messages to a person, in order and with their edits applied."""
         with self._changed:
             return [m["text"] for m in self._messages.values() if m["chat"]["id"] == person and m["from"]["is_bot"]]
 
     def updates(self, offset: int, seconds: float) -> list[Json]:
-        """What is new for the bot from that number on; waits for it as long as it may."""
+        """Return the updates for the bot from this id on. Wait up to `seconds` if there are none."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._updates) >= max(offset, 1), timeout=min(seconds, LONGEST_POLL))
             return [update for update in self._updates if update["update_id"] >= offset]
 
     def write(self, person: int, text: str) -> Json:
-        """Write to a person as the bot."""
+        """Send a message to a person as the bot."""
         with self._changed:
             return self._add(person, BOT, text)
 
@@ -82,7 +83,7 @@ class Chats:
 
 
 def answer(chats: Chats, method: str, values: Json) -> Json:
-    """The answer to a call of the Bot API."""
+    """Answer a call of the Bot API."""
     match method.lower():
         case "getme":
             return _ok(BOT | {"can_join_groups": False, "can_read_all_group_messages": False})
@@ -127,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
         size = self.headers.get("Content-Length", "")
         if not size.isdecimal() or int(size) > LARGEST_REQUEST:
             self.close_connection = True
-            self._send(_error(400, "Bad Request: a Content-Length within reason is required"))
+            self._send(_error(400, "Bad Request: Content-Length is missing or too large"))
             return
         try:
             values = _values(self.headers.get("Content-Type", ""), self.rfile.read(int(size)))
@@ -152,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
                 case _:
                     self._send(_error(404, "Not Found"))
         except (KeyError, ValueError):
-            self._send(_error(400, "Bad Request: something is missing or has the wrong form"))
+            self._send(_error(400, "Bad Request: a parameter is missing or invalid"))
 
     def _send(self, body: Json) -> None:
         data = json.dumps(body).encode()
@@ -160,16 +161,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        # A bot that polls may have gone meanwhile.
+        # A polling bot may have closed its connection.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Nothing: the token is in every path."""
+        """Log nothing: every path contains the token."""
 
 
 def _values(kind: str, body: bytes) -> Json:
-    """The parameters of a call: JSON, a form, or a form of parts."""
+    """Parse the parameters of a call: JSON, a URL-encoded form or a multipart form."""
     if kind.startswith("application/json"):
         found = json.loads(body or b"{}")
         return found if isinstance(found, dict) else {}
@@ -191,13 +192,13 @@ class _Server(StandIn):
 
 
 def serve(token: str, host: str = "127.0.0.1", port: int = 0) -> contextlib.AbstractContextManager[str]:
-    """Serve in the background while the context is open; gives the URL."""
+    """Serve in the background while the context is open. Yields the URL."""
     return serving(_Server((host, port), token))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = parser("paddock.sandbox.telegram", "A stand-in for Telegram.")
-    options.add_argument("--token", required=True, help="the token of the one bot there is")
+    options = parser("paddock.sandbox.telegram", "Serve a stand-in for Telegram's Bot API.")
+    options.add_argument("--token", required=True, help="token of the bot")
     return run(options, argv, lambda args: serve(args.token, args.host, args.port))
 
 

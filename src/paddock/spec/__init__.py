@@ -1,1 +1,1 @@
-"""The file: its models, how it is loaded, its sizes and its secrets."""
+"""The file: its models, its loader, and the sources of its secrets."""

@@ -1,4 +1,4 @@
-"""Files encrypted with age: read, and changed one entry at a time."""
+"""Read age-encrypted files, and change them one entry at a time."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def own_identity_path() -> Path:
-    """Where a person's identity is kept unless they say otherwise."""
+    """Return the default path of the person's age identity."""
     config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(config) / "paddock" / "age.key"
 
 
 def decrypted(path: Path, identity: Path | None = None) -> Secret:
-    """Return the text of an age file, decrypted with the given identity, PADDOCK_AGE_KEY or one's own."""
+    """Return the text of an age file, decrypted with the given identity, PADDOCK_AGE_KEY or the default one."""
     from pyrage import DecryptError, decrypt
 
     origin, keys = _identities(path, identity)
@@ -69,7 +69,7 @@ def _identities(path: Path, identity: Path | None) -> tuple[str, list[Any]]:
 
 @dataclass(frozen=True)
 class Store:
-    """The entries of an age file, and who can read it."""
+    """The entries and the recipients of an age file."""
 
     path: Path
     entries: Mapping[str, Secret]
@@ -77,7 +77,7 @@ class Store:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Return what the file holds; a file that is not there yet holds nothing."""
+        """Read the file; a file that does not exist has no entries."""
         if not path.exists():
             return cls(path, {}, [])
         text = decrypted(path).reveal()
@@ -97,7 +97,7 @@ class Store:
         return replace(self, entries={other: value for other, value in self.entries.items() if other != name})
 
     def get(self, name: str) -> Secret:
-        """Return one entry; one that is not there is an error."""
+        """Return one entry; raise an error if the file has none of that name."""
         if name not in self.entries:
             raise BadInput(
                 f"{self.path} has no entry {name}", hint=f"`paddock secrets list --in {self.path}` shows them"
@@ -105,15 +105,15 @@ class Store:
         return self.entries[name]
 
     def for_others(self, more: Sequence[str]) -> Self:
-        """The same entries, readable by these recipients too."""
+        """Return the store with more recipients."""
         return replace(self, recipients=[*self.recipients, *(each for each in more if each not in self.recipients)])
 
     def save(self) -> None:
-        """Encrypt for one's own identity and all recipients, and write the file whole or not at all."""
+        """Encrypt for the person's own identity and all recipients, and replace the file atomically."""
         from pyrage import RecipientError, encrypt, x25519
 
         _, keys = _identities(self.path, None)
-        # Who else can read a file is not visible from outside, so it is written inside.
+        # An encrypted file does not show its recipients, so its text lists them.
         lines = [f"{_RECIPIENTS} {' '.join(self.recipients)}"] if self.recipients else []
         lines += [dotenv.written(name, value.reveal()) for name, value in sorted(self.entries.items())]
         try:
@@ -125,7 +125,7 @@ class Store:
 
 
 def set_entry(path: Path, name: str, value: str, recipients: Sequence[str]) -> Iterator[str]:
-    """Put an entry into a file, made on first use; yields what is worth telling."""
+    """Set an entry, creating the file on first use; yield lines for the user."""
     value = value.removesuffix("\n").removesuffix("\r")
     if not _NAME.fullmatch(name):
         raise BadInput(f"{name!r} is not a name: letters, digits, _ . and -, beginning with a letter")
@@ -133,13 +133,13 @@ def set_entry(path: Path, name: str, value: str, recipients: Sequence[str]) -> I
         raise BadInput("the value is empty or has line breaks in it")
     if not os.environ.get(VARIABLE, "").strip() and not own_identity_path().exists():
         _make_identity()
-        yield f"made an identity of your own, {own_identity_path()}: keep a copy, nothing is decrypted without it"
+        yield f"created your age identity {own_identity_path()}: keep a copy, nothing can be decrypted without it"
     Store.open(path).with_entry(name, Secret(value)).for_others(recipients).save()
-    yield f"{path}: {name} is set; in paddock.yaml it is {{age: {path}, key: {name}}}"
+    yield f"{path}: {name} is set; in paddock.yaml write {{age: {path}, key: {name}}}"
 
 
 def remove_entry(path: Path, name: str) -> None:
-    """Take an entry out of a file; one that is not there is an error."""
+    """Remove an entry; raise an error if the file has none of that name."""
     store = Store.open(path)
     store.get(name)
     store.without(name).save()

@@ -1,36 +1,20 @@
-"""One agent: what every kind has, and what hermes, litellm and service have of their own."""
+"""The part of the file that agents of every kind have."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal, Self
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, TypeAdapter, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from paddock.spec.durations import Duration
-from paddock.spec.fields import (
-    Argv,
-    LocalPath,
-    Model,
-    Name,
-    Package,
-    Port,
-    RelativePath,
-    VariableName,
-    Version,
-    shorthand,
-    worded,
-)
+from paddock.spec.fields import IpAddress, LocalPath, Model, Name, Package, Port, RelativePath, VariableName, shorthand
 from paddock.spec.machine import ContainerSpec, MachineSpec, MountSpec, StateSpec
 from paddock.spec.secrets import Source
-from paddock.spec.talk import ConnectorsSpec, DashboardSpec, ExposeSpec, McpServerSpec, VerifySpec
-
-
-class Kind(StrEnum):
-    HERMES = "hermes"
-    LITELLM = "litellm"
-    SERVICE = "service"
+from paddock.spec.tree import Location
 
 
 class RuntimeName(StrEnum):
@@ -44,11 +28,6 @@ class RuntimeName(StrEnum):
         return self in {RuntimeName.DOCKER, RuntimeName.PODMAN}
 
 
-class Managed(StrEnum):
-    STRICT = "strict"
-    PINNED = "pinned"
-
-
 class Restart(StrEnum):
     ALWAYS = "always"
     ON_FAILURE = "on-failure"
@@ -56,13 +35,13 @@ class Restart(StrEnum):
 
 
 class UserSpec(Model):
-    """The account the agent runs as; without sudo, without a password."""
+    """The account the agent runs as; it has no sudo and no password."""
 
-    name: Name = Field("agent", description="without it the kind's name")
-    uid: int = Field(10000, ge=1000, le=60000, description="its number, also of the files of the state")
-    group: Name | None = Field(None, description="without it a group of the same name")
-    gid: int | None = Field(None, ge=1000, le=60000, description="without it the same number")
-    create: bool = Field(True, description="whether Paddock makes it; false: it must be there")
+    name: Name = Field("agent", description="name of the account; without it the name of the agent's kind")
+    uid: int = Field(10000, ge=1000, le=60000, description="user id of the account and of the files in the state")
+    group: Name | None = Field(None, description="name of its group; without it the name of the account")
+    gid: int | None = Field(None, ge=1000, le=60000, description="group id; without it the same number as uid")
+    create: bool = Field(True, description="whether Paddock creates the account; false: it must exist already")
 
     @property
     def group_name(self) -> str:
@@ -73,15 +52,15 @@ class SupervisionSpec(Model):
     """How the agent's processes are kept running."""
 
     restart: Restart = Field(Restart.ALWAYS, strict=False, description="always, on-failure or no")
-    restart_delay: Duration = Field(Duration.parse("5s"), description="pause before a restart")
+    restart_delay: Duration = Field(Duration.parse("5s"), description="pause before a restart of a process")
     args: list[str] = Field(default_factory=list, description="more arguments for the agent's main program")
 
 
 class DocumentSpec(Model):
-    """A text the agent finds: written here, or in a file beside this one."""
+    """A text file for the agent, written here or taken from another file."""
 
     text: str | None = Field(None, description="the text; a plain text stands for this")
-    file: LocalPath | None = Field(None, description="file to take it from")
+    file: LocalPath | None = Field(None, description="file to read the text from")
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -90,74 +69,100 @@ class DocumentSpec(Model):
         return self
 
 
-class AuthSpec(Model):
-    """Credentials the agent refreshes by itself (auth.json), seeded once."""
+class ExposeSpec(Model):
+    """A port that other machines can reach."""
 
-    source: Source = Field(alias="from", description="where the first version comes from, whole")
-    overwrite: bool = Field(
-        False, description="whether it is put back whenever the agent is configured, and refreshed tokens are lost"
-    )
-
-
-class HealthSpec(Model):
-    """How to see that a service is healthy: a URL, a port, or a command that ends with 0; without it, that it runs."""
-
-    http: str | None = Field(
+    port: Port | None = Field(
         None,
-        pattern=worded(
-            r"^http://(127\.0\.0\.1|localhost|\[::1\]):\d+(/\S*)?$", "a URL on loopback: http://127.0.0.1:PORT/PATH"
-        ),
-        description="URL on the machine's loopback that must answer",
+        description="port number; without it the agent's own port of this name",
     )
-    status: int = Field(200, ge=100, le=599, description="status the URL must answer with")
-    port: Port | None = Field(None, description="port on loopback that must accept connections")
-    command: Argv | None = Field(None, description="command that must end with 0, run as the agent's user")
+    address: IpAddress = Field("0.0.0.0", description="address to listen on")  # noqa: S104  exposing is what it is for
 
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        if [self.http, self.port, self.command].count(None) < 2:
-            raise ValueError("health is one of http:, port: and command:")
-        return self
+
+class VerifySpec(Model):
+    """How ``up`` checks that the agent answers."""
+
+    prompt: str = Field("Say ok.", min_length=1, description="prompt that `up` sends to the agent")
+    timeout: Duration = Field(Duration.parse("90s"), description="how long the agent may take to become healthy")
 
 
 Document = Annotated[DocumentSpec, shorthand(DocumentSpec, "text", str, example="a text, or {file: ./SOUL.md}")]
 
 
 class AgentSpec(Model):
-    """What every kind of agent has: what it is, where it runs, what it knows and may use."""
+    """The keys that agents of every kind have."""
 
-    kind: Kind = Field(strict=False, description="hermes, litellm or service")
-    enabled: bool = Field(True, description="false: Paddock leaves it as it is and brings nothing up")
-    place: str = Field(description="name of a place of this file")
+    # Facts about a kind for the rules of the file; a kind overrides them.
+    #
+    # Keys whose texts another program reads, and in which that program replaces ${NAME}. The value says what to write
+    # instead of a secret. It is None for keys in which only the value, never a name, can show that a text is a secret.
+    expanded: ClassVar[Mapping[str, str | None]] = {"documents": None, "service": None, "verify": None}
+    # What other tools call a key, in lower case letters only, with the key's path in this file.
+    names_elsewhere: ClassVar[Mapping[str, str]] = {
+        "backend": "runtime",
+        "createuser": "user.create",
+        "dnsservers": "machine.dns",
+        "enable": "enabled",
+        "envfile": "environment_files",
+        "extraargs": "service.args",
+        "extraoptions": "container.options",
+        "extrapackages": "packages",
+        "extravolumes": "container.volumes",
+        "mountpoint": "mounts",
+        "onboot": "machine.start_on_boot",
+        "protection": "state.pet",
+        "restartsec": "service.restart_delay",
+        "rootfs": "machine.disk",
+        "statedir": "state.path",
+        "unprivileged": "machine",
+        "vmid": "machine.vmid",
+    }
+    # Keys that are not supported in containers, with the reason.
+    not_in_containers: ClassVar[Mapping[str, str]] = {}
+    # The name of the port that serves models to other agents.
+    models_port: ClassVar[str | None] = None
+
+    kind: str = Field(description="what the agent is")
+    enabled: bool = Field(True, description="false: Paddock does not change the agent, whether it runs or not")
+    place: str = Field(description="name of a place in this file")
     runtime: RuntimeName = Field(
-        RuntimeName.SYSTEMD, strict=False, description="what supervises it: systemd, docker, podman or process"
+        RuntimeName.SYSTEMD,
+        strict=False,
+        description="what runs and supervises the agent: systemd, docker, podman or process",
     )
-    machine: MachineSpec = Field(MachineSpec(), description="the machine it runs in, on a proxmox place")
-    state: StateSpec = Field(StateSpec(), description="what it has learned")
-    mounts: list[MountSpec] = Field(default_factory=list, description="directories of the host it sees too")
-    container: ContainerSpec = Field(ContainerSpec(), description="the container, with runtime docker or podman")
-    user: UserSpec = Field(UserSpec(), description="the account it runs as")
+    machine: MachineSpec = Field(MachineSpec(), description="the machine the agent runs on, at a proxmox place")
+    state: StateSpec = Field(StateSpec(), description="the agent's precious files: what it has learned")
+    mounts: list[MountSpec] = Field(default_factory=list, description="directories of the host that the agent can use")
+    container: ContainerSpec = Field(
+        ContainerSpec(), description="the container the agent runs in, with runtime docker or podman"
+    )
+    user: UserSpec = Field(UserSpec(), description="the account the agent runs as")
     packages: list[Package] = Field(
-        default_factory=list, description="Debian packages it needs on its machine, beside those its kind brings"
+        default_factory=list, description="more Debian packages to install, beside those that the agent's kind needs"
     )
     working_directory: str = Field(
-        "workspace", description="where it works: below its home in the state, or an absolute path that it may write to"
+        "workspace",
+        description="directory the agent works in: below its home in the state, or an absolute path it may write to",
     )
-    environment: dict[VariableName, str] = Field(default_factory=dict, description="variables that are no secrets")
+    environment: dict[VariableName, str] = Field(
+        default_factory=dict, description="environment variables that are not secret"
+    )
     environment_files: list[Source] = Field(
-        default_factory=list, description="sources that hold a whole dotenv: NAME=value lines"
+        default_factory=list, description="sources of secret environment variables, each with NAME=value lines"
     )
-    secrets: dict[VariableName, Source] = Field(default_factory=dict, description="environment variables from outside")
+    secrets: dict[VariableName, Source] = Field(
+        default_factory=dict, description="secret environment variables, each with the source of its value"
+    )
     documents: dict[RelativePath, Document] = Field(
         default_factory=dict,
-        description="texts by name: bare names go to the working directory, nested ones below its home in the state",
+        description="text files by path: bare names go to the working directory, paths with / below the agent's home",
     )
-    service: SupervisionSpec = Field(SupervisionSpec(), description="how it is kept running")
+    service: SupervisionSpec = Field(SupervisionSpec(), description="how the agent's processes are kept running")
     expose: dict[
         str,
         Annotated[ExposeSpec, shorthand(ExposeSpec, "port", int, example="8642 or {port: 8642, address: 192.168.1.5}")],
-    ] = Field(default_factory=dict, description="ports reachable from beyond the machine; without it none is")
-    verify: VerifySpec = Field(VerifySpec(), description="how `up` sees that it answers")
+    ] = Field(default_factory=dict, description="ports that other machines can reach; without it there are none")
+    verify: VerifySpec = Field(VerifySpec(), description="how `up` checks that the agent answers")
 
     @model_validator(mode="before")
     @classmethod
@@ -175,98 +180,33 @@ class AgentSpec(Model):
             raise ValueError("must be an absolute path, or one below the agent's home, without ..")
         return value
 
+    @property
+    def model_gateway(self) -> str | None:
+        """The name of the agent in this file that serves models to this one, if there is one."""
+        return None
+
     def ports(self) -> dict[str, int]:
-        """The ports its processes listen on, by the name `expose` knows them under."""
+        """Return the ports its processes listen on, by the names that `expose` uses."""
         return {}
 
+    def port_key(self, port: str) -> Location:
+        """Return the location, in the agent's part of the file, of a named port's number."""
+        raise NotImplementedError
+
     def listens_on(self, port: str) -> str:
-        """The address the process behind a named port binds: loopback unless it is exposed."""
+        """Return the address that a named port is bound to: loopback unless the port is exposed."""
         return self.expose[port].address if port in self.expose else "127.0.0.1"
 
     def url(self, port: str) -> str:
-        """Where the process behind a named port answers to its own machine."""
+        """Return the URL of a named port for programs on the agent's machine."""
         address = ip_address(self.listens_on(port))
         host = "127.0.0.1" if address.is_unspecified else f"[{address}]" if address.version == 6 else str(address)
         return f"http://{host}:{self.ports()[port]}"
 
-
-class _Packaged(AgentSpec):
-    """A kind whose code is a Python package, and which has a configuration of its own."""
-
-    version: Version | None = Field(None, description="version from the package index")
-    package: LocalPath | None = Field(None, description="a wheel or source folder to install instead of a version")
-    extras: list[str] = Field(
-        default_factory=list, description="extras of the package; connectors and mcp_servers bring theirs"
-    )
-    settings: dict[str, Any] = Field(default_factory=dict, description="its own configuration, whatever it knows")
-    config_file: LocalPath | None = Field(None, description="a YAML file with its configuration, instead of settings")
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> Self:
-        if self.version is None and self.package is None:
-            raise ValueError("say which code: version: or package:")
-        if self.version is not None and self.package is not None:
-            raise ValueError("version and package are two origins of the code; keep one")
-        if self.config_file is not None and self.settings:
-            raise ValueError("settings and config_file are two origins of one configuration; keep one")
-        return self
-
-
-class HermesSpec(_Packaged):
-    """Nous Research's Hermes Agent."""
-
-    kind: Literal[Kind.HERMES] = Field(description="hermes")
-    connectors: ConnectorsSpec = Field(ConnectorsSpec(), description="the ways to talk to it")
-    gateway: Name | None = Field(None, description="an agent of kind litellm in this file that gives it models")
-    mcp_servers: dict[str, McpServerSpec] = Field(default_factory=dict, description="tools it may use, by name")
-    auth: AuthSpec | None = Field(None, description="OAuth credentials (auth.json) to begin with")
-    dashboard: Annotated[DashboardSpec, shorthand(DashboardSpec, "enabled", bool, example="true or {port: 9119}")] = (
-        Field(DashboardSpec(enabled=False), description="its web page: true, or a mapping")
-    )
-    managed: Managed = Field(
-        Managed.STRICT,
-        strict=False,
-        description="strict: only this file configures it; pinned: only what this file sets is fixed",
-    )
-    browser: bool = Field(False, description="whether it gets a browser (chromium) for its tools")
-    cli_on_path: bool = Field(False, description="whether `hermes` is a command for everyone on the machine")
-
-    def ports(self) -> dict[str, int]:
-        ports = {"api_server": self.connectors.api_server.port}
-        return ports | ({"dashboard": self.dashboard.port} if self.dashboard.enabled else {})
-
-
-MASTER_KEY = "LITELLM_MASTER_KEY"  # LiteLLM's own name for the key that opens all of it
-
-
-class LitellmSpec(_Packaged):
-    """The LiteLLM proxy: one door to many models."""
-
-    kind: Literal[Kind.LITELLM] = Field(description="litellm")
-    port: Port = Field(4000, description="port it listens on")
-
-    def ports(self) -> dict[str, int]:
-        return {"proxy": self.port}
-
-
-class ServiceSpec(AgentSpec):
-    """Anything else that should run: packages and a command."""
-
-    kind: Literal[Kind.SERVICE] = Field(description="service")
-    command: Argv = Field(description="program and arguments; no shell")
-    health: HealthSpec = Field(HealthSpec(), description="how to see that it is healthy")
-
-
-AnyAgent = Annotated[HermesSpec | LitellmSpec | ServiceSpec, Field(discriminator="kind")]
-KINDS: dict[Kind, type[AgentSpec]] = {
-    Kind.HERMES: HermesSpec,
-    Kind.LITELLM: LitellmSpec,
-    Kind.SERVICE: ServiceSpec,
-}
-
-_any_agent: TypeAdapter[AgentSpec] = TypeAdapter(AnyAgent)
-
-
-def agent_from(data: Any) -> AgentSpec:
-    """Return the agent a mapping describes, as its kind's own model."""
-    return _any_agent.validate_python(data)
+    def with_texts(self, text_of: Callable[[Path], str]) -> Self:
+        """Return the agent with the contents of the files it names in place of their paths."""
+        documents = {
+            title: DocumentSpec(text=text_of(document.file)) if document.file else document
+            for title, document in self.documents.items()
+        }
+        return self.model_copy(update={"documents": documents})

@@ -1,4 +1,4 @@
-"""What ``check`` says of a file."""
+"""The output of ``paddock check``."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from paddock.errors import BadInput
+from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.load import FileMistakes, Loaded, load
 from paddock.spec.support import unsupported
 
 
 def summary(loaded: Loaded) -> str:
-    """The good news in a line, and a note for everything that is not carried out yet."""
+    """Return a line about a valid file, and a note for each option that is not supported yet."""
     spec = loaded.spec
     head = f"{loaded.path.name}: {len(spec.agents)} agent(s) in {len(spec.places)} place(s)"
     return "\n".join([head, *(f"note: {line}" for line in loaded.told(unsupported(spec)))])
 
 
-def as_data(files: Sequence[Path], sets: Sequence[str]) -> dict[str, Any]:
-    """The same for machines; mistakes are data too."""
+def as_data(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind]) -> dict[str, Any]:
+    """Return the result of ``check`` as data, with the file's mistakes."""
     try:
-        loaded = load(*files, sets=sets)
+        loaded = load(*files, sets=sets, kinds=kinds)
     except FileMistakes as error:
         return {"ok": False, "mistakes": [origin.as_data() | {"what": what} for origin, what in error.found]}
     except BadInput as error:

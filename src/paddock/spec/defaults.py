@@ -1,15 +1,16 @@
-"""``defaults:`` of the file, merged into every agent they mean something to."""
+"""Merge ``defaults:`` of the file into its agents."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from paddock.spec.agent import KINDS, AgentSpec, Kind, RuntimeName
+from paddock.spec.agent import AgentSpec, RuntimeName
+from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.tree import Tree, grafted, merged
 
 
-def with_defaults(tree: Tree) -> Tree:
-    """Return the tree with the defaults in each agent; the agent's own values win."""
+def with_defaults(tree: Tree, kinds: Kinds[AgentKind]) -> Tree:
+    """Return the tree with the defaults that apply in each agent; the agent's own values win."""
     defaults, agents = tree.at(("defaults",)), tree.at(("agents",))
     if not isinstance(defaults, dict) or not isinstance(agents, dict):
         return tree
@@ -17,7 +18,7 @@ def with_defaults(tree: Tree) -> Tree:
         if not isinstance(agent, dict):
             continue
         both = defaults | agent
-        mine = {key for key in defaults if _concerns(key, both, tree)}
+        mine = {key for key in defaults if _concerns(key, both, tree, kinds)}
         given = tree.below(("defaults",))
         given = Tree(
             {key: value for key, value in given.data.items() if key in mine},
@@ -28,13 +29,12 @@ def with_defaults(tree: Tree) -> Tree:
     return tree
 
 
-def _concerns(key: str, agent: dict[str, Any], tree: Tree) -> bool:
-    """Whether a default has a meaning for this agent: its kind has the key, and its shape too."""
-    kind = agent.get("kind")
-    model = KINDS[Kind(kind)] if kind in list(Kind) else AgentSpec
+def _concerns(key: str, agent: dict[str, Any], tree: Tree, kinds: Kinds[AgentKind]) -> bool:
+    """Whether a default applies to the agent: its kind has the key, and the key goes with its place and runtime."""
+    model = kinds.models.get(str(agent.get("kind")), AgentSpec)
     if key in {"machine", "state"} and isinstance(tree.at(("places", str(agent.get("place")), "host")), dict):
         return False
     if key == "container" and agent.get("runtime") not in [name for name in RuntimeName if name.is_engine]:
         return False
-    # A key that no kind knows is told as a mistake of every agent, which is one mistake at one place of the file.
-    return key in model.model_fields or not any(key in other.model_fields for other in KINDS.values())
+    # An unknown key becomes a mistake of every agent, with the same origin, and is reported once.
+    return key in model.model_fields or not any(key in other.model_fields for other in kinds.models.values())

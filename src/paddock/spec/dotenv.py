@@ -1,4 +1,4 @@
-"""Files of ``NAME=value`` lines."""
+"""Read and write files of ``NAME=value`` lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LINE: Final = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=(.*)")
 
 
 def entries(text: str, origin: str) -> dict[str, str]:
-    """Return the values by their names; a line that is neither an entry nor a comment is an error."""
+    """Return the values by name; raise an error for a line that is neither an entry nor a comment."""
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         stripped = line.strip()
@@ -32,6 +32,6 @@ def _unquoted(value: str) -> str:
 
 
 def written(name: str, value: str) -> str:
-    """Return the line that is read as this entry."""
+    """Return the line of an entry, quoted where needed."""
     quoted = value != value.strip() or (len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"")
     return f'{name}="{value}"' if quoted else f"{name}={value}"

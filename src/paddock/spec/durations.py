@@ -14,11 +14,11 @@ _LONGEST: Final = 366 * 86400.0
 
 
 class Duration(float):
-    """A number of seconds that is written and shown with a unit."""
+    """A number of seconds, written and printed with a unit."""
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Return the duration a text like ``5s`` means."""
+        """Return the duration of a text like ``5s``."""
         if isinstance(text, cls):
             return text
         match = _DURATION.fullmatch(text.strip()) if isinstance(text, str) else None

@@ -1,4 +1,4 @@
-"""What the parts of the file are made of: the closed model, and the values several parts share."""
+"""The base model for parts of the file, and types of values that several parts share."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 
 class Model(BaseModel):
-    """A part of the file: frozen, and closed to unknown keys."""
+    """A part of the file: immutable, and without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
 
 
-# What a pattern means, for messages: nobody should have to read a regular expression.
+# Descriptions of patterns, for messages: users do not have to read regular expressions.
 PATTERNS: Final[dict[str, str]] = {}
 
 
 def worded(pattern: str, words: str) -> str:
-    """Return the pattern, and remember how to say it."""
+    """Return the pattern, and remember its description for messages."""
     PATTERNS[pattern] = words
     return pattern
 
 
 def shorthand(model: type[Model], key: str, *forms: Any, example: str) -> BeforeValidator:
-    """A part that may also be written as one value of these forms, which stands for ``{key: value}``."""
+    """Accept a plain value of these types in place of the part, as short for ``{key: value}``."""
     kinds = tuple(get_origin(form) or form for form in forms)
 
     def expand(value: Any) -> Any:
         if isinstance(value, dict | BaseModel):
             return value
-        # True is an int to Python, and not a number to anyone else.
+        # In Python, True is an int.
         if isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool)):
             return {key: value}
-        raise ValueError(f"write it like {example}")
+        raise ValueError(f"write {example}")
 
     return BeforeValidator(expand, json_schema_input_type=Union[(*forms, model)])
 
 
 def one_form(path: str) -> str:
-    """Return an absolute path in its one form, which rules that compare paths rely on."""
+    """Return an absolute path in normal form, so that paths can be compared."""
     parts = path.split("/")
     if not path.startswith("/") or ".." in parts:
         raise ValueError("must be an absolute path without ..")
@@ -59,20 +59,20 @@ def _ip_address(value: str) -> str:
 
 
 def is_variable(name: str) -> bool:
-    """Whether an environment variable can have this name."""
+    """Whether the name is valid for an environment variable."""
     return name.isidentifier() and name.isascii()
 
 
 def _variable(name: str) -> str:
     if not is_variable(name):
-        raise ValueError("is not the name of an environment variable: letters, digits and _")
+        raise ValueError("is not a valid name of an environment variable: letters, digits and _")
     return name
 
 
 def _below(path: str) -> str:
     parts = path.split("/")
     if path.startswith("/") or not path.strip() or any(part in {"", ".", ".."} for part in parts):
-        raise ValueError("must be a relative path that stays below its folder")
+        raise ValueError("must be a relative path without . and ..")
     return path
 
 
@@ -81,7 +81,7 @@ Name = Annotated[
     Field(
         pattern=worded(
             r"^[a-z][a-z0-9-]{0,30}$",
-            "a name: lower case letters, digits and -, beginning with a letter, at most 31 of them",
+            "a name: at most 31 lower case letters, digits and -, beginning with a letter",
         )
     ),
 ]
@@ -100,9 +100,7 @@ Address = Annotated[
 ]
 Tag = Annotated[
     str,
-    Field(
-        pattern=worded(r"^[a-z0-9_][a-z0-9_+.-]*$", "a tag as Proxmox takes it: lower case letters, digits, _ + . -")
-    ),
+    Field(pattern=worded(r"^[a-z0-9_][a-z0-9_+.-]*$", "a Proxmox tag: lower case letters, digits, _ + . -")),
 ]
 Package = Annotated[
     str,
@@ -117,7 +115,7 @@ Url = Annotated[
 ]
 VmId = Annotated[int, Field(ge=100, le=999_999_999)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-VolumeId = Annotated[str, Field(pattern=worded(r"^[A-Za-z][A-Za-z0-9_.-]*:\S+$", "a volume of Proxmox: storage:name"))]
+VolumeId = Annotated[str, Field(pattern=worded(r"^[A-Za-z][A-Za-z0-9_.-]*:\S+$", "a Proxmox volume: storage:name"))]
 AbsolutePath = Annotated[str, AfterValidator(one_form)]
 RelativePath = Annotated[str, AfterValidator(_below)]
 LocalPath = Annotated[Path, Field(strict=False, description="a path on this machine")]

@@ -1,4 +1,4 @@
-"""What differs between shapes: the machine, the state, what is mounted, and the container."""
+"""The keys ``machine``, ``state``, ``mounts`` and ``container`` of an agent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from paddock.spec.fields import (
 )
 from paddock.spec.sizes import Size, SizeOrZero
 
-# Lines of Paddock's own in notes: the mark, and the claim of a run. However somebody else may write them.
+# The lines that Paddock writes into notes: the mark, and the claim of a run; in any spelling.
 _MARK = re.compile(r"\s*paddock(-claim)?\s*:", re.IGNORECASE)
 
 
@@ -38,20 +38,20 @@ class Feature(StrEnum):
 
 
 class NetSpec(Model):
-    """The machine's network card."""
+    """The machine's network interface."""
 
     address: str = Field("dhcp", description="dhcp, or an IPv4 address with its prefix: 192.168.1.105/24")
-    gateway: IpAddress | None = Field(None, description="goes with an address")
-    bridge: str | None = Field(None, description="bridge or SDN vnet, instead of the place's")
+    gateway: IpAddress | None = Field(None, description="the network gateway; only with an address")
+    bridge: str | None = Field(None, description="bridge or SDN vnet; without it the place's")
     vlan: int | None = Field(None, ge=1, le=4094, description="VLAN tag")
-    mtu: int | None = Field(None, ge=576, le=65535, description="without it the bridge's")
-    firewall: bool = Field(False, description="whether Proxmox' firewall filters this card")
+    mtu: int | None = Field(None, ge=576, le=65535, description="MTU of the interface; without it the bridge's")
+    firewall: bool = Field(False, description="whether the Proxmox firewall filters this interface")
     mac: (
         Annotated[
             str, Field(pattern=worded(r"^([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}$", "a MAC address: BC:24:11:01:02:03"))
         ]
         | None
-    ) = Field(None, description="without it one that every machine of the agent has again")
+    ) = Field(None, description="MAC address; without it one derived from the agent, the same for each of its machines")
 
     @field_validator("address")
     @classmethod
@@ -64,39 +64,39 @@ class NetSpec(Model):
             raise ValueError("must be dhcp, or an address with its prefix, like 192.168.1.105/24") from None
         network = interface.network
         if "/" not in value or (interface.ip == network.network_address and network.num_addresses > 2):
-            raise ValueError("must be dhcp, or an address of a machine with its prefix, like 192.168.1.105/24")
+            raise ValueError("must be dhcp, or a machine's address with its prefix, like 192.168.1.105/24")
         return value
 
     @model_validator(mode="after")
-    def _gateway_is_near(self) -> Self:
+    def _network_gateway_is_reachable(self) -> Self:
         if self.gateway is None:
             return self
         if self.address == "dhcp":
-            raise ValueError("a gateway goes with an address; DHCP brings its own")
+            raise ValueError("a network gateway needs an address; DHCP brings its own gateway")
         if ipaddress.ip_address(self.gateway) not in ipaddress.IPv4Interface(self.address).network:
-            raise ValueError("the gateway is not in the network of the address")
+            raise ValueError("the network gateway is not in the network of the address")
         return self
 
 
 class DnsSpec(Model):
-    """Who resolves names on the machine; without it the node's resolvers do."""
+    """Name resolution on the machine; without it the settings of the node."""
 
     servers: list[IpAddress] = Field(default_factory=list, description="addresses of name servers")
-    search: Hostname | None = Field(None, description="domain that short names are looked up in")
+    search: Hostname | None = Field(None, description="domain that is added to short names")
 
 
 class MachineSpec(Model):
-    """The machine the agent runs in; Paddock destroys and recreates it freely."""
+    """The machine the agent runs on. Paddock destroys and recreates it; the state is kept."""
 
-    vmid: VmId | None = Field(None, description="its number; without it the first free one")
-    hostname: Hostname | None = Field(None, description="without it the agent's name")
+    vmid: VmId | None = Field(None, description="the container's number; without it the first free one")
+    hostname: Hostname | None = Field(None, description="host name; without it the agent's name")
     description: str | None = Field(None, description="text for the machine's notes, above Paddock's mark")
     cores: int = Field(2, ge=1, le=8192, description="processor cores")
     memory: Size = Field(Size.parse("2G"), description="memory")
-    swap: SizeOrZero = Field(Size.parse("512M"), description="swap; 0 for none")
-    disk: Size = Field(Size.parse("8G"), description="root disk; grows, never shrinks")
-    node: Hostname | None = Field(None, description="node of the cluster, instead of the place's")
-    storage: str | None = Field(None, description="storage of the root disk, instead of the place's")
+    swap: SizeOrZero = Field(Size.parse("512M"), description="swap space; 0 for none")
+    disk: Size = Field(Size.parse("8G"), description="size of the root disk; it can grow but not shrink")
+    node: Hostname | None = Field(None, description="node of the cluster; without it the place's")
+    storage: str | None = Field(None, description="storage of the root disk; without it the place's")
     net: Annotated[
         NetSpec,
         shorthand(NetSpec, "address", str, example="dhcp, 192.168.1.105/24 or {address: 192.168.1.105/24, gateway: …}"),
@@ -106,9 +106,9 @@ class MachineSpec(Model):
     ] = Field(DnsSpec(), description="list of name servers, or a mapping")
     features: list[Annotated[Feature, Field(strict=False)]] = Field(
         default_factory=lambda: [Feature.NESTING],
-        description="what the container may do; a token can set nesting alone, the rest is a step for root",
+        description="features of the container; an API token can set only nesting, the others need a step by root",
     )
-    start_on_boot: bool = Field(True, description="whether it starts with the node")
+    start_on_boot: bool = Field(True, description="whether the machine starts when the node boots")
     host_key: (
         Annotated[
             str,
@@ -120,43 +120,47 @@ class MachineSpec(Model):
             ),
         ]
         | None
-    ) = Field(None, description="ssh host key of a machine that `adopt` finds; Paddock knows those of its own machines")
-    tags: list[Tag] = Field(default_factory=list, description="tags beside Paddock's own")
+    ) = Field(None, description="ssh host key of a machine to adopt; not needed for machines that Paddock creates")
+    tags: list[Tag] = Field(default_factory=list, description="more tags, beside those that Paddock sets")
 
     @field_validator("description")
     @classmethod
     def _without_a_mark(cls, value: str | None) -> str | None:
-        # A second mark, or one that cannot be read, would make the machine nobody's. Proxmox keeps notes with escapes,
-        # so a line break in that form counts too.
+        # With a second or a broken mark Paddock would no longer recognise the machine. Proxmox stores notes with
+        # escapes, so an escaped line break counts too.
         if any(_MARK.match(line) for text in (value or "", unquote(value or "")) for line in text.splitlines()):
             raise ValueError(
-                "must not have a line that begins with paddock: as the mark does, by which machines are found"
+                "must not have a line that begins with paddock: because Paddock finds its machines by such a line"
             )
         return value
 
 
 class PetSpec(Model):
-    """The container that owns the state volume: protected, stopped, never destroyed."""
+    """The pet: a protected, stopped container that owns the state volume and is never destroyed."""
 
-    vmid: VmId | None = Field(None, description="its number; without it the first free one; may be shared by agents")
-    name: Hostname | None = Field(None, description="host name; without it the agent's name with -pet")
-    cores: int = Field(1, ge=1, le=8192, description="it never runs, but Proxmox wants a number")
-    memory: Size = Field(Size.parse("256M"), description="the same")
-    disk: Size = Field(Size.parse("2G"), description="its root disk; the base must fit")
+    vmid: VmId | None = Field(
+        None, description="the pet's number; without it the first free one; several agents may share a pet"
+    )
+    name: Hostname | None = Field(None, description="the pet's host name; without it the agent's name with -pet")
+    cores: int = Field(
+        1, ge=1, le=8192, description="processor cores; the pet never runs, but Proxmox requires a number"
+    )
+    memory: Size = Field(Size.parse("256M"), description="memory; the pet never runs, but Proxmox requires a size")
+    disk: Size = Field(Size.parse("2G"), description="size of the pet's root disk; the base must fit")
 
 
 class StateSpec(Model):
-    """What the agent has learned: a volume owned by the pet, or a directory of a host."""
+    """The agent's precious files: a volume that the pet owns, or a directory on a host."""
 
-    size: Size = Field(Size.parse("8G"), description="size of the volume; grows, never shrinks")
+    size: Size = Field(Size.parse("8G"), description="size of the state volume; it can grow but not shrink")
     path: AbsolutePath | None = Field(
-        None, description="where it is on the machine; without it /var/lib/paddock/ and the agent's name"
+        None, description="path of the state on the machine; without it /var/lib/paddock/ and the agent's name"
     )
-    backup: bool = Field(True, description="whether Proxmox' own backups of the pet include the volume")
-    storage: str | None = Field(None, description="storage of the volume, instead of the place's")
-    volume: VolumeId | None = Field(None, description="a volume the pet has already; without it Paddock's own")
+    backup: bool = Field(True, description="whether Proxmox backups of the pet include the state volume")
+    storage: str | None = Field(None, description="storage of the state volume; without it the place's")
+    volume: VolumeId | None = Field(None, description="an existing volume of the pet; without it Paddock creates one")
     pet: Annotated[PetSpec, shorthand(PetSpec, "vmid", int, example="999 or {vmid: 999, name: pet-storage}")] = Field(
-        PetSpec(), description="vmid of the container that owns the volume, or a mapping"
+        PetSpec(), description="vmid of the pet, or a mapping"
     )
 
     @field_validator("path")
@@ -168,11 +172,11 @@ class StateSpec(Model):
 
 
 class MountSpec(Model):
-    """A directory of the host that the agent sees too."""
+    """A directory of the host that the agent can use."""
 
-    host: AbsolutePath = Field(description="directory on the node or host; it is never deleted")
-    path: AbsolutePath = Field(description="where the agent sees it")
-    read_only: bool = Field(False, description="whether the agent may only read it")
+    host: AbsolutePath = Field(description="directory on the node or host; Paddock never deletes it")
+    path: AbsolutePath = Field(description="path at which the agent sees the directory")
+    read_only: bool = Field(False, description="whether the agent can read but not write")
 
     @field_validator("host", "path")
     @classmethod
@@ -206,24 +210,27 @@ Image = Annotated[
 
 
 class ContainerSpec(Model):
-    """The container an engine (docker, podman) runs the agent in."""
+    """The container that Docker or Podman runs the agent in."""
 
-    image: Image | None = Field(None, description="an image that brings the agent's code itself, like its official one")
+    image: Image | None = Field(None, description="an image that contains the agent's code, like its official one")
     base: Image | None = Field(
-        None, description="a distribution with Python, like python:3.12-slim, that the code is mounted into"
+        None,
+        description="an image with Python but without the agent's code, like python:3.12-slim; the code is mounted",
     )
     archive: LocalPath | None = Field(
-        None, description="file that holds the image or base (docker save, or a root filesystem), without a registry"
+        None, description="file with the image or base (from docker save, or a root filesystem), instead of a registry"
     )
-    volumes: list[Volume] = Field(default_factory=list, description="more volumes: machine:container or …:ro")
-    options: list[str] = Field(default_factory=list, description="more options of `docker create`, like --gpus, all")
-    shm_size: Size = Field(Size.parse("1G"), description="shared memory; browsers want 1G")
-    memory: Size | None = Field(None, description="limit; without it the machine's")
+    volumes: list[Volume] = Field(
+        default_factory=list, description="more volumes: /on/the/machine:/in/the/container, with :ro for read-only"
+    )
+    options: list[str] = Field(default_factory=list, description="more options for `docker create`, like --gpus, all")
+    shm_size: Size = Field(Size.parse("1G"), description="size of /dev/shm; browsers need 1G")
+    memory: Size | None = Field(None, description="memory limit; without it all of the machine's memory")
     cpus: Annotated[float, Field(gt=0), BeforeValidator(_whole_number_too)] | None = Field(
-        None, description="limit, like 2 or 1.5; without it the machine's"
+        None, description="processor limit, like 2 or 1.5; without it all of the machine's cores"
     )
     data: Size | None = Field(
-        None, description="a volume for the engine's images on a proxmox place, where overlay2 works; the pet keeps it"
+        None, description="size of a cache volume for the engine's images, at a proxmox place; overlay2 works there"
     )
     install: bool = Field(False, description="whether Paddock installs the engine from the distribution's packages")
     sudo: bool = Field(False, description="whether the agent may become root inside the container")
@@ -231,7 +238,9 @@ class ContainerSpec(Model):
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
         if self.image is not None and self.base is not None:
-            raise ValueError("image brings the agent's code and base does not; keep one")
+            raise ValueError("image contains the agent's code and base does not; keep one")
         if self.archive is not None and self.image is None and self.base is None:
-            raise ValueError("say what the archive holds: image: NAME (with the agent's code) or base: NAME (without)")
+            raise ValueError(
+                "say what the archive contains: image: NAME (with the agent's code) or base: NAME (without it)"
+            )
         return self

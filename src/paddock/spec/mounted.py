@@ -1,4 +1,4 @@
-"""What an agent's mounts and volumes would hide from it, or give away to it."""
+"""Rules for mounts and volumes: they hide no needed folder, and give no foreign directory to an agent."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from paddock.spec.tree import Location
 
 _Mistake = tuple[Location, str]
 
-# Where a container has the agent's part of the state: one without the agent's code in its image, and one with it.
+# Where a container has the agent's part of the state, with ``base`` and with ``image``.
 _STATE_WITH_A_BASE: Final = ("/data",)
 _STATE_WITH_AN_IMAGE: Final = ("/srv/agent", "/opt/data")
 
 
 def mistakes(agent: AgentSpec, state: str | None, states: Mapping[str, str]) -> Iterator[_Mistake]:
-    """The mistakes of one agent; ``state`` is its own on its machine, ``states`` are those on its host, and whose."""
+    """Yield the mistakes in one agent's mounts and volumes.
+
+    ``state`` is the path of its state; ``states`` maps the states on its host to their agents.
+    """
     inside = dict(_in_its_container(agent))
     own = {state: "the agent's own state"} if state else {}
     for number, mount in enumerate(agent.mounts):
@@ -31,18 +34,18 @@ def mistakes(agent: AgentSpec, state: str | None, states: Mapping[str, str]) -> 
             if other.path == mount.path:
                 yield (*at, "path"), f"{mount.path} is mounted twice"
             elif overlap(other.path, mount.path):
-                yield (*at, "path"), f"{other.path} is mounted too, and one would hide the other"
+                yield (*at, "path"), f"{other.path} is mounted too, and one of the mounts would hide the other"
     for number, volume in enumerate(agent.container.volumes):
         for sentence in _volume(agent, volume, inside, states):
             yield ("container", "volumes", str(number)), sentence
 
 
 def _volume(agent: AgentSpec, volume: str, inside: Mapping[str, str], states: Mapping[str, str]) -> Iterator[str]:
-    """The same for a volume in the engine's own words. Single files and sockets of the system may be among them."""
+    """Yield the mistakes in a volume of the container; volumes may be single files and sockets of the system."""
     host, path = (volume.split(":"))[:2]
     try:
         path = one_form(path)
-        host = one_form(host) if host.startswith("/") else ""  # else it is the name of a volume
+        host = one_form(host) if host.startswith("/") else ""  # otherwise it is a volume's name
     except ValueError as error:
         yield f"both sides {error}"
         return
@@ -57,12 +60,12 @@ def _volume(agent: AgentSpec, volume: str, inside: Mapping[str, str], states: Ma
 def _in_its_container(agent: AgentSpec) -> Iterator[tuple[str, str]]:
     if agent.runtime.is_engine:
         for folder in _STATE_WITH_AN_IMAGE if agent.container.image else _STATE_WITH_A_BASE:
-            yield folder, "where the container has the agent's state"
+            yield folder, "the path of the agent's state in the container"
 
 
 def _hides_the_home(agent: AgentSpec, path: str) -> str | None:
-    """In a container all of the account's home becomes the account's; what is below may be mounted."""
+    """Return why a path cannot be mounted: everything in the account's home in a container becomes the account's."""
     home = f"/home/{agent.user.name}"
     if agent.runtime.is_engine and agent.container.image is None and within(home, path):
-        return f"{home} is the account's home in the container, where everything becomes its own; mount it below"
+        return f"{home} is the account's home in the container, whose files the account owns; choose a path below it"
     return None

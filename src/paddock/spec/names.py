@@ -1,63 +1,38 @@
-"""Which keys there are, and which one someone may have meant."""
+"""Find keys and models by path, and suggest a key for a misspelled one."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Iterator
-from typing import Any, Final, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
-from paddock.spec.agent import KINDS, AgentSpec, Kind
+from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.models import Spec
 from paddock.spec.tree import Location, Tree
 
-# What people call things who come from elsewhere.
-_ELSEWHERE: Final = {
-    "authfile": "auth.from",
-    "authfileforceoverwrite": "auth.overwrite",
-    "addtosystempackages": "cli_on_path",
-    "backend": "runtime",
-    "createuser": "user.create",
-    "dnsservers": "machine.dns",
-    "enable": "enabled",
-    "envfile": "environment_files",
-    "extraargs": "service.args",
-    "extraoptions": "container.options",
-    "extrapackages": "packages",
-    "extravolumes": "container.volumes",
-    "mountpoint": "mounts",
-    "onboot": "machine.start_on_boot",
-    "protection": "state.pet",
-    "restartsec": "service.restart_delay",
-    "rootfs": "machine.disk",
-    "statedir": "state.path",
-    "unprivileged": "machine",
-    "vmid": "machine.vmid",
-}
-
 
 def keys(model: type[BaseModel]) -> dict[str, Any]:
-    """The keys of a part of the file, with their fields."""
+    """Return the keys of a part of the file, with their fields."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model inside ``X``, ``X | None``, ``list[X]`` or ``dict[str, X]``."""
+    """Return the model ``X`` in an annotation ``X``, ``X | None``, ``list[X]`` or ``dict[str, X]``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for each in get_args(annotation) if (found := model_in(each))), None)
 
 
-def model_at(location: Location, tree: Tree) -> type[BaseModel] | None:
-    """The model that says what may stand at this place of the file."""
+def model_at(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> type[BaseModel] | None:
+    """Return the model of the part of the file at a location."""
     model: type[BaseModel] | None = Spec
     rest = location
     if location[:1] == ("agents",) and len(location) > 1:
-        kind = tree.at(("agents", location[1], "kind"))
-        model, rest = KINDS[Kind(kind)] if kind in list(Kind) else AgentSpec, location[2:]
-    names = 0  # parts still to come that are names of someone's choice, or places in a list
+        model, rest = kinds.model_of(location[1], tree), location[2:]
+    names = 0  # how many of the next parts are names that the user chose, or positions in a list
     for part in rest:
         if names:
             names -= 1
@@ -70,20 +45,20 @@ def model_at(location: Location, tree: Tree) -> type[BaseModel] | None:
 
 
 def _depth(annotation: Any) -> int:
-    """How many mappings and lists are around the model in an annotation."""
+    """Return how many mappings and lists enclose the model in an annotation."""
     inner = [each for each in get_args(annotation) if model_in(each)]
     return (get_origin(annotation) in (dict, list)) + _depth(inner[0]) if inner else 0
 
 
-def unknown_key(location: Location, tree: Tree) -> str:
-    """The sentence about a key nobody knows."""
+def unknown_key(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> str:
+    """Return the message about an unknown key, with a suggestion if there is one."""
     key, above = location[-1], location[:-1]
-    model = model_at(above, tree)
+    model = model_at(above, tree, kinds)
     sentence = f"unknown key {key!r}"
     if model is None:
         return sentence
     known = list(keys(model))
-    owner = next((kind for kind, other in KINDS.items() if key in other.model_fields), None)
+    owner = next((kind for kind, other in kinds.models.items() if key in other.model_fields), None)
     if owner and len(location) == 3 and location[0] == "agents":
         return f"{sentence} for this kind; agents of kind {owner} have it"
     plain = re.sub(r"[^a-z]", "", key.lower())
@@ -91,7 +66,8 @@ def unknown_key(location: Location, tree: Tree) -> str:
     if plain in alike:
         return f"{sentence}; did you mean {alike[plain]!r}?"
     if location[0] == "agents" and len(location) > 2:
-        elsewhere = _ELSEWHERE.get(plain) or next((path for path in _paths(model_at(location[:2], tree), key)), None)
+        agent = kinds.model_of(location[1], tree)
+        elsewhere = agent.names_elsewhere.get(plain) or next(_paths(agent, key), None)
         if elsewhere:
             return f"{sentence} here; did you mean {elsewhere!r} of the agent?"
     if near := difflib.get_close_matches(key, known, n=1):
@@ -100,7 +76,7 @@ def unknown_key(location: Location, tree: Tree) -> str:
 
 
 def _paths(model: type[BaseModel] | None, wanted: str, above: Location = ()) -> Iterator[str]:
-    """Where else below a model there is a key of that name."""
+    """Yield the paths below a model that end with a key of that name."""
     for name, field in keys(model).items() if model else ():
         if name == wanted and above:
             yield ".".join((*above, name))

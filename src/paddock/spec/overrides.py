@@ -1,4 +1,4 @@
-"""One value from the command line: ``--set agents.hermes.machine.memory=8G``."""
+"""Values from the command line: ``--set agents.NAME.machine.memory=8G``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _PART: Final = re.compile(r'"([^"]+)"|([^."=]+)')
 
 
 def overridden(tree: Tree, assignment: str) -> Tree:
-    """Return the tree with one value replaced; the value is read as YAML."""
+    """Return the tree with one value replaced; the value is YAML."""
     path, text = _split(assignment)
     value = read(text, f"--set {'.'.join(path)}")
-    # The path is what a person can find again; a line of a command is not.
+    # Messages name the path: a line number of the command line would not help.
     origins = {each: Origin("--set", path=path + each) for each in value.origins} or {(): Origin("--set", path=path)}
     mistakes = [(Origin("--set", path=path + origin.path), what) for origin, what in value.mistakes]
     value = replace(value, origins=origins, mistakes=mistakes)
@@ -29,7 +29,7 @@ def overridden(tree: Tree, assignment: str) -> Tree:
 
 
 def _in_list(tree: Tree, items: list[object], path: Location, length: int, value: Tree) -> Tree:
-    """The list with the value put into one of its items; a list itself is only ever replaced as a whole."""
+    """Return the whole list with the value in one of its items, because merging replaces lists as a whole."""
     index = path[length]
     if not index.isdecimal() or int(index) >= len(items):
         raise BadInput(f"--set {'.'.join(path)}: {'.'.join(path[:length])} is a list of {len(items)}, from 0")
@@ -53,6 +53,6 @@ def _split(assignment: str) -> tuple[Location, str]:
             break
         position += 1
     raise BadInput(
-        "--set takes path=value, like --set agents.hermes.machine.memory=8G",
-        hint="a part with dots in it needs quotes: --set 'agents.hermes.documents.\"SOUL.md\"=Be brief.'",
+        "--set takes path=value, like --set agents.NAME.machine.memory=8G",
+        hint="a part of the path with dots needs quotes: --set 'agents.NAME.documents.\"SOUL.md\"=Be brief.'",
     )

@@ -1,4 +1,4 @@
-"""Where machines are: a Proxmox node, or a Linux machine that exists already."""
+"""The part of the file about places: a Proxmox node, or an existing Linux host."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def _public_key_or_file(value: Any) -> Any:
 
 
 class PublicKey(Model):
-    """A person's public key: the key itself, or a file that holds it."""
+    """A person's public ssh key: the key itself, or a file with keys."""
 
     text: str | None = Field(None, description="the key itself; a plain text stands for this")
-    file: LocalPath | None = Field(None, description="file with one public key a line")
+    file: LocalPath | None = Field(None, description="file with one public key per line")
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
@@ -43,7 +43,7 @@ class PublicKey(Model):
         return self
 
     def lines(self, folder: Path) -> list[str]:
-        """The keys, one each; a file's path starts at the folder."""
+        """Return the keys, one per item; a relative path starts at the folder."""
         if self.file is None:
             return [self.text or ""]
         path = folder / self.file.expanduser()
@@ -53,31 +53,32 @@ class PublicKey(Model):
             raise BadInput(f"cannot read public keys in {path}", hint="proxmox.ssh.people names that file") from None
         keys = [line for line in found if line and not line.startswith("#")]
         if not keys or not all(_PUBLIC_KEY.fullmatch(key) for key in keys):
-            raise BadInput(f"{path} does not have one public key a line", hint="is it the .pub half of a key?")
+            raise BadInput(f"{path} does not have one public key per line", hint="is it the .pub half of a key?")
         return keys
 
 
 class SshSpec(Model):
-    """How Paddock reaches the machines it creates, and who else may."""
+    """How Paddock logs in to the machines it creates, and who else may log in."""
 
-    key: LocalPath = Field(description="private key; the public half is read from the same name with .pub")
-    jump: SshDestination | None = Field(None, description="host to go through to machines that cannot be routed to")
+    key: LocalPath = Field(description="private key; the public key is read from the same path with .pub")
+    jump: SshDestination | None = Field(None, description="ssh jump host, for machines that cannot be reached directly")
     root: SshDestination | None = Field(
-        None, description="root@node, to run what a token cannot do; without it you are shown the commands"
+        None,
+        description="root@node, for steps that an API token cannot do; without it Paddock prints the commands for you",
     )
     people: list[Annotated[PublicKey, BeforeValidator(_public_key_or_file, json_schema_input_type=str | PublicKey)]] = (
-        Field(default_factory=list, description="public keys of people who may log in to the machines, as root")
+        Field(default_factory=list, description="public keys of people who may log in to the machines as root")
     )
 
 
 class BaseSpec(Model):
-    """The archive machines are made from: one that is on the node, or one to download."""
+    """The archive that machines are created from: one on the node, or one to download."""
 
     volume: VolumeId | None = Field(None, description="storage:vztmpl/file; a plain text stands for this")
-    url: Url | None = Field(None, description="where the node downloads it from if it is missing")
+    url: Url | None = Field(None, description="URL from which the node downloads the archive if it is missing")
     sha256: str | None = Field(None, description="checksum of the download")
     sha512: str | None = Field(None, description="checksum of the download")
-    storage: str = Field("local", description="storage a download goes to")
+    storage: str = Field("local", description="storage for the downloaded archive")
 
     @field_validator("sha256", "sha512")
     @classmethod
@@ -97,7 +98,7 @@ class BaseSpec(Model):
 
     @property
     def volid(self) -> str:
-        """The archive as Proxmox names it, be it there already or not."""
+        """The archive's volume id in Proxmox, whether the archive exists yet or not."""
         return self.volume or f"{self.storage}:vztmpl/{str(self.url).rpartition('/')[2]}"
 
 
@@ -111,29 +112,30 @@ class ProxmoxSpec(Model):
 
     url: str = Field(
         pattern=worded(r"^https://[^/\s@]+/?$", "the address of the node's API: https://node:8006"),
-        description="https://node:8006",
+        description="address of the node's API, like https://node:8006",
     )
     node: Hostname = Field(description="name of the node, as Proxmox shows it")
-    token: Source = Field(description="user@realm!name=uuid, from outside the file")
+    token: Source = Field(description="source of the API token, which has the form user@realm!name=uuid")
     ca: LocalPath | None = Field(
-        None, description="CA certificate of the node (/etc/pve/pve-root-ca.pem); without it the system's store"
+        None,
+        description="CA certificate of the node (/etc/pve/pve-root-ca.pem); without it the system's CA certificates",
     )
     fingerprint: str | None = Field(
-        None, description="SHA-256 fingerprint of the node's certificate, instead of a CA: 7A:5C:…"
+        None, description="SHA-256 fingerprint of the node's certificate, instead of ca: 7A:5C:…"
     )
-    insecure: bool = Field(False, description="cannot be switched on: pin the fingerprint instead")
-    storage: str = Field(description="where root disks and state volumes go")
+    insecure: bool = Field(False, description="must be false; write fingerprint: instead")
+    storage: str = Field(description="storage for root disks and state volumes")
     base: Annotated[
         BaseSpec,
         shorthand(BaseSpec, "volume", str, example="local:vztmpl/debian-12.tar.zst, or {url: https://…, sha512: …}"),
-    ] = Field(description="archive machines are made from")
+    ] = Field(description="the archive that machines are created from")
     template: TemplateUse = Field(
         TemplateUse.AUTO,
         strict=False,
-        description="auto: machines are clones of a template Paddock builds; none: made straight from the base",
+        description="auto: machines are clones of a template that Paddock builds; none: they are created from the base",
     )
-    bridge: str = Field("vmbr0", description="bridge or SDN vnet machines are connected to")
-    ssh: SshSpec = Field(description="how machines are reached")
+    bridge: str = Field("vmbr0", description="bridge or SDN vnet that machines are connected to")
+    ssh: SshSpec = Field(description="how to log in to the machines")
 
     @field_validator("fingerprint")
     @classmethod
@@ -165,22 +167,29 @@ class Scope(StrEnum):
 
 
 class HostSpec(Model):
-    """A Linux machine that exists already: this one, or one reached over ssh."""
+    """An existing Linux machine: this one, or one reached over ssh."""
 
-    address: Address | None = Field(None, description="leave out for this machine")
+    address: Address | None = Field(None, description="host name or IP address; leave it out for this machine")
     user: str = Field("root", description="account to log in with")
-    port: Port = Field(22, description="port of its ssh")
-    key: LocalPath | None = Field(None, description="private key; without it ssh's own defaults")
-    host_key: str | None = Field(None, description="the machine's public host key; without it your known_hosts decides")
-    jump: SshDestination | None = Field(None, description="host to go through")
+    port: Port = Field(22, description="port of its ssh server")
+    key: LocalPath | None = Field(None, description="private key; without it the defaults of ssh")
+    host_key: str | None = Field(None, description="the machine's public host key; without it your known_hosts is used")
+    jump: SshDestination | None = Field(None, description="ssh jump host")
     scope: Scope = Field(
-        Scope.SYSTEM, strict=False, description="user: without root, in the account's own `systemd --user` or Podman"
+        Scope.SYSTEM,
+        strict=False,
+        description="system: with root; user: without root, with the account's `systemd --user` or Podman",
     )
+
+    @property
+    def machine(self) -> str:
+        """A name for the machine, equal for two places on one machine."""
+        return self.address or "this machine"
 
     @model_validator(mode="after")
     def _local_has_no_ssh(self) -> Self:
         if self.address is None and self.model_fields_set - {"scope"}:
-            raise ValueError("user, port, key, host_key and jump go with an address")
+            raise ValueError("user, port, key, host_key and jump need an address")
         return self
 
 
@@ -193,13 +202,13 @@ class PlaceSpec(Model):
     @model_validator(mode="before")
     @classmethod
     def _exactly_one(cls, data: Any) -> Any:
-        # Before the rest: what is missing in the one that should not be there helps nobody.
+        # Checked first: details about the wrong one of the two keys would not help.
         if isinstance(data, dict) and len(data.keys() & {"proxmox", "host"}) != 1:
             raise ValueError("a place is either proxmox: or host:")
         return data
 
     def on_node(self, node: str | None) -> PlaceSpec:
-        """The place on another node of its cluster."""
+        """Return the place with another node of its cluster."""
         if node is None or self.proxmox is None:
             return self
         return self.model_copy(update={"proxmox": self.proxmox.model_copy(update={"node": node})})

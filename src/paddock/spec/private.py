@@ -1,4 +1,4 @@
-"""Files that only their owner may read."""
+"""Read and write files that only their owner may read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock.errors import BadInput
 
 
 def read_private(path: Path) -> str:
-    """Return the text of a file that holds secrets; refused when others can read it too."""
+    """Return the text of a secret file; raise an error if other accounts can read the file."""
     try:
         mode = path.stat().st_mode
         text = path.read_text(encoding="utf-8")
@@ -21,12 +21,12 @@ def read_private(path: Path) -> str:
     except ValueError:
         raise BadInput(f"cannot read {path}: it is not a text in UTF-8") from None
     if stat.S_IMODE(mode) & 0o077:
-        raise BadInput(f"{path} can be read by others", hint=f"chmod 600 {shlex.quote(str(path))}")
+        raise BadInput(f"{path} can be read by other accounts", hint=f"chmod 600 {shlex.quote(str(path))}")
     return text
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
+    """Replace a file atomically, with permissions for its owner only."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600

@@ -1,9 +1,9 @@
-"""The page docs/file.md, written from the models: `python -m paddock.spec.reference > docs/file.md`."""
+"""The page docs/file.md, written from the models."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -12,8 +12,9 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
-from paddock.spec.agent import KINDS, AgentSpec
+from paddock.spec.agent import AgentSpec
 from paddock.spec.durations import Duration
+from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.models import Spec
 from paddock.spec.names import keys
 from paddock.spec.place import PlaceSpec
@@ -23,21 +24,23 @@ from paddock.spec.sizes import Size
 _INTRODUCTION: Final = """\
 # The file
 
-<!-- Written from the models by `python -m paddock.spec.reference > docs/file.md`; do not edit. -->
+<!-- Written from the models by `PADDOCK_GOLDEN=write ./test --quick tests/spec/test_schema.py`; do not edit. -->
 
-Everything is said in one file, `paddock.yaml`. `paddock init` writes one to start with, `paddock check` tells whether
-it is right, `paddock schema` prints its JSON Schema. Unknown keys are errors.
+One file, `paddock.yaml`, describes places and agents. `paddock init` writes a first one, `paddock check` validates it,
+and `paddock schema` prints its JSON Schema. Unknown keys are errors.
 
-- **Sizes** have a unit: `512M`, `10G`, `10GiB`; units are powers of 1024. **Durations** too: `500ms`, `5s`, `2m`, `1h`.
-- **Paths** on this machine are relative to the folder of the (first) file; `~` is your home.
-- **Several files**: `-f paddock.yaml -f at-home.yaml` merges them deeply. Later ones win, lists are replaced.
-- **One value**: `--set agents.hermes.machine.memory=8G`. The value is YAML; a part with dots needs quotes:
-  `--set 'agents.hermes.documents."SOUL.md"=Be brief.'`
-- **`defaults`** are merged into every agent whose kind and shape know the key; the agent's own values win.
-- **`${NAME}` is not replaced** by Paddock. Values from outside are [sources](#sources). Where another program reads a
-  text (`settings`, `mcp_servers`) and replaces `${NAME}` itself, it may stand there.
-- **Secrets** are never written in the file, only where they come from. A key-like name or value in `environment` or
-  `settings` is an error.
+- **Sizes** have a unit: `512M`, `10G`, `10GiB`; units are powers of 1024. **Durations** have one too: `500ms`, `5s`,
+  `2m`, `1h`.
+- **Paths** on this machine are relative to the folder of the first file; `~` is your home.
+- **Several files**: `-f paddock.yaml -f at-home.yaml` merges them. Later files override earlier ones; lists are
+  replaced as a whole.
+- **One value**: `--set agents.NAME.machine.memory=8G`. The value is YAML. A part of the path with dots needs
+  quotes: `--set 'agents.NAME.documents."SOUL.md"=Be brief.'`
+- **`defaults`** are merged into every agent that has the key; the agent's own values win.
+- **`${NAME}` is not replaced** by Paddock. Values from outside the file have [sources](#sources). You may write
+  `${NAME}` in texts that another program reads and in which that program replaces it (`settings`, `mcp_servers`).
+- **Secrets** are not written in the file; the file names their [sources](#sources). A name or value that looks like a
+  secret is an error.
 """
 
 _SCALARS: Final = {
@@ -52,11 +55,15 @@ _SCALARS: Final = {
 }
 
 
-def reference() -> str:
+def reference(kinds: Kinds[AgentKind]) -> str:
     """Return the whole page."""
     sections = [_INTRODUCTION, *_section("paddock.yaml", Spec), *_parts("places.NAME", PlaceSpec)]
-    sections += [*_section("agents.NAME", AgentSpec), *_parts("agents.NAME", AgentSpec, heading=False)]
-    for kind, model in KINDS.items():
+    every_kind = {"kind": _words(Literal[tuple(kinds)])}
+    sections += [
+        *_section("agents.NAME", AgentSpec, takes=every_kind),
+        *_parts("agents.NAME", AgentSpec, heading=False),
+    ]
+    for kind, model in kinds.models.items():
         own = [name for name in keys(model) if name not in AgentSpec.model_fields]
         sections += [
             *_section(f"agents.NAME, kind {kind}", model, own),
@@ -67,7 +74,7 @@ def reference() -> str:
 
 
 def _parts(path: str, model: type[BaseModel], only: list[str] | None = None, *, heading: bool = True) -> Iterator[str]:
-    """The section of a model, if it needs one, and of every model below it."""
+    """Yield the section of a model, and of every model below it."""
     if heading:
         yield from _section(path, model)
     for name, field in keys(model).items():
@@ -79,7 +86,7 @@ def _parts(path: str, model: type[BaseModel], only: list[str] | None = None, *, 
 
 
 def _inner(annotation: Any) -> tuple[type[BaseModel] | None, str]:
-    """The model a key holds, and how the path goes on to it."""
+    """Return the model in an annotation, and the suffix of the path to it."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, ""
     suffix = {dict: ".NAME", list: "[]"}.get(get_origin(annotation), "")
@@ -90,7 +97,9 @@ def _inner(annotation: Any) -> tuple[type[BaseModel] | None, str]:
     return None, ""
 
 
-def _section(title: str, model: type[BaseModel], only: list[str] | None = None) -> Iterator[str]:
+def _section(
+    title: str, model: type[BaseModel], only: list[str] | None = None, takes: Mapping[str, str] | None = None
+) -> Iterator[str]:
     path = "" if model is Spec else title.partition(",")[0]
     yield f"\n## {title}\n"
     yield f"{' '.join((model.__doc__ or '').split()).replace('``', '`')}\n"
@@ -99,7 +108,8 @@ def _section(title: str, model: type[BaseModel], only: list[str] | None = None) 
     for name, field in keys(model).items():
         if only is None or name in only:
             description = str(field.description or "").replace("|", "\\|")
-            yield f"| `{name}` | {_takes(f'{path}.{name}'.lstrip('.'), field)} | {_default(field)} | {description} |"
+            words = (takes or {}).get(name) or _takes(f"{path}.{name}".lstrip("."), field)
+            yield f"| `{name}` | {words} | {_default(field)} | {description} |"
 
 
 def _takes(path: str, field: FieldInfo) -> str:
@@ -113,7 +123,7 @@ def _takes(path: str, field: FieldInfo) -> str:
 
 def _words(annotation: Any, metadata: Sequence[Any] = ()) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
-    # A part with a shorthand takes more than its model.
+    # A part with a shorthand also accepts a plain value.
     short = [each.json_schema_input_type for each in metadata if isinstance(each, BeforeValidator)]
     if any(get_origin(form) in (Union, UnionType) for form in short):
         return _words(short[0])
@@ -145,7 +155,3 @@ def _default(field: FieldInfo) -> str:
     if isinstance(value, list):
         return f"`[{', '.join(map(str, value))}]`"
     return f"`{re.sub('^(True|False)$', lambda found: found[0].lower(), str(value))}`"
-
-
-if __name__ == "__main__":
-    print(reference(), end="")

@@ -1,4 +1,4 @@
-"""Writing into a person's file: some keys of one agent, and not a letter more than that takes."""
+"""Change keys of one agent in the user's file, and leave the rest of the text as it is."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Said = Mapping[str, Mapping[str, Any] | Sequence[Any]]
 
 
 def as_assignments(agent: str, said: Said) -> list[str]:
-    """Return what is said as values for ``--set``."""
+    """Return the values as assignments for ``--set``."""
     return [f"{'.'.join(path)}={json.dumps(value)}" for path, value in _leaves(agent, said)]
 
 
 def as_text(agent: str, said: Said) -> str:
-    """Return what is said as it stands in a file."""
+    """Return the values as YAML text."""
     tree: dict[str, Any] = {}
     _put(tree, agent, said)
     text = io.StringIO()
@@ -28,7 +28,7 @@ def as_text(agent: str, said: Said) -> str:
 
 
 def write_into(files: Sequence[Path], agent: str, said: Said) -> Path:
-    """Put what is said into the last of the files that speaks of the agent; everything else in it stays."""
+    """Write the values into the last of the files that has the agent, and return that file; the rest stays as it is."""
     yaml = _yaml()
     trees = [(path, yaml.load(path.read_text(encoding="utf-8"))) for path in files]
     path, tree = [(path, tree) for path, tree in trees if agent in (tree.get("agents") or {})][-1]
@@ -42,7 +42,7 @@ def write_into(files: Sequence[Path], agent: str, said: Said) -> Path:
 
 
 def _put(tree: dict[str, Any], agent: str, said: Said) -> None:
-    """Put what is said into the tree; nothing at a key takes the key out."""
+    """Put the values into the tree; None removes a key."""
     for keys, value in _leaves(agent, said):
         part = tree
         for key in keys[:-1]:
@@ -66,6 +66,6 @@ def _leaves(agent: str, said: Said) -> Iterator[tuple[tuple[str, ...], Any]]:
 def _yaml() -> YAML:
     yaml = YAML()
     yaml.preserve_quotes = True
-    yaml.width = 1 << 16  # a person's long lines stay whole
+    yaml.width = 1 << 16  # do not wrap long lines of the user
     yaml.indent(mapping=2, sequence=4, offset=2)
     return yaml

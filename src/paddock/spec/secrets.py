@@ -1,4 +1,4 @@
-"""Where secret values come from; they are read late, and all missing ones are told at once."""
+"""Sources of secret values, which are read when they are needed."""
 
 from __future__ import annotations
 
@@ -20,19 +20,25 @@ from paddock.spec.private import read_private
 
 
 class Source(BaseModel):
-    """One place a value can come from; with ``key``, one entry of what is there."""
+    """Where a value comes from: exactly one of these, and with ``key`` one entry of the file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    env: str | None = Field(None, min_length=1, description="name of an environment variable")
-    file: Path | None = Field(None, strict=False, description="a file that is the value")
-    dotenv: Path | None = Field(None, strict=False, description="a file of NAME=value lines; with key: NAME")
-    age: Path | None = Field(None, strict=False, description="a file encrypted with age, of NAME=value lines with key:")
+    env: str | None = Field(None, min_length=1, description="name of an environment variable with the value")
+    file: Path | None = Field(None, strict=False, description="a file with the value as its content")
+    dotenv: Path | None = Field(None, strict=False, description="a file of NAME=value lines; key: NAME takes one entry")
+    age: Path | None = Field(
+        None, strict=False, description="a file encrypted with age; key: NAME takes one of its NAME=value lines"
+    )
     sops: Path | None = Field(None, strict=False, description="a file encrypted with sops; key: a.b takes one entry")
-    command: list[str] | None = Field(None, min_length=1, description="a command that prints the value; no shell")
-    key: str | None = Field(None, min_length=1, description="which entry of a dotenv, age or sops file")
+    command: list[str] | None = Field(
+        None, min_length=1, description="a command that prints the value, run without a shell"
+    )
+    key: str | None = Field(None, min_length=1, description="the entry to take from a dotenv, age or sops file")
     identity: Path | None = Field(
-        None, strict=False, description="age identity to decrypt with; without it PADDOCK_AGE_KEY or your own"
+        None,
+        strict=False,
+        description="age identity to decrypt with; without it PADDOCK_AGE_KEY or ~/.config/paddock/age.key",
     )
 
     @model_validator(mode="before")
@@ -40,36 +46,36 @@ class Source(BaseModel):
     def _no_literals(cls, data: Any) -> Any:
         if not isinstance(data, dict | Source):
             # The value itself is not repeated: it may be the secret.
-            raise ValueError("a secret is not written in the file; name its source, like {env: NAME} or {file: PATH}")  # noqa: TRY004
+            raise ValueError("do not write a secret into the file; name its source, like {env: NAME} or {file: PATH}")  # noqa: TRY004
         return data
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
         origins = [self.env, self.file, self.dotenv, self.age, self.sops, self.command]
         if len(origins) - origins.count(None) != 1:
-            raise ValueError("a value has one source: env, file, dotenv, age, sops or command")
+            raise ValueError("needs exactly one of env, file, dotenv, age, sops and command")
         if self.key is not None and (self.dotenv, self.age, self.sops) == (None, None, None):
-            raise ValueError("key: goes with dotenv, age or sops")
+            raise ValueError("key: needs dotenv, age or sops")
         if self.identity is not None and self.age is None:
-            raise ValueError("identity: goes with age")
+            raise ValueError("identity: needs age")
         return self
 
     def __str__(self) -> str:
-        """The source as a person would name it."""
+        """Return the source as messages name it."""
         origin = self.env or self.file or self.dotenv or self.age or self.sops or " ".join(self.command or [])
         return f"{origin}:{self.key}" if self.key else str(origin)
 
     def read(self, base: Path) -> Secret:
-        """Return the value, of one line; paths are relative to the folder of the file that names them."""
+        """Return the value, which must be one line; relative paths start at the folder ``base``."""
         value = self.content(base).reveal().removesuffix("\n").removesuffix("\r")
         if not value or any(ord(letter) < 32 for letter in value):
-            raise BadInput(f"the value from {self} is empty or has line breaks in it")
+            raise BadInput(f"the value from {self} is empty or has line breaks")
         return Secret(value)
 
     def content(self, base: Path) -> Secret:
-        """Return all there is, be it one line or many; what is secret inside it is known to the mask from then on."""
+        """Return the whole content, of one or more lines; output masks the content and, in JSON, each text in it."""
         content = self._content(base)
-        with suppress(ValueError, RecursionError):  # most are not JSON
+        with suppress(ValueError, RecursionError):  # not JSON
             _remember(json.loads(content.reveal()))
         return content
 
@@ -94,7 +100,7 @@ class Source(BaseModel):
 
 
 def _remember(data: Any) -> None:
-    """Make every text in a JSON document (auth.json) a secret of its own."""
+    """Make every text in a JSON document (like auth.json) a secret, so that output masks it."""
     match data:
         case dict():
             _remember(list(data.values()))
@@ -117,11 +123,14 @@ def _from_sops(path: Path, key: str | None) -> Secret:
     try:
         return process.run_for_secret(["sops", "--decrypt", *extract, str(path)])
     except process.ProgramMissing:
-        raise BadInput(f"{path} needs the program sops", hint="https://getsops.io tells how to install it") from None
+        raise BadInput(f"{path} needs the program sops", hint="see https://getsops.io for how to install it") from None
 
 
 def resolve(sources: Mapping[str, Source], base: Path, whole: Sequence[Source] = ()) -> dict[str, Secret]:
-    """Return all values, or one error that names everything missing; named sources win over ``whole`` dotenv ones."""
+    """Return the values by name, or raise one error for all that are missing.
+
+    ``whole`` are sources of NAME=value lines; ``sources`` override them.
+    """
     found: dict[str, Secret] = {}
     missing: list[str] = []
     for source in whole:

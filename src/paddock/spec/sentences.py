@@ -1,4 +1,4 @@
-"""What pydantic found, said so that a person knows what to do."""
+"""Turn pydantic's validation errors into messages for users."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from paddock.spec.agent import Kind
 from paddock.spec.fields import PATTERNS
+from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.names import keys, model_at, unknown_key
 from paddock.spec.tree import Location, Tree
 
@@ -28,42 +28,42 @@ _TYPES: Final = {
 }
 
 
-def mistakes(error: ValidationError, tree: Tree) -> Iterator[tuple[Location, str]]:
-    """Where in the file, and what."""
+def mistakes(error: ValidationError, tree: Tree, kinds: Kinds[AgentKind]) -> Iterator[tuple[Location, str]]:
+    """Yield the location and the message of each mistake."""
     for detail in error.errors(include_url=False):
-        location = _location(detail, tree)
+        location = _location(detail, tree, kinds)
         if detail["type"] in {"union_tag_invalid", "union_tag_not_found"}:
             location = (*location, "kind")
-        yield location, _sentence(detail, location, tree)
+        yield location, _sentence(detail, location, tree, kinds)
 
 
-def _location(detail: ErrorDetails, tree: Tree) -> Location:
+def _location(detail: ErrorDetails, tree: Tree, kinds: Kinds[AgentKind]) -> Location:
     location = tuple(str(part) for part in detail["loc"])
-    if location[:1] == ("agents",) and len(location) > 2 and location[2] in list(Kind):
-        location = location[:2] + location[3:]  # the kind that chose the model is not part of the path
+    if location[:1] == ("agents",) and len(location) > 2 and location[2] in kinds:
+        location = location[:2] + location[3:]  # pydantic adds the kind that selected the model
     if location[-1:] == ("[key]",) and location not in tree.origins:
-        return location[:-1]  # pydantic's way to say that the key is wrong, not its value
+        return location[:-1]  # pydantic means the key, not its value
     return location
 
 
-def _sentence(detail: ErrorDetails, location: Location, tree: Tree) -> str:
+def _sentence(detail: ErrorDetails, location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> str:
     context: dict[str, Any] = detail.get("ctx", {})
-    # The value itself is never repeated: it may be a secret.
+    # Messages never repeat a value: it may be a secret.
     match detail["type"]:
         case "extra_forbidden":
-            return unknown_key(location, tree)
+            return unknown_key(location, tree, kinds)
         case "missing":
-            return _missing(location, tree)
+            return _missing(location, tree, kinds)
         case "value_error":
             return str(context["error"])
         case "string_pattern_mismatch":
             return f"must be {PATTERNS[context['pattern']]}"
         case "union_tag_not_found":
-            return f"is missing: one of {', '.join(Kind)}"
+            return f"is missing: one of {', '.join(kinds)}"
         case "union_tag_invalid":
-            return _one_of([kind.value for kind in Kind], detail["input"].get("kind"))
+            return _one_of(list(kinds), detail["input"].get("kind"))
         case "enum" | "literal_error":
-            return _one_of(_choices(location, tree), detail["input"])
+            return _one_of(_choices(location, tree, kinds), detail["input"])
         case "greater_than_equal":
             return f"must be at least {context['ge']}"
         case "greater_than":
@@ -79,17 +79,17 @@ def _sentence(detail: ErrorDetails, location: Location, tree: Tree) -> str:
             return message[:1].lower() + message[1:]
 
 
-def _missing(location: Location, tree: Tree) -> str:
-    model = model_at(location[:-1], tree)
+def _missing(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> str:
+    model = model_at(location[:-1], tree, kinds)
     field = keys(model).get(location[-1]) if model else None
     return f"is missing: {field.description}" if field and field.description else "is missing"
 
 
-def _choices(location: Location, tree: Tree) -> list[str]:
-    """The values a key takes, from its type."""
+def _choices(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> list[str]:
+    """Return the values that a key accepts, from its type."""
     while location and location[-1].isdecimal():
         location = location[:-1]
-    model = model_at(location[:-1], tree)
+    model = model_at(location[:-1], tree, kinds)
     field = keys(model).get(location[-1]) if model and location else None
     return [str(member.value) for member in _enum_in(field.annotation)] if field else []
 

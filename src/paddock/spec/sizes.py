@@ -14,11 +14,11 @@ _LARGEST: Final = 1 << 60
 
 
 class Size(int):
-    """A number of bytes that is written and shown with a unit."""
+    """A number of bytes, written and printed with a unit."""
 
     @classmethod
     def parse(cls, text: object) -> Self:
-        """Return the size a text like ``10G`` means; units are powers of 1024, as in Proxmox."""
+        """Return the size of a text like ``10G``; units are powers of 1024, as in Proxmox."""
         if isinstance(text, cls):
             return text
         match = _SIZE.fullmatch(text.strip()) if isinstance(text, str) else None
@@ -28,7 +28,7 @@ class Size(int):
         if size <= 0:
             raise ValueError("a size must be larger than 0")
         if size > _LARGEST:
-            raise ValueError("a size this large does not exist")
+            raise ValueError("a size must be at most 1048576T")
         return size
 
     @property
@@ -37,7 +37,7 @@ class Size(int):
 
     @property
     def gib(self) -> str:
-        """The size in GiB as Proxmox wants it in ``storage:SIZE``: ``10`` or ``0.5``."""
+        """The size in GiB, as in Proxmox' ``storage:SIZE``: ``10`` or ``0.5``."""
         return f"{int(self) / (1 << 30):g}"
 
     def __str__(self) -> str:

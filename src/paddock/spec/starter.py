@@ -1,4 +1,4 @@
-"""What ``init`` writes: a file to start with, its schema, and what git should not see."""
+"""Write the files of ``paddock init``: paddock.yaml, its schema, and .gitignore."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import BadInput
+from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.schema import json_schema
 
 SCHEMA_FILE: Final = "paddock.schema.json"
 _IGNORED: Final = ("# secrets of agents; encrypted *.age files may be committed", ".env", "*.env", "*.key", "auth.json")
 
 
-def write_starter(folder: Path, shape: str) -> Iterator[str]:
-    """Write the files, and yield a line about each; a paddock.yaml that is there is left alone."""
+def write_starter(folder: Path, shape: str, kinds: Kinds[AgentKind]) -> Iterator[str]:
+    """Write the files, and yield a line about each; raise an error if there is a paddock.yaml already."""
     target = folder / "paddock.yaml"
     if target.exists():
-        raise BadInput(f"there is a {target} already", hint="name another folder, or move it away")
+        raise BadInput(f"{target} exists already", hint="name another folder, or move the file away")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         target.write_text(_example(shape), encoding="utf-8")
-        yield f"{target}: what should run, and where; edit it, then `paddock check`"
-        (folder / SCHEMA_FILE).write_text(json.dumps(json_schema(), indent=2) + "\n", encoding="utf-8")
-        yield f"{folder / SCHEMA_FILE}: for editors, named in the first line of paddock.yaml"
+        yield f"{target}: describes what should run, and where; edit it, then run `paddock check`"
+        (folder / SCHEMA_FILE).write_text(json.dumps(json_schema(kinds), indent=2) + "\n", encoding="utf-8")
+        yield f"{folder / SCHEMA_FILE}: the schema for editors, which the first line of paddock.yaml names"
         yield from _ignore(folder / ".gitignore")
     except OSError as error:
         raise BadInput(f"cannot write to {folder}: {error.strerror}") from None
 
 
 def _example(shape: str) -> str:
-    # Beside the package once it is installed; at the root of the project where it is developed.
+    # An installed package contains the examples; in a checkout they are at the root of the project.
     installed = resources.files("paddock") / "examples" / f"{shape}.yaml"
     source = installed if installed.is_file() else Path(__file__).parents[3] / "examples" / f"{shape}.yaml"
     text = source.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What the file can say and the other rooms do not carry out yet: told, never ignored."""
+"""Options of the file that Paddock does not support yet: reported, never ignored."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from paddock.spec.models import Spec
 
 Location = tuple[str, ...]
 
-# Keys of places and agents, with dots; a key stands for all below it. A room that learns one takes it out here.
+# Paths of keys of places and agents that are not supported yet; a path includes everything below it.
 NOT_YET: Final = frozenset[str]()
-# The same, of agents in a container, and why.
-IN_A_CONTAINER_NOT_YET: Final = {
-    "browser": "is not for containers yet: a browser puts its pages into namespaces of their own, which engines keep"
-    " from it; runtime: systemd has one"
-}
 
 
 def unsupported(spec: Spec) -> list[tuple[Location, str]]:
-    """Where in the file something is asked for that is not carried out yet, and the sentence that says so."""
+    """Return the locations of options that are not supported yet, with messages."""
     found: list[tuple[Location, str]] = []
     for name, place in spec.places.items():
-        found += [(("places", name, *path), "is not carried out yet") for path in _not_yet(place, NOT_YET)]
+        found += [(("places", name, *path), "is not supported yet") for path in _not_yet(place, NOT_YET)]
     for name, agent in spec.agents.items():
-        found += [(("agents", name, *path), "is not carried out yet") for path in _not_yet(agent, NOT_YET)]
-        reasons = IN_A_CONTAINER_NOT_YET if agent.runtime.is_engine else {}
-        found += [(("agents", name, *path), reasons[".".join(path)]) for path in _not_yet(agent, reasons)]
+        found += [(("agents", name, *path), "is not supported yet") for path in _not_yet(agent, NOT_YET)]
+        reasons = agent.not_in_containers if agent.runtime.is_engine else {}
+        for path in _not_yet(agent, reasons):
+            reason = reasons[".".join(path)]
+            found.append(
+                (("agents", name, *path), f"is not supported in containers yet: {reason}; use runtime: systemd")
+            )
     return found
 
 
 def supported(loaded: Loaded, only: Collection[str] = ()) -> Loaded:
-    """Return the file if all it asks of these agents, or of all enabled ones, is carried out; else raise the rest."""
+    """Return the file if Paddock supports all options of these agents, or of all enabled ones; else raise an error."""
     agents = {name: agent for name, agent in loaded.spec.agents.items() if (name in only if only else agent.enabled)}
     concerned = {("agents", name) for name in agents} | {("places", agent.place) for agent in agents.values()}
     lacking = [(location, what) for location, what in unsupported(loaded.spec) if location[:2] in concerned]
     if lacking:
-        raise BadInput("\n".join(loaded.told(lacking)), hint="this version of Paddock would ignore it; take it out")
+        raise BadInput(
+            "\n".join(loaded.told(lacking)), hint="remove these options; this version of Paddock would ignore them"
+        )
     return loaded
 
 
@@ -53,7 +54,7 @@ def _not_yet(model: BaseModel, keys: Collection[str]) -> Iterator[Location]:
 
 
 def _changed(model: BaseModel, above: Location = ()) -> Iterator[Location]:
-    """The keys that do not have their default value; of a part of the file, the keys in it."""
+    """Yield the paths of keys whose value is not the default."""
     for name, field in type(model).model_fields.items():
         value: Any = getattr(model, name)
         default = field.get_default(call_default_factory=True) if not field.is_required() else None

@@ -1,21 +1,21 @@
-"""Values that look like secrets, or like they should come from outside, where a file should have neither."""
+"""Find values that look like secrets, and references ``${NAME}`` that nobody replaces."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from paddock.spec.tree import Location, Tree, texts
 
-# The last words of names whose values are keys. `key_env`, `max_tokens` and the like name no key.
+# Endings of names whose values are secrets. Names like `key_env` and `max_tokens` do not match.
 _KEY_NAME: Final = re.compile(
     r"(^|[_.-])(api[_-]?key|apikey|secret([_-]?key)?|access[_-]?key|private[_-]?key|master[_-]?key|signing[_-]?key"
     r"|auth[_-]?key|token|passwd|password|passphrase|credentials?|authorization|cookie)$",
     re.IGNORECASE,
 )
 _KEY_VALUE: Final = re.compile(
-    r"\bsk-[A-Za-z0-9_-]{16,}"  # OpenAI, Anthropic, OpenRouter, LiteLLM
+    r"\bsk-[A-Za-z0-9_-]{16,}"  # OpenAI, Anthropic, OpenRouter and others
     r"|\b(ghp|gho|ghs|github_pat|glpat|hf|xox[abprs]|xapp)[_-][A-Za-z0-9_-]{16,}"
     r"|\bAKIA[0-9A-Z]{16}\b"
     r"|\bAIza[0-9A-Za-z_-]{30,}"
@@ -27,54 +27,44 @@ _KEY_VALUE: Final = re.compile(
 )
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
-_LITELLM_REFERENCE: Final = re.compile(r"os\.environ/[A-Za-z_][A-Za-z0-9_]*")
+# Another form of a reference, in the settings of some programs.
+_OTHER_REFERENCE: Final = re.compile(r"os\.environ/[A-Za-z_][A-Za-z0-9_]*")
 
+_OUTSIDE: Final = "name its source under secrets:"
 _NOT_REPLACED: Final = (
-    "${…} is not replaced in this file; variables of the agent come from secrets: {NAME: {env: NAME}},"
-    " other values from --set or a second file"
+    "Paddock does not replace ${…}; use secrets: {NAME: {env: NAME}} for variables of the agent,"
+    " and --set or a second file for other values"
 )
 
-# Parts of an agent that some program other than Paddock reads, and may expand ${NAME} in.
-_EXPANDED_BY_OTHERS: Final = {"settings", "mcp_servers", "documents", "service", "command", "health", "verify"}
-_NAMED: Final = {"environment", "settings", "mcp_servers"}
 
-
-def suspects(tree: Tree) -> Iterator[tuple[Location, str]]:
-    """Where in the file, and what."""
+def suspects(tree: Tree, expanded: Callable[[str], Mapping[str, str | None]]) -> Iterator[tuple[Location, str]]:
+    """Yield locations and messages; ``expanded`` returns ``AgentSpec.expanded`` of an agent by its name."""
     for location, text in texts(tree):
         part = location[2] if location[0] == "agents" and len(location) > 2 else ""
-        # A literal where a source belongs has its own sentence.
+        others = expanded(location[1]) if part else {}
+        remedy = others.get(part)
+        # The model of sources has its own message for a secret written there.
         if part in {"secrets", "environment_files", "auth"} or (location[0] == "places" and "token" in location):
             continue
+        if part == "environment":
+            remedy = f"move it to secrets: {{{location[-1]}: {{env: {location[-1]}}}}}"
         if looks_like_a_secret(text):
-            yield location, _remedy("looks like a secret", location, part)
-        elif part in _NAMED and _KEY_NAME.search(location[-1]) and not _harmless(text):
-            yield location, _remedy("is named like a secret", location, part)
-        elif part not in _EXPANDED_BY_OTHERS and _REFERENCE.search(text):
+            yield location, f"looks like a secret; {remedy or _OUTSIDE}"
+        elif remedy and _KEY_NAME.search(location[-1]) and not _harmless(text):
+            yield location, f"is named like a secret; {remedy}"
+        elif part not in others and _REFERENCE.search(text):
             yield location, _NOT_REPLACED
 
 
 def looks_like_a_secret(text: str) -> bool:
-    """Whether there is something in a text that looks like a key."""
+    """Whether a text contains something that looks like a key or token."""
     return bool(_KEY_VALUE.search(text))
 
 
 def _harmless(text: str) -> bool:
-    """Whether a text under a key-like name is a switch, a number, or a reference (`Bearer ${NAME}`) to the real one."""
-    if _LITELLM_REFERENCE.fullmatch(text):
+    """Whether a text under the name of a secret is a switch, a number, or a reference (`Bearer ${NAME}`)."""
+    if _OTHER_REFERENCE.fullmatch(text):
         return True
     if text.strip().lower() in {"", "true", "false", "none", "null"} or text.strip().isdecimal():
         return True
     return bool(_REFERENCE.search(text)) and len(_REFERENCE.sub("", text).split()) <= 1
-
-
-def _remedy(what: str, location: Location, part: str) -> str:
-    match part:
-        case "environment":
-            return f"{what}; move it to secrets: {{{location[-1]}: {{env: {location[-1]}}}}}"
-        case "settings":
-            return f"{what}; name it under secrets: and write ${{NAME}} (or key_env: NAME) here"
-        case "mcp_servers":
-            return f"{what}; name it under secrets: and write ${{NAME}} here"
-        case _:
-            return f"{what}; secrets are named under secrets: and come from outside the file"

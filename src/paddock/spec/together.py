@@ -1,38 +1,37 @@
-"""Mistakes of things that are right alone and wrong together."""
+"""Rules between keys and between agents: each part is valid, but not together with the others."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from paddock.spec import mounted, settings
-from paddock.spec.agent import MASTER_KEY, AgentSpec, HermesSpec, Kind, LitellmSpec, RuntimeName, UserSpec
+from paddock.spec import mounted
+from paddock.spec.agent import AgentSpec, RuntimeName, UserSpec
 from paddock.spec.folders import overlap
+from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.place import PlaceSpec, Scope
-from paddock.spec.talk import DASHBOARD_LOGIN, TOKENS
-from paddock.spec.tree import Location, dotted
+from paddock.spec.tree import dotted
 
-Mistake = tuple[Location, str]
-_Places = Mapping[str, PlaceSpec]
-_Agents = Mapping[str, AgentSpec]
+_Placed = Mapping[str, tuple[AgentSpec, PlaceSpec]]
 
 
 def no_such_place(agent: str, place: str, known: Collection[str]) -> Iterator[Mistake]:
-    """The mistake of an agent that names a place the file does not have."""
+    """Yield a mistake if an agent names a place that the file does not have."""
     if place not in known:
         there = ", ".join(dotted((name,)) for name in known) or "none"
         yield ("agents", agent, "place"), f"there is no place {place!r} in this file (there is {there})"
 
 
-def mistakes(places: _Places, agents: _Agents) -> Iterator[Mistake]:
-    """Where in the file, and what."""
-    for name, agent in agents.items():
-        at = ("agents", name)
-        place = places.get(agent.place)
-        if place is None:
-            continue
-        for location, sentence in [*_shape(agent, place), *_own(agent), *_gateway(agent, agents, places)]:
-            yield (*at, *location), sentence
-    placed = {name: (agent, places[agent.place]) for name, agent in agents.items() if agent.place in places}
+def mistakes(file: FileView) -> Iterator[Mistake]:
+    """Yield the location and the message of each mistake."""
+    for name, agent in file.agents.items():
+        for location, sentence in file.kinds[agent.kind].validate(name, agent, file):
+            yield ("agents", name, *location), sentence
+    placed = {
+        name: (agent, file.places[agent.place]) for name, agent in file.agents.items() if agent.place in file.places
+    }
+    for name, (agent, place) in placed.items():
+        for location, sentence in [*_shape(agent, place), *_own(agent)]:
+            yield ("agents", name, *location), sentence
     yield from _numbers(placed)
     yield from _volumes(placed)
     yield from _mounts(placed)
@@ -40,110 +39,48 @@ def mistakes(places: _Places, agents: _Agents) -> Iterator[Mistake]:
 
 
 def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
-    """What does not go with the place or the runtime."""
+    """Yield the keys that do not go with the agent's place or runtime."""
     if place.host is not None:
         if agent.runtime is RuntimeName.PROCESS and place.host.address is not None:
-            yield ("runtime",), "process runs on this machine only: a place with host: {}"
+            yield ("runtime",), "runtime process runs on this machine only; it needs a place with host: {}"
         if agent.runtime is RuntimeName.PROCESS and agent.mounts:
-            yield ("mounts",), "with runtime process the agent sees this machine's directories as they are"
+            yield ("mounts",), "mounts do not go with runtime process: the agent sees all directories of this machine"
         if agent.runtime is RuntimeName.DOCKER and place.host.scope is Scope.USER:
-            yield ("runtime",), "docker needs root; a place with scope: user goes with podman, systemd or process"
+            yield ("runtime",), "docker needs root; a place with scope: user needs runtime podman, systemd or process"
         if agent.machine.model_fields_set:
-            yield ("machine",), "a host is there already; machine goes with a proxmox place"
+            yield ("machine",), "machine needs a proxmox place; Paddock does not create hosts"
         for key in sorted(agent.state.model_fields_set & {"size", "pet", "storage", "volume", "backup"}):
-            yield ("state", key), "on a host the state is a directory; only path: goes with it"
+            yield ("state", key), "needs a proxmox place; on a host the state is a directory, and only path: applies"
     elif agent.runtime is RuntimeName.PROCESS:
-        yield ("runtime",), "process runs on this machine only: a place with host: {}"
+        yield ("runtime",), "runtime process runs on this machine only; it needs a place with host: {}"
     if agent.container.model_fields_set and not agent.runtime.is_engine:
-        yield ("container",), f"container goes with runtime docker or podman, not {agent.runtime}"
+        yield ("container",), f"container needs runtime docker or podman, not {agent.runtime}"
     if agent.runtime.is_engine and agent.container.image is None and agent.container.base is None:
-        yield ("container",), "say which: image: (one with the agent's code) or base: (a distribution without it)"
+        yield ("container",), "needs image: (with the agent's code) or base: (a distribution without it)"
     if agent.runtime.is_engine and not agent.user.create and not {"uid", "gid"} <= agent.user.model_fields_set:
-        yield ("user",), "an account that is there already is made in the container too: say its uid and gid"
-    if isinstance(agent, HermesSpec) and agent.cli_on_path and agent.runtime is RuntimeName.PROCESS:
-        yield ("cli_on_path",), "an agent that runs as a process is for whoever runs it; `paddock exec` does the same"
+        yield (
+            ("user",),
+            "needs uid and gid of the existing account, because the container gets an account with the same numbers",
+        )
     if agent.container.data is not None and place.host is not None:
-        yield ("container", "data"), "a volume for the engine's data goes with a proxmox place"
+        yield ("container", "data"), "a volume for the engine's data needs a proxmox place"
 
 
 def _own(agent: AgentSpec) -> Iterator[Mistake]:
-    """What an agent contradicts itself in."""
+    """Yield the contradictions within an agent."""
     for name in agent.environment.keys() & agent.secrets.keys():
         yield ("environment", name), "is in secrets too; keep one"
     ports = agent.ports()
     for name, exposed in agent.expose.items():
         if exposed.port is None and name not in ports:
-            known = f" (named are {', '.join(ports)})" if ports else ""
-            yield ("expose", name), f"say which port: {{port: 8080}}{known}"
+            known = f" (or use a name of the agent's own ports: {', '.join(ports)})" if ports else ""
+            yield ("expose", name), f"needs a port: {{port: 8080}}{known}"
         elif exposed.port is not None and name in ports and exposed.port != ports[name]:
             yield ("expose", name, "port"), f"{name} listens on {ports[name]}; leave the port out here"
-    if len(set(ports.values())) < len(ports):
-        yield ("dashboard",), "has the same port as connectors.api_server"
-    if isinstance(agent, LitellmSpec) and MASTER_KEY not in agent.secrets and not agent.environment_files:
-        yield ("secrets",), f"needs {MASTER_KEY}: without it everyone who reaches the proxy may use its models"
-    if isinstance(agent, HermesSpec):
-        yield from _talk(agent)
-        yield from ((("settings", *at), sentence) for at, sentence in settings.mistakes(agent, agent.settings))
-        yield from settings.unnamed_variables(agent)
-        yield from _decided_otherwise(agent)
-
-
-def _decided_otherwise(agent: HermesSpec) -> Iterator[Mistake]:
-    """Documents in the place of files that other keys decide."""
-    other = {"config.yaml": "settings", ".env": "environment and secrets", "auth.json": "auth", ".managed": "managed"}
-    for name in agent.documents:
-        path = name if "/" in name else f"{agent.working_directory}/{name}"
-        key = other.get(path.removeprefix(".hermes/")) if path.startswith(".hermes/") else None
-        if key:
-            yield ("documents", name), f"is what {key} is for"
-
-
-def _talk(agent: HermesSpec) -> Iterator[Mistake]:
-    """Messengers without a token, pages without a login, and tokens of bots that would talk to nobody knows whom."""
-    for connector, tokens in TOKENS.items():
-        there = getattr(agent.connectors, connector) is not None
-        lacking = [token for token in tokens if token not in agent.secrets]
-        if there and lacking and not agent.environment_files:
-            yield ("connectors", connector), f"needs {' and '.join(lacking)} under secrets"
-        if not there and tokens[0] in agent.secrets:
-            yield (
-                ("secrets", tokens[0]),
-                f"say who may talk to the bot: connectors: {{{connector}: {{allow: [USER_ID]}}}}",
-            )
-    login = [secret for secret in DASHBOARD_LOGIN if secret not in agent.secrets]
-    if agent.dashboard.enabled and "dashboard" in agent.expose and login and not agent.environment_files:
-        yield ("expose", "dashboard"), f"needs a login: {' and '.join(login)} under secrets"
-    prefixes = [prefix.upper() for prefix in ("gateway", *TOKENS)]
-    decided = {f"{prefix}_{word}" for prefix in prefixes for word in ("ALLOWED_USERS", "ALLOW_ALL_USERS")}
-    for name in agent.environment:
-        if name in decided:
-            yield ("environment", name), "who may talk to the agent is said under connectors: allow: [USER_ID]"
-
-
-def _gateway(agent: AgentSpec, agents: _Agents, places: _Places) -> Iterator[Mistake]:
-    if not isinstance(agent, HermesSpec) or agent.gateway is None:
-        return
-    gateways = [name for name, other in agents.items() if other.kind is Kind.LITELLM]
-    if agent.gateway not in gateways:
-        known = f"there is {', '.join(gateways)}" if gateways else "there is none"
-        yield ("gateway",), f"{agent.gateway!r} is not an agent of kind litellm in this file ({known})"
-        return
-    other = agents[agent.gateway]
-    if other.place not in places or "proxy" in other.expose:
-        return
-    here, there = places[agent.place], places[other.place]
-    if here.host is None or there.host is None or _machine(agent.place, here) != _machine(other.place, there):
-        sentence = (
-            f"{agent.gateway} is on another machine and listens on loopback only; give it expose: {{proxy: {{}}}}"
-        )
-        yield ("gateway",), sentence
-
-
-_Placed = Mapping[str, tuple[AgentSpec, PlaceSpec]]
 
 
 def _numbers(placed: _Placed) -> Iterator[Mistake]:
-    """Two containers with one vmid; only a pet may be shared."""
+    """Yield vmids that are used twice; only a pet may be shared."""
     machines: dict[tuple[str, int], str] = {}
     pets: dict[tuple[str, int], str] = {}
     for name, (agent, place) in placed.items():
@@ -153,7 +90,7 @@ def _numbers(placed: _Placed) -> Iterator[Mistake]:
         vmid, pet = agent.machine.vmid, agent.state.pet.vmid
         if vmid is not None:
             if (node, vmid) in machines:
-                yield ("agents", name, "machine", "vmid"), f"{vmid} is the machine of {machines[node, vmid]} already"
+                yield ("agents", name, "machine", "vmid"), f"{vmid} is already the machine of {machines[node, vmid]}"
             machines.setdefault((node, vmid), name)
         if pet is not None:
             pets.setdefault((node, pet), name)
@@ -161,12 +98,12 @@ def _numbers(placed: _Placed) -> Iterator[Mistake]:
         if (node, pet) in machines:
             yield (
                 ("agents", name, "state", "pet"),
-                f"{pet} is the machine of {machines[node, pet]}; a pet is never a machine",
+                f"{pet} is the machine of {machines[node, pet]}; a pet cannot be a machine",
             )
 
 
 def _volumes(placed: _Placed) -> Iterator[Mistake]:
-    """Two agents with one state, or one within the other's."""
+    """Yield states that belong to two agents, or overlap."""
     volumes: dict[tuple[str, str], str] = {}
     folders: dict[tuple[str, str], str] = {}
     for name, (agent, place) in placed.items():
@@ -186,14 +123,14 @@ def _volumes(placed: _Placed) -> Iterator[Mistake]:
 
 
 def _state(name: str, agent: AgentSpec, place: PlaceSpec) -> str | None:
-    """Where an agent's state is on its machine; None where only the machine knows, in the home of an account."""
+    """Return the path of an agent's state on its machine; None if the path is below an account's unknown home."""
     of_an_account = place.host is not None and place.host.scope is Scope.USER
     usual = None if of_an_account or agent.runtime is RuntimeName.PROCESS else f"/var/lib/paddock/{name}"
     return agent.state.path or usual
 
 
 def _mounts(placed: _Placed) -> Iterator[Mistake]:
-    """Mounts that hide what the agent needs, or show it what is not its own."""
+    """Yield mounts that hide needed folders, or give foreign directories to an agent."""
     for name, (agent, place) in placed.items():
         machine = _machine(agent.place, place)
         states = {
@@ -209,59 +146,42 @@ def _mounts(placed: _Placed) -> Iterator[Mistake]:
 
 
 def _already(state: str | None, owner: str) -> str:
-    return f"{state} is the state of {owner} already; two agents would write to it"
+    return f"{state} is already the state of {owner}; two agents would write to it"
 
 
 def _neighbours(placed: _Placed) -> Iterator[Mistake]:
-    """Agents on one host that would be in each other's way."""
+    """Yield conflicts between agents on one host: ports and accounts."""
     ports: dict[tuple[str, int], str] = {}
-    users: dict[tuple[str, str | int], str] = {}
-    commands: dict[str, str] = {}
+    users: dict[tuple[str, str], str] = {}
     for name, (agent, place) in placed.items():
         if place.host is None or not agent.enabled:
             continue
         machine = _machine(agent.place, place)
-        exposed = {f"expose.{key}": each.port for key, each in agent.expose.items() if each.port is not None}
-        for key, port in {**exposed, **agent.ports()}.items():
+        exposed = [(("expose", key), each.port) for key, each in agent.expose.items() if each.port is not None]
+        for location, port in [*exposed, *((agent.port_key(key), port) for key, port in agent.ports().items())]:
             owner = ports.setdefault((machine, port), name)
             if owner != name:
-                yield ("agents", name, *_port_path(key)), f"port {port} is used by {owner} on the same machine"
-        if isinstance(agent, HermesSpec) and agent.cli_on_path:
-            owner = commands.setdefault(machine, name)
-            if owner != name:
-                yield ("agents", name, "cli_on_path"), f"`hermes` is {owner}'s command on the same machine already"
+                yield ("agents", name, *location), f"port {port} is used by {owner} on the same machine"
         if agent.runtime is RuntimeName.PROCESS or place.host.scope is Scope.USER:
-            continue  # all of them run in the account of whoever runs paddock
+            continue  # they run in the account of the user who runs paddock
         for account in _accounts(agent.user):
             owner = users.setdefault((machine, account), name)
             if owner != name:
-                sentence = f"{account} is {owner}'s too, which could read its memory; give it an account of its own"
-                yield ("agents", name, "user"), sentence + ": {name: NAME, uid: 10001}"
+                sentence = f"{account} is also used by {owner}, which could read this agent's state;"
+                yield ("agents", name, "user"), f"{sentence} give it an account of its own: {{name: NAME, uid: 10001}}"
                 break
 
 
-def _accounts(user: UserSpec) -> Iterator[str | int]:
-    """What gives access to what the account has; numbers only where the file decides them."""
-    yield user.name
+def _accounts(user: UserSpec) -> Iterator[str]:
+    """Yield the names and numbers that give access to the account's files; numbers only if the file decides them."""
+    yield f"account {user.name}"
     if user.create or "uid" in user.model_fields_set:
-        yield user.uid
+        yield f"uid {user.uid}"
     yield f"group {user.group_name}"
     if user.create or user.gid is not None:
         yield f"gid {user.uid if user.gid is None else user.gid}"
 
 
 def _machine(name: str, place: PlaceSpec) -> str:
-    """Tells hosts apart: two places may be the same machine."""
-    return place.host.address or "this machine" if place.host else name
-
-
-def _port_path(name: str) -> Location:
-    match name:
-        case "api_server":
-            return "connectors", "api_server", "port"
-        case "dashboard":
-            return "dashboard", "port"
-        case "proxy":
-            return ("port",)
-        case _:
-            return tuple(name.split("."))
+    """Return a name for the machine of a place, equal for two places on one host."""
+    return place.host.machine if place.host else name

@@ -1,4 +1,4 @@
-"""YAML as plain values that remember where each of them was written."""
+"""YAML as plain values, with the position of each value in its file."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ Location = tuple[str, ...]
 
 _TAG: Final = "tag:yaml.org,2002:"
 _MERGE: Final = f"{_TAG}merge"
-_MOST_VALUES: Final = 20_000  # a few aliases of aliases could otherwise fill the memory
+_MOST_VALUES: Final = 20_000  # nested aliases could otherwise fill the memory
 _DEEPEST: Final = 50
 _PLAIN: Final = re.compile(r"[^\W.]([^\x00-\x20\x7f-\xa0.\"]*[^\W.])?")
-_NO_TAGS: Final = "YAML tags (!…) have no meaning here; write the value plainly"
+_NO_TAGS: Final = "YAML tags (!…) are not supported; write a plain value"
 
-# What YAML's own words mean for someone who made the mistake.
+# Words in messages of the YAML library, and what the user can do.
 _REMEDIES: Final = {
-    "cannot start any token": "indent with spaces, not tabs, and put quotes around values that begin with % @ or `",
-    "mapping values are not allowed": "a value with a colon and a space in it needs quotes",
-    "found undefined alias": "a value that begins with * needs quotes",
+    "cannot start any token": "indent with spaces, not tabs, and quote values that begin with % @ or `",
+    "mapping values are not allowed": "quote values that contain a colon and a space",
+    "found undefined alias": "quote values that begin with *",
     "could not find expected ':'": "a key needs a colon after it",
-    "expected <block end>": "check the indentation of this line against the lines above",
+    "expected <block end>": "compare the indentation of this line with the lines above",
     "unexpected end of stream": "a quote or bracket is not closed",
-    "another document": "one file holds one document; give two files with -f twice",
+    "another document": "a file has one document; use -f twice for two files",
 }
 
 
 def dotted(path: Location) -> str:
-    """The path as people write it; a part with a dot, or with what a terminal would obey, stands in quotes."""
+    """Return the path with dots; parts with dots or control characters are quoted."""
     return ".".join(part if _PLAIN.fullmatch(part) else json.dumps(part) for part in path)
 
 
 @dataclass(frozen=True, order=True)
 class Origin:
-    """Where a value was written: in which file, in which line and column, and under which path."""
+    """Where a value was written: file, line, column and path."""
 
     file: str
     line: int = 0
@@ -60,14 +60,14 @@ class Origin:
 
 @dataclass(frozen=True)
 class Tree:
-    """Plain values, the origin of each by its path, and the mistakes found on the way."""
+    """Plain values, their origins by path, and the mistakes found while reading them."""
 
     data: Any
     origins: dict[Location, Origin] = field(default_factory=dict)
     mistakes: list[tuple[Origin, str]] = field(default_factory=list)
 
     def origin(self, location: Location) -> Origin:
-        """Where the value is from, or what is nearest above it; the path continues to the value."""
+        """Return the origin of a value, or of its nearest parent that has one; the path is that of the value."""
         for length in range(len(location), -1, -1):
             origin = self.origins.get(location[:length])
             if origin is not None:
@@ -75,7 +75,7 @@ class Tree:
         return Origin("file", 1, 1, location)
 
     def at(self, location: Location) -> Any:
-        """The value at a path, None if there is none."""
+        """Return the value at a path, or None."""
         node = self.data
         for part in location:
             if isinstance(node, dict):
@@ -87,20 +87,20 @@ class Tree:
         return node
 
     def below(self, location: Location) -> Tree:
-        """The part of the tree under a path."""
+        """Return the part of the tree below a path."""
         length = len(location)
         origins = {path[length:]: origin for path, origin in self.origins.items() if path[:length] == location}
         return Tree(self.at(location), origins)
 
 
 def read(text: str, name: str) -> Tree:
-    """Return the values of a YAML text; ``name`` stands for it in messages."""
+    """Return the values of a YAML text; messages call the text ``name``."""
     builder = _Builder(name)
     try:
         node = _composed(text, name)
         data = builder.value(node, ()) if node is not None else None
     except RecursionError:
-        raise BadInput(f"{name}: nested too deeply; does an alias contain itself?") from None
+        raise BadInput(f"{name}: is nested too deeply; does an alias contain itself?") from None
     return Tree(data, builder.origins, builder.mistakes)
 
 
@@ -114,9 +114,9 @@ def _composed(text: str, name: str) -> Node | None:
     except ReaderError as error:
         before = text[: int(error.position or 0)].splitlines() or [""]
         where = f"{name}:{len(before)}:{len(before[-1]) + 1}"
-        raise BadInput(f"{where}: not valid YAML: there is a character that text files do not have") from None
+        raise BadInput(f"{where}: not valid YAML: contains a control character") from None
     except (YAMLError, ValueError, IndexError, AttributeError, TypeError):
-        # ruamel trips over some broken directives and escapes with errors of its own implementation.
+        # ruamel raises internal errors for some broken directives and escapes.
         raise BadInput(f"{name}: not valid YAML") from None
     return node
 
@@ -124,7 +124,7 @@ def _composed(text: str, name: str) -> Node | None:
 def _problem(error: MarkedYAMLError) -> str:
     problem = str(error.problem or error.context).removeprefix("but ")
     remedy = next((remedy for words, remedy in _REMEDIES.items() if words in problem), None)
-    # What stands in quotes is from the file and may be a secret; a token or a single character is not.
+    # Quoted text is from the file and may be a secret, unless it is a token of YAML or a single character.
     shown = re.sub(
         r"'([^']*)'", lambda quoted: quoted[0] if len(quoted[1]) < 3 or quoted[1][0] == "<" else "'…'", problem
     )
@@ -132,7 +132,7 @@ def _problem(error: MarkedYAMLError) -> str:
 
 
 class _Builder:
-    """Turns YAML nodes into plain values."""
+    """Converts YAML nodes to plain values."""
 
     def __init__(self, name: str) -> None:
         self.origins: dict[Location, Origin] = {}
@@ -144,11 +144,9 @@ class _Builder:
         self._count += 1
         origin = self._origin(mark or node.start_mark, path)
         if self._count > _MOST_VALUES:
-            raise BadInput(
-                f"{self._name}: the file unfolds to more than {_MOST_VALUES} values; are there aliases in it?"
-            )
+            raise BadInput(f"{self._name}: the file has more than {_MOST_VALUES} values after its aliases are replaced")
         if len(path) > _DEEPEST:
-            raise BadInput(f"{origin}: nested too deeply; does an alias contain itself?")
+            raise BadInput(f"{origin}: is nested too deeply; does an alias contain itself?")
         self.origins[path] = origin
         match node:
             case MappingNode() if node.tag == f"{_TAG}map":
@@ -168,7 +166,7 @@ class _Builder:
         self.mistakes.append((origin, sentence))
 
     def _mapping(self, node: MappingNode, path: Location) -> dict[str, Any]:
-        # What is merged comes first, so that the mapping's own keys win, wherever the << stands.
+        # Merged mappings (<<) come first, so that the mapping's own keys override them.
         values: dict[str, Any] = {}
         for key, value in node.value:
             if key.tag == _MERGE:
@@ -179,10 +177,10 @@ class _Builder:
                 continue
             line = key.start_mark.line + 1
             if not isinstance(key, ScalarNode):
-                self._mistake(self._origin(key.start_mark, path), "a key must be a plain text")
+                self._mistake(self._origin(key.start_mark, path), "a key must be a text")
             elif (name := self._text(key, self._origin(key.start_mark, path))) in own:
                 origin = self._origin(key.start_mark, (*path, name))
-                self._mistake(origin, f"is there twice, first in line {own[name]}")
+                self._mistake(origin, f"appears twice, first in line {own[name]}")
             else:
                 own[name] = line
                 values[name] = self.value(value, (*path, name), key.start_mark)
@@ -195,7 +193,7 @@ class _Builder:
                 self._count += 1
                 values = self._mapping(each, path) | values
             else:
-                self._mistake(self._origin(key.start_mark, path), "<< takes a mapping, like *name")
+                self._mistake(self._origin(key.start_mark, path), "<< needs a mapping, like *name")
         return values
 
     def _scalar(self, node: ScalarNode, origin: Origin) -> Any:
@@ -210,7 +208,7 @@ class _Builder:
                     return _integer(text)
                 case "float":
                     return self._float(text, origin)
-                # People mean the text when they write 2026-01-31.
+                # A date like 2026-01-31 is meant as a text.
                 case "str" | "timestamp" | "value" | "merge":
                     return text
                 case _:
@@ -220,12 +218,12 @@ class _Builder:
             return text
 
     def _text(self, node: ScalarNode, origin: Origin) -> str:
-        """The text with characters that JSON writes as two escapes (\\ud83d\\ude00) put together."""
+        """Return the text, with pairs of escapes for one character (\\ud83d\\ude00, as in JSON) joined."""
         text = str(node.value)
         try:
             return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
-            self._mistake(origin, "has half a character in it; write the character itself")
+            self._mistake(origin, "contains half of a surrogate pair; write the character itself")
             return text.encode(errors="replace").decode()
 
     def _float(self, text: str, origin: Origin) -> float | None:
@@ -244,7 +242,7 @@ def _integer(text: str) -> int:
 
 
 def merged(below: Tree, above: Tree) -> Tree:
-    """Both trees as one: mappings are merged deeply, anything else of ``above`` replaces what is below."""
+    """Return both trees merged: mappings key by key; any other value of ``above`` replaces the one in ``below``."""
     origins = dict(below.origins)
     data = _merge(below, above, (), origins)
     return Tree(data, origins, below.mistakes + above.mistakes)
@@ -261,7 +259,7 @@ def _merge(below: Tree, above: Tree, path: Location, origins: dict[Location, Ori
 
 
 def grafted(tree: Tree, path: Location) -> Tree:
-    """The tree moved below a path."""
+    """Return the tree moved below a path."""
     data = tree.data
     for part in reversed(path):
         data = {part: data}
@@ -269,7 +267,7 @@ def grafted(tree: Tree, path: Location) -> Tree:
 
 
 def texts(tree: Tree) -> Iterator[tuple[Location, str]]:
-    """Every text in the tree with its path."""
+    """Yield every text in the tree, with its path."""
 
     def walk(node: Any, path: Location) -> Iterator[tuple[Location, str]]:
         if isinstance(node, dict):

@@ -1,4 +1,4 @@
-"""A sandbox with real containers for live tests, and what is left on the host when it is gone."""
+"""A sandbox with real containers, and a check that it leaves nothing on the host."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class Box:
     server: subprocess.Popen[str]
 
     def call(self, verb: str, path: str, **params: Json) -> Json:
-        """The data of a call that succeeds."""
+        """Call the API, assert success, and return the data."""
         in_query = verb in ("GET", "DELETE")
         answer = self.client.request(verb, path, params=params if in_query else None, data=None if in_query else params)
         assert answer.status_code == 200, (verb, path, answer.status_code, answer.reason_phrase)
         return answer.json()["data"]
 
     def task(self, verb: str, path: str, **params: Json) -> str:
-        """The exit status of a task, once it has ended."""
+        """Start a task, wait for its end, and return its exit status."""
         upid = self.call(verb, path, **params)
         return str(self.ended(upid)["exitstatus"])
 
     def ended(self, upid: str) -> dict[str, Json]:
-        """A task's status, once it has ended."""
+        """Wait for the end of a task and return its status."""
 
         def status() -> Json:
             found = self.call("GET", f"/nodes/pve/tasks/{upid}/status")
@@ -56,7 +56,7 @@ class Box:
         return found
 
     def create(self, vmid: int, **more: Json) -> str:
-        """Create a container with this test's key; return how the task ended."""
+        """Create a container with the ssh key of the test; return the exit status of the task."""
         params = {
             "vmid": vmid,
             "ostemplate": self.ready["base"],
@@ -77,7 +77,7 @@ class Box:
         return done.stdout
 
     def address(self, vmid: int) -> str:
-        """A container's IPv4 address, once it has one."""
+        """Wait for the IPv4 address of a container and return it."""
 
         def found() -> str | None:
             for interface in self.call("GET", f"/nodes/pve/lxc/{vmid}/interfaces") or ():
@@ -88,7 +88,7 @@ class Box:
         return str(wait_for(found, 20))
 
     def ssh(self, vmid: int, *command: str) -> str:
-        """What a command in a container prints."""
+        """Run a command in a container over ssh and return its output."""
         address = self.address(vmid)
         argv = [
             *("ssh", "-q", "-i", str(self.key), "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"),
@@ -107,7 +107,7 @@ class Box:
 
 
 def wait_for(question: Callable[[], Json], seconds: float) -> Json:
-    """The first answer to a question that is one."""
+    """Ask again until the answer is true, and return that answer."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         answer = question()
@@ -137,7 +137,7 @@ def clean(state: Path) -> None:
 
 @contextlib.contextmanager
 def running_box(directory: Path, *options: str) -> Iterator[Box]:
-    """A sandbox for as long as the block lasts."""
+    """Run a sandbox while the block runs."""
     state, key = directory / "box", directory / "key"
     if not key.exists():
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
@@ -159,7 +159,7 @@ def running_box(directory: Path, *options: str) -> Iterator[Box]:
 
 
 def host_things() -> dict[str, set[str]]:
-    """What a sandbox could leave on the host: mounts, loop devices, links, cgroups, rules, processes."""
+    """List what a sandbox could leave on the host: mounts, loop devices, links, cgroups, rules, processes."""
     run = subprocess.run
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     loops = run(["losetup", "--list", "--noheadings", "--output", "BACK-FILE"], capture_output=True, text=True)
@@ -178,7 +178,7 @@ def host_things() -> dict[str, set[str]]:
 
 
 def _processes() -> set[str]:
-    """The command lines of what LXC, dnsmasq and sandboxes run."""
+    """Return the command lines of LXC, dnsmasq and sandbox processes."""
     found = set()
     for directory in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -189,9 +189,9 @@ def _processes() -> set[str]:
 
 
 def left_behind(before: dict[str, set[str]], state: Path) -> dict[str, set[str]]:
-    """What is there now and was not before, and bears the mark of the sandbox."""
+    """Return what this sandbox has added to the host and not removed."""
     now = host_things()
-    marks = (str(state), Names(state).mark)
+    marks = (str(state), Names(state).short_id)
     extra = {
         kind: {thing for thing in now[kind] - before[kind] if any(mark in thing for mark in marks)} for kind in now
     }

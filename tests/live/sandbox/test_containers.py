@@ -1,9 +1,10 @@
-"""Real containers: reached by ssh, sharing volumes, cloned, backed up, and gone without a trace."""
+"""The sandbox with real containers: ssh, shared volumes, clones, snapshots, backups, and complete removal."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +34,7 @@ def remove(box: Box, *vmids: int) -> None:
         assert box.task("DELETE", f"/nodes/pve/lxc/{vmid}", force=1, purge=1) == "OK"
 
 
-def test_a_volume_outlives_the_container_that_borrowed_it(box: Box) -> None:
+def test_a_volume_outlives_a_container_that_mounted_it(box: Box) -> None:
     assert box.create(999, mp0="local-lvm:1,mp=/data,backup=1", hostname="pet") == "OK"
     assert box.create(105, mp0="local-lvm:vm-999-disk-1,mp=/home/agent", hostname="cattle", start=1) == "OK"
     assert box.ssh(105, "hostname") == "cattle\n"
@@ -52,7 +53,7 @@ def test_a_volume_outlives_the_container_that_borrowed_it(box: Box) -> None:
     remove(box, 999)
 
 
-def test_two_containers_may_mount_one_volume_and_see_each_others_locks(box: Box) -> None:
+def test_two_containers_with_one_volume_see_each_others_locks(box: Box) -> None:
     assert box.create(200, mp0="local-lvm:1,mp=/data", start=1) == "OK"
     assert box.create(201, mp0="local-lvm:vm-200-disk-1,mp=/data", start=1) == "OK"
     box.ssh(200, "flock -n /data/lock -c 'sleep 100' > /dev/null 2>&1 & sleep 0.3")
@@ -94,7 +95,7 @@ def test_a_template_and_two_linked_clones_run_at_once(box: Box) -> None:
         assert box.ssh(clone, "cat /etc/machine-id") != machine
         assert box.ssh(clone, "cat /etc/ssh/ssh_host_ed25519_key.pub").split()[1] == keys
     assert box.address(301) != box.address(302)
-    # On LVM-thin a base may go while its clones live.
+    # On LVM-thin a base can be removed while its clones exist.
     remove(box, 300)
     assert box.ssh(301, "cat /etc/own /etc/built") == "301\nbuilt\n"
     assert box.task("POST", "/nodes/pve/lxc/302/status/reboot") == "OK"
@@ -102,7 +103,7 @@ def test_a_template_and_two_linked_clones_run_at_once(box: Box) -> None:
     remove(box, 301, 302)
 
 
-def test_a_snapshot_brings_back_what_was_and_a_backup_too(box: Box) -> None:
+def test_a_rollback_and_a_restored_backup_bring_back_earlier_files(box: Box) -> None:
     assert box.create(400, mp0="local-lvm:1,mp=/data,backup=1", start=1) == "OK"
     box.ssh(400, "echo first > /data/f; echo first > /root/f; sync")
     assert box.task("POST", "/nodes/pve/lxc/400/snapshot", snapname="before") == "OK"
@@ -126,7 +127,7 @@ def test_a_snapshot_brings_back_what_was_and_a_backup_too(box: Box) -> None:
     remove(box, 401)
 
 
-def test_root_at_the_console_mounts_what_no_token_can(box: Box) -> None:
+def test_root_mounts_host_directories_that_no_token_can_mount(box: Box) -> None:
     assert box.create(600) == "OK"
     box.root("mkdir", "-p", "/srv/shared")
     box.root("chown", "110000:110000", "/srv/shared")
@@ -143,9 +144,9 @@ def test_root_at_the_console_mounts_what_no_token_can(box: Box) -> None:
     box.root("pct", "destroy", "600")
 
 
-def test_twenty_cycles_leave_nothing(box: Box) -> None:
+def test_cycles_leave_nothing_behind(box: Box) -> None:
     before = host_things()
-    for number in range(20):
+    for number in range(20 if "PADDOCK_ALL" in os.environ else 6):
         vmid = 500 + number % 2
         assert box.create(vmid, mp0="local-lvm:1,mp=/data", start=1) == "OK"
         wait_for(lambda: box.call("GET", f"/nodes/pve/lxc/{vmid}/status/current")["status"] == "running", 10)  # noqa: B023
@@ -153,7 +154,7 @@ def test_twenty_cycles_leave_nothing(box: Box) -> None:
     assert left_behind(before, box.state) == {}
 
 
-def test_containers_survive_their_server_and_clean_removes_all(tmp_path: Path) -> None:
+def test_containers_survive_their_server_and_clean_removes_them(tmp_path: Path) -> None:
     before = host_things()
     with running_box(tmp_path) as box:
         assert box.create(100, mp0="local-lvm:1,mp=/data", start=1) == "OK"
@@ -189,7 +190,7 @@ def test_a_server_killed_while_it_creates_leaves_a_lock_that_the_console_removes
     assert left_behind(before, box.state) == {}
 
 
-def test_a_recorded_state_becomes_real(tmp_path: Path) -> None:
+def test_a_recorded_state_is_created_with_real_containers(tmp_path: Path) -> None:
     recordings = Path(__file__).parents[2] / "data" / "recordings"
     fixture = json.loads((recordings / "fixture.json").read_text(encoding="utf-8"))
     states = json.loads((recordings / "states.json").read_text(encoding="utf-8"))

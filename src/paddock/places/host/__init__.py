@@ -5,100 +5,80 @@ from __future__ import annotations
 import getpass
 import socket
 from collections.abc import Sequence
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
 from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
-from paddock.places import AdoptTarget, Description, Finding, Got, Machine, MachinePlan, MachineWant, TemplateInfo
-from paddock.plan.step import Action, DeleteState, Refusal, Risk, Step
-from paddock.spec.models import HostSpec, MachineSpec, Scope
+from paddock.places import AdoptTarget, Description, Finding, Got, Machine, MachineWant, PlaceSeen, Traits
+from paddock.plan.actions import DeleteState, PlaceAction
+from paddock.plan.machine import Goal, MachineAfter, MachinePlan
+from paddock.plan.step import Refusal, Risk, Step
+from paddock.spec.models import HostSpec, Scope
 
 _LOOK: Final = ("sh", "-c", "id -u; cat /proc/1/comm")
 
 
-class HostPlace:
-    """This machine or one over ssh; nothing to create, nothing to destroy. The pet is the state directory."""
+@dataclass(frozen=True)
+class HostSeen(PlaceSeen):
+    """Nothing is read of a host but what is on it, and that is read through a guest."""
 
-    mounts_state = False
-    keeps_machine = True
-    people = ()
+
+class HostPlace:
+    """This machine or one over ssh. Nothing is created or destroyed there. The pet is the state directory."""
+
+    templates = None
+    permissions = None
 
     def __init__(self, name: str, spec: HostSpec, folder: Path) -> None:
         self._name = name
         self._spec = spec
         self._key = folder / spec.key.expanduser() if spec.key else None
 
-    @cached_property
+    @property
+    def traits(self) -> Traits:
+        spec = self._spec
+        where = f"{spec.address.lower()}:{spec.port}" if spec.address else "here"
+        identity = f"{where} {spec.user}" if spec.scope is Scope.USER else where
+        return Traits(identity, mounts_state=False, keeps_machine=True)
+
+    @property
+    def adoption(self) -> HostAdoption:
+        return HostAdoption()
+
+    @property
+    def doctor(self) -> HostDoctor:
+        return HostDoctor(self._spec, self._guest())
+
+    def close(self) -> None:
+        """Do nothing: a host keeps no connection open."""
+
     def account_home(self) -> str | None:
         if self._spec.scope is Scope.SYSTEM:
             return None
         return expect(self._guest(), "looking for the account's home", ["printenv", "HOME"]).strip()
 
-    @property
-    def identity(self) -> str:
-        spec = self._spec
-        where = f"{spec.address.lower()}:{spec.port}" if spec.address else "here"
-        return f"{where} {spec.user}" if spec.scope is Scope.USER else where
+    def login_keys(self) -> Sequence[str]:
+        return ()
 
-    def close(self) -> None:
-        """Nothing is held open."""
+    def observe(self, agent: str | None = None) -> HostSeen:
+        return HostSeen()
 
-    def template(self, label: str, contents: str, machine: MachineSpec) -> None:
-        return None
-
-    def observe(self, agent: str | None = None) -> None:
-        return None
-
-    def up(self, want: MachineWant, seen: None) -> MachinePlan:
-        return MachinePlan()
-
-    def down(self, want: MachineWant, seen: None) -> MachinePlan:
-        return MachinePlan()
-
-    def forget(self, want: MachineWant, seen: None) -> MachinePlan:
+    def plan(self, goal: Goal, want: MachineWant, seen: HostSeen) -> MachinePlan:
+        if goal is not Goal.FORGET:
+            return MachinePlan()
         title = f"delete {want.state_path} on {self._name}"
         return MachinePlan([Step("state.delete", title, "it is to be forgotten", DeleteState(), Risk.RECREATES)])
 
-    def describe(self, agent: str, target: AdoptTarget, seen: None) -> Description:
-        return Description()
+    def perform(self, action: PlaceAction, seen: HostSeen, got: Got) -> NoReturn:
+        raise AssertionError(f"a host has no actions of its own, so not {action}")
 
-    def adopt(self, want: MachineWant, target: AdoptTarget, seen: None) -> MachinePlan:
-        if target != AdoptTarget():
-            reason = "a host has neither containers nor volumes to adopt"
-            hint = f"`paddock adopt {want.agent}` alone claims the files in {want.state_path}"
-            return MachinePlan(refusals=[Refusal(reason, hint)])
-        return MachinePlan(adopted=True)
+    def guest(self, want: MachineWant, seen: HostSeen, got: Got) -> Guest:
+        return self._guest()
 
-    def visit(self, want: MachineWant, target: AdoptTarget, seen: None) -> None:
-        return None  # the machine stays, and all that is on it
-
-    def rebuild(self, want: MachineWant, seen: None, *, anew: bool) -> MachinePlan:
-        return MachinePlan()
-
-    def templates(self, seen: None) -> Sequence[TemplateInfo]:
-        return ()
-
-    def remove_template(self, info: TemplateInfo) -> None:
-        raise AssertionError(f"a host has no templates, and not {info}")
-
-    def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
-        who, init = expect(self.guest(wants[0], None, {}), "looking at the machine", _LOOK).split()
-        enough = who == "0" or self._spec.scope is Scope.USER
-        sentence = "root" if who == "0" else f"uid {who}{'' if enough else ': installing a service takes root'}"
-        root = Finding("account", enough, sentence)
-        systemd = Finding("systemd", init == "systemd", f"process 1 is {init}")
-        return [Finding("reached", True, self._spec.address or "this machine"), root, systemd], []
-
-    def verify(self, want: MachineWant, seen: None) -> Sequence[Finding]:
-        return [Finding("machine", True, f"{self._spec.address or 'this machine'}, which is not Paddock's to make")]
-
-    def notes(self, want: MachineWant, seen: None) -> str:
-        return ""
-
-    def machine(self, want: MachineWant, seen: None) -> Machine:
+    def machine(self, want: MachineWant, seen: HostSeen) -> Machine:
         return Machine(
             name=self._name,
             status="running",
@@ -108,27 +88,15 @@ class HostPlace:
             owner=self._owner(want),
         )
 
+    def verify(self, want: MachineWant, seen: HostSeen) -> Sequence[Finding]:
+        return [Finding("machine", True, f"{self._spec.address or 'this machine'}, which Paddock did not create")]
+
     def _owner(self, want: MachineWant) -> str:
-        """Whose the agent's files are."""
+        """Return the account that owns the agent's files."""
         spec, user = self._spec, want.spec.user
         if spec.scope is Scope.USER:
             return spec.user if spec.address else getpass.getuser()
         return f"{user.uid}:{user.gid or user.uid}"
-
-    def doubts(self, want: MachineWant, seen: None) -> Sequence[Refusal]:
-        return ()
-
-    def without_machine(self, want: MachineWant, seen: None) -> None:
-        return None
-
-    def lacking(self, actions: Sequence[Action], seen: None) -> Sequence[str]:
-        return ()
-
-    def perform(self, action: Action, seen: None, got: Got) -> Got:
-        raise AssertionError(f"a host has no steps of its own, and not {action}")
-
-    def guest(self, want: MachineWant, seen: None, got: Got) -> Guest:
-        return self._guest()
 
     def _guest(self) -> Guest:
         spec = self._spec
@@ -136,3 +104,36 @@ class HostPlace:
             return LocalGuest()
         keys = (spec.host_key,) if spec.host_key else ()
         return SshGuest(self._name, spec.address, spec.user, spec.port, self._key, keys, spec.jump)
+
+
+class HostAdoption:
+    """Adopts files that are on the host already."""
+
+    def describe(self, agent: str, target: AdoptTarget, seen: HostSeen) -> Description:
+        return Description()
+
+    def plan(self, want: MachineWant, target: AdoptTarget, seen: HostSeen) -> MachinePlan:
+        if target != AdoptTarget():
+            reason = "a host has neither containers nor volumes to adopt"
+            hint = f"`paddock adopt {want.agent}` without them claims the files in {want.state_path}"
+            return MachinePlan(refusals=[Refusal(reason, hint, code="adopt.nothing-there")])
+        return MachinePlan(after=MachineAfter(adopted_state=True))
+
+    def visit(self, want: MachineWant, target: AdoptTarget, seen: HostSeen) -> None:
+        return None  # the machine is never destroyed, so its root disk need not be examined
+
+
+@dataclass(frozen=True)
+class HostDoctor:
+    """Examines whether services can be installed on the host."""
+
+    spec: HostSpec
+    guest: Guest
+
+    def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
+        uid, init = expect(self.guest, "examining the machine", _LOOK).split()
+        enough = uid == "0" or self.spec.scope is Scope.USER
+        sentence = "root" if uid == "0" else f"uid {uid}{'' if enough else ': installing a service takes root'}"
+        root = Finding("account", enough, sentence)
+        systemd = Finding("systemd", init == "systemd", f"process 1 is {init}")
+        return [Finding("reached", True, self.spec.address or "this machine"), root, systemd], []

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from paddock.places.proxmox.seen import Mount
-from paddock.plan.step import Action, Ref
+from paddock.plan.actions import PlaceAction, Ref
 
 STATE_VOLUME: Final = Ref("state volume")
 CACHE_VOLUME: Final = Ref("cache volume")
@@ -21,7 +21,7 @@ Params = Mapping[str, str | int]
 
 
 @dataclass(frozen=True)
-class DownloadBase(Action):
+class DownloadBase(PlaceAction):
     """Let the node download the base archive and verify its checksum."""
 
     storage: str
@@ -29,7 +29,7 @@ class DownloadBase(Action):
 
 
 @dataclass(frozen=True)
-class CreatePet(Action):
+class CreatePet(PlaceAction):
     """Create the protected container that owns the state volume. Sets ``STATE_VOLUME``."""
 
     vmid: int
@@ -37,7 +37,7 @@ class CreatePet(Action):
 
 
 @dataclass(frozen=True)
-class AddVolume(Action):
+class AddVolume(PlaceAction):
     """Add a state volume to a pet, which is unprotected meanwhile. Sets ``STATE_VOLUME``."""
 
     vmid: int
@@ -46,7 +46,7 @@ class AddVolume(Action):
 
 
 @dataclass(frozen=True)
-class AddCache(Action):
+class AddCache(PlaceAction):
     """Add a cache volume to a pet. Sets ``CACHE_VOLUME``."""
 
     vmid: int
@@ -55,7 +55,7 @@ class AddCache(Action):
 
 
 @dataclass(frozen=True)
-class AttachCache(Action):
+class AttachCache(PlaceAction):
     """Mount the pet's cache volume in a stopped machine."""
 
     vmid: int
@@ -65,7 +65,7 @@ class AttachCache(Action):
 
 
 @dataclass(frozen=True)
-class GrowVolume(Action):
+class GrowVolume(PlaceAction):
     """Grow a pet's volume while no container has it mounted, so that its filesystem grows too."""
 
     vmid: int
@@ -74,7 +74,7 @@ class GrowVolume(Action):
 
 
 @dataclass(frozen=True)
-class AdoptPet(Action):
+class AdoptPet(PlaceAction):
     """Make the owner of a volume its pet: mark the container, name the agent in the mount path, protect it."""
 
     vmid: int
@@ -84,7 +84,7 @@ class AdoptPet(Action):
 
 
 @dataclass(frozen=True)
-class Reassign(Action):
+class Reassign(PlaceAction):
     """Move a volume from its container to a pet, with a mount path that names the agent."""
 
     source: int
@@ -96,7 +96,7 @@ class Reassign(Action):
 
 
 @dataclass(frozen=True)
-class AdoptMachine(Action):
+class AdoptMachine(PlaceAction):
     """Add the mark of an agent's machine to a container's notes, below the existing text."""
 
     vmid: int
@@ -104,7 +104,7 @@ class AdoptMachine(Action):
 
 
 @dataclass(frozen=True)
-class DeleteVolume(Action):
+class DeleteVolume(PlaceAction):
     """Delete a pet's volume. The pet's mark names the volume until it is deleted."""
 
     vmid: int
@@ -113,7 +113,7 @@ class DeleteVolume(Action):
 
 
 @dataclass(frozen=True)
-class DestroyPet(Action):
+class DestroyPet(PlaceAction):
     """Delete the volumes of a pet's only agent one by one, then the pet with its root disk.
 
     Proxmox itself deletes the root disk first. If it then failed on a volume, the pet would be left broken.
@@ -125,7 +125,7 @@ class DestroyPet(Action):
 
 
 @dataclass(frozen=True)
-class CreateCattle(Action):
+class CreateCattle(PlaceAction):
     """Create the machine from the base archive, with the state volume attached, in one call."""
 
     vmid: int
@@ -135,7 +135,7 @@ class CreateCattle(Action):
 
 
 @dataclass(frozen=True)
-class CloneCattle(Action):
+class CloneCattle(PlaceAction):
     """Clone the machine from a template, then attach the state and set its configuration in one PUT."""
 
     vmid: int
@@ -147,7 +147,7 @@ class CloneCattle(Action):
 
 
 @dataclass(frozen=True)
-class Configure(Action):
+class Configure(PlaceAction):
     """Change keys of a container's configuration."""
 
     vmid: int
@@ -155,7 +155,7 @@ class Configure(Action):
 
 
 @dataclass(frozen=True)
-class Attach(Action):
+class Attach(PlaceAction):
     """Mount the state in an existing machine."""
 
     vmid: int
@@ -165,7 +165,7 @@ class Attach(Action):
 
 
 @dataclass(frozen=True)
-class Describe(Action):
+class Describe(PlaceAction):
     """Write a text above the mark in a machine's notes."""
 
     vmid: int
@@ -173,7 +173,7 @@ class Describe(Action):
 
 
 @dataclass(frozen=True)
-class GrowDisk(Action):
+class GrowDisk(PlaceAction):
     """Grow a machine's root disk."""
 
     vmid: int
@@ -198,7 +198,7 @@ class Bind:
 
 
 @dataclass(frozen=True)
-class RootWork(Action):
+class RootWork(PlaceAction):
     """Changes that Proxmox allows only to root: bind mounts, and features beyond nesting. Waits until they are made."""
 
     vmid: int
@@ -209,18 +209,18 @@ class RootWork(Action):
 
 
 @dataclass(frozen=True)
-class Start(Action):
+class Start(PlaceAction):
     vmid: int
 
 
 @dataclass(frozen=True)
-class Reboot(Action):
+class Reboot(PlaceAction):
     vmid: int
     seconds: int
 
 
 @dataclass(frozen=True)
-class Reach(Action):
+class Reach(PlaceAction):
     """Wait for the machine's address and ssh; record a new machine's host key in its notes."""
 
     vmid: int
@@ -228,7 +228,7 @@ class Reach(Action):
 
 
 @dataclass(frozen=True)
-class ReachAdopted(Action):
+class ReachAdopted(PlaceAction):
     """Reach a machine that Paddock did not create. The file may name its host key."""
 
     vmid: int
@@ -236,7 +236,7 @@ class ReachAdopted(Action):
 
 
 @dataclass(frozen=True)
-class Shutdown(Action):
+class Shutdown(PlaceAction):
     """Shut the machine down; stop it by force after a timeout."""
 
     vmid: int
@@ -244,21 +244,21 @@ class Shutdown(Action):
 
 
 @dataclass(frozen=True)
-class Detach(Action):
+class Detach(PlaceAction):
     """Remove foreign volumes from the configuration, with the unused entries that Proxmox leaves."""
 
     vmid: int
 
 
 @dataclass(frozen=True)
-class Destroy(Action):
+class Destroy(PlaceAction):
     """Delete a machine or a builder, after checking that it owns only its root disk."""
 
     vmid: int
 
 
 @dataclass(frozen=True)
-class CreateBuilder(Action):
+class CreateBuilder(PlaceAction):
     """Create the container that becomes a template."""
 
     vmid: int
@@ -266,7 +266,7 @@ class CreateBuilder(Action):
 
 
 @dataclass(frozen=True)
-class Seal(Action):
+class Seal(PlaceAction):
     """Stop a builder and convert it to a template. Sets ``TEMPLATE``."""
 
     vmid: int

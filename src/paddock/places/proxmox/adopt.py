@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paddock.places import AdoptTarget, Description, MachinePlan, MachineWant
+from paddock.places import AdoptTarget, Description, MachineWant
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import root_work
@@ -23,7 +23,9 @@ from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.description import describe as describe_containers
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
-from paddock.plan.step import Ref, Step
+from paddock.plan.actions import Ref
+from paddock.plan.machine import MachinePlan
+from paddock.plan.step import Step
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
@@ -40,7 +42,7 @@ class _Volume:
 
 def describe(node: ProxmoxSpec, agent: str, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
     """Describe the container and the volume to adopt with the keys of the file."""
-    machine = seen.containers.get(target.vmid) if target.vmid is not None else None
+    machine = seen.containers.get(target.machine) if target.machine is not None else None
     try:
         volume = _settled(agent, seen) or _find(target, machine, seen)
     except CannotPlan:
@@ -106,13 +108,13 @@ def plan(
 
 def _machine(want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return the container to adopt as the agent's machine; refuse if it cannot be adopted."""
-    if target.vmid is None:
+    if target.machine is None:
         return None
-    machine = seen.containers.get(target.vmid)
+    machine = seen.containers.get(target.machine)
     if machine is None:
-        where = "is on another node, or is a virtual machine" if target.vmid in seen.taken else "does not exist"
+        where = "is on another node, or is a virtual machine" if target.machine in seen.taken else "does not exist"
         raise CannotPlan(
-            f"container {target.vmid} {where}",
+            f"container {target.machine} {where}",
             "for a container on another node of the cluster, set machine.node",
             code="adopt.no-container",
         )

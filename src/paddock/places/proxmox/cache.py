@@ -8,7 +8,8 @@ from paddock.places import MachineWant
 from paddock.places.proxmox.actions import CACHE_VOLUME, MOUNT_KEY, AddCache, AttachCache, GrowVolume
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.seen import LxcContainer, Mount, free_keys
-from paddock.plan.step import Ref, Step
+from paddock.plan.actions import Ref
+from paddock.plan.step import Step
 from paddock.spec.sizes import Size
 
 

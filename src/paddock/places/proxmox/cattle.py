@@ -29,7 +29,8 @@ from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import Pet
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen, options_of
 from paddock.places.proxmox.template import DISK, mac
-from paddock.plan.step import Ref, Risk, Step
+from paddock.plan.actions import Ref
+from paddock.plan.step import Risk, Step
 from paddock.spec.machine import Feature
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size

@@ -1,9 +1,15 @@
-# hostkey.sh stage: makes a new ssh host key beside the one in use and prints its public part.
-# hostkey.sh switch: puts it in the place of all there are. The connection this runs in stays.
+# hostkey.sh - give a machine a new ssh host key
+#
+# Arguments: VERB; "stage" creates a key beside the one in use, "switch" replaces all host keys with it
+# Output: for "stage", the public key
+#
+# The ssh connection in which "switch" runs stays open.
 set -eu
 umask 077
+verb=$1
+
 new=/etc/ssh/paddock-new
-case $1 in
+case "$verb" in
     stage)
         mkdir -p "$new"
         [ -e "$new/ssh_host_ed25519_key" ] ||

@@ -21,7 +21,8 @@ from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
-from paddock.plan.step import Ref, Risk, Step
+from paddock.plan.actions import Ref
+from paddock.plan.step import Risk, Step
 
 _FIRST_KEY: Final = "mp0"
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paddock.places import AdoptTarget, Description, MachinePlan, MachineWant, TemplateWant
+from paddock.places import AdoptTarget, Description, MachineWant, TemplateWant
 from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
@@ -19,7 +19,9 @@ from paddock.places.proxmox.actions import AttachCache, DownloadBase
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
-from paddock.plan.step import CheckStateSize, Ref, Step
+from paddock.plan.actions import CheckStateSize, Ref
+from paddock.plan.machine import MachineAfter, MachinePlan
+from paddock.plan.step import Phase, Step
 from paddock.spec.models import MachineSpec, ProxmoxSpec
 from paddock.spec.place import TemplateUse
 
@@ -106,16 +108,13 @@ class NodePlanner:
         ]
         notes += caches.difference_notes(want, owner)
         used = [step.action.key for step in attach if isinstance(step.action, AttachCache)]
-        manual_steps = self._root_steps(want, cattle, vmid, template, builder, used)
-        adopted = pet is not None and pets.holds_adopted_state(want, pet.container)
-        return MachinePlan(
-            steps,
-            notes=notes,
-            manual_steps=manual_steps,
+        steps += self._root_steps(want, cattle, vmid, template, builder, used)
+        after = MachineAfter(
             preinstalled=_preinstalled(want, cattle),
-            adopted=adopted,
-            new_cache=cattle is not None and bool(attach),
+            adopted_state=pet is not None and pets.holds_adopted_state(want, pet.container),
+            new_engine_data=cattle is not None and bool(attach),
         )
+        return MachinePlan(steps, notes=notes, after=after)
 
     def _root_steps(
         self,
@@ -134,7 +133,7 @@ class NodePlanner:
             flags = root_work.root_features(want.spec.machine.features)
             lacks = template.vmid if template and not root_work.has_features(template, flags) else None
             work = replace(work, template=builder or lacks)
-        return list(machines.root_steps(self.node, work, cattle))
+        return [replace(step, phase=Phase.MANUAL) for step in machines.root_steps(self.node, work, cattle)]
 
     def _download(self) -> list[Step]:
         base = self.node.base
@@ -204,6 +203,14 @@ class NodePlanner:
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 
+    def cycle(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        """Plan to destroy the machine; refused if no machine could be created afterwards."""
+        plan = self.down(want, seen)
+        if plan.refusals:
+            return plan
+        again = self.up(want, seen.without(seen.cattle_of(want.agent)))
+        return replace(plan, refusals=again.refusals, then=again.steps)
+
     def _left_behind(self, want: MachineWant, cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[str]:
         """What stays on the node, and what root has to do again for a new machine."""
         hosts = [mount.volume for mount in cattle.mounts if mount.is_bind]
@@ -242,16 +249,16 @@ class NodePlanner:
         makes = any(step.id == "pet.create" for step in found.steps)
         return replace(found, steps=[*self._download(), *found.steps]) if makes and seen.base_missing else found
 
-    def rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
-        """The steps to the template, if it is missing or wanted anew."""
+    def build_template(self, want: MachineWant, seen: ProxmoxSeen, *, rebuild: bool) -> MachinePlan:
+        """Plan to build the template if it is missing, or again if ``rebuild``."""
         try:
-            return self._rebuild(want, seen, anew=anew)
+            return self._build_template(want, seen, rebuild=rebuild)
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 
-    def _rebuild(self, want: MachineWant, seen: ProxmoxSeen, *, anew: bool) -> MachinePlan:
+    def _build_template(self, want: MachineWant, seen: ProxmoxSeen, *, rebuild: bool) -> MachinePlan:
         newest = templates.newest(want.template, seen) if want.template else None
-        if want.template is None or (newest and not anew):
+        if want.template is None or (newest and not rebuild):
             return MachinePlan()
         epoch = (newest.mark.epoch or 0) + 1 if newest and newest.mark else 1
         return MachinePlan(self.build(want, seen, next(_free_ids(want, seen)), epoch=epoch))

@@ -42,7 +42,7 @@ from paddock.places.proxmox.actions import (
     Start,
 )
 from paddock.places.proxmox.seen import Mount, ProxmoxSeen, options_of
-from paddock.plan.step import Action, Ref
+from paddock.plan.actions import Action, Ref
 
 AUDIT: Final = "VM.Audit"
 _CPU: Final = frozenset({"cores", "cpulimit", "cpuunits"})

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
+from paddock.places import PlaceSeen
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.spec.sizes import Size
 
@@ -162,7 +163,7 @@ class Capacity:
 
 
 @dataclass(frozen=True)
-class ProxmoxSeen:
+class ProxmoxSeen(PlaceSeen):
     """The observation of a node at one moment."""
 
     containers: Mapping[int, LxcContainer]

@@ -12,7 +12,8 @@ from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
-from paddock.plan.step import InstallContents, Risk, Step
+from paddock.plan.actions import InstallContents
+from paddock.plan.step import Risk, Step
 from paddock.spec.sizes import Size
 
 DISK: Final = Size.parse("4G")
@@ -101,7 +102,7 @@ def listed(seen: ProxmoxSeen) -> list[TemplateInfo]:
     may_go = {template.vmid for template in prunable(seen)}
     return [
         TemplateInfo(
-            vmid=template.vmid,
+            number=template.vmid,
             label=template.mark.label or "-",
             template=template.mark.template or "-",
             epoch=template.mark.epoch or 0,

@@ -55,7 +55,7 @@ from paddock.places.proxmox.forgetter import Forgetter
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.reach import HostKeyTrust, Reacher
 from paddock.places.proxmox.root_worker import RootWorker
-from paddock.plan.step import Action, Ref
+from paddock.plan.actions import Ref
 
 _BUILDING: Final = timedelta(minutes=30)
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
@@ -79,10 +79,8 @@ class Worker(Containers):
         self._adopter = Adopter(client, reporter, expected, holder)
         self._forgetter = Forgetter(client, reporter, expected, holder)
 
-    def perform(self, action: Action, got: Got) -> Got:
+    def perform(self, action: ProxmoxAction, got: Got) -> Got:
         """Perform one action and return the values that later steps refer to."""
-        if not isinstance(action, ProxmoxAction):
-            raise TypeError(f"not an action of a Proxmox node: {action}")
         match action:
             case DownloadBase(storage, params):
                 self._task("POST", f"/nodes/{self._client.node}/storage/{storage}/download-url", params)

@@ -1,0 +1,1 @@
+"""Agents of kind ``hermes``: Nous Research's Hermes Agent."""

@@ -1,4 +1,4 @@
-"""What Hermes can be asked about itself: its commands end with 0 in every case, so its files and its model tell."""
+"""Checks of Hermes for `verify`. They read its files and ask its model, because its commands always exit with 0."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from paddock.visible import lines
 
 
 class Endpoint(NamedTuple):
-    """Where models are asked for, and the variable with the key."""
+    """The URL of a model server, and the variable with its key."""
 
     url: str
     key: str | None
 
 
-def gateway(name: str, hermes_home: str, connectors: frozenset[str]) -> Iterator[Check]:
-    """Its own account of itself, and of its connectors."""
+def messaging(name: str, hermes_home: str, connectors: frozenset[str]) -> Iterator[Check]:
+    """Yield checks of the messaging process and its connectors, from the state that the process writes."""
     state = ReadFile(f"{hermes_home}/gateway_state.json")
     logs = f"`paddock logs {name}` tells why"
     yield Check("gateway", state, _runs, logs)
@@ -27,21 +27,21 @@ def gateway(name: str, hermes_home: str, connectors: frozenset[str]) -> Iterator
 
 def _runs(found: Any) -> Verdict:
     if not isinstance(found, dict):
-        return Verdict(False, "it has not written gateway_state.json")
+        return Verdict(False, "there is no gateway_state.json")
     reason = found.get("exit_reason")
-    said = f"{found.get('gateway_state')}, {found.get('active_agents', 0)} conversations under way"
+    said = f"{found.get('gateway_state')}, {found.get('active_agents', 0)} active conversations"
     return Verdict(found.get("gateway_state") == "running", f"{said}; {reason}" if reason else said)
 
 
 def refusals(hermes: str, refused: Sequence[Sequence[str]]) -> Check:
-    """Whether the commands that are not the agent's to use are refused; where they are not, they print their help."""
+    """Check that commands which the agent may not use are refused; a command that is not refused prints its help."""
     script = """hermes=$1; shift
 for words; do
     "$hermes" $words --help 2>&1 | grep -q "managed by paddock" || echo "$words"
 done"""
     commands = [" ".join(words) for words in refused]
     attempt = Attempt(("sh", "-c", script, "paddock", hermes, *commands))
-    hint = "something changed its command or its configuration: `paddock cycle`"
+    hint = "its command or its configuration was changed: run `paddock cycle`"
     return Check("managed", attempt, lambda done: _refused(done, commands), hint)
 
 
@@ -53,24 +53,24 @@ def _refused(done: Mapping[str, Any], commands: Sequence[str]) -> Verdict:
 
 
 def pinned(scope: str) -> Check:
-    """Whether what the file sets holds where the command is not ours: it can be read, and not be changed."""
+    """Check that the agent can read but not change the pinned files, for an image with its own command."""
     script = """cd "$1" || exit
 for each in . config.yaml .env; do
     [ -r "$each" ] && [ ! -w "$each" ] || echo "$each"
 done"""
-    hint = "something changed what its container sees: `paddock up --recreate`"
-    return Check("managed", Attempt(("sh", "-c", script, "paddock", scope)), lambda done: _fixed(done, scope), hint)
+    hint = "the mounts of its container were changed: run `paddock up --recreate`"
+    return Check("managed", Attempt(("sh", "-c", script, "paddock", scope)), lambda done: _pinned(done, scope), hint)
 
 
-def _fixed(done: Mapping[str, Any], scope: str) -> Verdict:
+def _pinned(done: Mapping[str, Any], scope: str) -> Verdict:
     loose = str(done["out"]).split()
     if loose or done["code"] != 0:
-        return Verdict(False, f"not fixed in {scope}: {', '.join(loose)}" if loose else f"not tried: {done['err']}")
-    return Verdict(True, f"fixed in {scope}; the command is its image's own")
+        return Verdict(False, f"not pinned in {scope}: {', '.join(loose)}" if loose else f"not tried: {done['err']}")
+    return Verdict(True, f"pinned in {scope}; the command is that of the image")
 
 
 def dashboard(name: str, url: str) -> Iterator[Check]:
-    """Whether its page is there, and what it says of the agent."""
+    """Yield checks that the web page answers, and that it reports a running agent."""
     logs = f"`paddock logs {name}` tells why"
     yield Check("dashboard", Request("GET", f"{url}/", seconds=5), _page, logs, settles=True)
     status = Request("GET", f"{url}/api/status", seconds=5)
@@ -79,19 +79,22 @@ def dashboard(name: str, url: str) -> Iterator[Check]:
 
 def _page(answer: Answer) -> Verdict:
     page = answer.status == 200 and "<html" in str(answer.body).lower()
-    return Verdict(page, "its page is there" if page else f"/ answered {answer.status}, and no page")
+    return Verdict(page, "the web page answers" if page else f"/ answered {answer.status} without a web page")
 
 
 def _status(answer: Answer) -> Verdict:
     running = isinstance(answer.body, dict) and answer.body.get("gateway_running")
     return Verdict(
-        bool(running), "the gateway runs" if running else f"/api/status answered {answer.status}, no gateway"
+        bool(running),
+        "the messaging process is running"
+        if running
+        else f"/api/status answered {answer.status}: no messaging process",
     )
 
 
 def _connected(found: Any, wanted: frozenset[str]) -> Verdict:
     platforms: Mapping[str, Any] = (found.get("platforms") if isinstance(found, dict) else None) or {}
-    # One that the file no longer names stays there as it was left.
+    # A connector that was removed from the file is still listed, as disconnected.
     left = {name for name, platform in platforms.items() if platform.get("state") == "disconnected"} - wanted
     told = []
     for name in sorted((wanted | platforms.keys()) - left):
@@ -103,16 +106,16 @@ def _connected(found: Any, wanted: frozenset[str]) -> Verdict:
 
 
 _MAY_BE_WHOLE: Final = (
-    "its disk may be full, or the file in use: make room (state.size lets it grow) and look again; "
-    "the database itself may be whole"
+    "the disk may be full, or the file in use: free some space (or increase state.size) and verify again; "
+    "the database itself may be intact"
 )
-# What SQLite says of a file whose content is wrong, and not of a disk that is full or a file in use.
+# Words in SQLite's messages about damaged files, as opposed to a full disk or a file in use.
 _DAMAGE: Final = ("malformed", "not a database", "***", "Tree ", "row ", "wrong # of entries", "missing from index")
 
 
 def databases(name: str, hermes_home: str) -> Check:
-    """Whether SQLite finds its databases sound."""
-    hint = f"`paddock logs {name}` may tell why; stop it and restore the file from a backup"
+    """Check the integrity of Hermes' SQLite databases."""
+    hint = f"`paddock logs {name}` may show why; stop the agent and restore the file from a backup"
     return Check("databases", Databases(hermes_home, ("*.db", "kanban/boards/**/*.db")), _sound, hint)
 
 
@@ -122,28 +125,29 @@ def _sound(found: Mapping[str, str]) -> Verdict:
     return Verdict(
         not broken,
         "; ".join(broken) or f"{', '.join(found) or 'none yet'}: quick_check ok",
-        # A database that could not be opened or read may be whole: nothing is put in its place for that.
+        # A database that could not be opened may be intact, so the hint does not suggest to replace it.
         None if damaged else _MAY_BE_WHOLE,
     )
 
 
 def model(settings: Mapping[str, Any]) -> Iterator[Check]:
-    """Whether the model's server takes the key, from where the agent is, and offers the model."""
+    """Yield checks that the model server, asked from the agent's machine, accepts the key and offers the model."""
     short = settings.get("model")
     default = short if isinstance(short, str) else _section(settings, "model").get("default")
     endpoint = _endpoint(settings)
     if endpoint is None:
         return
     request = Request("GET", f"{endpoint.url.rstrip('/')}/models", endpoint.key, seconds=10)
-    hint = f"is the server up, is its address right, and is {endpoint.key or 'a key'} one that it knows?"
-    yield Check("model", request, lambda answer: _takes_the_key(answer, endpoint), hint)
+    needs = f"accepts {endpoint.key}" if endpoint.key else "needs no key"
+    hint = f"check that the server runs at this address and {needs}"
+    yield Check("model", request, lambda answer: _accepts_the_key(answer, endpoint), hint)
     if isinstance(default, str):
-        hint = "write one of those under settings.model.default, or have the server offer it"
+        hint = "write an offered model under settings.model.default, or add the model to the server"
         yield Check("model.offered", request, lambda answer: _offered(answer, default), hint, needs="model")
 
 
 def _endpoint(settings: Mapping[str, Any]) -> Endpoint | None:
-    """The server the settings name; None where it is one that Hermes knows by itself."""
+    """Return the model server in the settings; None if it is one of Hermes' built-in providers."""
     model = _section(settings, "model")
     name = str(model.get("provider", "")).removeprefix("custom:")
     provider = _section(settings, "providers").get(name)
@@ -161,7 +165,7 @@ def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return section if isinstance(section, dict) else {}
 
 
-def _takes_the_key(answer: Answer, endpoint: Endpoint) -> Verdict:
+def _accepts_the_key(answer: Answer, endpoint: Endpoint) -> Verdict:
     key = f"with {endpoint.key}" if endpoint.key else "without a key"
     if answer.status == 200:
         return Verdict(True, f"{endpoint.url} answers {key}")
@@ -175,5 +179,5 @@ def _offered(answer: Answer, default: str) -> Verdict:
     except (KeyError, TypeError):
         return Verdict(True, "the server does not list its models")
     if default in offered:
-        return Verdict(True, f"{default} is one of {len(offered)}")
-    return Verdict(False, f"{default} is not offered; there is: {', '.join(offered) or 'none'}")
+        return Verdict(True, f"{default} is one of {len(offered)} models")
+    return Verdict(False, f"{default} is not offered; the server offers {', '.join(offered) or 'no models'}")

@@ -1,18 +1,17 @@
-"""How people and tools reach Hermes, in its own words: variables and settings."""
+"""Connectors and MCP servers as Hermes' own variables and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.spec.models import HermesSpec
-from paddock.spec.talk import McpServerSpec, MessengerSpec
+from paddock.recipes.hermes.spec import HermesSpec, McpServerSpec, MessengerSpec
 
 
 def environment(agent: HermesSpec) -> dict[str, str]:
-    """Return the variables of all connectors; tokens and keys are secrets and not among them."""
+    """Return the variables of all connectors, without tokens and keys, which are secrets."""
     api = agent.connectors.api_server
-    # Also the empty ones: what has a value is not looked for in places the agent can write to.
+    # Empty values are set too: Hermes would look for unset variables in files that the agent can write to.
     values = {
         "API_SERVER_ENABLED": "true",
         "API_SERVER_HOST": agent.listens_on("api_server"),
@@ -31,10 +30,10 @@ def environment(agent: HermesSpec) -> dict[str, str]:
 
 
 def settings(agent: HermesSpec) -> dict[str, Any]:
-    """Return what has no variable."""
+    """Return the settings of connectors and MCP servers that have no variable."""
     found: dict[str, Any] = {}
     if messengers(agent):
-        found["unauthorized_dm_behavior"] = "ignore"  # its default is to offer a stranger a way in
+        found["unauthorized_dm_behavior"] = "ignore"  # the default offers unknown users to pair with the agent
     telegram = agent.connectors.telegram
     if telegram and telegram.endpoint:
         found["telegram"] = {"extra": {"base_url": f"{telegram.endpoint.rstrip('/')}/bot"}}
@@ -44,7 +43,7 @@ def settings(agent: HermesSpec) -> dict[str, Any]:
 
 
 def messengers(agent: HermesSpec) -> Mapping[str, MessengerSpec]:
-    """Return the messengers that are on, by name."""
+    """Return the enabled messengers by name."""
     talk = agent.connectors
     every = {"telegram": talk.telegram, "discord": talk.discord, "slack": talk.slack}
     return {name: messenger for name, messenger in every.items() if messenger is not None}

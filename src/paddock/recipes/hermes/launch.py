@@ -1,7 +1,7 @@
-"""The command ``hermes`` on the agent's machine; it is shipped as it is, and run by the Python of the code tree.
+"""The command ``hermes`` on the agent's machine; this file is copied there and run by the Python of the code tree.
 
-Hermes finds what is pinned through a variable that its own files can change (``.env``, sources of secrets, plain
-values in config.yaml). Started through here it is always what lies beside this file.
+A variable tells Hermes where pinned values are, and files that the agent can write (``.env``, sources of secrets,
+config.yaml) can change that variable. This program always uses the pinned values beside this file.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REFUSED = "managed by paddock: edit paddock.yaml and run paddock up"
 
-# Options before the command that take a word of their own (hermes_cli/main.py, _TOP_LEVEL_VALUE_FLAGS).
+# Options before the command that take a value (hermes_cli/main.py, _TOP_LEVEL_VALUE_FLAGS).
 _WITH_A_VALUE = {"-p", "--profile", "-z", "--oneshot", "-m", "--model", "--provider", "-t", "--toolsets"} | {
     *("-r", "--resume", "-s", "--skills", "--usage-file", "-c", "--continue")
 }
 
 
 def command(argv: Sequence[str]) -> list[str]:
-    """Return the words of a command line that are no options: the command, its own commands, and what they take."""
+    """Return the words of a command line without options: the command, its subcommands and their arguments."""
     words: list[str] = []
     rest = list(argv)
     while rest:
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _make_usable(config: Path) -> None:
-    """Hermes' gateway looks at what is pinned only where there is a config.yaml that it can read."""
+    """Replace a config.yaml that cannot be read: Hermes applies pinned values only if there is a readable one."""
     import yaml  # type: ignore[import-untyped]
 
     try:

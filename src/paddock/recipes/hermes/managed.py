@@ -1,4 +1,4 @@
-"""What of Hermes the agent's file decides alone: pinned values, locked files, and commands that are refused."""
+"""Parts of Hermes that only the file decides: pinned values, locked files, and refused commands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from importlib import resources
 from shlex import quote
 from typing import Any, Final
 
+from paddock.recipes.hermes.spec import Managed
 from paddock.recipes.hermes.yaml import dump
 from paddock.recipes.workload import File, Keep, Paths, StateFile
-from paddock.spec.models import Managed
 
-# What is not the agent's to change: its code, its supervisor, the profile that is the service, who may talk to it.
+# Commands that change the agent's code, its supervisor, the active profile, or who may talk to the agent.
 _NEVER: Final = (
     ("update",),
     ("uninstall",),
@@ -22,7 +22,7 @@ _NEVER: Final = (
     ("profile", "use"),
     ("pairing", "approve"),
 )
-# What would write a configuration that is the file's.
+# Commands that write configuration.
 _STRICT: Final = (
     ("setup",),
     *(("config", word) for word in ("set", "unset", "edit", "migrate")),
@@ -40,42 +40,42 @@ _NOTE: Final = "# managed by paddock: edit paddock.yaml and run paddock up\n"
 
 
 def refused(managed: Managed) -> Sequence[Sequence[str]]:
-    """Return the commands of ``hermes`` that are refused, each by the words it begins with."""
+    """Return the refused commands of ``hermes``, each by its first words."""
     return (*_NEVER, *_STRICT) if managed is Managed.STRICT else _NEVER
 
 
 def command(paths: Paths) -> str:
-    """Return the path of the program that is Hermes on the machine."""
+    """Return the path of the program that starts Hermes on the machine."""
     return f"{paths.etc}/hermes/hermes"
 
 
 def program(paths: Paths, tree: str) -> str:
-    """Return what the agent calls ``hermes``; an image that brings its code has one of its own."""
+    """Return the path of the agent's command ``hermes``; an image with the code has its own command."""
     return f"{paths.etc}/bin/hermes" if tree else "hermes"
 
 
 def files(
     managed: Managed, paths: Paths, tree: str, config: Mapping[str, Any], environment: Mapping[str, str]
 ) -> tuple[File, ...]:
-    """Return what is pinned, and the command that sees to it."""
+    """Return the files with pinned values, and the command that applies them."""
     launcher = (resources.files(__package__) / "launch.py").read_text(encoding="utf-8")
     shim = f'#!/bin/sh\nexec {quote(f"{tree}/bin/python")} {quote(command(paths))} "$@"\n'
     return (
         File("hermes/config.yaml", dump(config)),
         File("hermes/.env", "".join(f"{name}={_quoted(value)}\n" for name, value in sorted(environment.items()))),
         File("hermes/refused.json", json.dumps(refused(managed)) + "\n"),
-        # Hermes knows its own processes by this name.
+        # Hermes finds its own processes by this name.
         File("hermes/hermes", launcher),
         *([File("bin/hermes", shim, executable=True)] if tree else []),
     )
 
 
 def state_files(managed: Managed, hermes_home: str, messengers: Iterable[str]) -> tuple[StateFile, ...]:
-    """Return the files of the state that would otherwise undo what is pinned.
+    """Return the locked files of the state, which could otherwise override pinned values.
 
-    ``.env`` and ``.op.env`` set variables, also the one that says where pinned values are; ``active_profile`` makes the
-    service run with other files altogether; ``gateway.json`` is an older config.yaml below it. Whoever is in the
-    ``approved.json`` of a messenger, the new one or the old, may talk to the agent beside those that the file allows.
+    ``.env`` and ``.op.env`` set variables, among them the path of the pinned values. ``active_profile`` selects other
+    configuration files. ``gateway.json`` is an older form of config.yaml. Users in a messenger's ``approved.json``, at
+    its new or its old path, may talk to the agent in addition to those in the file.
     """
     texts = {".env": _NOTE, ".op.env": _NOTE, "active_profile": "default\n"}
     texts |= {
@@ -87,6 +87,6 @@ def state_files(managed: Managed, hermes_home: str, messengers: Iterable[str]) -
 
 
 def _quoted(value: str) -> str:
-    """A value that no variable is expanded in."""
+    """Quote a value so that no variable is replaced in it."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

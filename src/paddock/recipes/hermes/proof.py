@@ -1,6 +1,6 @@
-"""Proves a code tree before it is used; run by the tree's own Python: proof.py VERSION MODULE...
+"""Check a code tree before it is used; run by the tree's own Python: proof.py VERSION MODULE...
 
-``hermes --version`` would ask the package index whether there is a newer one, so it is no proof.
+``hermes --version`` is not used, because it asks the package index for a newer version.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from pathlib import Path
 
 def main(version: str, modules: list[str]) -> None:
     found = importlib.metadata.distribution("hermes-agent")
-    must(found.version == version, f"it is hermes-agent {found.version}, not {version}")
+    must(found.version == version, f"it has hermes-agent {found.version}, not {version}")
     programs = found.entry_points.select(group="console_scripts", name="hermes")
     must(all(callable(entry.load()) for entry in programs), "its program cannot be called")
     program = Path(sys.executable).with_name("hermes")
@@ -30,7 +30,7 @@ def main(version: str, modules: list[str]) -> None:
             must(shown.returncode == 0 and subcommand in shown.stdout, f"{command} --help failed: {shown.stderr}")
         refused = hermes(home, "config", "set", "model.default", "x")
         must("managed by paddock" in refused.stderr, f"config set is not refused: {refused.stdout}{refused.stderr}")
-        must(not (home / "config.yaml").exists(), "config set is refused and writes nonetheless")
+        must(not (home / "config.yaml").exists(), "config set is refused but writes a file")
 
 
 def hermes(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -41,7 +41,7 @@ def hermes(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 def must(holds: bool, sentence: str) -> None:
     if not holds:
-        sys.exit(f"the code is not as it should be: {sentence}")
+        sys.exit(f"the code tree is not usable: {sentence}")
 
 
 main(sys.argv[1], sys.argv[2:])

@@ -1,23 +1,23 @@
-"""Nous Research's Hermes Agent: its locked code, its gateway, and how to see that it answers."""
+"""The recipe of Nous Research's Hermes Agent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from pathlib import Path
+from importlib.resources.abc import Traversable
 from shlex import quote
 from typing import Any, Final
 
 from paddock.recipes.checks import Check
 from paddock.recipes.documents import beyond_home, documents, working_directory
-from paddock.recipes.gateway import ModelServer
-from paddock.recipes.hermes import checks, connectors, managed
+from paddock.recipes.hermes import checks, connectors, managed, settings, validate
+from paddock.recipes.hermes.spec import HermesSpec, Managed
 from paddock.recipes.hermes.yaml import merged
-from paddock.recipes.packaged import code_tree, distribution
+from paddock.recipes.model_gateway import ModelServer
+from paddock.recipes.packaged import PackagedRecipe
 from paddock.recipes.workload import (
     Answer,
-    CodeTree,
     Distribution,
     File,
     ImageContract,
@@ -33,10 +33,11 @@ from paddock.recipes.workload import (
     Verdict,
     Workload,
 )
-from paddock.spec.models import HermesSpec, Managed, Restart
+from paddock.spec.agent import Restart
+from paddock.spec.kinds import FileView, Mistake
 
-# Where people have it: homes of accounts, its image's data directory, and directories of services. Every gateway, also
-# one with its data elsewhere or in a container's volume, writes the file.
+# Usual directories of Hermes' data, beside homes of accounts. The messaging process (`hermes gateway`) always writes
+# gateway_state.json, also when its data is in another directory or in a container's volume.
 _TRACES: Final = Traces(
     directories=("/opt/hermes", "/opt/data", "/var/lib/hermes", "/srv/hermes", "/data/hermes"),
     names=(".hermes", "gateway_state.json"),
@@ -46,10 +47,10 @@ API_KEY: Final = "API_SERVER_KEY"
 
 _HOME: Final = ".hermes"
 
-_DRAIN_SECONDS: Final = 60  # how long a stop waits for an answer in flight; Hermes' own default is not at all
+_DRAIN_SECONDS: Final = 60  # how long a stop waits for an unfinished answer; Hermes' default is not to wait
 
-# What a deployment decides and an agent's file need not repeat. Lazy installs and tirith would fetch code from the
-# network at run time; Hermes' own respawn backoff would fight with the supervisor.
+# Settings of every agent. Lazy installs and tirith would download code at run time. Hermes' own respawn limit would
+# conflict with the supervisor's.
 _ALWAYS: Final[dict[str, Any]] = {
     "_config_version": 33,
     "security": {"allow_lazy_installs": False, "tirith_enabled": False},
@@ -58,8 +59,7 @@ _ALWAYS: Final[dict[str, Any]] = {
 }
 
 
-_BESIDE: Final = ("aiohttp",)  # its API server imports it, and its base package does not bring it
-# What its browser tools drive a browser with; as npm has it, without Node.
+# The program with which its tools control a browser: a binary from an npm package, which needs no Node.
 _BROWSER: Final = Tool(
     "agent-browser",
     version="0.41.0",
@@ -72,43 +72,47 @@ _BROWSER: Final = Tool(
 _MODULES: Final = {"mcp": ("mcp",), "messaging": ("telegram", "discord", "slack_bolt")}
 
 
-def _extras(agent: HermesSpec) -> Iterator[str]:
-    """The extras of its package that other parts of the file need."""
-    if connectors.messengers(agent):
-        yield "messaging"
-    if agent.mcp_servers:
-        yield "mcp"
-
-
 _CHROMIUM: Final = {"AGENT_BROWSER_EXECUTABLE_PATH": "/usr/bin/chromium"}
 
 
-class Hermes:
+class Hermes(PackagedRecipe[HermesSpec]):
     """The recipe of kind ``hermes``."""
+
+    model = HermesSpec
+    package = "hermes-agent"
+    beside = ("aiohttp",)  # its API server imports it, but the package does not depend on it
+
+    @property
+    def locks(self) -> Traversable:
+        return resources.files(__package__) / "locks"
+
+    def validate(self, name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
+        yield from super().validate(name, agent, file)
+        yield from validate.mistakes(name, agent, file)
+
+    def settings_mistakes(self, agent: HermesSpec, given: Mapping[str, Any]) -> Iterator[Mistake]:
+        return settings.mistakes(agent, given)
 
     def packages(self, agent: HermesSpec) -> Sequence[str]:
         return (*agent.packages, *(("chromium",) if agent.browser else ()))
 
     def recommended_packages(self, agent: HermesSpec) -> Sequence[str]:
-        # ffmpeg, for voice messages, is not among them: it takes as long as all the rest, and 580 MB.
+        # Without ffmpeg (for voice messages): installing it takes as long as everything else, and 580 MB.
         return ("git", "ripgrep")
 
-    def distribution(self, agent: HermesSpec, folder: Path) -> Distribution:
-        return distribution(agent, "hermes-agent", folder, extras=_extras(agent), beside=_BESIDE)
+    def extras(self, agent: HermesSpec) -> Iterator[str]:
+        if connectors.messengers(agent):
+            yield "messaging"
+        if agent.mcp_servers:
+            yield "mcp"
 
-    def code(self, agent: HermesSpec, folder: Path) -> CodeTree:
-        wanted = self.distribution(agent, folder)
-        here = resources.files(__package__)
-        proof = (here / "proof.py").read_text(encoding="utf-8")
+    def proof(self, wanted: Distribution) -> Sequence[str]:
+        program = (resources.files(__package__) / "proof.py").read_text(encoding="utf-8")
         modules = [module for extra in wanted.extras for module in _MODULES.get(extra, ())]
-        return code_tree(
-            wanted,
-            here / "locks",
-            folder,
-            pythons=("3.11", "3.12", "3.13"),
-            proof=("-c", proof, wanted.version, *_BESIDE, *modules),
-            tools=(_BROWSER,) if agent.browser else (),
-        )
+        return ("-c", program, wanted.version, *self.beside, *modules)
+
+    def tools(self, agent: HermesSpec) -> Sequence[Tool]:
+        return (_BROWSER,) if agent.browser else ()
 
     def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
         directory = working_directory(agent, paths)
@@ -120,15 +124,15 @@ class Hermes:
             **agent.environment,
         }
         config = merged(merged({**_ALWAYS, "terminal": {"cwd": directory}}, agent.settings), connectors.settings(agent))
-        gateway = Process(
+        messaging = Process(
             name="gateway",
             argv=_hermes(paths, tree, "gateway", "run", "--external-supervisor", *agent.service.args),
             environment={**_tools(paths), **places, **pinned, **(_CHROMIUM if agent.browser else {})},
             directory=paths.home,
-            stop_seconds=_drain_seconds(config) + 30,  # what Hermes itself wants to have
-            clean_exits=(0, 1),  # SIGTERM ends it with 1
-            fatal_exits=(78,),  # its configuration is unusable, or its port is taken
-            # It asks for a restart with 75. A 1 that nobody asked for is a crash.
+            stop_seconds=_drain_seconds(config) + 30,  # the reserve that Hermes recommends
+            clean_exits=(0, 1),  # exits with 1 after SIGTERM
+            fatal_exits=(78,),  # the configuration is unusable, or the port is in use
+            # 75 requests a restart. 1 without a stop is a crash.
             restart_exits=(75, 1) if agent.service.restart is Restart.ON_FAILURE else (75,),
             restart=agent.service.restart,
             restart_seconds=agent.service.restart_delay,
@@ -136,11 +140,11 @@ class Hermes:
             writable=beyond_home(agent, paths),
             browser=agent.browser,
         )
-        # Its page is in the package; building another one would take npm and the network.
+        # The package contains the web page; building it again would need npm and the network.
         address = ("--host", agent.listens_on("dashboard"), "--port", str(agent.dashboard.port))
         page = ("dashboard", *address, "--skip-build", "--no-open")
         dashboard = replace(
-            gateway,
+            messaging,
             name="dashboard",
             argv=_hermes(paths, tree, *page),
             stop_seconds=15,
@@ -149,12 +153,12 @@ class Hermes:
             restart_exits=(),
         )
         return Workload(
-            processes=(gateway, dashboard) if agent.dashboard.enabled else (gateway,),
+            processes=(messaging, dashboard) if agent.dashboard.enabled else (messaging,),
             files=(
                 *managed.files(agent.managed, paths, tree, config, pinned),
                 *((_shim(_BROWSER.name, tree),) if agent.browser else ()),
             ),
-            # Managed mode does not make its own itself, and fails without.
+            # In managed mode Hermes does not create its folders, and fails without them.
             directories=(
                 *(f"{_HOME}/{name}" for name in ("cron", "logs", "memories", "sessions")),
                 ".local/bin",
@@ -172,13 +176,12 @@ class Hermes:
                 (Program("hermes", managed.program(paths, tree), f"{tree}/bin/hermes"),) if agent.cli_on_path else ()
             ),
             image=_official_image(agent),
-            health=Page(f"{agent.url('api_server')}/health"),
         )
 
     def probes(self, agent: HermesSpec, prompt: str, conversation: str) -> Probes:
         url = agent.url("api_server")
         model = agent.connectors.api_server.model_name or "hermes-agent"
-        return Probes(health=_Health(url), prompt=_Prompt(url, model, prompt, conversation))
+        return Probes(health=_Health(f"{url}/health"), prompt=_Prompt(url, model, prompt, conversation))
 
     def checks(self, agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
         hermes_home = f"{paths.home}/{_HOME}"
@@ -187,7 +190,7 @@ class Hermes:
         else:
             managed_by_us = checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent))
         return (
-            *checks.gateway(name, hermes_home, frozenset({"api_server", *connectors.messengers(agent)})),
+            *checks.messaging(name, hermes_home, frozenset({"api_server", *connectors.messengers(agent)})),
             *checks.model(agent.settings),
             checks.databases(name, hermes_home),
             managed_by_us,
@@ -197,11 +200,8 @@ class Hermes:
     def traces(self, agent: HermesSpec) -> Traces:
         return _TRACES
 
-    def offer(self, agent: HermesSpec) -> None:
-        return None
-
     def using(self, agent: HermesSpec, server: ModelServer) -> HermesSpec:
-        # A server with a key of its own is known to Hermes as custom:NAME; `custom` alone sends the key to nobody.
+        # Hermes sends a key to a provider custom:NAME; to a plain `custom` it sends none.
         given = agent.settings.get("model") or {}
         model = given if isinstance(given, dict) else {"default": given}
         provider = {"base_url": server.url, "key_env": server.key, "default_model": model.get("default")}
@@ -213,15 +213,15 @@ class Hermes:
 
 
 def _tried(agent: HermesSpec) -> list[Sequence[str]]:
-    """Of the commands that are refused, one of each sort."""
+    """Return one refused command of each group."""
     sorts = {words[0]: words for words in reversed(managed.refused(agent.managed))}
     return [sorts[word] for word in ("update", "uninstall", "gateway", "setup", "config") if word in sorts]
 
 
 def _official_image(agent: HermesSpec) -> ImageContract:
-    """The image upstream publishes: it starts as root, drops to the account it is told, and refuses to be another's."""
+    """Return how to run the official image, which starts as root and switches to the account in its variables."""
     return ImageContract(
-        # Its own supervisor would restart the gateway behind the back of ours.
+        # Its own supervisor would restart the process without the runtime's knowledge.
         argv=("gateway", "run", "--no-supervise", *agent.service.args),
         state={".hermes": "/opt/data"},
         home="/opt/data",
@@ -233,14 +233,12 @@ def _official_image(agent: HermesSpec) -> ImageContract:
 
 
 @dataclass(frozen=True)
-class _Health:
-    """The API server is up. Says nothing about the model behind it."""
-
-    url: str
+class _Health(Page):
+    """The API server answers. This says nothing about the model behind it."""
 
     @property
     def request(self) -> Request:
-        return Request("GET", f"{self.url}/health", seconds=3)
+        return Request("GET", self.url, seconds=3)
 
     def judge(self, answer: Answer) -> Verdict:
         ok = answer.status == 200 and isinstance(answer.body, dict) and answer.body.get("status") == "ok"
@@ -249,7 +247,7 @@ class _Health:
 
 @dataclass(frozen=True)
 class _Prompt:
-    """A prompt goes through the agent to its model and comes back."""
+    """The agent answers a prompt with its model."""
 
     url: str
     model: str
@@ -260,13 +258,13 @@ class _Prompt:
     def request(self) -> Request:
         message = {"role": "user", "content": self.text}
         body = {"model": self.model, "messages": [message], "stream": False}
-        # Hermes keeps a session's system prompt, memory included, as it was when the session began; and without a name
-        # the same words are the same session.
+        # Hermes keeps the system prompt, with the memory, from the start of a session. Without a session id, equal
+        # prompts belong to one session.
         headers = {"X-Hermes-Session-Id": self.conversation}
         return Request("POST", f"{self.url}/v1/chat/completions", API_KEY, headers, body, seconds=120)
 
     def judge(self, answer: Answer) -> Verdict:
-        # A model that fails is still a 200 with the error as content; `finish_reason` and `hermes` tell it apart.
+        # An error of the model has status 200 too; `finish_reason` and the key `hermes` show it.
         try:
             choice = answer.body["choices"][0]
             text, reason = str(choice["message"]["content"]), choice["finish_reason"]
@@ -283,19 +281,19 @@ def _drain_seconds(config: Mapping[str, Any]) -> int:
 
 
 def _hermes(paths: Paths, tree: str, *words: str) -> Sequence[str]:
-    # By its path, and not `-m`: that would look for modules in the directory it starts in, which is the agent's.
+    # Started by path: with `-m`, Python would import modules from the current directory, which the agent can write to.
     return (f"{tree}/bin/python", managed.command(paths), *words)
 
 
 def _shim(name: str, tree: str) -> File:
-    """A program of the tree beside the agent's own ones; the rest of the tree's is not for its PATH."""
+    """Return a wrapper for one program of the code tree; the tree's other programs are not on the agent's PATH."""
     return File(f"bin/{name}", f'#!/bin/sh\nexec {quote(f"{tree}/bin/{name}")} "$@"\n', executable=True)
 
 
 def _tools(paths: Paths) -> dict[str, str]:
-    """Variables that put what the agent installs for itself (pip, npm, uv) into its home."""
+    """Return variables so that pip, npm and uv install into the agent's home."""
     return {
         "HOME": paths.home,
         "NPM_CONFIG_PREFIX": f"{paths.home}/.local",
-        "PIP_BREAK_SYSTEM_PACKAGES": "1",  # Debian's pip would not even install for one user
+        "PIP_BREAK_SYSTEM_PACKAGES": "1",  # Debian's pip would refuse to install even for one user
     }

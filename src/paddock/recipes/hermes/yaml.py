@@ -1,4 +1,4 @@
-"""YAML as Hermes reads it, and trees of settings laid over each other."""
+"""Write YAML for Hermes, and merge trees of settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Both trees as one; where they meet, ``over`` wins."""
+    """Return both trees merged; values of ``over`` win."""
     result = dict(base)
     for key, value in over.items():
         below = result.get(key)
@@ -19,7 +19,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dump(tree: Mapping[str, Any]) -> str:
-    """The tree as a text."""
+    """Return the tree as YAML text."""
     text = StringIO()
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False

@@ -1,1 +1,1 @@
-"""The LiteLLM proxy: one door to many models."""
+"""Agents of kind ``litellm``: the LiteLLM proxy, which serves many models at one address."""

@@ -1,23 +1,23 @@
-"""The LiteLLM proxy: its locked code, its list of models, and how to see that a model behind it answers."""
+"""The recipe of the LiteLLM proxy."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from importlib.resources.abc import Traversable
 from io import StringIO
-from pathlib import Path
 from typing import Any, Final
 
 from ruamel.yaml import YAML
 
 from paddock.recipes.checks import Check
-from paddock.recipes.gateway import ModelServer, Offer
-from paddock.recipes.packaged import code_tree, distribution
+from paddock.recipes.litellm.spec import MASTER_KEY, LitellmSpec
+from paddock.recipes.model_gateway import Offer
+from paddock.recipes.packaged import PackagedRecipe
 from paddock.recipes.workload import (
     Answer,
-    CodeTree,
     Distribution,
     File,
     Page,
@@ -29,35 +29,37 @@ from paddock.recipes.workload import (
     Verdict,
     Workload,
 )
-from paddock.spec.agent import MASTER_KEY
-from paddock.spec.models import LitellmSpec
+from paddock.spec.kinds import FileView, Mistake
 
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _PROOF: Final = """\
 import importlib.metadata, sys
 import litellm.proxy.proxy_cli
 found = importlib.metadata.version("litellm")
-sys.exit(None if found == sys.argv[1] else f"it is litellm {found}, not {sys.argv[1]}")
+sys.exit(None if found == sys.argv[1] else f"the code tree has litellm {found}, not {sys.argv[1]}")
 """
 
 
-class Litellm:
+class Litellm(PackagedRecipe[LitellmSpec]):
     """The recipe of kind ``litellm``."""
 
-    def packages(self, agent: LitellmSpec) -> Sequence[str]:
-        return tuple(agent.packages)
+    model = LitellmSpec
+    package = "litellm"
 
-    def recommended_packages(self, agent: LitellmSpec) -> Sequence[str]:
-        return ()
+    @property
+    def locks(self) -> Traversable:
+        return resources.files(__package__) / "locks"
 
-    def distribution(self, agent: LitellmSpec, folder: Path) -> Distribution:
-        return distribution(agent, "litellm", folder, extras=("proxy",))
+    def validate(self, name: str, agent: LitellmSpec, file: FileView) -> Iterator[Mistake]:
+        yield from super().validate(name, agent, file)
+        if MASTER_KEY not in agent.secrets and not agent.environment_files:
+            yield ("secrets",), f"needs {MASTER_KEY}: without it, everyone who can reach the proxy may use its models"
 
-    def code(self, agent: LitellmSpec, folder: Path) -> CodeTree:
-        wanted = self.distribution(agent, folder)
-        shipped = resources.files(__package__) / "locks"
-        pythons = ("3.11", "3.12", "3.13")
-        return code_tree(wanted, shipped, folder, pythons=pythons, proof=("-c", _PROOF, wanted.version))
+    def extras(self, agent: LitellmSpec) -> Sequence[str]:
+        return ("proxy",)
+
+    def proof(self, wanted: Distribution) -> Sequence[str]:
+        return ("-c", _PROOF, wanted.version)
 
     def workload(self, agent: LitellmSpec, paths: Paths, tree: str) -> Workload:
         proxy = Process(
@@ -70,9 +72,9 @@ class Litellm:
             ),
             environment={
                 "HOME": paths.home,
-                # Prices of models come with the package; it would fetch newer ones from the network at every start.
+                # Use the model prices in the package; otherwise the proxy downloads them at every start.
                 "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-                "LITELLM_MODE": "PRODUCTION",  # else it would read a .env of whatever folder it is in
+                "LITELLM_MODE": "PRODUCTION",  # otherwise it reads a .env in the current directory
                 **agent.environment,
             },
             directory=paths.home,
@@ -81,7 +83,7 @@ class Litellm:
             restart_seconds=agent.service.restart_delay,
         )
         config = File("litellm/config.yaml", _yaml(_in_its_words(agent.settings)))
-        return Workload(processes=(proxy,), files=(config,), directories=(), generated=(), health=_alive(agent))
+        return Workload(processes=(proxy,), files=(config,), directories=(), generated=())
 
     def probes(self, agent: LitellmSpec, prompt: str, conversation: str) -> Probes:
         url, models = agent.url("proxy"), _models(agent.settings)
@@ -99,12 +101,9 @@ class Litellm:
     def offer(self, agent: LitellmSpec) -> Offer:
         return Offer("proxy", "/v1", MASTER_KEY)
 
-    def using(self, agent: LitellmSpec, server: ModelServer) -> LitellmSpec:
-        return agent
-
 
 def _in_its_words(value: Any) -> Any:
-    """Settings with ``${NAME}``, as the rest of the file has variables, written ``os.environ/NAME``."""
+    """Return the settings with references ``${NAME}`` in LiteLLM's form ``os.environ/NAME``."""
     match value:
         case dict():
             return {key: _in_its_words(each) for key, each in value.items()}
@@ -117,20 +116,20 @@ def _in_its_words(value: Any) -> Any:
 
 
 def _models(settings: Mapping[str, Any]) -> list[str]:
-    """The names it offers its models under; a name with a * in it is none of a model."""
+    """Return the names of its models, without patterns (names with a *)."""
     listed = settings.get("model_list") or []
     names = [str(entry["model_name"]) for entry in listed if isinstance(entry, dict) and "model_name" in entry]
     return [name for name in dict.fromkeys(names) if "*" not in name]
 
 
 def _alive(agent: LitellmSpec) -> Page:
-    """The proxy is up. Says nothing about the models behind it."""
+    """The proxy answers; the models are not asked."""
     return Page(f"{agent.url('proxy')}/health/liveliness")
 
 
 @dataclass(frozen=True)
 class _Prompt:
-    """A prompt goes through the proxy to a model and comes back."""
+    """A model answers a prompt through the proxy."""
 
     url: str
     model: str
@@ -150,7 +149,7 @@ class _Prompt:
 
 
 def _said(body: Any) -> str:
-    """The error of an answer, without what surrounds it."""
+    """Return the error message in an answer."""
     try:
         return str(body["error"]["message"])
     except (KeyError, TypeError):

@@ -1,17 +1,12 @@
-"""Anything that should run: packages and a command."""
+"""The recipe of kind ``service``: any program that is a command and Debian packages."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
-from paddock.recipes.checks import Check
+from paddock.recipes.base import BaseRecipe
 from paddock.recipes.documents import beyond_home, documents, working_directory
-from paddock.recipes.gateway import ModelServer
+from paddock.recipes.service.spec import ServiceSpec
 from paddock.recipes.workload import (
-    CodeTree,
     Command,
-    Distribution,
     OpenPort,
     Page,
     Paths,
@@ -20,23 +15,12 @@ from paddock.recipes.workload import (
     Traces,
     Workload,
 )
-from paddock.spec.models import ServiceSpec
 
 
-class Service:
+class Service(BaseRecipe[ServiceSpec]):
     """The recipe of kind ``service``."""
 
-    def packages(self, agent: ServiceSpec) -> Sequence[str]:
-        return tuple(agent.packages)
-
-    def recommended_packages(self, agent: ServiceSpec) -> Sequence[str]:
-        return ()
-
-    def distribution(self, agent: ServiceSpec, folder: Path) -> Distribution | None:
-        return None
-
-    def code(self, agent: ServiceSpec, folder: Path) -> CodeTree | None:
-        return None
+    model = ServiceSpec
 
     def workload(self, agent: ServiceSpec, paths: Paths, tree: str) -> Workload:
         main = Process(
@@ -55,24 +39,14 @@ class Service:
             directories=(agent.working_directory,),
             generated=(),
             state_files=documents(agent),
-            health=_health(agent),
         )
 
     def probes(self, agent: ServiceSpec, prompt: str, conversation: str) -> Probes:
         return Probes(_health(agent), prompt=None)
 
-    def checks(self, agent: ServiceSpec, name: str, paths: Paths) -> Sequence[Check]:
-        return ()
-
     def traces(self, agent: ServiceSpec) -> Traces:
-        # Nothing is known of a program but where it works.
+        # Only the working directory of a program is known.
         return Traces((agent.working_directory,) if agent.working_directory.startswith("/") else ())
-
-    def offer(self, agent: ServiceSpec) -> None:
-        return None
-
-    def using(self, agent: ServiceSpec, server: ModelServer) -> ServiceSpec:
-        return agent
 
 
 def _health(agent: ServiceSpec) -> Page | Command | OpenPort | None:

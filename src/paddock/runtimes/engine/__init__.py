@@ -1,5 +1,5 @@
-"""Docker and Podman: one container for all processes of an agent, supervised by a unit that is bound to the lease."""
+"""Docker and Podman: one container for all processes of an agent, supervised by a unit that requires the lease."""
 
 from typing import Final
 
-UNSEEN: Final = 75  # how create.sh ends when there is a container that the plan had not seen
+UNSEEN: Final = 75  # the exit code of create.sh if a container exists that the plan did not know

@@ -1,11 +1,13 @@
-# Sourced in the container by `start` and `enter`, which run as root, after environment.sh: everything of the agent's runs
-# through as_agent. The image's PATH may name directories that the agent can write, so root does not use it.
+# Library: run programs in the container as the agent's account.
+# Expects: root in the container; $USER_NAME, $USER_UID, $USER_GID, $ACCOUNT_HOME, $CONFINED.
+. ./environment.sh
+
+# The image's PATH may name directories that the agent can write to, so root does not use it.
 IMAGE_PATH=$PATH
 PATH=$SYSTEM_PATH
 
-# as_agent DIRECTORY ARGV... 3<ENVIRONMENT 4<SECRETS 5<GENERATED: becomes the program, as the agent's account. Without sudo
-# nothing it starts can become root again.
-as_agent() {
+# Become a program that runs as the agent's account. Unless the agent has sudo, no process of it can become root again.
+as_agent() { # DIRECTORY ARGV... 3<ENVIRONMENT 4<SECRETS 5<GENERATED
     groups=--clear-groups
     ! grep -q "^[^:]*:[^:]*:$USER_UID:" /etc/passwd || groups=--init-groups
     set -- PATH="$IMAGE_PATH" HOME="$ACCOUNT_HOME" USER="$USER_NAME" LOGNAME="$USER_NAME" /bin/sh -c "$as_account" paddock "$@"
@@ -13,7 +15,7 @@ as_agent() {
         # shellcheck disable=SC2086 # several words
         exec setpriv --reuid "$USER_UID" --regid "$USER_GID" $groups $CONFINED env "$@"
     fi
-    # Isolated (-I -S): nothing below a home is imported while this is root.
+    # Isolated (-I -S): as root, nothing is imported from below a home.
     exec python3 -I -S -c 'import ctypes, os, sys
 name, uid, gid, confined = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 prctl = ctypes.CDLL(None).prctl

@@ -1,4 +1,4 @@
-"""Files that hold an image: what they are, and which one, so that none is loaded twice."""
+"""Image archives: their kind and digest, so that no image is loaded twice."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from paddock.errors import BadInput
 
 _SAVED: Final = {"manifest.json", "oci-layout", "index.json"}
 _ROOT: Final = {"etc", "usr", "bin"}
+_AGAIN: Final = "create it again: docker save"
 
 
 @dataclass(frozen=True)
 class Archive:
-    """An image in a file."""
+    """A file that contains an image."""
 
     path: Path
     digest: str
-    verb: str  # load, what `save` wrote; import, what a root filesystem is
+    verb: str  # load for the output of `docker save`, import for a root filesystem
 
     @classmethod
     def at(cls, path: Path) -> Archive:
-        """The archive at a path; what was found out about a large file is remembered until the file is another one."""
+        """Return the archive at a path. Its digest and kind are cached until the file changes."""
         try:
             facts = path.stat()
         except OSError as error:
@@ -38,7 +39,7 @@ class Archive:
             digest, verb = (cache / name).read_text().split()
         except (OSError, ValueError):
             found = cls.examine(path)
-            with contextlib.suppress(OSError):  # it only saves reading the file again
+            with contextlib.suppress(OSError):  # the cache only saves time
                 cache.mkdir(parents=True, exist_ok=True)
                 (cache / name).write_text(f"{found.digest} {found.verb}")
             return found
@@ -46,7 +47,7 @@ class Archive:
 
     @classmethod
     def examine(cls, path: Path) -> Archive:
-        """Read all of the file; one that is cut off or something else is told here and not on the machine."""
+        """Read the whole file. A truncated archive or another kind of file is an error, before anything is sent."""
         names: set[str] = set()
         promised: set[str] = set()
         try:
@@ -60,25 +61,25 @@ class Archive:
         except OSError as error:
             raise BadInput(f"cannot read {path}: {error.strerror or error}") from None
         except (tarfile.TarError, EOFError) as error:
-            raise BadInput(f"{path} is no whole tar archive: {error}", hint="make it anew: docker save") from None
-        if lost := sorted(promised - names):
-            raise BadInput(f"{path} is no whole image: it has no {lost[0]}", hint="make it anew: docker save")
+            raise BadInput(f"{path} is not a complete tar archive: {error}", hint=_AGAIN) from None
+        if missing := sorted(promised - names):
+            raise BadInput(f"{path} is not a complete image: it has no {missing[0]}", hint=_AGAIN)
         tops = {name.partition("/")[0] for name in names}
         if tops & _SAVED:
             return cls(path, digest, "load")
         if tops >= _ROOT:
             return cls(path, digest, "import")
-        raise BadInput(f"{path} holds neither an image nor a root filesystem", hint="docker save IMAGE > FILE")
+        raise BadInput(f"{path} contains neither an image nor a root filesystem", hint="docker save IMAGE > FILE")
 
     @property
     def name(self) -> str:
-        """The image's name once it is on the machine."""
+        """The name that the image gets on the machine."""
         return f"localhost/paddock/archive:{self.digest[:12]}"
 
 
 def _promised(manifest: bytes) -> set[str]:
-    """The files that the images of an archive are made of."""
+    """Return the files of the archive that its manifest requires."""
     try:
         return {name for image in json.loads(manifest) for name in (image["Config"], *image["Layers"])}
     except (ValueError, TypeError, KeyError):
-        return set()  # not as `docker save` writes it; what it is worth, the engine says
+        return set()  # `docker save` did not write it; the engine decides whether it is valid

@@ -1,4 +1,4 @@
-"""The same container as a compose file, for people who expect one: to read, or to run it by hand."""
+"""The agent's container as a compose file, for people who want to read it or run it by hand."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ruamel.yaml import YAML
 
 
 def compose(service: str, container: dict[str, Any], options: Sequence[str]) -> str:
-    """Return a file that Compose 1.27 or newer takes; options of the command line have no place in it."""
+    """Return a file for Compose 1.27 or newer. It cannot contain the command line options of the container."""
     text = StringIO()
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.dump({"services": {service: container}}, text)
-    told = "# What `paddock up` makes. Run by hand, nothing keeps two machines from writing to one state.\n"
-    lost = f"# Not in here: {' '.join(options)}\n" if options else ""
-    return told + lost + text.getvalue()
+    about = "# The container that `paddock up` creates. Run by hand, it does not hold the lease on the state.\n"
+    left_out = f"# Options that a compose file cannot contain: {' '.join(options)}\n" if options else ""
+    return about + left_out + text.getvalue()

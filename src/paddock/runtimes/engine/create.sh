@@ -1,14 +1,26 @@
-# create.sh ROOT ID [replace]: makes the agent's container from the bundle on stdin. One that is there goes, with its own
-# layer, as soon as the new one is made: what cannot be made costs nothing.
-root=$1 id=$2 replace=$3
-: "${units:=/etc/systemd/system}"
+# engine/create.sh - create the agent's container
+#
+# Arguments: MANAGER ROOT ID REPLACE; MANAGER is "system" or "user"; REPLACE is not empty if a container may be replaced
+# Input: a tar of bundle/, secrets.env and secret-files/
+#
+# The old container, with its own layer, is removed only when the new one exists: if the new one cannot be created, the old
+# one stays.
+set -eu
+umask 077
+manager=$1 root=$2 id=$3 replace=$4
+. ./receive.sh
+. ./systemd/manager.sh
+. ./systemd/prepare.sh
+. ./systemd/units.sh
+. ./engine/own.sh
+
 receive
 [ -n "$replace" ] || ! "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1 ||
     fail 75 "there is a container $CONTAINER already"
 prepare
-(umask 022 && mkdir -p "${STORE%/*}") # mounted, also where there is no code yet
-drop_container "$ENGINE" "$CONTAINER.new" # of a run that was cut off; no agent's name has a dot
-# What the image itself would start; one word a line.
+(umask 022 && mkdir -p "${STORE%/*}") # the container mounts it, even if there is no code yet
+drop_container "$ENGINE" "$CONTAINER.new" # of an interrupted run; the name of an agent has no dot
+# The entrypoint of the image, one word a line.
 "$ENGINE" image inspect --format '{{range .Config.Entrypoint}}{{println .}}{{end}}' "$IMAGE" >"$root/incoming/entrypoint"
 set --
 while IFS= read -r word; do

@@ -1,4 +1,4 @@
-"""What Docker and Podman do differently; everything else is the same to both."""
+"""The differences between Docker and Podman."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Final
 
 from paddock.spec.models import RuntimeName
 
-ROOT: Final = "0:0"  # who starts in a container; with users of its own it would be the account
+ROOT: Final = "0:0"  # the user of the first process; a user namespace would make it the account
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """One engine's command line."""
+    """One engine: its command line, packages and daemon."""
 
     program: str
-    packages: tuple[str, ...]  # that bring it on Debian
-    service: str | None  # the unit of its daemon
+    packages: tuple[str, ...]  # Debian packages that install it
+    service: str | None  # the unit of its daemon; None if it has no daemon
     data: str  # where it keeps images and containers
-    info: str  # the format of its `info` that tells the storage driver, and whether containers outlive the daemon
-    full_names: bool  # it looks an image up nowhere unless the name says where
-    asks_health: bool  # by itself, now and then
-    users: str | None = None  # which user of a container is which one of the machine, where that is not the same
+    info: str  # the `info` format that prints the storage driver, and whether containers outlive the daemon
+    full_names: bool  # image names must include the registry
+    asks_health: bool  # runs health commands on its own
+    users: str | None = None  # how users of the container map to users of the machine, if they differ
 
     def without_root(self, home: str, uid: int, gid: int) -> Dialect:
-        """The same engine in an account of the machine, whose files are the agent's own in the container."""
+        """Return the engine as an account without root runs it. The account is the agent's user in the container."""
         return replace(
             self,
             packages=(*self.packages, "uidmap"),
@@ -33,7 +33,7 @@ class Dialect:
         )
 
     def reference(self, image: str) -> str:
-        """The image's name as this engine finds it; where a digest says which one it is, a tag says nothing more."""
+        """Return the image's name in the form that this engine needs. A tag is dropped if there is a digest."""
         name, at, digest = image.partition("@")
         if at and ":" in name.rpartition("/")[2]:
             image = f"{name.rpartition(':')[0]}@{digest}"
@@ -53,19 +53,19 @@ _DOCKER: Final = Dialect(
     asks_health=True,
 )
 _PODMAN: Final = Dialect(
-    # With runc, because crun, which Debian would take, starts nothing where cgroups are of both versions.
+    # With runc: crun, Debian's default, cannot start containers on a machine with both cgroup versions.
     "podman",
     ("podman", "runc"),
     None,
     "/var/lib/containers",
     "{{.Store.GraphDriverName}} false",
     full_names=True,
-    # It would have a timer of systemd ask, and wait for the end of that timer while systemd waits for its own: no
-    # machine could shut down.
+    # Podman runs health commands by a systemd timer. At shutdown it waits for the timer while systemd waits for
+    # Podman, and the machine never stops.
     asks_health=False,
 )
 
 
 def dialect_of(runtime: RuntimeName) -> Dialect:
-    """Return the dialect of a runtime that is an engine."""
+    """Return the dialect of the runtime docker or podman."""
     return {RuntimeName.DOCKER: _DOCKER, RuntimeName.PODMAN: _PODMAN}[runtime]

@@ -1,8 +1,12 @@
-# enter.sh ENGINE CONTAINER ROOT ARGV...: runs a program in the agent's container; root only as long as it takes to
-# become the agent.
+# engine/enter.sh - run a program in the agent's container
+#
+# Arguments: ENGINE CONTAINER ROOT ARGV...
+#
+# The program in the container starts as root, and becomes the agent's account at once.
 set -eu
 engine=$1 container=$2 root=$3
 shift 3
+
 terminal=
 [ ! -t 0 ] || terminal=--tty
 exec "$engine" exec --interactive $terminal "$container" /bin/sh "$root/current/enter" "$@"

@@ -1,8 +1,15 @@
 #!/bin/sh
-# halt [PID]: ends the container, and then the client that its unit has started. A container that is only about to start
-# cannot be stopped yet, so it is tried until the client has ended. An engine that does not run is not asked: to ask it
-# would be to wait for it, while its own restart waits for us. One that was killed leaves its containers running. They
-# are ended without it, because the lease may be given up as soon as this unit has ended.
+# halt.sh - stop the container, and then the client that its unit has started
+#
+# Arguments: [PID]; the client
+# Runs on the machine, from the current bundle.
+#
+# A container that is about to start cannot be stopped yet, so this is repeated until the client has ended. An engine that
+# does not run is not called: the call would wait for the engine, while the engine's restart waits for this unit. An engine
+# that was killed leaves its containers running. They are ended without it, because the lease may be released as soon as
+# this unit has ended.
+client=${1-}
+# shellcheck source=/dev/null # written by Paddock, in the bundle
 . "${0%/*}/bundle.env"
 id=$(cat "${0%/*}/../container" 2>/dev/null)
 
@@ -10,13 +17,14 @@ running() {
     [ -z "$SERVICE" ] || systemctl is-active --quiet "$SERVICE"
 }
 
-# The container's processes: their cgroup is named by its id.
+# Print the container's processes: the name of their cgroup contains the container's id.
 processes() {
     [ -z "$id" ] || grep -lsF "$id" /proc/[0-9]*/cgroup | cut -d / -f 3
 }
 
+# shellcheck disable=SC2046 # several processes
 end_without_engine() {
-    # While it stops it has asked them already.
+    # An engine that is stopping has sent the signal already.
     [ "$(systemctl is-active "$SERVICE")" = deactivating ] || kill -TERM $(processes) 2>/dev/null
     seconds=0
     while [ -n "$(processes)" ] && ! running; do
@@ -34,8 +42,8 @@ stop() {
 }
 
 stop
-while [ -n "${1-}" ] && kill -0 "$1" 2>/dev/null; do
-    running || kill -KILL "$1"
+while [ -n "$client" ] && kill -0 "$client" 2>/dev/null; do
+    running || kill -KILL "$client"
     sleep 0.2
     stop
 done

@@ -1,55 +1,54 @@
-"""The agent's health as a script in its container, so that the engine can tell it to whoever asks the engine."""
+"""The health command of a container. The engine runs it and shows its result; Paddock does not wait for it."""
 
 from __future__ import annotations
 
 import shlex
+from importlib import resources
 from typing import Any, Final
 
-from paddock.recipes.workload import Command, OpenPort, Page, Workload
+from paddock.recipes.workload import Command, Health, OpenPort, Page
 
-# What Paddock itself asks does not wait for it.
 _TIMES: Final = {"interval": "30s", "timeout": "10s", "start_period": "60s"}
-
-_ASKED: Final = """\
-import sys, urllib.error, urllib.request
-url, status = sys.argv[1:]
-try:
-    found = urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=5).status
-except urllib.error.HTTPError as error:
-    found = error.code
-sys.exit(str(found) != status and f"{url} answered {found}")
-"""
-_CONNECTED: Final = """\
-import socket, sys
-socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5)
-"""
+_PROGRAM: Final = "loopback.py"
 
 
 def options(path: str) -> list[str]:
-    """What an engine is told about the script at this path."""
+    """Return the engine's options that set the script at this path as health command."""
     times = [word for name, time in _TIMES.items() for word in (f"--health-{name.replace('_', '-')}", time)]
     return ["--health-cmd", f"/bin/sh {path}", *times]
 
 
 def composed(path: str) -> dict[str, Any]:
-    """The same in a compose file."""
+    """Return the same settings for a compose file."""
     return {"test": ["CMD", "/bin/sh", path], **_TIMES}
 
 
-def script(workload: Workload) -> str:
-    """A program that ends with 0 if the agent is well; where nothing says otherwise, an agent that runs is."""
-    match workload.health:
+def files(health: Health) -> dict[str, str]:
+    """Return the script ``health`` for a bundle, which exits with 0 if the agent is healthy, and its program."""
+    match health:
         case Page(url, status):
-            argv = ["python3", "-I", "-c", _ASKED, url, str(status)]
+            return {"health": _asks(url, str(status)), _PROGRAM: _program()}
         case OpenPort(port):
-            argv = ["python3", "-I", "-c", _CONNECTED, str(port)]
-        case Command(given):
-            argv = list(given)
+            return {"health": _asks(str(port)), _PROGRAM: _program()}
+        case Command(argv):
+            return {"health": _script(shlex.join(argv))}
         case None:
-            argv = ["true"]
-    can_ask = "" if isinstance(workload.health, Command) else f"command -v {argv[0]} >/dev/null || exit 0\n"
+            return {"health": _script("true")}
+
+
+def _asks(*words: str) -> str:
+    # An image without Python cannot ask. Its agent counts as healthy while it runs.
+    can_ask = "command -v python3 >/dev/null || exit 0\n"
+    return _script(f'python3 -I "${{0%/*}}/{_PROGRAM}" {shlex.join(words)}', can_ask)
+
+
+def _script(command: str, before: str = "") -> str:
     return f"""\
 #!/bin/sh
-# health: whether the agent is well; without the means to ask, it is as long as it runs.
-{can_ask}exec /bin/sh "${{0%/*}}/enter" {shlex.join(argv)}
+# health: exits with 0 if the agent is healthy.
+{before}exec /bin/sh "${{0%/*}}/enter" {command}
 """
+
+
+def _program() -> str:
+    return (resources.files("paddock.runtimes") / _PROGRAM).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What makes a container another one. Everything else reaches the one that is there, with a restart."""
+"""The identity of a container: settings whose change requires a new container. Other changes need only a restart."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-_SCHEMA: Final = 1  # another one recreates every container: only when one made before would not work
+_SCHEMA: Final = 1  # a new number recreates every container; use one only if older containers would not work
 
 LABEL: Final = "paddock.identity"
 
 
 def identity(parts: Mapping[str, Sequence[str]]) -> str:
-    """The container's label: a short hash of each part, so that a plan can tell which one has changed."""
+    """Return the container's label: a short hash of each part, so that a plan can name the changed part."""
     words = [f"{name}={digest(values)}" for name, values in sorted(parts.items())]
     return " ".join([f"schema={_SCHEMA}", *words])
 
 
 def digest(values: Sequence[str]) -> str:
-    """A short hash of some words."""
+    """Return a short hash of the words."""
     return hashlib.sha256("\0".join(values).encode()).hexdigest()[:12]

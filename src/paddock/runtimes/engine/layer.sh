@@ -1,6 +1,8 @@
-# layer ENGINE CONTAINER: prints what would be lost with a container: packages of the distribution, of Python and of Node
-# that its image did not have.
-layer() {
+# Library: list the packages that were installed in a container.
+# Expects: nothing.
+
+# Print packages of the distribution, of Python and of Node that the image lacks. They are lost with the container.
+layer() { # ENGINE CONTAINER
     "$1" diff "$2" | sed -n \
         -e 's|^A /var/lib/dpkg/info/\([^/]*\)\.list$|\1|p' \
         -e 's|^A /.*/\(site\|dist\)-packages/\([^/]*\)-[^/-]*\.dist-info$|\2|p' \

@@ -1,6 +1,11 @@
-# leave.sh ROOT ENGINE CONTAINER, after images.sh and own.sh: removes a container from an engine that the agent has left, and images.
+# engine/leave.sh - remove a container and its images from an engine that the agent no longer uses
+#
+# Arguments: ROOT ENGINE CONTAINER
 set -eu
-ENGINE=$2 container=$3
+root=$1 ENGINE=$2 container=$3
+. ./engine/images.sh
+. ./engine/own.sh
+
 case "$ENGINE" in docker | podman) ;; *) exit 78 ;; esac
 drop_container "$ENGINE" "$container"
-drop_images $("$ENGINE" images --format '{{.Repository}}:{{.Tag}}' localhost/paddock/archive)
+"$ENGINE" images --format '{{.Repository}}:{{.Tag}}' localhost/paddock/archive | drop_images

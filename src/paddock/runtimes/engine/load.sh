@@ -1,7 +1,14 @@
-# load.sh ENGINE load|import, after report.sh: takes an image from stdin; reports the names that it came with and that were
-# not here before, and its id. The name it is to have it gets in another call, once it is known that all of it has arrived.
+# engine/load.sh - load an image
+#
+# Arguments: ENGINE VERB; VERB is "load" or "import"
+# Input: the image's archive
+# Output: a report: brought=NAME for each name that the archive added, id=ID
+#
+# Another call names the image, when it is known that the whole archive has arrived.
 set -eu
 engine=$1 verb=$2
+. ./report.sh
+
 load() {
     known=$("$engine" images --format '{{.Repository}}:{{.Tag}}')
     loaded=$("$engine" load | sed -n 's/^Loaded image[^:]*: *//p')
@@ -11,8 +18,10 @@ load() {
     done
     id=$("$engine" image inspect --format '{{.Id}}' "$(echo "$loaded" | tail -n 1)")
 }
+
 case "$verb" in
     import) id=$("$engine" import -) ;;
     load) load ;;
 esac
 report id "$id"
+report end ok

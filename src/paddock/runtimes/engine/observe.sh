@@ -1,10 +1,26 @@
-# After the shared parts: the engine, the image and the container. Uses $ENGINE, $INFO, $IMAGE and $CONTAINER.
-if command -v "$ENGINE" >/dev/null; then
-    for package; do report package "$package"; done # whichever package has brought it
-fi
-has_users() { # without root; asked for before the engine is, which would go on with one user alone
+# engine/observe.sh - report the same as systemd/observe.sh, and the engine, image and container of an agent
+#
+# Arguments: MANAGER ROOT STORE STATE_LINK AGENT PACKAGE...; MANAGER is "system" or "user"
+# Environment: ENGINE, CONTAINER, IMAGE; INFO, a format for `ENGINE info`
+# Output: a report
+manager=$1 root=$2 store=$3 state_link=$4 agent=$5
+shift 5
+. ./report.sh
+. ./observation.sh
+. ./systemd/observation.sh
+. ./engine/layer.sh
+. ./engine/left.sh
+
+has_users() { # without root. Podman itself would go on with a single user.
     command -v newuidmap >/dev/null && { getsubids "$(id -un)" || grep "^$(id -un):" /etc/subuid; } >/dev/null 2>&1
 }
+
+observe_agent "$@"
+observe_units
+observe_left_containers
+if command -v "$ENGINE" >/dev/null; then
+    for package; do report package "$package"; done # another package may have installed the engine
+fi
 if ! command -v "$ENGINE" >/dev/null; then
     report engine missing
 elif [ "$(id -u)" != 0 ] && ! has_users; then
@@ -20,3 +36,4 @@ else
         layer "$ENGINE" "$CONTAINER" | report_lines layer
     fi
 fi
+report end ok

@@ -1,4 +1,7 @@
-# Shared: containers that Paddock made, which bear its label. One without it is somebody else's, whatever its name.
+# Library: containers that Paddock made.
+# Expects: nothing.
+
+# Paddock's containers have its label. A container without the label belongs to someone else, whatever its name.
 is_ours() { # ENGINE CONTAINER
     [ -n "$("$1" container inspect --format '{{index .Config.Labels "paddock.identity"}}' "$2" 2>/dev/null)" ]
 }

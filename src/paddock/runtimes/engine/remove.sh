@@ -1,7 +1,20 @@
-# After systemd's part, when nothing runs any more: the container goes, and with it what was installed in it.
+# engine/remove.sh - remove the agent's unit, configuration, code and container, and keep the state
+#
+# Arguments: MANAGER ROOT STORE AGENT; MANAGER is "system" or "user"
+# Environment: ENGINE, CONTAINER
+#
+# Software that was installed in the container is lost.
+set -eu
+manager=$1 root=$2 STORE=$3 AGENT=$4
+. ./systemd/removal.sh
+. ./engine/images.sh
+. ./engine/own.sh
+
+images_before=$(images_named)
+remove_agent
 if command -v "$ENGINE" >/dev/null; then
-    "$ENGINE" ps --quiet >/dev/null # fails where the engine does not run, and so says what it is
+    "$ENGINE" ps --quiet >/dev/null # if the engine does not run, this fails with the engine's own message
     drop_container "$ENGINE" "$CONTAINER"
     drop_container "$ENGINE" "$CONTAINER.new"
-    drop_images $images_before
+    echo "$images_before" | drop_images
 fi

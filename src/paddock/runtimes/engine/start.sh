@@ -1,26 +1,30 @@
 #!/bin/sh
-# start: process 1 of the container, as root, from the configuration in force. Makes the agent's account, gives it what
-# it must own, and runs its processes as that account. They live and end together.
+# start.sh - process 1 of the container: create the agent's account, and run the agent's processes as that account
+#
+# Arguments: none
+# Runs in the container, as root, from the current bundle. When one process ends, all are ended.
 set -eu
-trap 'exit 143' TERM INT # to process 1 a signal it does not handle does nothing
+trap 'exit 143' TERM INT # the kernel ignores a signal that process 1 does not handle
 here=${0%/*}
 root=${here%/*}
+# shellcheck source=/dev/null # written by Paddock, in the bundle
 . "$here/bundle.env"
-. "$here/account.sh"
-. "$here/users.sh"
-. "$here/ownership.sh"
+. ./engine/account.sh
+. ./engine/users.sh
+. ./ownership.sh
 
 install_packages() {
     missing=
     for package in $PACKAGES; do
+        # shellcheck disable=SC2016 # the braces are dpkg's
         [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing="$missing $package"
     done
     [ -n "$missing" ] || return 0
-    command -v apt-get >/dev/null || refuse "the image has no apt-get to install these with:$missing"
+    command -v apt-get >/dev/null || refuse "the image has no apt-get to install these packages with:$missing"
     export DEBIAN_FRONTEND=noninteractive
-    # shellcheck disable=SC2086 # several words
+    # shellcheck disable=SC2086 # several packages
     { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing; } </dev/null >&2 || {
-        echo "paddock: these could not be installed in the container:$missing" >&2
+        echo "paddock: these packages could not be installed in the container:$missing" >&2
         exit 1
     }
 }
@@ -28,11 +32,11 @@ install_packages() {
 allow_sudo() {
     rm -f /etc/sudoers.d/paddock
     [ -n "$SUDO" ] || return 0
-    command -v sudo >/dev/null || refuse "the image has no sudo: add it to packages:"
+    command -v sudo >/dev/null || refuse "the image has no sudo: add sudo to packages:"
     (umask 337 && echo "$USER_NAME ALL=(ALL:ALL) NOPASSWD: ALL" >/etc/sudoers.d/paddock)
 }
 
-run() {
+run() { # PROCESS
     as_agent / /bin/sh "$1" 3</dev/null 4<"$root/secrets.env" 5<"$root/generated.env"
 }
 
@@ -52,12 +56,13 @@ for each in "$here"/processes/*; do
     run "$each" &
     pids="$pids $!"
 done
-# As process 1 a shell also reaps what the agent's processes leave behind, while it waits.
-ended= code=0
+# While process 1 waits, it also reaps orphaned processes of the agent.
+ended='' code=0
 while [ -z "$ended" ]; do
     code=0
+    # shellcheck disable=SC2086 # one process, after a blank
     case ${pids# } in
-        *' '*) sleep 1 & wait $! || true ;; # for whichever ends first; a shell can wait only for one it knows
+        *' '*) sleep 1 & wait $! || true ;; # a shell cannot wait for whichever of several processes ends first
         *) wait $pids || code=$? ;;
     esac
     for pid in $pids; do
@@ -67,6 +72,7 @@ done
 case ${pids# } in
     *' '*) wait "$ended" || code=$? ;;
 esac
+# shellcheck disable=SC2086 # several processes
 kill -TERM $pids 2>/dev/null || true
 for pid in $pids; do
     while kill -0 "$pid" 2>/dev/null; do

@@ -1,4 +1,4 @@
-"""A container that is gone after each command: what the agent's own will be like, to build its code in."""
+"""Throwaway containers: to build code with the agent's image, and to try the image."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock.process import Result
 
 @dataclass(frozen=True)
 class Throwaway:
-    """A guest that runs each program in a new container of an image, with a folder of the machine in it."""
+    """A guest that runs each program in a new container of an image, with one folder of the machine mounted."""
 
     machine: Guest
     engine: str
@@ -39,6 +39,6 @@ class Throwaway:
         options = ["--rm", "--interactive", "--network", "none", "--env", "THROWAWAY=yes"]
         volume = ["--volume", f"{self.folder}:{self.folder}"] if self.folder else []
         run = [self.engine, "run", *options, *volume, "--entrypoint", argv[0], self.image, *argv[1:]]
-        # Docker would make a folder that is not there; Podman does not.
+        # Docker creates a missing folder, Podman does not.
         made = ["sh", "-c", 'umask 022 && mkdir -p "$0" && exec "$@"', self.folder] if self.folder else []
         return [*made, *run]

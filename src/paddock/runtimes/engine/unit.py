@@ -1,4 +1,4 @@
-"""The unit that supervises a container, bound to the lease."""
+"""The systemd unit that supervises a container and requires the lease."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Final
 from paddock.recipes.workload import Process
 from paddock.runtimes.engine.dialect import Dialect
 
-_ENDED: Final = 143  # of a program that ends with the signal it is asked with
-_REFUSED: Final = 78  # what `start` ends with when a restart would not help
+_ENDED: Final = 143  # the exit code after SIGTERM
+_REFUSED: Final = 78  # the exit code of `start` if a restart would not help
 
 
 def unit(agent: str, container: str, engine: Dialect, lease: str, etc: str, processes: Sequence[Process]) -> str:
-    """Return the unit of a container with these processes; ``etc`` is the configuration in force."""
+    """Return the unit of a container with these processes. ``etc`` is the folder of the current bundle."""
     first = processes[0]
     clean = sorted({_ENDED, *(code for process in processes for code in process.clean_exits)})
     fatal = sorted({_REFUSED, *(code for process in processes for code in process.fatal_exits)})
     again = sorted({code for process in processes for code in process.restart_exits})
     daemon = f" {engine.service}" if engine.service else ""
-    # By its id `halt` finds the container's processes when the daemon does not run.
+    # `halt` finds the container's processes by this id if the daemon does not run.
     known = f"{etc.removesuffix('/current')}/container"
     identify = (
         f"{engine.program} container inspect --format {{{{.Id}}}} {container} >{known}.new && mv {known}.new {known}"
@@ -37,7 +37,7 @@ StartLimitIntervalSec=0
 Type=exec
 {remember}ExecStart={engine.program} start --attach {container}
 ExecStop=/bin/sh {etc}/halt $MAINPID
-# However this unit ends, no container is left that writes without a lease.
+# However this unit ends, no container keeps running without a lease.
 ExecStopPost=-/bin/sh {etc}/halt
 Restart={first.restart}
 RestartSec={first.restart_seconds:g}
@@ -50,5 +50,5 @@ TimeoutStopSec={stop_seconds(processes) + 15}
 
 
 def stop_seconds(processes: Sequence[Process]) -> int:
-    """Return how long a container with these processes may take to end well."""
+    """Return how many seconds a container with these processes may take to stop."""
     return max(process.stop_seconds for process in processes)

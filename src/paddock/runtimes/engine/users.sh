@@ -1,12 +1,13 @@
-# Sourced in the container by `start`, and in one that is only to show that it can be done.
+# Library: create the agent's account in the container.
+# Expects: root in the container; $USER_NAME, $USER_UID, $USER_GROUP, $USER_GID, $ACCOUNT_HOME.
 
-refuse() {
+refuse() { # MESSAGE
     echo "paddock: $1" >&2
     exit 78
 }
 
-# By hand, because not every distribution has useradd. What Paddock has written before bears a mark; whatever else has
-# the name or the number is the distribution's own.
+# Edit the files directly, because not every distribution has useradd. Paddock's own lines have a mark. A line without the
+# mark belongs to the distribution.
 make_account() {
     shell=/bin/sh
     [ ! -x /bin/bash ] || shell=/bin/bash

@@ -1,1 +1,1 @@
-"""Children of ``paddock run`` in the foreground: for machines without systemd or root."""
+"""The runtime process: children of ``paddock run`` in the foreground, without systemd or root."""

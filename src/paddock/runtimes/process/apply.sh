@@ -1,8 +1,20 @@
-# apply.sh ROOT ID: puts the bundle from stdin in force. What runs keeps running until `paddock run` starts anew.
+# process/apply.sh - make a bundle the current one
+#
+# Arguments: ROOT ID
+# Input: a tar of bundle/, secrets.env and secret-files/
+#
+# Running processes keep the old bundle until `paddock run` is started again.
+set -eu
+umask 077
 root=$1 id=$2
+. ./receive.sh
+. ./claim_state.sh
+. ./state.sh
+. ./versions.sh
+
 receive
 claim_state
 write_state_files
 [ -z "$TREE" ] || keep_version "$TREE"
-put_in_force
+make_current
 rm -f "$root/pending"

@@ -1,6 +1,13 @@
-# inspect.sh ROOT, after report.sh: reports each process that `paddock run` has started as NAME=STATE PID RESTARTS SINCE.
-[ ! -e "$1/running" ] || while read -r name pid restarts since; do
+# process/inspect.sh - report each process that `paddock run` has started
+#
+# Arguments: ROOT
+# Output: a report: process.NAME=STATE PID RESTARTS SINCE
+root=$1
+. ./report.sh
+
+[ ! -e "$root/running" ] || while read -r name pid restarts since; do
     state=ended
     [ "$pid" = 0 ] || ! kill -0 "$pid" 2>/dev/null || state=active
     report "process.$name" "$state $pid $restarts $since"
-done <"$1/running"
+done <"$root/running"
+report end ok

@@ -1,3 +1,14 @@
+# process/observe.sh - report the packages, bundle, code trees, state and processes of an agent
+#
+# Arguments: ROOT STORE STATE_LINK AGENT PACKAGE...
+# Output: a report
+root=$1 store=$2 state_link=$3 agent=$4
+shift 4
+. ./report.sh
+. ./observation.sh
+
+observe_agent "$@"
 if is_own "$own" && [ -e "$own/lease" ] && ! flock --shared --nonblock "$own/lease" true; then
     report unit "run active"
 fi
+report end ok

@@ -1,10 +1,14 @@
-# remove.sh ROOT STORE AGENT STATE: takes the agent's configuration and code away. The state stays.
+# process/remove.sh - remove the agent's configuration and code, and keep the state
+#
+# Arguments: ROOT STORE AGENT STATE
 set -eu
 root=$1 STORE=$2 AGENT=$3 state=$4
+. ./versions.sh
+
 if [ -e "$state/.paddock/lease" ] && ! flock --shared --nonblock "$state/.paddock/lease" true; then
     echo "the agent is running ($(cat "$state/.paddock/holder")); end it first" >&2
     exit 75
 fi
-spare_states "$root"
+expect_no_state "$root"
 rm -rf --one-file-system "$root"
 drop_versions

@@ -1,4 +1,4 @@
-"""Renders a workload for ``paddock run``: the same files, and the processes as data."""
+"""Render a workload for ``paddock run``: the configuration files, and the processes as JSON."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
-from paddock.recipes.workload import Paths, Process, Workload
-from paddock.runtimes import configuration, environment_of, reporting, script, statefiles
+from paddock.recipes.workload import Health, Paths, Process, Workload
+from paddock.runtimes import configuration, environment_of, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
+from paddock.runtimes.shell import script
 from paddock.spec.models import AgentSpec
 
-_HERE: Final = "paddock.runtimes.process"
-_SHARED: Final = "paddock.runtimes"
 PROCESSES: Final = "processes.json"
-RUNNING: Final = "running"  # beside the bundles: what `paddock run` has started
+RUNNING: Final = "running"  # the file beside the bundles that lists the processes of `paddock run`
 
 
 @dataclass(frozen=True)
 class ForegroundProcess:
-    """The runtime ``process``: everything below one folder of the person's own account."""
+    """The runtime ``process``: the agent runs in the person's own account, with all files below one folder."""
 
     agent: str
     spec: AgentSpec
@@ -49,17 +48,17 @@ class ForegroundProcess:
 
     @property
     def _root(self) -> str:
-        """The folder of all bundles and of the secrets beside them."""
+        """The folder of the agent's bundles and secrets."""
         return self.paths.etc.removesuffix("/current")
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
         paths = self.paths
         environment = {
             "AGENT": self.agent,
             "STORE": paths.code,
             "TREE": tree or "",
             "STATE": paths.state,
-            "TRAIL": paths.state_link,
+            "STATE_LINK": paths.state_link,
             "MOUNTED": "yes" if mounted else "",
             "GENERATED": " ".join(workload.generated),
             "HOME_DIR": paths.home,
@@ -75,28 +74,25 @@ class ForegroundProcess:
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
         arguments = [self._root, self.paths.code, self.paths.state_link, self.agent, *packages]
-        return reporting((_SHARED, "top.sh"), (_SHARED, "observe.sh"), (_HERE, "observe.sh"), arguments=arguments)
+        return script("process/observe.sh", arguments)
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        shared = ("alone.sh", "receive.sh", "top.sh", "folders.sh", "ownership.sh", "state.sh", "versions.sh")
-        return script(*((_SHARED, name) for name in shared), (_HERE, "apply.sh"), arguments=[self._root, bundle_id])
+        return script("process/apply.sh", [self._root, bundle_id])
 
     def remove(self) -> Sequence[str]:
-        arguments = [self._root, self.paths.code, self.agent, self.paths.state]
-        return script((_SHARED, "versions.sh"), (_HERE, "remove.sh"), arguments=arguments)
+        return script("process/remove.sh", [self._root, self.paths.code, self.agent, self.paths.state])
 
     def supervised(self, workload: Workload) -> Sequence[str]:
         return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
-        return reporting((_HERE, "inspect.sh"), arguments=[self._root])
+        return script("process/inspect.sh", [self._root])
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", bundle_id, f"{self._root}/answered"]
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
-        parts = ((_SHARED, "environment.sh"), (_SHARED, "enter.sh"))
-        return script(*parts, arguments=[self._root, self.paths.home, "", "", *argv])
+        return script("enter.sh", [self._root, self.paths.home, "", "", *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
@@ -104,5 +100,5 @@ class ForegroundProcess:
 
 
 def processes(etc: Path) -> list[Process]:
-    """Return the processes of the configuration in force."""
+    """Return the processes of the current bundle."""
     return [Process(**entry) for entry in json.loads((etc / PROCESSES).read_text())]

@@ -1,4 +1,4 @@
-"""``paddock run``: holds the lease and keeps an agent's processes alive until it is told to stop."""
+"""``paddock run``: hold the lease and restart the agent's processes until a signal stops it."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from paddock.runtimes import envfile, variables
 from paddock.runtimes.process.runtime import RUNNING, processes
 from paddock.secret import Secret
 
-_MOMENT: Final = 2.0
-_LAST_WORDS: Final = 4000  # bytes
+_LOCK_SECONDS: Final = 2.0
+_LOG_END: Final = 4000  # bytes
 
 
 class _Fatal(Exception):
-    """A process ended in a way that a restart does not mend."""
+    """A process ended with a code after which a restart would not help."""
 
 
 class _Done(Exception):
-    """A process ended and is not to be started again; the others end with it."""
+    """A process ended and is not restarted. The other processes are stopped too."""
 
 
 class LeaseHeld(PaddockError):
-    """Another process may be writing to this state."""
+    """Another process holds the lease and may be writing to the state."""
 
 
 @contextmanager
 def lease(state: Path) -> Iterator[int]:
-    """Hold the kernel's lock on the state; yields its file descriptor."""
+    """Hold the lease, a kernel lock on the state, and yield its file descriptor."""
     with (state / ".paddock/lease").open("ab") as lock:
         if not _locked(lock):
             holder = (state / ".paddock/holder").read_text().strip()
-            raise LeaseHeld(f"the state in {state} is held by {holder}", hint="end that one first")
+            raise LeaseHeld(f"the state in {state} is held by {holder}", hint="stop that process first")
         since = datetime.now(UTC).strftime("%FT%TZ")
         (state / ".paddock/holder").write_text(f"process {os.getpid()} on {os.uname().nodename} since {since}\n")
         yield lock.fileno()
 
 
 def _locked(lock: BinaryIO) -> bool:
-    """Lock it within a moment: one who only looks, or a child that is being ended, may have it for as long."""
-    end = time.monotonic() + _MOMENT
+    """Try to lock for two seconds: a check, or a child that is about to end, may hold the lock for a moment."""
+    end = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,19 +72,19 @@ class _Child:
 
 
 def supervise(paths: Paths, log: Path, reporter: Callable[[str], None]) -> None:
-    """Run the agent until SIGINT or SIGTERM, restarting what ends; returns when all of it has ended."""
+    """Run the agent until SIGINT or SIGTERM, restart processes that end, and return when all have ended."""
     etc = Path(paths.etc)
     stop = _StopSignal()
     with lease(Path(paths.state)) as descriptor, log.open("ab") as output, stop.listening():
-        reporter(f"Ctrl-C ends the agent; its log is {log}")
+        reporter(f"Ctrl-C stops the agent; its log is {log}")
         environment = _environment(etc)
         children = [_Child(process) for process in processes(etc)]
-        account = _Account(etc.parent / RUNNING)
+        running = _RunningFile(etc.parent / RUNNING)
         try:
             while not stop.asked:
                 for child in children:
                     _tend(child, environment, output.fileno(), descriptor, reporter)
-                account.tell(children)
+                running.write(children)
                 time.sleep(0.1)
         except _Done as done:
             reporter(str(done))
@@ -93,34 +93,34 @@ def supervise(paths: Paths, log: Path, reporter: Callable[[str], None]) -> None:
             raise PaddockError(f"{fatal}; the end of its log:\n{last}", hint=f"the whole log is {log}") from None
         finally:
             _end(children, reporter)
-            account.file.unlink(missing_ok=True)
+            running.file.unlink(missing_ok=True)
 
 
 def _end_of(log: Path) -> str:
-    """The last words of a log that may be of any size."""
+    """Return the end of a log of any size."""
     with log.open("rb") as file:
-        file.seek(max(log.stat().st_size - _LAST_WORDS, 0))
-        return file.read(_LAST_WORDS).decode(errors="replace").rstrip("\n")
+        file.seek(max(log.stat().st_size - _LOG_END, 0))
+        return file.read(_LOG_END).decode(errors="replace").rstrip("\n")
 
 
-class _Account:
-    """A file that says what runs, as ``NAME PID RESTARTS SINCE``; this very process is the one with the lease."""
+class _RunningFile:
+    """The file that lists the running processes as ``NAME PID RESTARTS SINCE``. This process holds the lease."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self._lease = f"lease {os.getpid()} 0 {time.time():.0f}\n"
-        self._told = ""
+        self._written = ""
 
-    def tell(self, children: list[_Child]) -> None:
+    def write(self, children: list[_Child]) -> None:
         now = self._lease + "".join(
             f"{child.process.name} {child.running.pid if child.running else 0} {child.starts - 1} {child.since:.0f}\n"
             for child in children
         )
-        if now != self._told:
+        if now != self._written:
             unfinished = self.file.with_suffix(".new")
             unfinished.write_text(now)
             unfinished.replace(self.file)
-            self._told = now
+            self._written = now
 
 
 class _StopSignal:
@@ -163,11 +163,11 @@ def _tend(
         return
     child.running = None
     if code in process.fatal_exits:
-        raise _Fatal(f"{process.name} ended with code {code}, which no restart would mend")
+        raise _Fatal(f"{process.name} ended with code {code}, and a restart would not help")
     stays_down = process.restart == "no" or (process.restart == "on-failure" and code in process.clean_exits)
     if stays_down and code not in process.restart_exits:
-        raise _Done(f"{process.name} ended with code {code}, and is not to be started again")
-    reporter(f"{process.name} ended with code {code}; it starts again in {process.restart_seconds:g} s")
+        raise _Done(f"{process.name} ended with code {code}, and is not restarted")
+    reporter(f"{process.name} ended with code {code}; it restarts in {process.restart_seconds:g} s")
     child.start_at = time.monotonic() + process.restart_seconds
 
 
@@ -180,8 +180,8 @@ def _start(
         **{name: value.reveal() for name, value in secrets.items()},
     }
     return subprocess.Popen(
-        # When `paddock run` dies, however it dies, the kernel asks its children to end. Until they have, their copy of
-        # the descriptor keeps the lease held, so that no second writer starts beside them.
+        # When `paddock run` dies, the kernel sends SIGTERM to its children. Until they have ended, their copy of the
+        # descriptor holds the lease, so that no second writer starts beside them.
         ["setpriv", "--pdeathsig", "TERM", *process.argv],
         cwd=process.directory,
         env=environment,
@@ -190,7 +190,7 @@ def _start(
         stderr=output,
         pass_fds=(lease_descriptor,),
         umask=0o077,
-        start_new_session=True,  # out of reach of the person's terminal, and what it starts can be ended with it
+        start_new_session=True,  # no access to the person's terminal, and its children can be killed with it
     )
 
 
@@ -202,7 +202,7 @@ def _end(children: list[_Child], reporter: Callable[[str], None]) -> None:
         try:
             popen.wait(process.stop_seconds)
         except subprocess.TimeoutExpired:
-            reporter(f"{process.name} did not end within {process.stop_seconds} s and is killed")
+            reporter(f"{process.name} did not stop within {process.stop_seconds} s and is killed")
             popen.kill()
             popen.wait()
         with suppress(ProcessLookupError):

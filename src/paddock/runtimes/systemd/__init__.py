@@ -1,1 +1,1 @@
-"""systemd supervises: units, users and directories as its own declarative files."""
+"""The runtime systemd: units, accounts and directories as files of systemd."""

@@ -1,4 +1,4 @@
-"""The account an agent runs as: made by ``systemd-sysusers``, or one that must be there."""
+"""The account that an agent runs as: created by ``systemd-sysusers``, or an existing one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from paddock.spec.models import UserSpec
 
 
 def sysusers(agent: str, user: UserSpec, home: str) -> str:
-    """The entries that make the account; none where it is not Paddock's to make."""
+    """Return the entries that create the account; none if the file names an existing one."""
     if not user.create:
         return ""
     group = user.group_name
@@ -15,10 +15,10 @@ def sysusers(agent: str, user: UserSpec, home: str) -> str:
 
 
 def variables(user: UserSpec) -> dict[str, str]:
-    """What account.sh needs: whose the state is, and the numbers that the file insists on."""
-    insists = {*user.model_fields_set, *(("uid",) if user.create else ())}
+    """Return the variables of account.sh: the owner of the state, and the ids that the file requires."""
+    required = {*user.model_fields_set, *(("uid",) if user.create else ())}
     return {
         "OWNER": f"{user.name}:{user.group_name}",
-        "USER_UID": str(user.uid) if "uid" in insists else "",
+        "USER_UID": str(user.uid) if "uid" in required else "",
         "GROUP_GID": str(user.gid) if user.gid is not None else "",
     }

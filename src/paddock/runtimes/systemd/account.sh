@@ -1,15 +1,21 @@
-# Shared: the account of the agent, made or found. A number that is another one here than in the file would give the
-# state to somebody else.
+# Library: create or find the account of the agent.
+# Expects: $root, $AGENT, $OWNER (USER:GROUP), $USER_UID, $GROUP_GID.
+. ./fail.sh
+
+# With another uid or gid than the file says, the state would belong to another account.
 have_account() {
     check_others_accounts
-    # Where a number is somebody else's, sysusers would take another one.
+    # If a uid or gid is taken, systemd-sysusers would choose another number.
     for kind in "passwd uid ${OWNER%:*} $USER_UID" "group gid ${OWNER#*:} ${GROUP_GID:-$USER_UID}"; do
+        # shellcheck disable=SC2086 # several words, of which the last may be missing
         set -- $kind
-        [ -n "${4-}" ] && ! getent "$1" "$3" >/dev/null && found=$(getent "$1" "$4") || continue
-        fail 78 "the $2 $4 is that of ${found%%:*} on this machine: give the agent another user:"
+        if [ -n "${4-}" ] && ! getent "$1" "$3" >/dev/null && found=$(getent "$1" "$4"); then
+            fail 78 "${found%%:*} has the $2 $4 on this machine: give the agent another user:"
+        fi
     done
     systemd-sysusers "$root/incoming/bundle/sysusers.conf"
     for kind in "passwd account ${OWNER%:*} $USER_UID" "group group ${OWNER#*:} $GROUP_GID"; do
+        # shellcheck disable=SC2086 # several words, of which the last may be missing
         set -- $kind
         found=$(getent "$1" "$3" | cut -d : -f 3)
         [ -n "$found" ] || fail 78 "there is no $2 $3 on the machine, and the file says user: {create: false}"
@@ -17,29 +23,30 @@ have_account() {
     done
 }
 
-# An account is for one agent: another one in it could read and change this one's memory. The configurations of others
-# are root's.
+# An account is for one agent: another agent with the same account could read and change this agent's memory. The other
+# agents' bundles belong to root.
 check_others_accounts() {
     for other in "${root%/*}"/*/current/bundle.env; do
         name=${other%/current/bundle.env} && name=${name##*/}
         [ -e "$other" ] && [ "$name" != "$AGENT" ] || continue
-        # Nothing of this agent's stands in for what the other one's configuration does not say.
-        theirs=$(OWNER= USER_UID= GROUP_GID= && . "$other" && echo "$OWNER:$USER_UID:${GROUP_GID:-$USER_UID}")
+        # Variables that the other bundle does not set must be empty, not this agent's.
+        # shellcheck source=/dev/null # written by Paddock, in another agent's bundle
+        theirs=$(OWNER='' USER_UID='' GROUP_GID='' && . "$other" && echo "$OWNER:$USER_UID:${GROUP_GID:-$USER_UID}")
         IFS=: read -r user group uid gid <<.
 $theirs
 .
-        ! is_one passwd "${OWNER%:*}" "$USER_UID" "$user" "$uid" || fail_shared "the account ${OWNER%:*}"
-        ! is_one group "${OWNER#*:}" "${GROUP_GID:-$USER_UID}" "$group" "$gid" || fail_shared "the group ${OWNER#*:}"
+        ! is_same passwd "${OWNER%:*}" "$USER_UID" "$user" "$uid" || fail_shared "the account ${OWNER%:*}"
+        ! is_same group "${OWNER#*:}" "${GROUP_GID:-$USER_UID}" "$group" "$gid" || fail_shared "the group ${OWNER#*:}"
     done
 }
 
-is_one() { # passwd|group NAME NUMBER NAME NUMBER; the numbers are for what is not on the machine yet
+is_same() { # passwd|group NAME NUMBER NAME NUMBER; the numbers are used for names that do not exist yet
     [ "$2" != "$4" ] || return 0
     one=$(getent "$1" "$2" | cut -d : -f 3) two=$(getent "$1" "$4" | cut -d : -f 3)
     [ -n "${one:-$3}" ] && [ "${one:-$3}" = "${two:-$5}" ]
 }
 
-fail_shared() { # WHAT
-    fail 78 "$1 is that of the agent $name on this machine too, and each could read and change the other's memory: give \
-$AGENT an account and a group of its own, user: {name: NAME, uid: 10001}; its files become that account's with \`paddock up\`"
+fail_shared() { # ACCOUNT_OR_GROUP
+    fail 78 "$1 is also used by the agent $name on this machine, and each could read and change the other's memory: give \
+$AGENT an account and a group of its own, user: {name: NAME, uid: 10001}; \`paddock up\` gives its files to that account"
 }

@@ -1,4 +1,4 @@
-"""What a unit may not do; and how each of it is switched off where a machine cannot give it."""
+"""Directives that confine a unit, and how each is switched off on a machine that does not support it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Directive:
-    """A line of a unit, and the line that takes it back."""
+    """A line of a unit, and the line that switches it off."""
 
     line: str
     off: str
-    remounts: bool = False  # gives the unit a view of the files of its own; some systemd ignore it where they cannot
+    remounts: bool = False  # needs a mount namespace; some versions of systemd ignore it without one
 
 
 def _yes(name: str, *, remounts: bool = False) -> Directive:
     return Directive(f"{name}=yes", f"{name}=no", remounts)
 
 
-# In the order in which they are tried where not all can be had; the first one makes others possible.
+# In the order in which relax.sh tries them. The first one makes others possible.
 _OF_AN_ACCOUNT: Final = _yes("PrivateUsers")
 _ALWAYS: Final = (
     Directive("CapabilityBoundingSet=", "CapabilityBoundingSet=~"),
@@ -42,25 +42,25 @@ _ALWAYS: Final = (
 _PROC: Final = Directive("ProtectProc=invisible", "ProtectProc=default", remounts=True)
 _NAMESPACES: Final = Directive("RestrictNamespaces=yes", "RestrictNamespaces=no")
 _CALLS: Final = Directive("SystemCallFilter=@system-service", "SystemCallFilter=")
-# What a browser needs to put its own sandbox, which is a better one, around the pages it shows.
+# A browser needs these to confine its pages in its own sandbox, which is stricter.
 _NAMESPACES_OF_A_BROWSER: Final = Directive("RestrictNamespaces=user pid net", "RestrictNamespaces=no")
 _CALLS_OF_A_BROWSER: Final = Directive("SystemCallFilter=@system-service chroot", "SystemCallFilter=")
 
 
 @dataclass(frozen=True)
 class Confinement:
-    """All that one unit may not do, and the folders it sees nonetheless."""
+    """The confinement of one unit, and the folders that it may write to and read."""
 
     writes: Sequence[str]
     reads: Sequence[str]
-    of_an_account: bool = False  # by the account's own systemd, which can do less
+    of_an_account: bool = False  # run by the account's own systemd, which supports less
     browser: bool = False
 
     @property
     def directives(self) -> Sequence[Directive]:
-        """The lines, in the order in which they are tried."""
+        """The directives, in the order in which they are tried."""
         return (
-            # An account's systemd ignores the second.
+            # An account's systemd ignores ProtectProc.
             _OF_AN_ACCOUNT if self.of_an_account else _PROC,
             *self._folders(),
             *_ALWAYS,
@@ -75,9 +75,10 @@ class Confinement:
                 _yes("ProtectHome", remounts=True),
                 Directive(f"ReadWritePaths={writes}", "ReadWritePaths=", remounts=True),
             )
-        # Of homes it sees nothing but what is its own. An account's systemd listens in its runtime directory, which
+        # The unit sees only its own folders in homes. The runtime directory of an account, where its systemd listens,
         # counts as a home too.
-        # An agent without code has no store. One empty BindReadOnlyPaths= would take back the other line too.
+        # Paths are optional (-), because an agent without code has no store. An empty BindReadOnlyPaths= would also
+        # reset BindPaths=.
         optional = [word(f"-{path}") for path in self.reads]
         reads = " ".join([*optional, *(("%t/systemd/notify",) if self.of_an_account else ())])
         return (
@@ -87,12 +88,12 @@ class Confinement:
         )
 
     def lines(self) -> str:
-        """As a unit has them."""
+        """Return the directives as lines of a unit."""
         fixed = "SystemCallErrorNumber=EPERM\nUMask=0077\n"
         return "".join(f"{directive.line}\n" for directive in self.directives) + fixed
 
     def trials(self) -> str:
-        """As relax.sh reads them: each line, the one that takes it back, and whether it remounts."""
+        """Return the directives for relax.sh: each line, the line that switches it off, and whether it remounts."""
         return "".join(f"{each.line}\t{each.off}\t{'remounts' if each.remounts else '-'}\n" for each in self.directives)
 
 
@@ -101,6 +102,6 @@ def _in_a_home(path: str) -> bool:
 
 
 def word(text: str) -> str:
-    """One word of a unit file, with what systemd would expand or end it at made literal."""
+    """Return the text as one quoted word of a unit file, with systemd's special characters escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
     return f'"{escaped}"'

@@ -1,11 +1,16 @@
 #!/bin/sh
-# lease.sh STATE AGENT: holds the kernel's lock on the state for as long as this unit lives, and longer than this process.
-# systemd keeps a copy of the locked descriptor (FileDescriptorStoreMax=) until the unit has stopped, and a unit stops
-# after those that are ordered after it: the agent's. So when this process dies, however it dies, the state stays locked
-# while the agent ends, and the next process of this unit gets the descriptor back as number 3 ($LISTEN_FDS).
+# lease.sh - hold the lock on the state as long as this unit lives, and longer than this process
+#
+# Arguments: STATE AGENT
+# Environment: NOTIFY_SOCKET; LISTEN_FDS is set when systemd passes the kept descriptor as number 3
+#
+# systemd keeps a copy of the locked descriptor (FileDescriptorStoreMax=) until this unit has stopped. The unit stops
+# after the agent's units, which are ordered after it. So when this process dies, the state stays locked while the agent
+# stops, and the next process of this unit gets the descriptor back.
 set -eu
-state=$1 agent=$2 lease=$1/.paddock/lease
+state=$1 agent=$2
 
+lease=$state/.paddock/lease
 if ! grep -qx "agent=$agent" "$state/.paddock/identity"; then
     echo "paddock: $state is not the state of $agent"
     exit 78
@@ -19,8 +24,8 @@ if ! flock --nonblock 9; then
     exit 75
 fi
 echo "$(uname -n) since $(date -u +%FT%TZ)" >"$state/.paddock/holder"
-# systemd-notify can send descriptors since version 254 only. The sender has to live until it was heard, so it becomes
-# the process that holds the lock. A kept descriptor of another file is one whose file was replaced meanwhile.
+# systemd-notify sends descriptors only since version 254. The sender must live until systemd has read the message, so it
+# becomes the process that holds the lock. If the file was replaced, the kept descriptor is of the old file and is removed.
 command -v python3 >/dev/null || {
     echo "paddock: the lease on the state of $agent needs python3, which is not in $PATH"
     exit 69

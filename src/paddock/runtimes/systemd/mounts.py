@@ -1,4 +1,4 @@
-"""The directories of the machine that the agent sees too, in the words of a unit."""
+"""The directories under ``mounts:`` as lines of a unit."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from paddock.spec.machine import MountSpec
 
 @dataclass(frozen=True)
 class Mounts:
-    """Where they are and how the agent sees them; a machine that was made for it has them mounted."""
+    """The mounts of an agent. ``mounted`` says that the machine was made for the agent and has them mounted."""
 
     mounts: Sequence[MountSpec]
     mounted: bool
 
     @property
     def conditions(self) -> str:
-        """What is written where nothing is mounted would be lost with the machine."""
+        """Return lines that require each mount: files written to an unmounted path are lost with the machine."""
         return "".join(f"AssertPathIsMountPoint={mount.path}\n" for mount in self.mounts if self.mounted)
 
     @property
     def service(self) -> str:
-        """What the agent sees of them."""
+        """Return lines that show the directories to the agent."""
         return "".join(map(_line, self.mounts))
 
 

@@ -1,10 +1,12 @@
-# Shared: commands for everyone on the machine, as links to the configuration in force. What is somebody else's is left
-# alone. Uses $programs, the folder on everyone's PATH.
+# Library: the agent's commands for all users of the machine, as links into the current bundle.
+# Expects: $root, $PROGRAMS, $programs, a directory of every user's PATH. Entries of others stay untouched.
+. ./fail.sh
+
 check_programs() {
     for name in $PROGRAMS; do
         [ ! -e "$programs/$name" ] && [ ! -L "$programs/$name" ] ||
             [ "$(readlink "$programs/$name")" = "$root/current/programs/$name" ] ||
-            fail 78 "there is a $programs/$name on the machine already, which is not of this agent"
+            fail 78 "$programs/$name exists on the machine and does not belong to this agent"
     done
 }
 

@@ -1,8 +1,10 @@
-# Shared: what of a unit's confinement the machine cannot give is dropped, one by one, and named.
+# Library: drop the confinement of units that the machine does not support, directive by directive, and name each.
+# Expects: $root, $units, $passing_units, $LEASE, $UNITS.
 
-# Whether a unit could not even be started as confined as it is: for users (217), capabilities (218), namespaces (226),
-# new privileges (227), system calls (228, 232) or its personality (230).
+# Whether systemd could not set up a unit: users (exit code 217), capabilities (218), namespaces (226), new privileges
+# (227), system calls (228, 232) or personality (230).
 refused_confinement() {
+    # shellcheck disable=SC2153 # bundle.env sets UNITS
     for unit in $LEASE $UNITS; do
         case "$(systemctl show --property ExecMainStatus --value "$unit")" in
             21[78] | 22[678] | 23[02]) return 0 ;;
@@ -11,7 +13,7 @@ refused_confinement() {
     return 1
 }
 
-can_give() { # LINES REMOUNTS
+supports() { # LINES REMOUNTS
     mkdir -p "$passing_units"
     program=true
     [ "$2" != remounts ] || program="sh -c '[ $(readlink /proc/self/ns/mnt) != \$\$(readlink /proc/self/ns/mnt) ]'"
@@ -20,21 +22,22 @@ can_give() { # LINES REMOUNTS
     systemctl start paddock-trial.service 2>/dev/null
 }
 
-# Writes a drop-in for all units of the agent that takes back what cannot be given. It stays for as long as the agent
-# is installed: the lease is not restarted with a new configuration, and must still start at the next boot.
+# Write a drop-in for all units of the agent that resets the unsupported directives. The drop-in stays as long as the
+# agent is installed: the lease is not restarted with a new bundle, and must start at the next boot.
 relax() {
     tab=$(printf '\t')
+    # shellcheck disable=SC2086 # several units
     systemctl stop $LEASE $UNITS
-    given=
+    supported=
     echo '[Service]' >"$root/relaxed.conf"
     while IFS=$tab read -r line off remounts; do
-        with="$given$line
+        tried="$supported$line
 "
-        if can_give "$with" "$remounts"; then
-            given=$with
+        if supports "$tried" "$remounts"; then
+            supported=$tried
         else
             printf '%s\n' "$off" >>"$root/relaxed.conf"
-            echo "this machine cannot give $line; it is dropped"
+            echo "this machine does not support $line; Paddock drops that line"
         fi
     done <"$root/current/confinement"
     rm -f "$passing_units/paddock-trial.service"

@@ -1,52 +1,30 @@
-"""Renders a workload as systemd units, with a sysusers entry and a lease."""
+"""Render a workload as systemd units, with a sysusers entry and a lease."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from types import MappingProxyType
 from typing import Final
 
-from paddock.recipes.workload import Paths, Process, Program, Workload
-from paddock.runtimes import configuration, environment_of, reporting, script, statefiles, variables
+from paddock.recipes.workload import Health, Paths, Process, Program, Workload
+from paddock.runtimes import configuration, environment_of, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
+from paddock.runtimes.shell import script, text
 from paddock.runtimes.systemd import account
 from paddock.runtimes.systemd.confine import Confinement, word
 from paddock.runtimes.systemd.mounts import Mounts
 from paddock.spec.models import AgentSpec
 
-_HERE: Final = "paddock.runtimes.systemd"
-_SHARED: Final = "paddock.runtimes"
-_ENGINE: Final = "paddock.runtimes.engine"
-
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-UNITS: Final = (_HERE, "units.sh")
-# Received, and its account and state in place.
-BEFORE_APPLY: Final = (
-    *((_SHARED, name) for name in ("alone.sh", "receive.sh", "top.sh", "folders.sh", "ownership.sh", "state.sh")),
-    *((_HERE, name) for name in ("account.sh", "prepare.sh")),
-)
-APPLY: Final = (
-    *BEFORE_APPLY,
-    (_SHARED, "versions.sh"),
-    *((_HERE, name) for name in ("relax.sh", "programs.sh", "units.sh", "apply.sh")),
-)
-ENTER: Final = ((_SHARED, "environment.sh"), (_SHARED, "enter.sh"))
-INSPECT: Final = ((_HERE, "units.sh"), (_HERE, "inspect.sh"))
-REMOVE: Final = (
-    *((_SHARED, name) for name in ("alone.sh", "versions.sh")),
-    *((_HERE, name) for name in ("programs.sh", "units.sh", "remove.sh")),
-)
 
 
 @dataclass(frozen=True)
 class Systemd:
-    """The runtime ``systemd``: the machine's own, or that of the account whose home is given, without root."""
+    """The runtime ``systemd``: that of the machine, or with ``home`` that of an account without root."""
 
     agent: str
     spec: AgentSpec
@@ -89,18 +67,18 @@ class Systemd:
 
     @property
     def _root(self) -> str:
-        """The folder of all bundles and of the secrets beside them."""
+        """The folder of the agent's bundles and secrets."""
         return self.paths.etc.removesuffix("/current")
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool) -> Bundle:
+    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
         lease = self.unit("lease")
         seen = Mounts(self.spec.mounts, mounted)
         units = {self.unit(process.name): self._process_unit(process, lease, seen) for process in workload.processes}
         return self.bundle_of(units, workload, tree, mounted=mounted)
 
     def unit(self, part: str) -> str:
-        """The name of one of the agent's units."""
-        # A dot, which no agent's name has: the units of `bee` are not those of `bee-two`.
+        """Return the name of one of the agent's units."""
+        # No agent's name contains a dot, so `bee.*` does not match the units of `bee-two`.
         return f"paddock-{self.agent}.{part}.service"
 
     def bundle_of(
@@ -112,7 +90,7 @@ class Systemd:
         mounted: bool,
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> Bundle:
-        """These units, and what goes with any: account, directories, lease; ``more`` is known to the scripts too."""
+        """Return a bundle of these units, with account, directories and lease. ``more`` has variables for scripts."""
         agent, paths, user = self.agent, self.paths, self.spec.user
         environment = {
             "AGENT": agent,
@@ -121,7 +99,7 @@ class Systemd:
             "STATE": paths.state,
             "HOME_DIR": paths.home,
             **({"OWNER": ""} if self.home else account.variables(user)),
-            "TRAIL": paths.state_link,
+            "STATE_LINK": paths.state_link,
             "MOUNTED": "yes" if mounted else "",
             "LEASE": self.unit("lease"),
             "UNITS": " ".join(units),
@@ -135,61 +113,46 @@ class Systemd:
             **({} if self.home else {"sysusers.conf": account.sysusers(agent, user, paths.home)}),
             "confinement": self._confined(paths.state).trials(),
             f"units/{self.unit('lease')}": self._lease_unit(list(units), mounted=mounted),
-            **{f"units/{name}": text for name, text in units.items()},
+            **{f"units/{name}": content for name, content in units.items()},
             **statefiles.rendered(workload),
         }
-        files = {path: BundleFile(text) for path, text in texts.items()}
+        files = {path: BundleFile(content) for path, content in texts.items()}
         files |= {
             f"programs/{program.name}": BundleFile(self._program(program), executable=True)
             for program in workload.programs
         }
-        holder = (resources.files(_HERE) / "lease.sh").read_text(encoding="utf-8")
-        return Bundle({**files, **configuration(workload), "lease": BundleFile(holder, executable=True)})
+        holder = BundleFile(text("systemd/lease.sh"), executable=True)
+        return Bundle({**files, **configuration(workload), "lease": holder})
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        return self.reporting(*self.observing, arguments=self.observed(packages))
-
-    @property
-    def observing(self) -> Sequence[tuple[str, str]]:
-        """The parts of the script that looks at an agent's units, and for containers that it has left."""
-        of_an_account = ((_HERE, "observe_user.sh"),) if self.home else ()
-        containers = ((_ENGINE, "layer.sh"), (_ENGINE, "left.sh"))
-        looks = ((_SHARED, "top.sh"), (_SHARED, "observe.sh"), (_HERE, "units.sh"), (_HERE, "observe.sh"))
-        return (*looks, *of_an_account, *containers)
+        return script("systemd/observe.sh", self.observed(packages))
 
     def observed(self, packages: Sequence[str]) -> Sequence[str]:
-        """Its arguments."""
-        return [self._root, self.paths.code, self.paths.state_link, self.agent, *packages]
+        """Return the arguments of the scripts that observe the agent."""
+        paths = self.paths
+        return [self.manager, self._root, paths.code, paths.state_link, self.agent, *packages]
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        return self.script(*APPLY, arguments=[self._root, bundle_id])
+        return script("systemd/apply.sh", [self.manager, self._root, bundle_id])
 
     def remove(self) -> Sequence[str]:
-        return self.script(*REMOVE, arguments=self.removed)
+        return script("systemd/remove.sh", self.removed)
 
     @property
     def removed(self) -> Sequence[str]:
-        """The arguments of the script that takes its units away."""
-        return [self._root, self.paths.code, self.agent]
+        """The arguments of the scripts that remove the agent."""
+        return [self.manager, self._root, self.paths.code, self.agent]
 
-    def script(self, *parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
-        """An argv that runs package files as one program, with the supervisor that this agent has."""
-        return script(*self._supervised(parts), arguments=arguments)
-
-    def reporting(self, *parts: tuple[str, str], arguments: Sequence[str]) -> Sequence[str]:
-        """The same for a program that reports what it found."""
-        return reporting(*self._supervised(parts), arguments=arguments)
-
-    def _supervised(self, parts: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
-        if not self.home:
-            return parts
-        return [(_HERE, "user.sh"), *(part for part in parts if part != (_HERE, "account.sh"))]
+    @property
+    def manager(self) -> str:
+        """The systemd instance that supervises the agent, as the scripts name it."""
+        return "user" if self.home else "system"
 
     def supervised(self, workload: Workload) -> Sequence[str]:
         return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
-        return self.reporting(*INSPECT, arguments=[self.agent, self._root])
+        return script("systemd/inspect.sh", [self.manager, self.agent, self._root])
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", bundle_id, f"{self._root}/answered"]
@@ -197,7 +160,7 @@ class Systemd:
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         user = self.spec.user
         account = ["", ""] if self.home else [user.name, user.group_name]
-        return script(*ENTER, arguments=[self._root, self.paths.home, *account, *argv])
+        return script("enter.sh", [self._root, self.paths.home, *account, *argv])
 
     def logs(self, lines: int, *, follow: bool) -> Sequence[str]:
         follows = ["--follow"] if follow else []
@@ -205,14 +168,14 @@ class Systemd:
         return ["journalctl", "--quiet", "--no-pager", *unit, "--lines", str(lines), *follows]
 
     def _program(self, program: Program) -> str:
-        """A command for everyone: root and the agent's account get the agent's own."""
+        """Return the script of a command: root and the agent's account run the agent's own program."""
         own, others, user = quote(program.own), quote(program.others), self.spec.user
         if self.home:
             return f'#!/bin/sh\nexec {shlex.join(self.enter([program.own]))} "$@"\n'
         return f"""\
 #!/bin/sh
-# {program.name} of the agent {self.agent}, for root and its own account; for others the same program with a home of
-# their own, and nothing of the agent.
+# {program.name}: for root and the account of {self.agent}, the agent's own program. Others run the same code with their
+# own home, and see nothing of the agent.
 case "$(id -un)" in
     root) exec {shlex.join(self.enter([program.own]))} "$@" ;;
     {user.name})
@@ -243,7 +206,7 @@ StartLimitIntervalSec=0
 Type=notify
 NotifyAccess=all
 ExecStart={paths.etc}/lease {paths.state} {agent}
-# The lock stays with systemd when its holder dies, whatever it dies of, until this unit has stopped.
+# systemd keeps the lock after its holder died, until this unit has stopped.
 FileDescriptorStoreMax=1
 Restart=always
 RestartSec=5
@@ -257,7 +220,7 @@ WantedBy={"default" if self.home else "multi-user"}.target
         environment = "".join(
             f"Environment={word(f'{name}={value}')}\n" for name, value in sorted(variables(process, _PATH).items())
         )
-        # Only a command line expands variables.
+        # systemd expands variables in command lines only.
         command = " ".join(word(each).replace("$", "$$") for each in process.argv)
         account = "" if self.home else f"User={user.name}\nGroup={user.group_name}\n"
         return f"""\

@@ -1,5 +1,8 @@
-# Shared: the units of the agent on this machine. They are the links that lead into its own folder: names alone would not
-# tell, because one agent's name can be the beginning of another's. Uses $root and $units.
+# Library: the units of the agent on this machine.
+# Expects: $root, $units, $target.
+
+# The agent's units are the links into its own folder. The names of units do not suffice: the name of one agent can be the
+# beginning of another's.
 own_units() {
     for link in "$units"/paddock-*.service; do
         [ "$(readlink "$link")" != "$root/current/units/${link##*/}" ] || echo "${link##*/}"
@@ -12,6 +15,6 @@ stop_container_unit() {
     done
 }
 
-drop_unit() { # UNIT; uses $target too
+drop_unit() { # UNIT
     rm -rf "${units:?}/$1" "$units/$1.d" "$units/$target.wants/$1"
 }

@@ -1,4 +1,4 @@
-"""The API's methods, one module per part of the tree. Importing this fills the table."""
+"""The methods of the API, one module per part of the path tree. Importing this package registers them."""
 
 from . import (
     accounts,

@@ -1,4 +1,4 @@
-"""Permissions, ACLs, tokens and pools."""
+"""API methods: permissions, ACLs, tokens and pools."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from ..schema import Prop
     {"path": Prop(optional=True), "userid": Prop(optional=True)},
 )
 def permissions(call: Call) -> dict[str, dict[str, int]]:
-    """Everything the caller may do, by path."""
+    """Return the privileges of the caller by path."""
     who = call.text("userid") or call.user
     if who != call.user and not who.startswith(f"{call.user}!"):
         call.require("/access", "Sys.Audit")
     path = call.text("path")
     if path is not None:
-        return {path: call.world.access.privileges(who, path)}
-    return call.world.access.effective(who)
+        return {path: call.cluster.access.privileges(who, path)}
+    return call.cluster.access.effective(who)
 
 
 @api.method("GET", "/access/acl", anybody)
 def acl(call: Call) -> list[dict[str, Any]]:
-    """The ACL lines the caller may see."""
+    """Return the ACL entries that the caller may see."""
     audits = call.allows("/access", "Sys.Audit")
     found = []
-    for entry in call.world.access.acl:
+    for entry in call.cluster.access.acl:
         if not audits and not call.allows(entry.path, "Permissions.Modify"):
             continue
         kind = "group" if entry.ugid.startswith("@") else "token" if "!" in entry.ugid else "user"
@@ -52,11 +52,11 @@ def acl(call: Call) -> list[dict[str, Any]]:
 
 @api.method("PUT", "/access/password", anybody, for_tokens=False)
 def password(call: Call) -> None:
-    """Passwords belong to tickets, which the sandbox does not have."""
+    """Do nothing: passwords are for tickets, which the sandbox does not support."""
 
 
 def _require_user_modify(call: Call) -> None:
-    """Raise unless the caller is the user in person or may modify users; a token is neither."""
+    """Raise unless the caller is this user (not a token of the user) or may modify users."""
     if call.user == call.text("userid"):
         return
     if not call.allows("/access/groups", "User.Modify"):
@@ -78,20 +78,20 @@ def _token_info(token: Token) -> dict[str, Any]:
 
 @api.method("GET", "/access/users/{userid}/token", _require_user_modify)
 def tokens(call: Call) -> list[dict[str, Any]]:
-    """The tokens of a user."""
+    """Return the tokens of a user."""
     start = f"{call.params['userid']}!"
     return [
         {"tokenid": name.removeprefix(start), **_token_info(token)}
-        for name, token in call.world.access.tokens.items()
+        for name, token in call.cluster.access.tokens.items()
         if name.startswith(start)
     ]
 
 
 @api.method("GET", "/access/users/{userid}/token/{tokenid}", _require_user_modify)
 def token_info(call: Call) -> dict[str, Any]:
-    """One token, without its secret."""
+    """Return a token without its secret."""
     name = f"{call.params['userid']}!{call.params['tokenid']}"
-    token = call.world.access.tokens.get(name)
+    token = call.cluster.access.tokens.get(name)
     if token is None:
         raise OperationError(f"no such token '{call.params['tokenid']}' for user '{call.params['userid']}'")
     return _token_info(token)
@@ -109,12 +109,12 @@ def token_info(call: Call) -> dict[str, Any]:
     },
 )
 def create_token(call: Call) -> dict[str, Any]:
-    """A new token; its secret is shown this once."""
+    """Create a token and return it with its secret."""
     owner, token_id = str(call.params["userid"]), str(call.params["tokenid"])
     name = f"{owner}!{token_id}"
-    if owner not in call.world.access.users:
+    if owner not in call.cluster.access.users:
         raise OperationError(f"no such user ('{owner}')")
-    if name in call.world.access.tokens:
+    if name in call.cluster.access.tokens:
         raise ParameterError({"tokenid": "Token already exists."})
     token = Token(
         str(uuid.uuid4()),
@@ -122,8 +122,8 @@ def create_token(call: Call) -> dict[str, Any]:
         expire=int(call.params.get("expire", 0)),
         comment=call.text("comment") or "",
     )
-    call.world.access.tokens[name] = token
-    call.world.access_changed()
+    call.cluster.access.tokens[name] = token
+    call.cluster.access_changed()
     return {"full-tokenid": name, "value": token.secret, "info": _token_info(token)}
 
 
@@ -141,21 +141,21 @@ def _may_see_pool(call: Call, pool: str) -> bool:
     },
 )
 def pools(call: Call) -> list[dict[str, Any]]:
-    """The pools the caller may see; one pool with its members when asked by name."""
+    """Return the pools that the caller may see, or one pool with its members."""
     wanted = call.text("poolid")
     if wanted is None:
         return [
             {"poolid": name, "comment": pool.comment} if pool.comment else {"poolid": name}
-            for name, pool in call.world.access.pools.items()
+            for name, pool in call.cluster.access.pools.items()
             if _may_see_pool(call, name)
         ]
-    pool = call.world.access.pools.get(wanted)
+    pool = call.cluster.access.pools.get(wanted)
     if pool is None:
         raise OperationError(f"pool '{wanted}' does not exist")
     members = []
     for vmid in sorted(pool.vmids):
-        if call.world.guests.exists(vmid) and call.text("type") in (None, "lxc"):
-            entry = call.world.statistics.of(vmid)
+        if call.cluster.configs.exists(vmid) and call.text("type") in (None, "lxc"):
+            entry = call.cluster.statistics.of(vmid)
             entry.pop("pool", None)
             members.append(entry)
     return [{"poolid": wanted, "comment": pool.comment, "members": members}]
@@ -179,9 +179,9 @@ def _may_change_pool(call: Call) -> None:
     },
 )
 def change_pool(call: Call) -> None:
-    """Change a pool's comment, or put containers and storages in or out."""
+    """Change a pool's comment, or add or remove containers and storages."""
     name = str(call.params["poolid"])
-    access = call.world.access
+    access = call.cluster.access
     pool = access.pools.get(name)
     if pool is None:
         raise OperationError(f"pool '{name}' does not exist")
@@ -209,4 +209,4 @@ def change_pool(call: Call) -> None:
             pool.storages.discard(storage)
         else:
             pool.storages.add(storage)
-    call.world.access_changed()
+    call.cluster.access_changed()

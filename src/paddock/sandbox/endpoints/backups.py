@@ -1,4 +1,4 @@
-"""The backup call."""
+"""API method: back up containers (vzdump)."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ _NUMBER = Prop(type="integer", optional=True, minimum=0)
     },
 )
 def vzdump(call: Call) -> str:
-    """Back containers up in a task."""
-    world, node = call.world, call.node
+    """Back up containers in a task."""
+    cluster, node = call.cluster, call.node
     storage_id = call.text("storage") or "local"
     call.require(f"/storage/{storage_id}", "Datastore.AllocateSpace")
     vmids = [int(vmid) for vmid in formats.split_list(call.text("vmid") or "")]
@@ -57,12 +57,12 @@ def vzdump(call: Call) -> str:
         skipped = {int(vmid) for vmid in formats.split_list(call.text("exclude") or "")}
         vmids = [
             vmid
-            for vmid in world.guests.vmids(node)
+            for vmid in cluster.configs.vmids(node)
             if vmid not in skipped and call.allows(f"/vms/{vmid}", "VM.Backup")
         ]
     for vmid in vmids:
         call.require(f"/vms/{vmid}", "VM.Backup")
-    storage = world.storage(storage_id)
+    storage = cluster.storage(storage_id)
     if "backup" not in storage.content:
         raise OperationError(f"can't use storage '{storage_id}' for backups - wrong content type")
     mode = call.text("mode") or "snapshot"
@@ -74,7 +74,7 @@ def vzdump(call: Call) -> str:
         failed = False
         for vmid in vmids:
             try:
-                back_up(world, BackupOrder(vmid, node, storage_id, mode, suffix), task)
+                back_up(cluster, BackupOrder(vmid, node, storage_id, mode, suffix), task)
             except ApiError as error:
                 failed = True
                 task.say(f"ERROR: Backup of VM {vmid} failed - {error.text}")
@@ -84,4 +84,4 @@ def vzdump(call: Call) -> str:
         task.say("INFO: Backup job finished successfully")
 
     name = str(vmids[0]) if len(vmids) == 1 else ""
-    return world.start_task(node, "vzdump", name, call.user, work)
+    return cluster.start_task(node, "vzdump", name, call.user, work)

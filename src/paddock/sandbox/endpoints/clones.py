@@ -1,4 +1,4 @@
-"""Cloning containers and turning them into templates."""
+"""API methods: clone a container, convert a container to a template."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..schema import Prop
 from ..storage import parse_volume_id
 from ..tasks import Task
 
-_GUEST = "/nodes/{node}/lxc/{vmid}"
+_CONTAINER = "/nodes/{node}/lxc/{vmid}"
 _FLAG = Prop(type="boolean", optional=True)
-# Proxmox answers before the work of its forked worker shows; a client has to look for the result.
+# Proxmox answers before the conversion is visible, so clients must poll for the result.
 _TEMPLATE_HEAD_START: Final = 0.3
 
 
@@ -33,7 +33,7 @@ def _may_clone(call: Call) -> None:
 
 @api.method(
     "POST",
-    f"{_GUEST}/clone",
+    f"{_CONTAINER}/clone",
     _may_clone,
     {
         "newid": VMID,
@@ -48,23 +48,23 @@ def _may_clone(call: Call) -> None:
     },
 )
 def clone_container(call: Call) -> str:
-    """Check a clone call, lock source and clone, and begin the work."""
-    world, vmid, node, target = call.world, call.vmid, call.node, int(call.params["newid"])
+    """Check a clone call, lock source and clone, and start the task."""
+    cluster, vmid, node, target = call.cluster, call.vmid, call.node, int(call.params["newid"])
     pool = call.text("pool")
-    if pool is not None and pool not in world.access.pools:
+    if pool is not None and pool not in cluster.access.pools:
         raise PrivilegeError(f"pool '{pool}' does not exist")
     storage, target_node = call.text("storage"), call.text("target")
-    if target_node is not None and target_node not in world.nodes:
+    if target_node is not None and target_node not in cluster.nodes:
         raise OperationError(f"no such cluster node '{target_node}'")
     if storage is not None:
-        world.storage(storage)
+        cluster.storage(storage)
         if target_node not in (None, node):
             raise OperationError(f"can't clone to non-shared storage '{storage}'")
     source = _lock_source(call)
     try:
-        world.guests.reserve(target, node, CtConfig(options={"lock": "create"}))
+        cluster.configs.reserve(target, node, CtConfig(options={"lock": "create"}))
     except ApiError:
-        unlock(world, vmid, node)
+        unlock(cluster, vmid, node)
         raise
     try:
         section, points, full = _plan(call, source)
@@ -75,10 +75,10 @@ def clone_container(call: Call) -> str:
         if target_node not in (None, node):
             raise OperationError(f"can't clone CT to node '{target_node}' (CT uses local storage)")
     except ApiError:
-        unlock(world, vmid, node)
-        world.guests.remove(target)
+        unlock(cluster, vmid, node)
+        cluster.configs.remove(target)
         raise
-    world.guests.save(target, node, CtConfig(options={**options, "lock": "create"}))
+    cluster.configs.save(target, node, CtConfig(options={**options, "lock": "create"}))
     order = CloneOrder(
         source=vmid,
         target=target,
@@ -89,24 +89,24 @@ def clone_container(call: Call) -> str:
         storage=storage,
         pool=pool,
     )
-    return world.start_task(node, "vzclone", str(vmid), call.user, lambda task: clone(world, order, task))
+    return cluster.start_task(node, "vzclone", str(vmid), call.user, lambda task: clone(cluster, order, task))
 
 
 def _lock_source(call: Call) -> CtConfig:
-    world, vmid, node = call.world, call.vmid, call.node
-    with world.guests.lock(vmid):
-        config = world.guests.load(vmid, node)
+    cluster, vmid, node = call.cluster, call.vmid, call.node
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.require_unlocked()
         config.options["lock"] = "disk"
-        world.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
     del config.options["lock"]
     return config
 
 
 def _plan(call: Call, source: CtConfig) -> tuple[Options, list[MountPoint], bool]:
-    """The config section to copy, the volumes to clone, and whether they are copied."""
-    world = call.world
-    running = world.runtime.containers.running(call.vmid)
+    """Return the config section to clone, its mount points, and whether it is a full clone."""
+    cluster = call.cluster
+    running = cluster.runtime.containers.running(call.vmid)
     snapshot = call.text("snapname")
     full = call.flag("full") if call.text("full") is not None else not source.flag("template")
     storage = call.text("storage")
@@ -125,28 +125,28 @@ def _plan(call: Call, source: CtConfig) -> tuple[Options, list[MountPoint], bool
         call.require(f"/storage/{storage or parts[0]}", "Datastore.AllocateSpace")
         if full and running and snapshot is None:
             raise OperationError("Cannot do full clones on a running container without snapshots")
-        if not full and not world.parse_volume(point.volume).is_base and snapshot is None:
+        if not full and not cluster.parse_volume(point.volume).is_base and snapshot is None:
             raise OperationError(f"Linked clone feature for '{point.volume}' is not available")
     return section, points, full
 
 
 @api.method(
     "POST",
-    f"{_GUEST}/template",
+    f"{_CONTAINER}/template",
     having("/vms/{vmid}", "VM.Allocate"),
     {"experimental": _FLAG},
 )
 def make_template(call: Call) -> None:
-    """Turn a container into a template, in a task whose name nobody is told."""
-    world, vmid, node = call.world, call.vmid, call.node
-    with world.guests.lock(vmid):
-        config = world.guests.load(vmid, node)
+    """Convert a container to a template in a task. As in Proxmox, the answer does not contain the UPID."""
+    cluster, vmid, node = call.cluster, call.vmid, call.node
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.require_unlocked()
-        require_convertible(world, vmid, config)
+        require_convertible(cluster, vmid, config)
 
     def work(task: Task) -> None:
         time.sleep(_TEMPLATE_HEAD_START)
-        with world.guests.lock(vmid):
-            convert(world, vmid, node)
+        with cluster.configs.lock(vmid):
+            convert(cluster, vmid, node)
 
-    world.start_task(node, "vztemplate", str(vmid), call.user, work)
+    cluster.start_task(node, "vztemplate", str(vmid), call.user, work)

@@ -1,4 +1,4 @@
-"""Containers as a whole: lists, status, start and stop, destroy, interfaces, firewall reads."""
+"""API methods: list, start, stop and destroy containers; status, interfaces and firewall."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..errors import OperationError, ParameterError
 from ..lifecycle import begin_start, destroy, has_bind_mounts, start
 from ..routes import Call, anybody, api, having
 from ..schema import Prop
-from ..status import guest_status
+from ..status import container_status
 from ..tasks import Task
 
-_GUEST = "/nodes/{node}/lxc/{vmid}"
+_CONTAINER = "/nodes/{node}/lxc/{vmid}"
 _FLAG = Prop(type="boolean", optional=True)
 _POWER = having("/vms/{vmid}", "VM.PowerMgmt")
 _AUDIT = having("/vms/{vmid}", "VM.Audit")
@@ -20,18 +20,18 @@ _AUDIT = having("/vms/{vmid}", "VM.Audit")
 
 @api.method("GET", "/nodes/{node}/lxc", anybody)
 def listing(call: Call) -> list[dict[str, Any]]:
-    """The containers of a node that the caller may see."""
+    """Return the containers of a node that the caller may see."""
     return [
-        guest_status(call.world, vmid, call.node)
-        for vmid in call.world.guests.vmids(call.node)
+        container_status(call.cluster, vmid, call.node)
+        for vmid in call.cluster.configs.vmids(call.node)
         if call.allows(f"/vms/{vmid}", "VM.Audit")
     ]
 
 
-@api.method("GET", _GUEST, anybody)
+@api.method("GET", _CONTAINER, anybody)
 def index(call: Call) -> list[dict[str, str]]:
-    """The names below a container."""
-    call.world.guests.load(call.vmid, call.node)
+    """Return the names below a container's path."""
+    call.cluster.configs.load(call.vmid, call.node)
     names = (
         *("config", "pending", "status", "vncproxy", "termproxy", "vncwebsocket", "spiceproxy", "migrate"),
         *("clone", "rrd", "rrddata", "firewall", "snapshot", "resize", "interfaces"),
@@ -39,10 +39,10 @@ def index(call: Call) -> list[dict[str, str]]:
     return [{"subdir": name} for name in names]
 
 
-@api.method("GET", f"{_GUEST}/status/current", _AUDIT)
+@api.method("GET", f"{_CONTAINER}/status/current", _AUDIT)
 def current(call: Call) -> dict[str, Any]:
-    """A container's state and figures."""
-    entry = guest_status(call.world, call.vmid, call.node)
+    """Return the status and usage figures of a container."""
+    entry = container_status(call.cluster, call.vmid, call.node)
     entry["ha"] = {"managed": 0}
     if entry["status"] == "running":
         for what in ("cpu", "io", "memory"):
@@ -56,156 +56,156 @@ def _refuse_skiplock(call: Call) -> None:
         raise ParameterError({"skiplock": "Only root may use this option."})
 
 
-@api.method("POST", f"{_GUEST}/status/start", _POWER, {"skiplock": _FLAG, "debug": _FLAG})
+@api.method("POST", f"{_CONTAINER}/status/start", _POWER, {"skiplock": _FLAG, "debug": _FLAG})
 def begin(call: Call) -> str:
     """Start a container in a task."""
     _refuse_skiplock(call)
-    if call.world.runtime.containers.running(call.vmid):
+    if call.cluster.runtime.containers.running(call.vmid):
         raise OperationError(f"CT {call.vmid} already running")
-    return begin_start(call.world, call.vmid, call.node, call.user)
+    return begin_start(call.cluster, call.vmid, call.node, call.user)
 
 
-@api.method("POST", f"{_GUEST}/status/stop", _POWER, {"skiplock": _FLAG, "overrule-shutdown": _FLAG})
+@api.method("POST", f"{_CONTAINER}/status/stop", _POWER, {"skiplock": _FLAG, "overrule-shutdown": _FLAG})
 def stop(call: Call) -> str:
     """Kill a container in a task."""
     _refuse_skiplock(call)
-    world, vmid, node = call.world, call.vmid, call.node
-    if not world.runtime.containers.running(vmid):
+    cluster, vmid, node = call.cluster, call.vmid, call.node
+    if not cluster.runtime.containers.running(vmid):
         raise OperationError(f"CT {vmid} not running")
     if call.flag("overrule-shutdown"):
-        for task in world.tasks.running():
+        for task in cluster.tasks.running():
             if task.upid.type == "vzshutdown" and task.upid.id == str(vmid):
                 task.abort()
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            world.guests.load(vmid, node).require_unlocked()
-            world.runtime.containers.stop(vmid)
+        with cluster.configs.lock(vmid):
+            cluster.configs.load(vmid, node).require_unlocked()
+            cluster.runtime.containers.stop(vmid)
 
-    return world.start_task(node, "vzstop", str(vmid), call.user, work)
+    return cluster.start_task(node, "vzstop", str(vmid), call.user, work)
 
 
 @api.method(
     "POST",
-    f"{_GUEST}/status/shutdown",
+    f"{_CONTAINER}/status/shutdown",
     _POWER,
     {"timeout": Prop(type="integer", minimum=0, optional=True), "forceStop": _FLAG},
 )
 def shutdown(call: Call) -> str:
-    """Ask a container to end, in a task."""
-    world, vmid, node = call.world, call.vmid, call.node
-    if not world.runtime.containers.running(vmid):
+    """Shut a container down in a task."""
+    cluster, vmid, node = call.cluster, call.vmid, call.node
+    if not cluster.runtime.containers.running(vmid):
         raise OperationError(f"CT {vmid} not running")
     timeout = int(call.params.get("timeout", 60))
     force = call.flag("forceStop")
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            world.guests.load(vmid, node).require_unlocked()
-            if not world.runtime.containers.shutdown(vmid, timeout):
+        with cluster.configs.lock(vmid):
+            cluster.configs.load(vmid, node).require_unlocked()
+            if not cluster.runtime.containers.shutdown(vmid, timeout):
                 task.check_aborted()
                 if not force:
                     raise OperationError("container did not stop")
-                world.runtime.containers.stop(vmid)
+                cluster.runtime.containers.stop(vmid)
 
-    return world.start_task(node, "vzshutdown", str(vmid), call.user, work)
+    return cluster.start_task(node, "vzshutdown", str(vmid), call.user, work)
 
 
 @api.method(
     "POST",
-    f"{_GUEST}/status/reboot",
+    f"{_CONTAINER}/status/reboot",
     _POWER,
     {"timeout": Prop(type="integer", minimum=0, optional=True)},
 )
 def reboot(call: Call) -> str:
-    """Shut a container down and start it again, in a task."""
-    world, vmid, node = call.world, call.vmid, call.node
-    if not world.runtime.containers.running(vmid):
+    """Shut a container down and start it again in a task."""
+    cluster, vmid, node = call.cluster, call.vmid, call.node
+    if not cluster.runtime.containers.running(vmid):
         raise OperationError(f"VM {vmid} not running")
     timeout = int(call.params.get("timeout", 60))
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            world.guests.load(vmid, node).require_unlocked()
-            if not world.runtime.containers.shutdown(vmid, timeout):
+        with cluster.configs.lock(vmid):
+            cluster.configs.load(vmid, node).require_unlocked()
+            if not cluster.runtime.containers.shutdown(vmid, timeout):
                 raise OperationError("container did not stop")
-            start(world, vmid, node, world.guests.load(vmid, node))
+            start(cluster, vmid, node, cluster.configs.load(vmid, node))
 
-    return world.start_task(node, "vzreboot", str(vmid), call.user, work)
+    return cluster.start_task(node, "vzreboot", str(vmid), call.user, work)
 
 
-@api.method("POST", f"{_GUEST}/status/suspend", _POWER)
+@api.method("POST", f"{_CONTAINER}/status/suspend", _POWER)
 def suspend(call: Call) -> str:
-    """Fail in a task: checkpoints need criu, which Proxmox does not ship."""
+    """Start a task that fails: checkpoints need criu, which Proxmox does not ship."""
     return _checkpoint(call, "vzsuspend", f"lxc-checkpoint -n {call.vmid} -s -D /var/lib/vz/dump")
 
 
-@api.method("POST", f"{_GUEST}/status/resume", _POWER)
+@api.method("POST", f"{_CONTAINER}/status/resume", _POWER)
 def resume(call: Call) -> str:
-    """Fail in a task, as suspend does."""
+    """Start a task that fails, as suspend does."""
     return _checkpoint(call, "vzresume", f"lxc-checkpoint -n {call.vmid} -r --foreground -D /var/lib/vz/dump")
 
 
 def _checkpoint(call: Call, type_: str, command: str) -> str:
-    world, vmid, node = call.world, call.vmid, call.node
-    runs = world.runtime.containers.running(vmid)
+    cluster, vmid, node = call.cluster, call.vmid, call.node
+    runs = cluster.runtime.containers.running(vmid)
     if type_ == "vzsuspend" and not runs:
         raise OperationError(f"CT {vmid} not running")
     if type_ == "vzresume" and runs:
         raise OperationError(f"CT {vmid} already running")
 
     def work(task: Task) -> None:
-        world.guests.load(vmid, node).require_unlocked()
+        cluster.configs.load(vmid, node).require_unlocked()
         raise OperationError(f"command '{command}' failed: exit code 1")
 
-    return world.start_task(node, type_, str(vmid), call.user, work)
+    return cluster.start_task(node, type_, str(vmid), call.user, work)
 
 
 @api.method(
     "DELETE",
-    _GUEST,
+    _CONTAINER,
     having("/vms/{vmid}", "VM.Allocate"),
     {"force": _FLAG, "purge": _FLAG, "destroy-unreferenced-disks": _FLAG},
 )
 def remove(call: Call) -> str:
     """Destroy a container in a task."""
-    world, vmid, node = call.world, call.vmid, call.node
+    cluster, vmid, node = call.cluster, call.vmid, call.node
     force, purge = call.flag("force"), call.flag("purge")
     unreferenced = call.flag("destroy-unreferenced-disks")
-    config = world.guests.load(vmid, node)
+    config = cluster.configs.load(vmid, node)
     config.require_unprotected(f"can't remove CT {vmid}")
     config.require_unlocked()
     running = f"unable to destroy CT {vmid} - container is running"
-    if world.runtime.containers.running(vmid) and not force:
+    if cluster.runtime.containers.running(vmid) and not force:
         raise OperationError(running)
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            fresh = world.guests.load(vmid, node)
+        with cluster.configs.lock(vmid):
+            fresh = cluster.configs.load(vmid, node)
             fresh.require_unprotected(f"can't remove CT {vmid}")
             fresh.require_unlocked()
-            if world.runtime.containers.running(vmid):
+            if cluster.runtime.containers.running(vmid):
                 if not force:
                     raise OperationError(running)
                 task.say(f"forced to stop CT {vmid} before destroying!")
-                world.runtime.containers.stop(vmid)
-                fresh = world.guests.load(vmid, node)
-            destroy(world, vmid, node, fresh, task, unreferenced=unreferenced)
+                cluster.runtime.containers.stop(vmid)
+                fresh = cluster.configs.load(vmid, node)
+            destroy(cluster, vmid, node, fresh, task, unreferenced=unreferenced)
             if purge:
                 task.say(f"purging CT {vmid} from related configurations..")
 
-    return world.start_task(node, "vzdestroy", str(vmid), call.user, work)
+    return cluster.start_task(node, "vzdestroy", str(vmid), call.user, work)
 
 
-@api.method("GET", f"{_GUEST}/interfaces", _AUDIT)
+@api.method("GET", f"{_CONTAINER}/interfaces", _AUDIT)
 def interfaces(call: Call) -> list[dict[str, Any]] | None:
-    """The network interfaces inside a running container."""
-    world, vmid = call.world, call.vmid
-    config = world.guests.load(vmid, call.node)
-    if not world.runtime.containers.running(vmid):
+    """Return the network interfaces of a running container."""
+    cluster, vmid = call.cluster, call.vmid
+    config = cluster.configs.load(vmid, call.node)
+    if not cluster.runtime.containers.running(vmid):
         return None
     found = []
-    for interface in world.runtime.containers.interfaces(vmid, config):
+    for interface in cluster.runtime.containers.interfaces(vmid, config):
         entry: dict[str, Any] = {
             "name": interface.name,
             "hwaddr": interface.mac,
@@ -223,7 +223,7 @@ def interfaces(call: Call) -> list[dict[str, Any]] | None:
 
 @api.method(
     "GET",
-    f"{_GUEST}/feature",
+    f"{_CONTAINER}/feature",
     _AUDIT,
     {
         "feature": Prop(enum=("snapshot", "clone", "copy")),
@@ -231,23 +231,23 @@ def interfaces(call: Call) -> list[dict[str, Any]] | None:
     },
 )
 def feature(call: Call) -> dict[str, int]:
-    """Whether a container can be snapshotted, cloned or copied."""
-    config = call.world.guests.load(call.vmid, call.node)
+    """Return whether a container can be snapshotted, cloned or copied."""
+    config = call.cluster.configs.load(call.vmid, call.node)
     wanted = call.params["feature"]
     has = not has_bind_mounts(config)
     if wanted == "clone":
-        # Linked clones need a template's base volumes.
+        # Linked clones need the base volumes of a template.
         has = has and config.flag("template")
     return {"hasFeature": int(has)}
 
 
-@api.method("GET", f"{_GUEST}/firewall/options", _AUDIT)
+@api.method("GET", f"{_CONTAINER}/firewall/options", _AUDIT)
 def firewall_options(call: Call) -> dict[str, str]:
-    """No options, and the digest of a file that does not exist."""
+    """Return no options, only the digest of an empty file."""
     return {"digest": hashlib.sha1(b"", usedforsecurity=False).hexdigest()}
 
 
-@api.method("GET", f"{_GUEST}/firewall/rules", _AUDIT)
+@api.method("GET", f"{_CONTAINER}/firewall/rules", _AUDIT)
 def firewall_rules(call: Call) -> list[dict[str, Any]]:
-    """No rules."""
+    """Return no rules."""
     return []

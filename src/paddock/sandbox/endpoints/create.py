@@ -1,4 +1,4 @@
-"""The create call, with its checks in Proxmox's order."""
+"""API method: create a container. The checks are in Proxmox's order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from .. import formats
-from ..backups import Recovery, restore
+from ..backups import RestoreOptions, restore
 from ..disks import check_volume_access
 from ..errors import OperationError, ParameterError, PrivilegeError
 from ..lifecycle import CreateOrder, create, initial_config
@@ -46,8 +46,8 @@ _OWN = frozenset(PROPERTIES) - frozenset(SETTABLE) | {"node"}
 
 @api.method("POST", "/nodes/{node}/lxc", anybody, PROPERTIES)
 def create_container(call: Call) -> str:
-    """Check a create call and begin the work."""
-    world, vmid, node = call.world, call.vmid, call.node
+    """Check a create call and start the task."""
+    cluster, vmid, node = call.cluster, call.vmid, call.node
     unprivileged = str(call.params.get("unprivileged", "1")) == "1"
     restoring = call.flag("restore")
     if not unprivileged and not restoring:
@@ -55,20 +55,20 @@ def create_container(call: Call) -> str:
     if call.flag("ha-managed"):
         call.require("/", "Sys.Console")
     replaces = None
-    overwrites = restoring and call.flag("force") and world.guests.node_of(vmid) == node
+    overwrites = restoring and call.flag("force") and cluster.configs.node_of(vmid) == node
     if overwrites:
-        if world.runtime.containers.running(vmid):
+        if cluster.runtime.containers.running(vmid):
             raise OperationError("can't overwrite running container")
-        replaces = world.guests.load(vmid, node)
+        replaces = cluster.configs.load(vmid, node)
         replaces.require_unprotected(f"unable to restore CT {vmid}")
         replaces.require_unlocked()
-    elif world.guests.exists(vmid):
-        raise OperationError(f"CT {vmid} already exists on node '{world.guests.node_of(vmid)}'")
+    elif cluster.configs.exists(vmid):
+        raise OperationError(f"CT {vmid} already exists on node '{cluster.configs.node_of(vmid)}'")
     keys = call.text("ssh-public-keys")
     if keys is not None:
         _require_valid_keys(keys)
     pool = call.text("pool")
-    if pool is not None and pool not in world.access.pools:
+    if pool is not None and pool not in cluster.access.pools:
         raise PrivilegeError(f"pool '{pool}' does not exist")
     allocates = call.allows(f"/vms/{vmid}", "VM.Allocate") or (
         pool is not None and call.allows(f"/pool/{pool}", "VM.Allocate")
@@ -103,10 +103,10 @@ def create_container(call: Call) -> str:
         replaces=replaces,
     )
     if replaces is None:
-        world.guests.reserve(vmid, node, initial_config(order))
+        cluster.configs.reserve(vmid, node, initial_config(order))
     else:
-        world.guests.save(vmid, node, initial_config(order))
-    recovery = Recovery(
+        cluster.configs.save(vmid, node, initial_config(order))
+    recovery = RestoreOptions(
         storage=call.text("storage") or "local",
         given_mounts="rootfs" in options,
         is_root=call.is_root,
@@ -114,13 +114,13 @@ def create_container(call: Call) -> str:
     )
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
+        with cluster.configs.lock(vmid):
             if restoring:
-                restore(world, order, recovery, task)
+                restore(cluster, order, recovery, task)
             else:
-                create(world, order, task)
+                create(cluster, order, task)
 
-    return world.start_task(node, "vzrestore" if restoring else "vzcreate", str(vmid), call.user, work)
+    return cluster.start_task(node, "vzrestore" if restoring else "vzcreate", str(vmid), call.user, work)
 
 
 def _require_valid_keys(text: str) -> None:
@@ -153,15 +153,15 @@ def _wanted_mounts(call: Call, options: dict[str, Any]) -> dict[str, str]:
 
 
 def _require_usable(call: Call, storage_id: str) -> None:
-    storage = call.world.storage(storage_id)
+    storage = call.cluster.storage(storage_id)
     if "rootdir" not in storage.content:
         raise ParameterError({"storage": f"storage '{storage_id}' does not support container directories"})
     call.require(f"/storage/{storage_id}", "Datastore.AllocateSpace")
 
 
 def _archive(call: Call, volid: str) -> tuple[Archive, str | None]:
-    world, node = call.world, call.node
-    storage, ref = world.locate(volid, node)
-    exists = ref.name in world.runtime.templates(node, storage.id)
-    path = world.runtime.file(node, storage.id, ref.name)
+    cluster, node = call.cluster, call.node
+    storage, ref = cluster.locate(volid, node)
+    exists = ref.name in cluster.runtime.templates(node, storage.id)
+    path = cluster.runtime.file(node, storage.id, ref.name)
     return Archive(volid, path), None if exists else f"volume '{volid}' does not exist"

@@ -1,9 +1,10 @@
-"""Moving a volume to another container, which renames it, or to another storage, which copies it."""
+"""API method: move a volume to another container (by renaming it) or to another storage (by copying it)."""
 
 from __future__ import annotations
 
 from .. import formats
 from ..change import update
+from ..cluster import Cluster
 from ..config import CtConfig
 from ..disks import free, next_volume
 from ..errors import ApiError, OperationError, ParameterError
@@ -14,7 +15,6 @@ from ..runtime import VolumeBusyError
 from ..schema import Prop
 from ..storage import Storage, StorageType
 from ..tasks import Task
-from ..world import World
 from .settings import require_same_digest
 
 _KEYS = (*MOUNT_KEYS, *UNUSED_KEYS)
@@ -36,7 +36,7 @@ _KEYS = (*MOUNT_KEYS, *UNUSED_KEYS)
     },
 )
 def move_volume(call: Call) -> str:
-    """Move a volume, in a task."""
+    """Move a volume in a task."""
     target, storage = call.text("target-vmid"), call.text("storage")
     if target is not None and storage is not None:
         raise OperationError("either set storage or target-vmid, but not both")
@@ -49,44 +49,44 @@ def move_volume(call: Call) -> str:
 
 
 def _reassign(call: Call, target: int) -> str:
-    world, vmid, node, key = call.world, call.vmid, call.node, str(call.params["volume"])
+    cluster, vmid, node, key = call.cluster, call.vmid, call.node, str(call.params["volume"])
     target_key = call.text("target-volume") or key
     if not call.is_root:
         call.require(f"/vms/{target}", "VM.Config.Disk")
     _, _, point = _checked(call, target, key, target_key)
-    storage, _ = world.locate(point.volume, node)
+    storage, _ = cluster.locate(point.volume, node)
     call.require(f"/storage/{storage.id}", "Datastore.AllocateSpace")
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid), world.guests.lock(target):
+        with cluster.configs.lock(vmid), cluster.configs.lock(target):
             source_config, _, moved = _checked(call, target, key, target_key)
             task.say(f"moving volume '{key}' from container '{vmid}' to '{target}'")
-            renamed = _rename(world, node, moved, target, task)
+            renamed = _rename(cluster, node, moved, target, task)
             del source_config.options[key]
             task.say(f"removing volume '{key}' from container '{vmid}' config")
-            world.guests.save(vmid, node, source_config)
-            target_config = world.guests.load(target, node)
+            cluster.configs.save(vmid, node, source_config)
+            target_config = cluster.configs.load(target, node)
             if target_key.startswith("unused"):
                 target_config.options[target_key] = renamed.volume
-                world.guests.save(target, node, target_config)
+                cluster.configs.save(target, node, target_config)
             else:
                 text = str(MountPoint(target_key, renamed.volume, renamed.path, renamed.attributes))
-                errors = update(world, target, node, target_config, changes={target_key: text}, delete=[], revert=[])
+                errors = update(cluster, target, node, target_config, changes={target_key: text}, delete=[], revert=[])
                 for error in errors.values():
                     task.warn(error.rstrip("\n"))
             task.say(f"target container '{target}' updated with '{target_key}'")
 
     name = f"{vmid}-{key}>{target}-{target_key}"
-    return world.start_task(node, "move_volume", name, call.user, work)
+    return cluster.start_task(node, "move_volume", name, call.user, work)
 
 
-def _rename(world: World, node: str, point: MountPoint, target: int, task: Task) -> MountPoint:
-    storage, ref = world.locate(point.volume, node)
-    new = next_volume(world, storage, node, target)
-    if world.runtime.volumes.get(ref) is None:
+def _rename(cluster: Cluster, node: str, point: MountPoint, target: int, task: Task) -> MountPoint:
+    storage, ref = cluster.locate(point.volume, node)
+    new = next_volume(cluster, storage, node, target)
+    if cluster.runtime.volumes.get(ref) is None:
         raise OperationError(storage.missing(ref.name))
     try:
-        world.runtime.volumes.rename(ref, new.name)
+        cluster.runtime.volumes.rename(ref, new.name)
     except VolumeBusyError:
         raise OperationError(f"volume '{point.volume}' is in use") from None
     task.say(f'  Renamed "{ref.name}" to "{new.name}" in volume group "{storage.vgname}"')
@@ -94,21 +94,21 @@ def _rename(world: World, node: str, point: MountPoint, target: int, task: Task)
 
 
 def _checked(call: Call, target: int, key: str, target_key: str) -> tuple[CtConfig, CtConfig, MountPoint]:
-    """Both configs and the volume to move, if it can be moved."""
-    world, vmid, node = call.world, call.vmid, call.node
+    """Return both configs and the mount point to move. Raise if it cannot be moved."""
+    cluster, vmid, node = call.cluster, call.vmid, call.node
     if "rootfs" in (key, target_key):
         raise OperationError("Cannot move to/from 'rootfs'")
     if key.startswith("unused") and not target_key.startswith("unused"):
         raise OperationError("Moving an unused volume to a used one is not possible")
     for each in (vmid, target):
-        if not world.guests.exists(each):
+        if not cluster.configs.exists(each):
             raise OperationError(f"could not find CT {each}")
-    target_node = world.guests.node_of(target)
+    target_node = cluster.configs.node_of(target)
     if target_node != node:
         raise OperationError(f"Both containers need to be on the same node ({node} != {target_node})")
-    source = world.guests.load(vmid, node)
+    source = cluster.configs.load(vmid, node)
     source.require_unlocked()
-    target_config = source if target == vmid else world.guests.load(target, node)
+    target_config = source if target == vmid else cluster.configs.load(target, node)
     target_config.require_unlocked()
     if source.flag("template") or target_config.flag("template"):
         raise OperationError("Can't move volumes from or to template CT")
@@ -127,7 +127,7 @@ def _checked(call: Call, target: int, key: str, target_key: str) -> tuple[CtConf
         raise OperationError("Cannot move volume used by a snapshot to another container")
     if point.type is not MountType.VOLUME:
         raise OperationError("Cannot move a bindmount or device mount to another container")
-    if world.runtime.containers.running(vmid) and not key.startswith("unused"):
+    if cluster.runtime.containers.running(vmid) and not key.startswith("unused"):
         raise OperationError("Cannot move in-use volume while the source CT is running - detach or shutdown first")
     return source, target_config, point
 
@@ -137,13 +137,13 @@ def _in_snapshots(config: CtConfig, volid: str) -> bool:
 
 
 def _move_to_storage(call: Call, storage_id: str) -> str:
-    world, vmid, node, key = call.world, call.vmid, call.node, str(call.params["volume"])
+    cluster, vmid, node, key = call.cluster, call.vmid, call.node, str(call.params["volume"])
     call.require(f"/storage/{storage_id}", "Datastore.AllocateSpace")
     delete = call.flag("delete")
-    with world.guests.lock(vmid):
-        config = world.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.require_unlocked()
-        if world.runtime.containers.running(vmid):
+        if cluster.runtime.containers.running(vmid):
             raise OperationError("cannot move volumes of a running container")
         if key.startswith("unused"):
             raise OperationError(f"cannot move volume '{key}', only configured volumes can be moved to another storage")
@@ -152,44 +152,44 @@ def _move_to_storage(call: Call, storage_id: str) -> str:
             raise OperationError("you can't move a volume with snapshots and delete the source")
         require_same_digest(config, call.text("digest"))
         config.options["lock"] = "disk"
-        world.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
 
     def work(task: Task) -> None:
         try:
-            _copy_over(world, vmid, node, world.storage(storage_id), point, task, delete=delete)
+            _copy_over(cluster, vmid, node, cluster.storage(storage_id), point, task, delete=delete)
         finally:
-            with world.guests.lock(vmid):
-                fresh = world.guests.load(vmid, node)
+            with cluster.configs.lock(vmid):
+                fresh = cluster.configs.load(vmid, node)
                 fresh.options.pop("lock", None)
-                world.guests.save(vmid, node, fresh)
+                cluster.configs.save(vmid, node, fresh)
 
-    return world.start_task(node, "move_volume", str(vmid), call.user, work)
+    return cluster.start_task(node, "move_volume", str(vmid), call.user, work)
 
 
 def _copy_over(
-    world: World, vmid: int, node: str, storage: Storage, point: MountPoint, task: Task, *, delete: bool
+    cluster: Cluster, vmid: int, node: str, storage: Storage, point: MountPoint, task: Task, *, delete: bool
 ) -> None:
-    world.require_content(storage)
-    source_storage, source = world.locate(point.volume, node)
-    if world.runtime.volumes.get(source) is None:
+    cluster.require_content(storage)
+    source_storage, source = cluster.locate(point.volume, node)
+    if cluster.runtime.volumes.get(source) is None:
         raise OperationError(source_storage.missing(source.name))
-    target = next_volume(world, storage, node, vmid)
-    world.runtime.volumes.copy(source, target)
+    target = next_volume(cluster, storage, node, vmid)
+    cluster.runtime.volumes.copy(source, target)
     if storage.type is StorageType.LVM_THIN:
         task.say(f'  Logical volume "{target.name}" created.')
-    with world.guests.lock(vmid):
-        config = world.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.options[point.key] = str(point.on(f"{storage.id}:{target.name}", point.size))
         if not delete:
             add_unused(config.options, point.volume)
-        world.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
     if delete:
         try:
-            # Nobody asks whose volume it was.
-            free(world, source, task.say)
+            # As in Proxmox, without a check of who owns the volume.
+            free(cluster, source, task.say)
         except ApiError as error:
             task.say(error.text)
-            with world.guests.lock(vmid):
-                config = world.guests.load(vmid, node)
+            with cluster.configs.lock(vmid):
+                config = cluster.configs.load(vmid, node)
                 add_unused(config.options, point.volume)
-                world.guests.save(vmid, node, config)
+                cluster.configs.save(vmid, node, config)

@@ -1,4 +1,4 @@
-"""A container's config: read, changed, and what is pending."""
+"""API methods: read and change a container's config, and list pending changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..rights import require_config_rights
 from ..routes import DIGEST, Call, api, having
 from ..schema import Prop
 
-_GUEST = "/nodes/{node}/lxc/{vmid}"
+_CONTAINER = "/nodes/{node}/lxc/{vmid}"
 _AUDIT = having("/vms/{vmid}", "VM.Audit")
 _ANY_CONFIG = having(
     "/vms/{vmid}",
@@ -29,7 +29,7 @@ _KEYS = formats.list_of(formats.configid)
 
 @api.method(
     "GET",
-    f"{_GUEST}/config",
+    f"{_CONTAINER}/config",
     _AUDIT,
     {
         "current": Prop(type="boolean", optional=True),
@@ -37,8 +37,8 @@ _KEYS = formats.list_of(formats.configid)
     },
 )
 def read(call: Call) -> dict[str, Any]:
-    """A container's config, pending changes included unless only the current one is asked for."""
-    config = call.world.guests.load(call.vmid, call.node)
+    """Return a container's config, with pending changes unless the caller asks for the current one."""
+    config = call.cluster.configs.load(call.vmid, call.node)
     snapshot = call.text("snapshot")
     shown: dict[str, Any]
     if snapshot is not None:
@@ -58,10 +58,10 @@ def read(call: Call) -> dict[str, Any]:
     return shown
 
 
-@api.method("GET", f"{_GUEST}/pending", _AUDIT)
+@api.method("GET", f"{_CONTAINER}/pending", _AUDIT)
 def pending(call: Call) -> list[dict[str, Any]]:
-    """Each option with its value, its pending value, and whether it will be deleted."""
-    config = call.world.guests.load(call.vmid, call.node)
+    """Return each option with its value, its pending value and its pending deletion."""
+    config = call.cluster.configs.load(call.vmid, call.node)
     entries = []
     current = {**config.options, "digest": config.digest}
     for key in [*current, *(key for key in config.pending if key not in current)]:
@@ -78,7 +78,7 @@ def pending(call: Call) -> list[dict[str, Any]]:
 
 @api.method(
     "PUT",
-    f"{_GUEST}/config",
+    f"{_CONTAINER}/config",
     _ANY_CONFIG,
     {
         **SETTABLE,
@@ -89,7 +89,7 @@ def pending(call: Call) -> list[dict[str, Any]]:
 )
 def change(call: Call) -> None:
     """Change, delete or revert options."""
-    world, vmid, node = call.world, call.vmid, call.node
+    cluster, vmid, node = call.cluster, call.vmid, call.node
     asked = {key: value for key, value in call.params.items() if key not in ("node", "vmid", "digest")}
     if not asked:
         raise OperationError("no options specified")
@@ -97,15 +97,15 @@ def change(call: Call) -> None:
     revert = formats.split_list(str(asked.pop("revert", "")))
     _require_known(asked, "delete", delete)
     _require_known(asked, "revert", revert)
-    with world.guests.lock(vmid):
-        config = world.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.require_unlocked()
         require_same_digest(config, call.text("digest"))
         unprivileged = config.flag("unprivileged")
         old = config.options
         require_config_rights(call, vmid, None, old, {}, delete, unprivileged=unprivileged)
         require_config_rights(call, vmid, None, old, asked, [], unprivileged=unprivileged)
-        errors = update(world, vmid, node, config, changes=asked, delete=delete, revert=revert)
+        errors = update(cluster, vmid, node, config, changes=asked, delete=delete, revert=revert)
     if errors:
         raise ParameterError(errors)
 
@@ -119,6 +119,6 @@ def _require_known(asked: dict[str, Any], parameter: str, keys: list[str]) -> No
 
 
 def require_same_digest(config: CtConfig, digest: str | None) -> None:
-    """Refuse if a client saw another config than the one there is."""
+    """Raise if the digest that a client sent is not the digest of the current config."""
     if digest and digest != config.digest:
         raise OperationError("detected modified configuration - file changed by other user? Try again.")

@@ -1,4 +1,4 @@
-"""Snapshots: taken, listed, rolled back, deleted."""
+"""API methods: list, take, roll back, describe and delete snapshots."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _ROLLBACK = having("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", any_of=
 
 @api.method("GET", _SNAPSHOTS, _AUDIT)
 def listing(call: Call) -> list[dict[str, Any]]:
-    """The snapshots of a container, and where it is now."""
-    world, vmid = call.world, call.vmid
-    config = world.guests.load(vmid, call.node)
+    """Return the snapshots of a container, and its current state as the last entry."""
+    cluster, vmid = call.cluster, call.vmid
+    config = cluster.configs.load(vmid, call.node)
     found = []
     for name, section in sorted(config.snapshots.items()):
         entry: dict[str, Any] = {"name": name, "snaptime": section.get("snaptime", 0)}
@@ -35,7 +35,7 @@ def listing(call: Call) -> list[dict[str, Any]]:
         "name": "current",
         "description": "You are here!",
         "digest": config.digest,
-        "running": int(world.runtime.containers.running(vmid)),
+        "running": int(cluster.runtime.containers.running(vmid)),
     }
     if "parent" in config.options:
         current["parent"] = config.options["parent"]
@@ -45,42 +45,42 @@ def listing(call: Call) -> list[dict[str, Any]]:
 @api.method("POST", _SNAPSHOTS, _SNAPSHOT, {"snapname": _NAME, "description": Prop(optional=True)})
 def take(call: Call) -> str:
     """Take a snapshot in a task."""
-    world, vmid, node, name = call.world, call.vmid, call.node, str(call.params["snapname"])
+    cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
     if name in ("current", "vzdump"):
         raise OperationError(f"unable to use snapshot name '{name}' (reserved name)")
     description = call.text("description") or ""
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            snapshots.take(world, vmid, node, name, description)
+        with cluster.configs.lock(vmid):
+            snapshots.take(cluster, vmid, node, name, description)
 
-    return world.start_task(node, "vzsnapshot", str(vmid), call.user, work)
+    return cluster.start_task(node, "vzsnapshot", str(vmid), call.user, work)
 
 
 @api.method("GET", _ONE, _AUDIT, {"snapname": _NAME})
 def index(call: Call) -> list[dict[str, str]]:
-    """The names below a snapshot."""
+    """Return the names below a snapshot's path."""
     return [{"cmd": "rollback"}, {"cmd": "config"}]
 
 
 @api.method("DELETE", _ONE, _SNAPSHOT, {"snapname": _NAME, "force": _FLAG})
 def delete(call: Call) -> str:
     """Delete a snapshot in a task."""
-    world, vmid, node, name = call.world, call.vmid, call.node, str(call.params["snapname"])
+    cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
     force = call.flag("force")
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            snapshots.delete(world, vmid, node, name, force=force)
+        with cluster.configs.lock(vmid):
+            snapshots.delete(cluster, vmid, node, name, force=force)
 
-    return world.start_task(node, "vzdelsnapshot", str(vmid), call.user, work)
+    return cluster.start_task(node, "vzdelsnapshot", str(vmid), call.user, work)
 
 
 @api.method("GET", f"{_ONE}/config", _AUDIT, {"snapname": _NAME})
 def config(call: Call) -> dict[str, Any]:
-    """The config a snapshot holds."""
+    """Return the config in a snapshot."""
     name = str(call.params["snapname"])
-    section = call.world.guests.load(call.vmid, call.node).snapshots.get(name)
+    section = call.cluster.configs.load(call.vmid, call.node).snapshots.get(name)
     if section is None:
         raise OperationError(f"snapshot '{name}' does not exist")
     return dict(section)
@@ -89,27 +89,27 @@ def config(call: Call) -> dict[str, Any]:
 @api.method("PUT", f"{_ONE}/config", _SNAPSHOT, {"snapname": _NAME, "description": Prop(optional=True)})
 def describe(call: Call) -> None:
     """Change a snapshot's description."""
-    world, vmid, node, name = call.world, call.vmid, call.node, str(call.params["snapname"])
+    cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
     description = call.text("description")
     if description is None:
         return
-    with world.guests.lock(vmid):
-        config = world.guests.load(vmid, node)
+    with cluster.configs.lock(vmid):
+        config = cluster.configs.load(vmid, node)
         config.require_unlocked()
         if name not in config.snapshots:
             raise OperationError(f"snapshot '{name}' does not exist")
         config.snapshots[name]["description"] = description
-        world.guests.save(vmid, node, config)
+        cluster.configs.save(vmid, node, config)
 
 
 @api.method("POST", f"{_ONE}/rollback", _ROLLBACK, {"snapname": _NAME, "start": _FLAG})
 def roll_back(call: Call) -> str:
     """Roll back to a snapshot in a task."""
-    world, vmid, node, name = call.world, call.vmid, call.node, str(call.params["snapname"])
+    cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
     start_after = call.flag("start")
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            snapshots.roll_back(world, vmid, node, name, start_after=start_after)
+        with cluster.configs.lock(vmid):
+            snapshots.roll_back(cluster, vmid, node, name, start_after=start_after)
 
-    return world.start_task(node, "vzrollback", str(vmid), call.user, work)
+    return cluster.start_task(node, "vzrollback", str(vmid), call.user, work)

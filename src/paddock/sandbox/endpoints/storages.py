@@ -1,4 +1,4 @@
-"""Storages: what a node has, what is in them, allocating and deleting volumes."""
+"""API methods: list storages and their content; allocate, download and delete volumes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READ = ("Datastore.Audit", "Datastore.AllocateSpace")
 
 
 def _status(call: Call, storage: Storage) -> dict[str, Any]:
-    total, used = call.world.capacity(storage)
+    total, used = call.cluster.capacity(storage)
     return {
         "type": str(storage.type),
         "content": ",".join(storage.content),
@@ -48,10 +48,10 @@ def _status(call: Call, storage: Storage) -> dict[str, Any]:
     },
 )
 def listing(call: Call) -> list[dict[str, Any]]:
-    """The storages of a node that the caller may see."""
+    """Return the storages of a node that the caller may see."""
     wanted = set(formats.split_list(call.text("content") or ""))
     found = []
-    for storage in call.world.storages_of(call.node):
+    for storage in call.cluster.storages_of(call.node):
         if call.text("storage") not in (None, storage.id) or (wanted and not wanted & {*storage.content}):
             continue
         if not call.allows(f"/storage/{storage.id}", *_READ, any_of=True):
@@ -64,21 +64,21 @@ def listing(call: Call) -> list[dict[str, Any]]:
 
 @api.method("GET", f"{_STORAGE}/status", having("/storage/{storage}", *_READ, any_of=True))
 def status(call: Call) -> dict[str, Any]:
-    """A storage's figures."""
-    return _status(call, call.world.storage(str(call.params["storage"])))
+    """Return the status and usage figures of a storage."""
+    return _status(call, call.cluster.storage(str(call.params["storage"])))
 
 
 @api.method("GET", "/storage", anybody, {"type": Prop(optional=True)})
 def definitions(call: Call) -> list[dict[str, Any]]:
-    """The definitions of the storages that the caller may see."""
-    seen = [s for s in call.world.storages.values() if call.allows(f"/storage/{s.id}", *_READ, any_of=True)]
+    """Return the definitions of the storages that the caller may see."""
+    seen = [s for s in call.cluster.storages.values() if call.allows(f"/storage/{s.id}", *_READ, any_of=True)]
     return [_definition(storage) for storage in seen if call.text("type") in (None, str(storage.type))]
 
 
 @api.method("GET", "/storage/{storage}", having("/storage/{storage}", "Datastore.Allocate"))
 def definition(call: Call) -> dict[str, Any]:
-    """A storage's definition."""
-    return _definition(call.world.storage(str(call.params["storage"])))
+    """Return the definition of a storage."""
+    return _definition(call.cluster.storage(str(call.params["storage"])))
 
 
 def _definition(storage: Storage) -> dict[str, Any]:
@@ -95,23 +95,23 @@ def _definition(storage: Storage) -> dict[str, Any]:
 
 
 def _volumes(call: Call, storage: Storage) -> Iterator[dict[str, Any]]:
-    world, node = call.world, call.node
-    for volume in world.runtime.volumes.on(node, storage.id):
+    cluster, node = call.cluster, call.node
+    for volume in cluster.runtime.volumes.on(node, storage.id):
         try:
             name = storage.parse(volume.ref.name)
         except OperationError:
             continue
-        # A volume of no container counts as a VM's image.
-        is_guest = name.owner is not None and world.guests.exists(name.owner)
+        # Proxmox reports a volume whose owner does not exist as the image of a VM.
+        owner_exists = name.owner is not None and cluster.configs.exists(name.owner)
         yield {
             "volid": f"{storage.id}:{volume.ref.name}",
             "vmid": name.owner,
             "format": "raw",
             "size": volume.size,
             "ctime": str(volume.ctime) if storage.type is StorageType.LVM_THIN else volume.ctime,
-            "content": "rootdir" if is_guest else "images",
+            "content": "rootdir" if owner_exists else "images",
         }
-    for file, (size, when) in world.runtime.templates(node, storage.id).items():
+    for file, (size, when) in cluster.runtime.templates(node, storage.id).items():
         content, _, plain = file.partition("/")
         if content not in storage.content:
             continue
@@ -146,8 +146,8 @@ def _file_format(content: str, name: str) -> str:
     },
 )
 def content(call: Call) -> list[dict[str, Any]]:
-    """The volumes of a storage that the caller may see."""
-    storage = call.world.storage(str(call.params["storage"]))
+    """Return the volumes of a storage that the caller may see."""
+    storage = call.cluster.storage(str(call.params["storage"]))
     wanted, owner = call.text("content"), call.text("vmid")
     found = []
     for entry in _volumes(call, storage):
@@ -175,12 +175,12 @@ def content(call: Call) -> list[dict[str, Any]]:
     },
 )
 def create_volume(call: Call) -> str:
-    """Allocate a volume; it has no filesystem."""
-    world, node = call.world, call.node
-    storage = world.storage(str(call.params["storage"]))
+    """Allocate a volume without a filesystem."""
+    cluster, node = call.cluster, call.node
+    storage = cluster.storage(str(call.params["storage"]))
     vmid, name = int(call.params["vmid"]), str(call.params["filename"])
     text = str(call.params["size"])
-    # Without a unit the size is in KiB.
+    # A size without a unit is in KiB.
     size = (formats.parse_size(text) or 0) * (1 if text[-1] in "MG" else 1024)
     if storage.type is StorageType.LVM_THIN:
         if call.text("format") not in (None, "raw"):
@@ -191,7 +191,7 @@ def create_volume(call: Call) -> str:
             raise OperationError(f"illegal name '{name}' - should be 'vm-{vmid}-*'")
         require_lvm_name(storage.vgname, name)
         ref = VolumeRef(node, storage.id, name)
-        if world.runtime.volumes.get(ref) is not None:
+        if cluster.runtime.volumes.get(ref) is not None:
             lv = f"{storage.vgname}/{name}"
             raise OperationError(
                 f'lvcreate \'{lv}\' error:   Logical Volume "{name}" already exists in volume group "{storage.vgname}"'
@@ -201,9 +201,9 @@ def create_volume(call: Call) -> str:
         if call.text("format") not in (None, suffix):
             raise OperationError(f"unable to parse volume filename '{name}'")
         ref = VolumeRef(node, storage.id, f"{vmid}/{name}")
-        if world.runtime.volumes.get(ref) is not None:
+        if cluster.runtime.volumes.get(ref) is not None:
             raise OperationError(f"disk image '{storage.device(ref.name)}' already exists")
-    allocate(world, storage, ref, size, lambda *lines: None)
+    allocate(cluster, storage, ref, size, lambda *lines: None)
     return f"{storage.id}:{ref.name}"
 
 
@@ -211,22 +211,22 @@ def _place(call: Call) -> tuple[Storage, VolumeRef, str]:
     volume = str(call.params["volume"])
     store = str(call.params["storage"])
     volid = volume if re.match(r"[a-zA-Z][a-zA-Z0-9\-_.]*:", volume) else f"{store}:{volume}"
-    storage, ref = call.world.locate(volid, call.node)
+    storage, ref = call.cluster.locate(volid, call.node)
     return storage, ref, volid
 
 
 @api.method("GET", f"{_STORAGE}/content/{{volume*}}", anybody)
 def volume_info(call: Call) -> dict[str, Any]:
-    """A volume's path, size and format."""
+    """Return the path, size and format of a volume."""
     storage, ref, volid = _place(call)
     check_volume_access(call, -1, volid, None)
     name = storage.parse(ref.name)
     if name.content == "images":
-        volume = call.world.runtime.volumes.get(ref)
+        volume = call.cluster.runtime.volumes.get(ref)
         if volume is None:
             raise OperationError(_no_size(storage, ref))
         return {"path": storage.device(ref.name), "size": volume.size, "used": 0, "format": "raw"}
-    found = call.world.runtime.templates(call.node, storage.id).get(ref.name)
+    found = call.cluster.runtime.templates(call.node, storage.id).get(ref.name)
     if found is None:
         raise OperationError(f"volume '{volid}' does not exist")
     return {
@@ -252,8 +252,8 @@ def _no_size(storage: Storage, ref: VolumeRef) -> str:
     {"delay": Prop(type="integer", minimum=1, maximum=30, optional=True)},
 )
 def delete_volume(call: Call) -> str:
-    """Delete a volume in a task; no config is asked whether it still names it."""
-    world = call.world
+    """Delete a volume in a task. As in Proxmox, without a check whether a config still uses it."""
+    cluster = call.cluster
     storage, ref, volid = _place(call)
     name = storage.parse(ref.name)
     if name.content == "backup" and name.owner is not None:
@@ -265,13 +265,13 @@ def delete_volume(call: Call) -> str:
 
     def work(task: Task) -> None:
         if name.content == "images":
-            free(world, ref, task.say)
+            free(cluster, ref, task.say)
         else:
-            world.runtime.remove_file(ref.node, storage.id, ref.name)
+            cluster.runtime.remove_file(ref.node, storage.id, ref.name)
         task.say(f"Removed volume '{volid}'")
 
     owner = f"{name.owner}@{storage.id}" if name.owner is not None else storage.id
-    return world.start_task(call.node, "imgdel", owner, call.user, work)
+    return cluster.start_task(call.node, "imgdel", owner, call.user, work)
 
 
 def _may_download(call: Call) -> None:
@@ -300,9 +300,9 @@ def _may_download(call: Call) -> None:
     },
 )
 def download(call: Call) -> str:
-    """Fetch a template in a task."""
-    world, node, url = call.world, call.node, str(call.params["url"])
-    storage, content = world.storage(str(call.params["storage"])), str(call.params["content"])
+    """Download a template in a task."""
+    cluster, node, url = call.cluster, call.node, str(call.params["url"])
+    storage, content = cluster.storage(str(call.params["storage"])), str(call.params["content"])
     if content not in storage.content:
         raise OperationError(f"storage '{storage.id}' is not configured for content-type '{content}'")
     file = re.sub(r"[^A-Za-z0-9_.\-]", "_", str(call.params["filename"]).rsplit("/", 1)[-1])
@@ -315,10 +315,10 @@ def download(call: Call) -> str:
     checksum = (algorithm, str(call.params["checksum"])) if algorithm is not None else None
 
     def work(task: Task) -> None:
-        target = world.runtime.file(node, storage.id, name)
+        target = cluster.runtime.file(node, storage.id, name)
         if target is None:
-            world.runtime.note_file(node, storage.id, name, 0)
+            cluster.runtime.note_file(node, storage.id, name, 0)
         else:
             fetch(url, target, checksum, verify=verify, task=task)
 
-    return world.start_task(node, "download", file, call.user, work)
+    return cluster.start_task(node, "download", file, call.user, work)

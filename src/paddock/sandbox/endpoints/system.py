@@ -1,4 +1,4 @@
-"""The cluster and its nodes: version, next id, resources, status, network."""
+"""API methods: version, next VMID, cluster resources, node status and network."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ import time
 from typing import Any
 
 from .. import formats
+from ..cluster import Node
 from ..errors import OperationError, ParameterError
 from ..routes import Call, anybody, api, having
 from ..schema import Prop
 from ..storage import Storage
-from ..world import Node
 
 _BOOTED = time.time()
 
 
 def _version(call: Call) -> dict[str, str]:
-    release = call.world.release
+    release = call.cluster.release
     return {"release": release.release, "version": release.version, "repoid": release.repoid}
 
 
 @api.method("GET", "/version", anybody)
 def version(call: Call) -> dict[str, str]:
-    """The release."""
+    """Return the release of the cluster."""
     return _version(call)
 
 
 @api.method("GET", "/nodes/{node}/version", anybody)
 def node_version(call: Call) -> dict[str, str]:
-    """The release of a node."""
+    """Return the release of a node."""
     return _version(call)
 
 
 @api.method("GET", "/cluster/nextid", anybody, {"vmid": Prop(type="integer", format=formats.vmid, optional=True)})
 def next_id(call: Call) -> str:
-    """A free VMID, as text; nothing reserves it."""
+    """Return a free VMID as text, without reserving it."""
     wanted = call.text("vmid")
     if wanted is not None:
-        if call.world.guests.exists(int(wanted)):
+        if call.cluster.configs.exists(int(wanted)):
             raise ParameterError({"vmid": f"VM {wanted} already exists"})
         return wanted
     for vmid in range(100, 1_000_000):
-        if not call.world.guests.exists(vmid):
+        if not call.cluster.configs.exists(vmid):
             return str(vmid)
     raise OperationError("unable to get any free VMID in range [100, 1000000]")
 
@@ -53,18 +53,18 @@ def next_id(call: Call) -> str:
     {"type": Prop(optional=True, enum=("vm", "storage", "node", "sdn", "network"))},
 )
 def resources(call: Call) -> list[dict[str, Any]]:
-    """Containers, storages and nodes the caller may see."""
+    """Return the containers, storages and nodes that the caller may see."""
     wanted = call.text("type")
     found: list[dict[str, Any]] = []
     if wanted in (None, "vm"):
-        for vmid in call.world.guests.vmids():
+        for vmid in call.cluster.configs.vmids():
             if call.allows(f"/vms/{vmid}", "VM.Audit"):
-                found.append(call.world.statistics.of(vmid))
+                found.append(call.cluster.statistics.of(vmid))
     if wanted in (None, "node"):
-        found += [_node_resource(call, node) for node in call.world.nodes.values()]
+        found += [_node_resource(call, node) for node in call.cluster.nodes.values()]
     if wanted in (None, "storage"):
-        for node in call.world.nodes:
-            for storage in call.world.storages_of(node):
+        for node in call.cluster.nodes:
+            for storage in call.cluster.storages_of(node):
                 if call.allows(f"/storage/{storage.id}", "Datastore.Audit"):
                     found.append(_storage_resource(call, node, storage))
     return found
@@ -93,7 +93,7 @@ def _node_resource(call: Call, node: Node) -> dict[str, Any]:
 
 
 def _storage_resource(call: Call, node: str, storage: Storage) -> dict[str, Any]:
-    total, used = call.world.capacity(storage)
+    total, used = call.cluster.capacity(storage)
     return {
         "id": f"storage/{node}/{storage.id}",
         "type": "storage",
@@ -110,8 +110,8 @@ def _storage_resource(call: Call, node: str, storage: Storage) -> dict[str, Any]
 
 @api.method("GET", "/cluster/status", having("/", "Sys.Audit"))
 def cluster_status(call: Call) -> list[dict[str, Any]]:
-    """The nodes, and the cluster if there is more than one."""
-    nodes = list(call.world.nodes.values())
+    """Return the nodes, and the cluster if it has more than one node."""
+    nodes = list(call.cluster.nodes.values())
     clustered = len(nodes) > 1
     entries: list[dict[str, Any]] = []
     if clustered:
@@ -143,32 +143,32 @@ def cluster_status(call: Call) -> list[dict[str, Any]]:
 
 @api.method("GET", "/cluster/tasks", anybody)
 def cluster_tasks(call: Call) -> list[dict[str, Any]]:
-    """Nothing: the broadcast that fills it in a real cluster has no listener here."""
+    """Return an empty list: a real cluster fills it by a broadcast, which the sandbox does not have."""
     return []
 
 
 @api.method("GET", "/nodes", anybody)
 def nodes(call: Call) -> list[dict[str, Any]]:
-    """The nodes, with figures for who may see them."""
+    """Return the nodes, with usage figures if the caller may see them."""
     found = []
-    for node in call.world.nodes.values():
+    for node in call.cluster.nodes.values():
         entry = _node_resource(call, node)
         del entry["cgroup-mode"]
-        entry["ssl_fingerprint"] = call.world.fingerprint
+        entry["ssl_fingerprint"] = call.cluster.fingerprint
         found.append(entry)
     return found
 
 
 @api.method("GET", "/nodes/{node}/status", having("/nodes/{node}", "Sys.Audit"))
 def node_status(call: Call) -> dict[str, Any]:
-    """A node's figures."""
-    node = call.world.nodes[call.node]
+    """Return the status and usage figures of a node."""
+    node = call.cluster.nodes[call.node]
     return {
         "uptime": int(time.time() - _BOOTED),
         "cpu": 0.01,
         "wait": 0,
         "loadavg": ["0.10", "0.10", "0.10"],
-        "pveversion": f"pve-manager/{call.world.release.version}/{call.world.release.repoid}",
+        "pveversion": f"pve-manager/{call.cluster.release.version}/{call.cluster.release.repoid}",
         "kversion": "Linux 6.14.11-4-pve #1 SMP PREEMPT_DYNAMIC",
         "cpuinfo": {"cpus": node.cpus, "cores": node.cpus, "sockets": 1, "model": "sandbox"},
         "memory": {"total": node.memory, "used": node.memory // 8, "free": node.memory - node.memory // 8},
@@ -184,8 +184,8 @@ def node_status(call: Call) -> dict[str, Any]:
     {"type": Prop(optional=True, enum=("bridge", "any_bridge", "any_local_bridge", "eth", "bond", "vlan"))},
 )
 def network(call: Call) -> list[dict[str, Any]]:
-    """The bridges the caller may attach containers to."""
-    node = call.world.nodes[call.node]
+    """Return the bridges that the caller may use."""
+    node = call.cluster.nodes[call.node]
     if call.text("type") not in (None, "bridge", "any_bridge", "any_local_bridge"):
         return []
     found = []
@@ -216,5 +216,5 @@ def network(call: Call) -> list[dict[str, Any]]:
 
 @api.method("GET", "/nodes/{node}/aplinfo", anybody)
 def aplinfo(call: Call) -> list[dict[str, Any]]:
-    """Nothing: the index of downloadable templates was never fetched."""
+    """Return an empty list: the sandbox does not fetch the index of downloadable templates."""
     return []

@@ -1,4 +1,4 @@
-"""Tasks: lists, status, logs, and stopping them."""
+"""API methods: list tasks, read their status and logs, and stop them."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def _is_error(status: str | None) -> bool:
     },
 )
 def listing(call: Call) -> Reply:
-    """Tasks of a node, newest first: all for auditors, their own for others."""
+    """Return the tasks of a node, newest first: all for a caller with Sys.Audit, else the caller's own."""
     source = call.text("source") or "archive"
     start, limit = int(call.params.get("start", 0)), int(call.params.get("limit", _PAGE))
     audits = call.allows(f"/nodes/{call.node}", "Sys.Audit")
     matching = [
         task
-        for task in call.world.tasks.newest_first()
+        for task in call.cluster.tasks.newest_first()
         if task.upid.node == call.node
         and (audits or task.upid.user == call.user)
         and _in_source(task, source)
@@ -112,9 +112,9 @@ def _own_or(call: Call, privilege: str) -> Upid:
 
 @api.method("GET", f"{_TASK}/status", anybody)
 def status(call: Call) -> dict[str, Any]:
-    """Whether a task runs, or how it ended."""
+    """Return whether a task is running, or its exit status."""
     upid = _own_or(call, "Sys.Audit")
-    task = call.world.tasks.find(str(upid))
+    task = call.cluster.tasks.find(str(upid))
     if task is None:
         raise ParameterError({"upid": "no such task"})
     if task.exitstatus is None:
@@ -129,9 +129,9 @@ def status(call: Call) -> dict[str, Any]:
     {"start": _COUNT, "limit": _COUNT, "download": Prop(type="boolean", optional=True)},
 )
 def log(call: Call) -> Reply:
-    """A page of a task's log."""
+    """Return a page of a task's log."""
     upid = _own_or(call, "Sys.Audit")
-    task = call.world.tasks.find(str(upid))
+    task = call.cluster.tasks.find(str(upid))
     lines = list(task.log) if task is not None else ["unable to open file - No such file or directory"]
     start, limit = int(call.params.get("start", 0)), int(call.params.get("limit", _PAGE))
     page = lines[start : start + limit] if limit else lines[start:]
@@ -143,9 +143,9 @@ def log(call: Call) -> Reply:
 
 @api.method("DELETE", _TASK, anybody)
 def stop(call: Call) -> None:
-    """Ask a running task to end; an ended one is left as it is."""
+    """Ask a running task to stop. A finished task stays unchanged."""
     upid = _own_or(call, "Sys.Modify")
-    task = call.world.tasks.find(str(upid))
+    task = call.cluster.tasks.find(str(upid))
     if task is None:
         raise OperationError("no such task")
     if task.exitstatus is None:

@@ -1,4 +1,4 @@
-"""A container's volumes: grown, and moved to other containers or storages."""
+"""API method: resize a container's volume."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..schema import Prop
 from ..tasks import Task
 from .settings import require_same_digest
 
-_GUEST = "/nodes/{node}/lxc/{vmid}"
+_CONTAINER = "/nodes/{node}/lxc/{vmid}"
 
 
 @api.method(
     "PUT",
-    f"{_GUEST}/resize",
+    f"{_CONTAINER}/resize",
     having("/vms/{vmid}", "VM.Config.Disk"),
     {
         "disk": Prop(enum=MOUNT_KEYS),
@@ -26,17 +26,17 @@ _GUEST = "/nodes/{node}/lxc/{vmid}"
     },
 )
 def resize(call: Call) -> str:
-    """Grow a volume, in a task."""
-    world, vmid, node, disk = call.world, call.vmid, call.node, str(call.params["disk"])
+    """Grow a volume in a task."""
+    cluster, vmid, node, disk = call.cluster, call.vmid, call.node, str(call.params["disk"])
     asked = str(call.params["size"])
-    config = world.guests.load(vmid, node)
+    config = cluster.configs.load(vmid, node)
     config.require_unlocked()
     if not call.is_root:
-        # The option 'disk' is none that Proxmox knows, so it asks for what unknown ones need.
+        # Proxmox checks the parameter `disk` like an unknown config option, which needs this privilege.
         call.require(f"/vms/{vmid}", "VM.Config.Options")
     require_same_digest(config, call.text("digest"))
     point = parse_existing(disk, config)
-    storage, ref = world.locate(point.volume, node)
+    storage, ref = cluster.locate(point.volume, node)
     owner = storage.parse(ref.name).owner
     if owner != vmid:
         raise OperationError(
@@ -44,7 +44,7 @@ def resize(call: Call) -> str:
             " at /usr/share/perl5/PVE/API2/LXC.pm line 2386."
         )
     call.require(f"/storage/{storage.id}", "Datastore.AllocateSpace")
-    volume = world.runtime.volumes.get(ref)
+    volume = cluster.runtime.volumes.get(ref)
     if volume is None:
         raise OperationError(storage.missing(ref.name))
     size = formats.parse_size(asked.removeprefix("+")) or 0
@@ -55,16 +55,16 @@ def resize(call: Call) -> str:
         raise OperationError("disk is already at specified size")
 
     def work(task: Task) -> None:
-        with world.guests.lock(vmid):
-            fresh = world.guests.load(vmid, node)
+        with cluster.configs.lock(vmid):
+            fresh = cluster.configs.load(vmid, node)
             fresh.require_unlocked()
             task.say(
                 f"  Size of logical volume {storage.vgname}/{ref.name} changed from"
                 f" {format_size(volume.size)} to {format_size(size)}."
             )
-            online = world.runtime.containers.running(vmid)
-            world.runtime.volumes.resize(ref, size, task.say, online=online)
+            online = cluster.runtime.containers.running(vmid)
+            cluster.runtime.volumes.resize(ref, size, task.say, online=online)
             fresh.options[disk] = str(parse_existing(disk, fresh).on(point.volume, size))
-            world.guests.save(vmid, node, fresh)
+            cluster.configs.save(vmid, node, fresh)
 
-    return world.start_task(node, "resize", str(vmid), call.user, work)
+    return cluster.start_task(node, "resize", str(vmid), call.user, work)

@@ -1,4 +1,4 @@
-"""The runtime with machines: unprivileged LXC containers on ext4 images, a bridge and NAT. Needs root."""
+"""The lxc runtime: unprivileged LXC containers on ext4 images, with a bridge and NAT. Needs root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The containers' network: a bridge on the host with DHCP, DNS and a way out."""
+"""The containers' network: a bridge on the host with DHCP, DNS and NAT."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import SandboxError
-from ..process import attempt, command_line, end, run
+from ..process import attempt, command_line, run, terminate_if_owned
 from .names import RUN, Names
 
 _FORWARD: Final = Path("/proc/sys/net/ipv4/ip_forward")
-# Shared by all sandboxes of the machine: what forwarding was before the first of them.
+# The host's forwarding setting before its first sandbox. All sandboxes of the host share this file.
 _FORWARD_NOTE: Final = RUN / "ip_forward"
 _COMMENT_START: Final = "paddock-sandbox-"
 
 
 @dataclass(frozen=True)
 class Bridge:
-    """A sandbox's network."""
+    """The network of a sandbox."""
 
     names: Names
     network: ipaddress.IPv4Network
 
     @property
     def gateway(self) -> str:
-        """The bridge's own address."""
+        """The address of the bridge, which is the containers' gateway."""
         return str(self.network[1])
 
     def up(self) -> bool:
-        """Make the bridge, its DHCP server and its way out; return whether the bridge was not there."""
+        """Create the bridge, its DHCP server and NAT, as far as they are missing. Return whether the bridge is new."""
         name = self.names.bridge
         is_new = not Path(f"/sys/class/net/{name}").exists()
         if is_new:
@@ -84,7 +84,7 @@ class Bridge:
 
 
 def choose_network(names: Names, wanted: str | None) -> ipaddress.IPv4Network:
-    """The network asked for, the one used before, or a free one below 10.0.0.0/8."""
+    """Return the network saved by an earlier server, else the wanted one, else a free one in 10.0.0.0/8."""
     note = names.state / "run" / "subnet"
     if note.exists():
         return ipaddress.IPv4Network(note.read_text(encoding="ascii").strip())
@@ -98,7 +98,7 @@ def _parse(text: str) -> ipaddress.IPv4Network:
     try:
         network = ipaddress.IPv4Network(text)
     except ValueError:
-        raise SandboxError(f"{text} is not an IPv4 network.", hint="Write it as 10.77.0.0/24.") from None
+        raise SandboxError(f"{text} is not an IPv4 network.", hint="For example: 10.77.0.0/24") from None
     if network.prefixlen > 28:
         raise SandboxError(f"The network {text} is too small.", hint="It needs at least 16 addresses.")
     return network
@@ -111,13 +111,13 @@ def _free_network(names: Names) -> ipaddress.IPv4Network:
         for route in routes
         if route.get("dst") not in (None, "default") and "/" in route["dst"]
     ]
-    start = int(names.mark, 16)
+    start = int(names.short_id, 16)
     for step in range(65536):
         number = (start + step) % (128 * 256)
         candidate = ipaddress.IPv4Network(f"10.{100 + number // 256 % 128}.{number % 256}.0/24")
         if not any(candidate.overlaps(network) for network in taken):
             return candidate
-    raise SandboxError("There is no free network below 10.0.0.0/8.", hint="Name one with --subnet.")
+    raise SandboxError("There is no free network in 10.0.0.0/8.", hint="Choose a network with --subnet.")
 
 
 def _pid(file: Path) -> int:
@@ -126,10 +126,10 @@ def _pid(file: Path) -> int:
 
 
 def down(names: Names) -> None:
-    """Remove a sandbox's bridge, DHCP server and rules, whoever made them and whenever."""
+    """Remove a sandbox's bridge, DHCP server and firewall rules, also those of an earlier server."""
     pid_file = names.state / "run" / "dnsmasq.pid"
     if pid_file.exists():
-        end(_pid(pid_file), str(names.state))
+        terminate_if_owned(_pid(pid_file), str(names.state))
         pid_file.unlink(missing_ok=True)
     for table in ("nat", "filter"):
         for line in attempt("iptables", "-w", "-t", table, "-S").out.split("\n"):

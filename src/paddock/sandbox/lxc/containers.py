@@ -1,4 +1,4 @@
-"""Containers as LXC runs them."""
+"""Create, run and stop LXC containers."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from pathlib import Path
 from typing import Final
 
 from ..config import CtConfig
-from ..confined import descend, through
+from ..confined import descend, descriptor_path
 from ..errors import OperationError
 from ..options import FEATURES
-from ..process import attempt, birth
-from ..runtime import Archive, GuestSpec, Interface, Mount, NotMountableError, Say, Unpacked, Usage, VolumeRef
+from ..process import attempt, start_ticks
+from ..runtime import Archive, ContainerSpec, Interface, Mount, NotMountableError, Say, Unpacked, Usage, VolumeRef
 from ..schema import parse_property_string
 from ..tasks import Task
-from . import figures, guestfiles, lxcconfig, packing
-from .guestroot import GuestRoot
+from . import containerfiles, figures, lxcconfig, packing
+from .containerroot import ContainerRoot
 from .images import Images
 from .mounts import mount_in_container, mounted_below, unmount
 from .names import Names
 
-# LXC writes id maps itself when it finds no newuidmap; with it, it would want entries in /etc/subuid.
+# Without newuidmap on the PATH, LXC writes the id maps itself. newuidmap would need entries in /etc/subuid.
 _WITHOUT_NEWUIDMAP: Final = {"PATH": "/nonexistent", "LANG": "C.UTF-8"}
 _POLL: Final = 0.5
-_GUEST_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PATH_IN_CONTAINER: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class LxcContainers:
-    """The containers of one sandbox."""
+    """The LXC containers of one sandbox."""
 
     def __init__(self, names: Names, images: Images, gateway: str, stopped: Callable[[int], None]) -> None:
         self._names = names
@@ -47,39 +47,39 @@ class LxcContainers:
         self._closing = threading.Event()
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
 
-    def adopt(self, spec: GuestSpec) -> bool:
-        """Take over a container that runs since before this process; return whether it does."""
-        pid = self._ask_pid(spec.vmid)
+    def adopt(self, spec: ContainerSpec) -> bool:
+        """Track a container that an earlier server started. Return whether it is running."""
+        pid = self._init_pid(spec.vmid)
         if pid is None:
             return False
         for mount in spec.mounts:
             if isinstance(mount.source, VolumeRef):
                 self._images.adopt(mount.source, f"ct{spec.vmid}")
-        self._pids[spec.vmid] = (pid, birth(pid))
+        self._pids[spec.vmid] = (pid, start_ticks(pid))
         return True
 
     def running(self, vmid: int) -> bool:
-        """Whether a container runs; one that ended by itself is cleaned up after on the way."""
-        return self._alive(vmid) or (vmid in self._pids and self._revive_or_settle(vmid))
+        """Return whether a container runs. If it has stopped by itself, clean up after it first."""
+        return self._alive(vmid) or (vmid in self._pids and self._track_or_clean_up(vmid))
 
     def _alive(self, vmid: int) -> bool:
         known = self._pids.get(vmid)
-        return known is not None and birth(known[0]) == known[1] != ""
+        return known is not None and start_ticks(known[0]) == known[1] != ""
 
-    def populate(self, spec: GuestSpec, archive: Archive, task: Task) -> Unpacked:
-        """Unpack a template archive over a container's mounts, as its own root."""
+    def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
+        """Unpack a template archive into a container's mounts, with the ids of the container's root."""
         holder = f"create{spec.vmid}"
         hostname = (spec.config.text("hostname") or "localhost").split(".", 1)[0]
-        self._keys[spec.vmid] = self._pool.submit(guestfiles.new_host_keys, hostname)
+        self._keys[spec.vmid] = self._pool.submit(containerfiles.new_host_keys, hostname)
         try:
             root = self._mounted_root(spec, holder)
             packing.unpack(archive, root, task)
-            return Unpacked(systemd=guestfiles.systemd_version(GuestRoot(root)))
+            return Unpacked(systemd=containerfiles.systemd_version(ContainerRoot(root)))
         finally:
             self._unmount_root(spec, holder, linger=True)
 
-    def _mounted_root(self, spec: GuestSpec, holder: str) -> Path:
-        """A container's volumes mounted one into another; returns the top."""
+    def _mounted_root(self, spec: ContainerSpec, holder: str) -> Path:
+        """Mount a container's root and its other mounts inside it, and return the root."""
         root: Path | None = None
         for mount in spec.mounts:
             try:
@@ -87,8 +87,8 @@ class LxcContainers:
                     if root is None:
                         root = path
                     elif mount.path.strip("/"):
-                        with GuestRoot(root).directory(mount.path) as inside:
-                            self._bind(source, through(inside))
+                        with ContainerRoot(root).directory(mount.path) as inside:
+                            self._bind(source, descriptor_path(inside))
             except NotMountableError:
                 raise NotMountableError(mount.key) from None
             except OSError as error:
@@ -99,9 +99,9 @@ class LxcContainers:
 
     @contextlib.contextmanager
     def _source(self, mount: Mount, holder: str) -> Iterator[tuple[str, Path]]:
-        """Where to mount from, by name for programs and as a path.
+        """Yield the source of a mount twice: as text for mount programs, and as a path.
 
-        A directory of the node is opened without following links: a guest that has it mounted may have made some.
+        A directory of the node is opened without following symlinks, because containers that mount it can create them.
         """
         if isinstance(mount.source, VolumeRef):
             point = self._images.hold(mount.source, holder)
@@ -109,15 +109,15 @@ class LxcContainers:
             return
         hosts = self._names.hosts
         with descend(hosts, str(mount.source.relative_to(hosts))) as found:
-            yield through(found), mount.source
+            yield descriptor_path(found), mount.source
 
     def _bind(self, source: str, target: str) -> None:
-        # As they are: what a program makes of a path, and what the kernel finds there later, can differ.
+        # Without canonicalizing: the resolved path could lead elsewhere by the time the kernel uses it.
         ended = attempt("mount", "--no-canonicalize", "--bind", source, target)
         if not ended.ok:
             raise OperationError(f"command 'mount --bind {source} {target}' failed: exit code {ended.code}")
 
-    def _unmount_root(self, spec: GuestSpec, holder: str, *, linger: bool = False) -> None:
+    def _unmount_root(self, spec: ContainerSpec, holder: str, *, linger: bool = False) -> None:
         root = next((m.source for m in spec.mounts if m.key == "rootfs"), None)
         if isinstance(root, VolumeRef):
             top = self._names.mount_point(root)
@@ -126,44 +126,44 @@ class LxcContainers:
                     attempt("umount", str(point))
         self._images.release(holder, linger=linger)
 
-    def prepare(self, spec: GuestSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
-        """Give a freshly unpacked container its host keys, name, network and accounts."""
+    def prepare(self, spec: ContainerSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
+        """Write ssh host keys, name, network and accounts into a new container."""
         holder = f"create{spec.vmid}"
         try:
-            root = GuestRoot(self._mounted_root(spec, holder))
-            guestfiles.forget_machine(root)
-            guestfiles.write_identity(root, spec.vmid, spec.config)
-            guestfiles.write_resolver(root, spec.config, self._gateway)
-            guestfiles.write_host_trust(root)
-            guestfiles.write_accounts(root, password, ssh_keys)
+            root = ContainerRoot(self._mounted_root(spec, holder))
+            containerfiles.forget_machine(root)
+            containerfiles.write_identity(root, spec.vmid, spec.config)
+            containerfiles.write_resolver(root, spec.config, self._gateway)
+            containerfiles.write_host_trust(root)
+            containerfiles.write_accounts(root, password, ssh_keys)
             keys = self._keys.pop(spec.vmid, None)
             if keys is not None:
-                guestfiles.write_host_keys(root, keys.result(), say)
+                containerfiles.write_host_keys(root, keys.result(), say)
         finally:
             self._unmount_root(spec, holder, linger=True)
 
-    def settle_clone(self, spec: GuestSpec) -> Unpacked:
-        """Give a clone its own machine id and name; its ssh host keys stay its source's, as on Proxmox."""
+    def settle_clone(self, spec: ContainerSpec) -> Unpacked:
+        """Give a clone its own machine id and name. As on Proxmox, it keeps the ssh host keys of its source."""
         holder = f"clone{spec.vmid}"
         only_root = _only_root(spec)
         try:
-            root = GuestRoot(self._mounted_root(only_root, holder))
-            guestfiles.forget_machine(root)
-            guestfiles.write_identity(root, spec.vmid, spec.config)
-            return Unpacked(systemd=guestfiles.systemd_version(root))
+            root = ContainerRoot(self._mounted_root(only_root, holder))
+            containerfiles.forget_machine(root)
+            containerfiles.write_identity(root, spec.vmid, spec.config)
+            return Unpacked(systemd=containerfiles.systemd_version(root))
         finally:
             self._unmount_root(only_root, holder, linger=True)
 
-    def start(self, spec: GuestSpec) -> None:
+    def start(self, spec: ContainerSpec) -> None:
         """Start a container and return when its init runs."""
         holder = f"ct{spec.vmid}"
         name = self._names.container(spec.vmid)
         log = self._names.lxc_path / name / "start.log"
         try:
             root, entries = self._hold_mounts(spec, holder)
-            inside = GuestRoot(root)
-            guestfiles.write_identity(inside, spec.vmid, spec.config)
-            guestfiles.write_resolver(inside, spec.config, self._gateway)
+            inside = ContainerRoot(root)
+            containerfiles.write_identity(inside, spec.vmid, spec.config)
+            containerfiles.write_resolver(inside, spec.config, self._gateway)
             for _, mount in entries:
                 inside.make_directory(mount.path)
             features = parse_property_string(spec.config.text("features") or "", FEATURES)
@@ -185,15 +185,15 @@ class LxcContainers:
             self._release(spec.vmid)
             raise
         with self._lock:
-            self._pids[spec.vmid] = (pid, birth(pid))
+            self._pids[spec.vmid] = (pid, start_ticks(pid))
 
     def _started_pid(self, vmid: int, started: bool) -> int:
-        pid = self._ask_pid(vmid) if started else None
+        pid = self._init_pid(vmid) if started else None
         if pid is None:
             raise OperationError(f"startup for container '{vmid}' failed")
         return pid
 
-    def _hold_mounts(self, spec: GuestSpec, holder: str) -> tuple[Path, list[tuple[Path, Mount]]]:
+    def _hold_mounts(self, spec: ContainerSpec, holder: str) -> tuple[Path, list[tuple[Path, Mount]]]:
         root: Path | None = None
         entries: list[tuple[Path, Mount]] = []
         for mount in spec.mounts:
@@ -214,7 +214,7 @@ class LxcContainers:
         return root, entries
 
     def _bind_point(self, vmid: int, key: str) -> Path:
-        """Where something of the host is mounted first: LXC mounts from paths its containers can reach."""
+        """Return where a host directory is mounted first: LXC needs a source that the container's root can reach."""
         return self._names.mounts / ".bind" / f"{vmid}-{key}"
 
     def _release(self, vmid: int) -> None:
@@ -225,18 +225,18 @@ class LxcContainers:
         self._images.release(f"ct{vmid}")
 
     def stop(self, vmid: int) -> None:
-        """Kill a container and unmount what was its."""
-        with self._ending_it(vmid):
+        """Kill a container and unmount its volumes."""
+        with self._stopping(vmid):
             attempt("lxc-stop", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid), "--kill")
-            self._settle(vmid)
+            self._clean_up(vmid)
 
     def shutdown(self, vmid: int, timeout: float) -> bool:
-        """Ask a container's init to power off; return whether it did in time."""
+        """Ask a container's init to power off; return whether it stopped within the timeout."""
         name = self._names.container(vmid)
-        with self._ending_it(vmid):
+        with self._stopping(vmid):
             until = time.monotonic() + timeout
             while self._alive(vmid):
-                # Asked again and again: an init that is just starting does not hear the first time.
+                # Repeat the request: an init that is still starting ignores the first one.
                 left = until - time.monotonic()
                 if left <= 0:
                     return False
@@ -245,20 +245,20 @@ class LxcContainers:
                     *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name),
                     *("--nokill", "--timeout", patience),
                 )
-            self._settle(vmid)
+            self._clean_up(vmid)
             return True
 
     @contextlib.contextmanager
-    def _ending_it(self, vmid: int) -> Iterator[None]:
-        """Keep others from cleaning up after a container that this thread is about to end."""
+    def _stopping(self, vmid: int) -> Iterator[None]:
+        """Keep other threads from cleaning up after a container while this thread stops it."""
         self._ending.add(vmid)
         try:
             yield
         finally:
             self._ending.discard(vmid)
 
-    def _settle(self, vmid: int) -> None:
-        """Clean up after a container that has ended, once."""
+    def _clean_up(self, vmid: int) -> None:
+        """Clean up after a stopped container, once."""
         with self._lock:
             if self._pids.pop(vmid, None) is None:
                 return
@@ -268,7 +268,7 @@ class LxcContainers:
         self._stopped(vmid)
 
     def _wait_for_monitor(self, vmid: int) -> None:
-        """Wait for LXC's monitor, which removes the cgroups last."""
+        """Wait until LXC's monitor process has removed the container's cgroups, its last action."""
         name = self._names.container(vmid)
         for _ in range(100):
             if not figures.control_groups(name):
@@ -276,26 +276,26 @@ class LxcContainers:
             time.sleep(0.02)
 
     def _watch(self) -> None:
-        """Notice containers that ended or rebooted by themselves."""
+        """Poll for containers that have stopped or rebooted by themselves."""
         while not self._closing.wait(_POLL):
             for vmid in list(self._pids):
                 self.running(vmid)
             self._images.unmount_idle()
 
-    def _revive_or_settle(self, vmid: int) -> bool:
-        """Find a rebooted container's new init, or clean up after one that is gone."""
+    def _track_or_clean_up(self, vmid: int) -> bool:
+        """Track the new init of a rebooted container and return True, or clean up after a stopped one."""
         with self._lock:
             if vmid not in self._pids or vmid in self._ending:
                 return False
-            pid = self._ask_pid(vmid)
+            pid = self._init_pid(vmid)
             if pid is not None:
-                self._pids[vmid] = (pid, birth(pid))
+                self._pids[vmid] = (pid, start_ticks(pid))
                 return True
-        self._settle(vmid)
+        self._clean_up(vmid)
         return False
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
-        """Mount something in a running container."""
+        """Add a mount to a running container."""
         pid = self._pids[vmid][0]
         try:
             with self._source(mount, f"ct{vmid}") as (source, _):
@@ -317,37 +317,37 @@ class LxcContainers:
                         (directory / name).write_text(str(int(str(memory)) << 20), encoding="ascii")
 
     def execute(self, vmid: int, argv: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
-        """Run a program as root in a running container: its exit code and what it said."""
+        """Run a program as root in a running container; return its exit code, output and error output."""
         name = self._names.container(vmid)
         ended = attempt(
             *("lxc-attach", "-P", str(self._names.lxc_path), "-n", name, "--clear-env"),
-            *("--set-var", f"PATH={_GUEST_PATH}", "--", *argv),
+            *("--set-var", f"PATH={_PATH_IN_CONTAINER}", "--", *argv),
             stdin=stdin,
             timeout=600,
         )
         return ended.code, ended.out, ended.err
 
-    def push(self, spec: GuestSpec, path: str, content: bytes, mode: int) -> None:
+    def push(self, spec: ContainerSpec, path: str, content: bytes, mode: int) -> None:
         """Write a file into a container."""
         holder = f"push{spec.vmid}"
         try:
-            GuestRoot(self._mounted_root(_only_root(spec), holder)).write(path, content, mode)
+            ContainerRoot(self._mounted_root(_only_root(spec), holder)).write(path, content, mode)
         finally:
             self._images.release(holder)
 
     def usage(self, vmid: int) -> Usage:
-        """What a running container uses."""
-        pid, birth = self._pids[vmid]
-        return figures.usage(self._names, vmid, pid, birth)
+        """Return the resource usage of a running container."""
+        pid, start_ticks = self._pids[vmid]
+        return figures.usage(self._names, vmid, pid, start_ticks)
 
     def interfaces(self, vmid: int, config: CtConfig) -> list[Interface]:
-        """The interfaces inside a running container."""
+        """Return the network interfaces of a running container."""
         return figures.interfaces(self._pids[vmid][0])
 
-    def archive(self, spec: GuestSpec, target: Path | None, config_text: str) -> int:
+    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
         """Pack a container's mounts and its config into an archive file; return its size."""
         if target is None:
-            raise OperationError("there is no place for the archive")
+            raise OperationError("the backup has no target file")
         holder = f"backup{spec.vmid}"
         stage = self._names.mounts / ".backup" / str(spec.vmid)
         stage.mkdir(parents=True, exist_ok=True)
@@ -357,11 +357,11 @@ class LxcContainers:
                     source = str(self._images.hold(mount.source, holder))
                     if mount.key == "rootfs":
                         self._bind(source, str(stage))
-                        # Else what is mounted below would show up in a running container.
+                        # Otherwise the mounts below would propagate into a running container.
                         attempt("mount", "--make-private", str(stage))
                     else:
-                        with GuestRoot(stage).directory(mount.path, create=False) as inside:
-                            self._bind(source, through(inside))
+                        with ContainerRoot(stage).directory(mount.path, create=False) as inside:
+                            self._bind(source, descriptor_path(inside))
             return packing.pack(stage, target, config_text)
         finally:
             for point in mounted_below(stage):
@@ -370,12 +370,12 @@ class LxcContainers:
             self._images.release(holder)
 
     def close(self) -> None:
-        """Stop watching; containers go on."""
+        """Stop polling. Containers keep running."""
         self._closing.set()
         self._images.unmount_idle(after=0)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _ask_pid(self, vmid: int) -> int | None:
+    def _init_pid(self, vmid: int) -> int | None:
         name = self._names.container(vmid)
         if not (self._names.lxc_path / name / "config").exists():
             return None
@@ -384,7 +384,7 @@ class LxcContainers:
         return int(text) if ended.ok and text.isdecimal() and int(text) > 0 else None
 
 
-def _only_root(spec: GuestSpec) -> GuestSpec:
-    """The same container without its other mount points."""
+def _only_root(spec: ContainerSpec) -> ContainerSpec:
+    """Return the spec of the same container with its root as the only mount."""
     mounts = [mount for mount in spec.mounts if mount.key == "rootfs"]
-    return GuestSpec(spec.vmid, spec.node, spec.config, mounts)
+    return ContainerSpec(spec.vmid, spec.node, spec.config, mounts)

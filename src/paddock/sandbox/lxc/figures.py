@@ -1,4 +1,4 @@
-"""What running containers use and have, read from the kernel."""
+"""Read the resource usage and network interfaces of running containers from the kernel."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .names import Names
 
 
 def control_groups(name: str) -> list[Path]:
-    """A container's control groups, in either layout."""
+    """Return a container's cgroup directories, for cgroup v1 and v2."""
     top = Path("/sys/fs/cgroup")
     return [*top.glob(f"lxc.*.{name}"), *top.glob(f"*/lxc.*.{name}")]
 
 
-def usage(names: Names, vmid: int, pid: int, birth: str) -> Usage:
-    """What a container uses whose init started so many ticks after boot."""
+def usage(names: Names, vmid: int, pid: int, start_ticks: str) -> Usage:
+    """Return the resource usage of a container, given its init's pid and start time."""
     ticks = os.sysconf("SC_CLK_TCK")
     uptime = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
     memory = 0
@@ -35,7 +35,7 @@ def usage(names: Names, vmid: int, pid: int, birth: str) -> Usage:
     received, sent = _traffic(names, vmid)
     return Usage(
         pid=pid,
-        uptime=int(uptime - int(birth or 0) / ticks),
+        uptime=int(uptime - int(start_ticks or 0) / ticks),
         mem=memory,
         disk=disk,
         maxdisk=maxdisk,
@@ -49,14 +49,14 @@ def _traffic(names: Names, vmid: int) -> tuple[int, int]:
     for index in range(4):
         directory = Path(f"/sys/class/net/{names.veth(vmid, index)}/statistics")
         with contextlib.suppress(OSError, ValueError):
-            # What the host's end sends is what the container receives.
+            # The host's end of the interface sends what the container receives.
             received += int((directory / "tx_bytes").read_text(encoding="ascii"))
             sent += int((directory / "rx_bytes").read_text(encoding="ascii"))
     return received, sent
 
 
 def interfaces(pid: int) -> list[Interface]:
-    """The interfaces in a process's network namespace."""
+    """Return the network interfaces in the namespace of a process."""
     ended = attempt("nsenter", "--target", str(pid), "--net", "ip", "-json", "addr")
     found = []
     for entry in json.loads(ended.out or "[]"):

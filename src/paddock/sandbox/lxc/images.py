@@ -1,4 +1,4 @@
-"""Volumes as sparse ext4 images: mounted once each, however many containers name them."""
+"""Store volumes as sparse ext4 images. An image is mounted once, even if several containers use it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LINGER: Final = 3.0
 
 
 class Images:
-    """The volumes of all storages, each an image file; a holder keeps its volumes mounted."""
+    """The volumes of all storages, each an image file. An image stays mounted while it has a holder."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -35,7 +35,7 @@ class Images:
         self._lock = threading.RLock()
 
     def on(self, node: str, storage: str) -> list[Volume]:
-        """The volumes of a storage, snapshots among them."""
+        """Return the volumes of a storage, including snapshots."""
         root = self._names.volumes(node, storage)
         found = []
         for image in sorted(root.rglob("*.img")):
@@ -46,7 +46,7 @@ class Images:
         return found
 
     def get(self, ref: VolumeRef) -> Volume | None:
-        """The volume, if its image exists."""
+        """Return the volume, or None if its image does not exist."""
         image = self._names.image(ref)
         try:
             facts = image.stat()
@@ -59,7 +59,7 @@ class Images:
         return Volume(ref, facts.st_size, made, self._formatted(image))
 
     def allocate(self, ref: VolumeRef, size: int) -> None:
-        """Make a sparse image."""
+        """Create a sparse image."""
         image = self._names.image(ref)
         image.parent.mkdir(parents=True, exist_ok=True)
         with image.open("xb") as file:
@@ -67,12 +67,12 @@ class Images:
         self._note_time(image)
 
     def format(self, ref: VolumeRef) -> None:
-        """Make an ext4 filesystem as Proxmox does, its top owned by the containers' root."""
+        """Create an ext4 filesystem as Proxmox does, owned by the containers' root."""
         owner = f"root_owner={FIRST_ID}:{FIRST_ID}"
         run("mkfs.ext4", "-q", "-F", "-O", "mmp", "-E", owner, str(self._names.image(ref)))
 
     def remove(self, ref: VolumeRef) -> None:
-        """Delete an image nobody has mounted."""
+        """Delete an image. Raise if it has a holder."""
         with self._lock:
             if self._holders.get(ref):
                 raise VolumeBusyError(ref.name)
@@ -82,7 +82,7 @@ class Images:
             _base_of(image).unlink(missing_ok=True)
 
     def rename(self, ref: VolumeRef, name: str) -> None:
-        """Give an image another name."""
+        """Rename an image. Raise if it has a holder."""
         with self._lock:
             if self._holders.get(ref):
                 raise VolumeBusyError(ref.name)
@@ -94,7 +94,7 @@ class Images:
                 _base_of(old).rename(_base_of(new))
 
     def resize(self, ref: VolumeRef, size: int, say: Say, *, online: bool) -> None:
-        """Grow an image; its filesystem too, unless only strangers have it mounted."""
+        """Grow an image, and its filesystem too unless it is mounted and `online` is not set."""
         image = self._names.image(ref)
         with self._lock:
             self._unmount_if_idle(ref)
@@ -117,24 +117,24 @@ class Images:
             _say_all(say, attempt("resize2fs", str(image)).out)
 
     def copy(self, source: VolumeRef, target: VolumeRef) -> None:
-        """Copy an image as it is now, sharing blocks where the filesystem can."""
+        """Copy the current content of an image, with shared blocks if the filesystem supports them."""
         old, new = self._names.image(source), self._names.image(target)
         new.parent.mkdir(parents=True, exist_ok=True)
         self._unmount_if_idle(source)
-        with self._quiet(source):
+        with self._frozen(source):
             _copy_sparse(old, new)
         if _base_of(old).exists():
             os.link(_base_of(old), _base_of(new))
-        # A copy of a mounted image carries its multi-mount mark, and would make the next mount wait.
+        # The copy of a mounted image contains its multi-mount protection, which would delay the next mount.
         attempt("tune2fs", "-f", "-E", "clear_mmp", str(new))
         self._note_time(new)
 
     def link(self, base: VolumeRef, target: VolumeRef, size: int | None = None) -> None:
-        """Make an image that holds only the changes to a base; the base may be deleted afterwards."""
+        """Create an image that stores only the changes to a base. The base may be deleted afterwards."""
         self._unmount_if_idle(base)
         old, new = self._names.image(base), self._names.image(target)
         if _base_of(old).exists():
-            # A base that is itself a layer would need a third; copying it is cheaper than that is rare.
+            # The base stores only changes itself. Stacking three layers is not supported, so copy the base instead.
             self.copy(base, target)
             return
         self.allocate(target, old.stat().st_size if size is None else size)
@@ -142,7 +142,7 @@ class Images:
         os.link(old, _base_of(new))
 
     def hold(self, ref: VolumeRef, holder: str) -> Path:
-        """Mount a volume for a holder and return where it is."""
+        """Mount a volume for a holder and return the mount point."""
         with self._lock:
             point = self._names.mount_point(ref)
             if not is_mounted(point):
@@ -152,15 +152,15 @@ class Images:
             return point
 
     def adopt(self, ref: VolumeRef, holder: str) -> None:
-        """Note that a holder has a volume mounted since before this process."""
+        """Record the holder of a volume that an earlier server mounted."""
         with self._lock:
             self._holders.setdefault(ref, set()).add(holder)
 
     def release(self, holder: str, *, linger: bool = False) -> None:
-        """Let go of everything a holder held; the last one unmounts, or leaves that for later.
+        """Release all volumes of a holder, and unmount those without another holder.
 
-        Unmounting waits until everything is written; who lingers does not, and most often the next
-        thing that happens to a fresh volume is that it is mounted again.
+        With `linger` they are unmounted some seconds later: unmounting waits until all data is written, and a new
+        volume is usually mounted again soon.
         """
         with self._lock:
             for ref, holders in list(self._holders.items()):
@@ -174,14 +174,14 @@ class Images:
                             self._unmount(ref)
 
     def unmount_idle(self, after: float = _LINGER) -> None:
-        """Unmount what nobody has wanted for so many seconds."""
+        """Unmount the volumes that have had no holder for so many seconds."""
         with self._lock:
             for ref, since in list(self._idle_since.items()):
                 if time.monotonic() - since >= after:
                     self._unmount(ref)
 
     def unmount_unheld(self) -> None:
-        """Unmount what an earlier process left mounted for nobody."""
+        """Unmount the volumes that an earlier server left mounted and that have no holder."""
         with self._lock:
             held = {self._names.mount_point(ref) for ref in self._holders}
             layers = any(_base_of(self._names.image(ref)).exists() for ref in self._holders)
@@ -242,8 +242,8 @@ class Images:
                 point.rmdir()
 
     @contextlib.contextmanager
-    def _quiet(self, ref: VolumeRef) -> Iterator[None]:
-        """Hold a mounted volume's filesystem still."""
+    def _frozen(self, ref: VolumeRef) -> Iterator[None]:
+        """Freeze the filesystem of a volume while the context is open, if it is mounted."""
         with self._lock:
             upper = self._names.layer(ref)
             point = upper if is_mounted(upper) else self._names.mount_point(ref)

@@ -1,7 +1,7 @@
-"""A small program of its own: runs a command under the containers' ids, or mounts inside a container.
+"""A helper program that runs a command with the containers' ids, or mounts inside a running container.
 
-It is started by path in a fresh process, because forking and changing namespaces in a server with
-threads is asking for a deadlock. It imports nothing but the standard library.
+The server starts this file as a separate process, because forking and changing namespaces in a process with threads
+can deadlock. It imports only the standard library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 def require(result: int) -> int:
-    """The result of a system call, or its error raised."""
+    """Return the result of a system call, or raise its error."""
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
@@ -34,7 +34,7 @@ def run_mapped(first: int, count: int, argv: list[str]) -> int:
     """Run a program as root of a new user namespace and return its exit code."""
     ready_read, ready_write = os.pipe()
     go_read, go_write = os.pipe()
-    # Nobody unpacks for a server that was killed.
+    # Stop if the server is killed.
     require(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
     child = os.fork()
     if child == 0:
@@ -46,7 +46,7 @@ def run_mapped(first: int, count: int, argv: list[str]) -> int:
         os.setgroups([])
         os.setgid(0)
         os.setuid(0)
-        # After the change of ids, which would forget it.
+        # Set again, because the change of ids clears this setting.
         require(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
         os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell
     os.close(ready_write)
@@ -60,7 +60,7 @@ def run_mapped(first: int, count: int, argv: list[str]) -> int:
 
 
 def mount_inside(pid: int, source: str, target: str, read_only: bool) -> None:
-    """Put a mount of this namespace into a running container's."""
+    """Copy a mount of this mount namespace into a running container's."""
     tree = require(libc.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(source), OPEN_TREE_CLONE))
     if read_only:
         attributes = (ctypes.c_uint64 * 4)(MOUNT_ATTR_RDONLY, 0, 0, 0)
@@ -75,7 +75,7 @@ def mount_inside(pid: int, source: str, target: str, read_only: bool) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """`mapped FIRST COUNT PROGRAM…` or `mount PID SOURCE TARGET rw|ro`."""
+    """Run `mapped FIRST COUNT PROGRAM…` or `mount PID SOURCE TARGET rw|ro`."""
     match argv:
         case ["mapped", first, count, *command]:
             return run_mapped(int(first), int(count), command)

@@ -1,4 +1,4 @@
-"""The LXC config of a container."""
+"""Render the LXC config of a container."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 
 from ..errors import OperationError
 from ..network import parse_network
-from ..runtime import GuestSpec, Mount
+from ..runtime import ContainerSpec, Mount
 from .names import FIRST_ID, ID_COUNT, Names
 
 _INCLUDES: Final = "/usr/share/lxc/config"
 
 
-def render(names: Names, spec: GuestSpec, root: Path, entries: list[tuple[Path, Mount]], *, nesting: bool) -> str:
-    """The text LXC starts a container from.
+def render(names: Names, spec: ContainerSpec, root: Path, entries: list[tuple[Path, Mount]], *, nesting: bool) -> str:
+    """Return the text of a container's LXC config.
 
-    Every container is unprivileged here, whatever its config says: there is no AppArmor to lean on.
+    Every container is unprivileged, whatever its Proxmox config says, because the sandbox does not use AppArmor.
     """
     includes = ["common.conf", "userns.conf", *(["nesting.conf"] if nesting else [])]
     hostname = spec.config.text("hostname") or f"CT{spec.vmid}"
@@ -38,8 +38,8 @@ def render(names: Names, spec: GuestSpec, root: Path, entries: list[tuple[Path, 
     ]
     for line in lines:
         if not line.isprintable():
-            # A line end in a value would begin a setting of its own, which root carries out.
-            raise OperationError(f"the configuration of CT {spec.vmid} has a control character in {line!r}")
+            # A newline in a value would start another setting, which LXC applies as root.
+            raise OperationError(f"the config of CT {spec.vmid} has a control character in {line!r}")
     return "\n".join(lines) + "\n"
 
 
@@ -49,7 +49,7 @@ def _entry(source: Path, mount: Mount) -> str:
     return f"lxc.mount.entry = {source} {target} none {options},create=dir 0 0"
 
 
-def _limits(spec: GuestSpec) -> list[str]:
+def _limits(spec: ContainerSpec) -> list[str]:
     memory = int(spec.config.options.get("memory", 512)) << 20
     cores = spec.config.options.get("cores")
     available = sorted(os.sched_getaffinity(0))
@@ -65,7 +65,7 @@ def _limits(spec: GuestSpec) -> list[str]:
     return lines
 
 
-def _networks(names: Names, spec: GuestSpec) -> list[str]:
+def _networks(names: Names, spec: ContainerSpec) -> list[str]:
     keys = sorted(key for key in spec.config.options if re.fullmatch(r"net\d+", key))
     if not keys:
         return ["lxc.net.0.type = empty"]

@@ -1,4 +1,4 @@
-"""Mounting and unmounting, always by path, so that a later process finds what an earlier one left."""
+"""Mount and unmount. Mounts are found by their path, so that a later server finds those of an earlier one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HELPER: Final = Path(__file__).with_name("inside.py")
 
 
 def mounted_below(directory: Path) -> list[Path]:
-    """The mount points at or below a directory, innermost first."""
+    """Return the mount points at or below a directory, innermost first."""
     found = []
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").rstrip("\n").split("\n"):
         point = line.split(" ")[4].encode().decode("unicode_escape")
@@ -24,27 +24,27 @@ def mounted_below(directory: Path) -> list[Path]:
 
 
 def is_mounted(point: Path) -> bool:
-    """Whether something is mounted exactly there."""
+    """Return whether a path is a mount point."""
     return point in mounted_below(point)
 
 
 def mount_image(image: Path, point: Path, *, read_only: bool = False) -> None:
-    """Mount an image file through a loop device that goes away with the mount."""
+    """Mount an image file through a loop device, which the unmount frees."""
     point.mkdir(parents=True, exist_ok=True)
-    # noload: a base image is clean, and a read-only mount must not want its journal.
+    # noload: a base image is clean, and a read-only mount must not replay its journal.
     options = "loop,ro,noload" if read_only else "loop"
     run("mount", "-t", "ext4", "-o", options, str(image), str(point))
 
 
 def mount_overlay(lower: Path, upper: Path, work: Path, point: Path) -> None:
-    """Mount a writable layer over a read-only one."""
+    """Mount an overlay of a writable layer over a read-only one."""
     point.mkdir(parents=True, exist_ok=True)
     options = f"lowerdir={lower},upperdir={upper},workdir={work}"
     run("mount", "-t", "overlay", "-o", options, "overlay", str(point))
 
 
 def unmount(point: Path) -> None:
-    """Unmount, waiting a moment for a dying container to let go."""
+    """Unmount a path. Retry while a stopping container still uses it, then detach it lazily."""
     for pause in (0.02, 0.05, 0.1, 0.2, 0.4, 0.8):
         ended = attempt("umount", str(point))
         if ended.ok or not is_mounted(point):
@@ -56,13 +56,13 @@ def unmount(point: Path) -> None:
 
 
 def loop_devices_of(image: Path) -> list[str]:
-    """The loop devices on an image file."""
+    """Return the loop devices of an image file."""
     listing = attempt("losetup", "--noheadings", "--output", "NAME", "--associated", str(image))
     return listing.out.split()
 
 
 def mount_in_container(pid: int, source: str, target: str, *, read_only: bool) -> None:
-    """Put a mount of the host into a running container's mount namespace."""
+    """Copy a mount of the host into a running container's mount namespace."""
     access = "ro" if read_only else "rw"
     ended = attempt(sys.executable, "-I", "-S", str(HELPER), "mount", str(pid), source, target, access)
     if not ended.ok:

@@ -1,4 +1,4 @@
-"""What a sandbox calls its things on the host, so that several do not meet and each finds its own."""
+"""Names and paths of a sandbox on the host. They depend on the state directory, so sandboxes do not collide."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..confined import below
+from ..confined import path_below
 from ..errors import SandboxError
 from ..runtime import VolumeRef
 
@@ -20,60 +20,60 @@ _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True)
 class Names:
-    """Names and paths that all follow from the state directory."""
+    """The names and paths of one sandbox, derived from its state directory."""
 
     state: Path
 
     def __post_init__(self) -> None:
-        # These characters have a meaning in mount options and LXC configs.
+        # These characters have a special meaning in mount options and LXC configs.
         if any(character in str(self.state) for character in " ,:\\\t\n"):
             raise SandboxError(
                 f"The state directory {self.state} has a blank, comma, colon or backslash in its name.",
-                hint="Choose another with --state.",
+                hint="Choose another directory with --state.",
             )
 
     @property
-    def mark(self) -> str:
-        """Six hex digits that stand for the state directory."""
+    def short_id(self) -> str:
+        """Six hexadecimal digits that identify the state directory."""
         return hashlib.sha256(str(self.state).encode()).hexdigest()[:6]
 
     @property
     def bridge(self) -> str:
-        """The host's bridge."""
-        return f"pdk{self.mark}"
+        """The name of the bridge on the host."""
+        return f"pdk{self.short_id}"
 
     @property
     def rule_comment(self) -> str:
-        """The comment on this sandbox's firewall rules."""
-        return f"paddock-sandbox-{self.mark}"
+        """The comment of the sandbox's firewall rules."""
+        return f"paddock-sandbox-{self.short_id}"
 
     def container(self, vmid: int) -> str:
-        """A container's LXC name."""
-        return f"pdk{self.mark}-{vmid}"
+        """Return the LXC name of a container."""
+        return f"pdk{self.short_id}-{vmid}"
 
     def veth(self, vmid: int, index: int) -> str:
-        """The host's end of a container's network interface; at most 15 characters."""
+        """Return the name of the host's end of a container's network interface, at most 15 characters."""
         number, short = vmid, ""
         while number:
             number, digit = divmod(number, 36)
             short = _DIGITS[digit] + short
-        return f"p{self.mark}{short}{_DIGITS[index]}"
+        return f"p{self.short_id}{short}{_DIGITS[index]}"
 
     @property
     def lxc_path(self) -> Path:
-        """The directory LXC keeps its configs in."""
+        """The directory of the LXC configs."""
         return self.run / "lxc"
 
     @property
     def run(self) -> Path:
-        """What is there only while containers run: their mounts and LXC's configs.
+        """The directory of mounts and LXC configs, which exists only while the sandbox is up.
 
-        Containers' root has to get through to it, so it cannot lie below somebody's private home.
+        The containers' root must be able to enter it, so it cannot be in a private home directory.
         """
-        return RUN / self.mark
+        return RUN / self.short_id
 
     def make_run(self) -> None:
-        """Make that directory, for root and for the containers' root; other users of the host do not get in."""
+        """Create the directory `run`, accessible to root and to the containers' root only."""
         RUN.mkdir(exist_ok=True)
         RUN.chmod(0o711)
         self.run.mkdir(exist_ok=True, mode=0o710)
@@ -82,38 +82,38 @@ class Names:
 
     @property
     def mounts(self) -> Path:
-        """The directory below which everything is mounted."""
+        """The directory of all mount points."""
         return self.run / "mnt"
 
     def image(self, ref: VolumeRef) -> Path:
-        """A volume's image file."""
-        return below(self.state / "volumes", ref.node, ref.storage, f"{ref.name}.img")
+        """Return the image file of a volume."""
+        return path_below(self.state / "volumes", ref.node, ref.storage, f"{ref.name}.img")
 
     def mount_point(self, ref: VolumeRef) -> Path:
-        """Where a volume is mounted."""
-        return below(self.mounts, ref.node, ref.storage, ref.name)
+        """Return the mount point of a volume."""
+        return path_below(self.mounts, ref.node, ref.storage, ref.name)
 
     def layer(self, ref: VolumeRef) -> Path:
-        """Where the changes of a volume that shares a base's content are mounted."""
-        return below(self.mounts / ".layer", f"{ref.node}-{ref.storage}-{ref.name}")
+        """Return the mount point of the image that stores only the changes to a base volume."""
+        return path_below(self.mounts / ".layer", f"{ref.node}-{ref.storage}-{ref.name}")
 
     def volumes(self, node: str, storage: str) -> Path:
-        """The directory of a storage's image files."""
-        return below(self.state / "volumes", node, storage)
+        """Return the directory of a storage's image files."""
+        return path_below(self.state / "volumes", node, storage)
 
     def files(self, node: str, storage: str) -> Path:
-        """The directory of a storage's files."""
-        return below(self.state / "files", node, storage)
+        """Return the directory of a storage's templates and backups."""
+        return path_below(self.state / "files", node, storage)
 
     def file(self, node: str, storage: str, name: str) -> Path:
-        """The path of a storage's file."""
-        return below(self.files(node, storage), name)
+        """Return the path of a storage's template or backup."""
+        return path_below(self.files(node, storage), name)
 
     @property
     def hosts(self) -> Path:
-        """The directory that holds the nodes' own filesystems."""
+        """The directory of the nodes' own filesystems."""
         return self.state / "host"
 
     def host_root(self, node: str) -> Path:
-        """What a node shows as its own filesystem."""
-        return below(self.hosts, node)
+        """Return the directory that stands for a node's own filesystem."""
+        return path_below(self.hosts, node)

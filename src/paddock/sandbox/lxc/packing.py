@@ -1,4 +1,4 @@
-"""Archives: templates unpacked, backups packed, always under the containers' own ids."""
+"""Unpack templates and pack backups, with the ids of the containers' root."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _mapped(*argv: str) -> tuple[str, ...]:
 
 
 def unpack(archive: Archive, root: Path, task: Task) -> None:
-    """Unpack an archive over a directory; files that are there stay."""
+    """Unpack an archive into a directory. Existing files stay."""
     if archive.path is None:
         raise OperationError(f"volume '{archive.volid}' does not exist")
     program = _mapped(
@@ -51,13 +51,13 @@ def unpack(archive: Archive, root: Path, task: Task) -> None:
 
 
 def pack(root: Path, target: Path, config_text: str) -> int:
-    """Pack a directory and a config into an archive; return its size."""
+    """Pack a directory and a config into an archive and return the archive's size."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryFile() as said:
         config = Path(directory) / _CONFIG
         config.parent.mkdir(parents=True)
         config.write_text(config_text, encoding="utf-8")
-        # For the containers' root, which reads it, and for no other user of the host.
+        # Only the containers' root, which runs tar, may read it.
         os.chown(directory, FIRST_ID, FIRST_ID)
         temporary = target.with_name(f".{target.name}")
         program = _mapped(
@@ -77,7 +77,7 @@ def pack(root: Path, target: Path, config_text: str) -> int:
 
 
 def config_in(archive: Path) -> str | None:
-    """The config text inside a backup, or None if there is none."""
+    """Return the text of the config in a backup, or None."""
     if not archive.exists():
         return None
     ended = attempt(

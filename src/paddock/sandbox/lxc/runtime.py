@@ -1,11 +1,11 @@
-"""The lxc runtime: images, containers and a bridge, tied to a state directory."""
+"""The runtime with real containers: images, containers and a bridge of one state directory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from ..confined import below, parts_of
+from ..confined import parts_of, path_below
 from . import packing
 from .bridge import Bridge, choose_network
 from .containers import LxcContainers
@@ -14,7 +14,7 @@ from .names import Names
 
 
 class LxcRuntime:
-    """Real containers behind the API."""
+    """Runs real LXC containers."""
 
     def __init__(self, state: Path, bridges: Mapping[str, tuple[str, ...]], subnet: str | None) -> None:
         self.names = Names(state)
@@ -24,22 +24,22 @@ class LxcRuntime:
         self.names.make_run()
         self.names.lxc_path.mkdir(exist_ok=True)
         self.volumes = Images(self.names)
-        self.containers = LxcContainers(self.names, self.volumes, self.bridge.gateway, self._say_stopped)
+        self.containers = LxcContainers(self.names, self.volumes, self.bridge.gateway, self._call_stop_hooks)
 
     def bridge_exists(self, node: str, bridge: str) -> bool:
-        """Whether the node was given a bridge of that name; all of them are one on the host."""
+        """Return whether the node has a bridge of this name. On the host all of them are the same bridge."""
         return bridge in self._bridges.get(node, ())
 
     def host_path(self, node: str, path: str) -> Path:
-        """A node's own filesystem is a directory of the sandbox: the host's is out of reach."""
-        return below(self.names.hosts, node, *parts_of(path))
+        """Return the path in the sandbox's directory that stands for a path of the node."""
+        return path_below(self.names.hosts, node, *parts_of(path))
 
     def on_stop(self, hook: Callable[[int], None]) -> None:
-        """Call a hook whenever a container has ended, by itself or not."""
+        """Register a hook that is called after a container has stopped, for whatever reason."""
         self._hooks.append(hook)
 
     def templates(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
-        """The files of a directory storage."""
+        """Return the files of a directory storage: name to size and time."""
         root = self.names.files(node, storage)
         return {
             str(file.relative_to(root)): (file.stat().st_size, int(file.stat().st_mtime))
@@ -48,24 +48,24 @@ class LxcRuntime:
         }
 
     def file(self, node: str, storage: str, name: str) -> Path | None:
-        """The path of a storage's file."""
+        """Return the path of a storage's file."""
         return self.names.file(node, storage, name)
 
     def note_file(self, node: str, storage: str, name: str, size: int, config_text: str = "") -> None:
-        """Nothing: the file is there."""
+        """Do nothing: the file itself is the record."""
 
     def archived_config(self, node: str, storage: str, name: str) -> str | None:
-        """The config text inside a backup."""
+        """Return the text of the config in a backup, or None."""
         return packing.config_in(self.names.file(node, storage, name))
 
     def remove_file(self, node: str, storage: str, name: str) -> None:
-        """Remove a storage's file, if it is there."""
+        """Remove a storage's file if it exists."""
         self.names.file(node, storage, name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Stop watching; containers, mounts and the network stay."""
+        """Stop polling. Containers, mounts and the network stay."""
         self.containers.close()
 
-    def _say_stopped(self, vmid: int) -> None:
+    def _call_stop_hooks(self, vmid: int) -> None:
         for hook in self._hooks:
             hook(vmid)

@@ -1,0 +1,1 @@
+"""The program that ``verify`` runs on the machine: it collects facts and judges nothing."""

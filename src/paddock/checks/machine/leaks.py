@@ -1,0 +1,77 @@
+"""Search for secrets in files that everyone can read."""
+
+from __future__ import annotations
+
+import base64
+import glob
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from paddock.checks.machine.files import content, rows
+from paddock.checks.machine.output import Output
+
+SECONDS = 4.0  # for the whole search: a person's machine may have any number of files
+SHORTEST = 6  # characters of a secret; a shorter value occurs everywhere by chance
+
+
+def leaks(env_files: list[str], search: list[str], logs: list[str]) -> dict[str, Any]:
+    """Return the paths where everyone can read a secret of the agent, by the names of the secrets."""
+    values = secret_values(env_files)
+    found: dict[str, list[str]] = {}
+    looked, end = 0, time.monotonic() + SECONDS
+    for path in chain(glob.glob("/proc/[0-9]*/cmdline"), open_texts(search)):
+        if time.monotonic() > end:
+            break
+        looked += 1
+        data = content(path)
+        for name in names_in(data, values):
+            found.setdefault(name, []).append(path)
+    log = Output(logs)
+    for name in names_in(log.out, values):
+        found.setdefault(name, []).append("the log")
+    cut_short = log.cut or time.monotonic() > end
+    return {"values": len(values), "looked": looked, "cut_short": cut_short, "found": found}
+
+
+def secret_values(env_files: list[str]) -> dict[str, list[bytes]]:
+    """Return each secret as it is and in base64."""
+    values = {}
+    for path in env_files:
+        for line in rows(path):
+            name, _, value = line.partition("=")
+            if value[:1] == '"':
+                value = re.sub(r"\\(.)", r"\1", value[1:-1])
+            if len(value) >= SHORTEST:
+                encoded = base64.b64encode(value.encode()).rstrip(b"=")
+                values[name] = [value.encode(), encoded]
+    return values
+
+
+def names_in(data: bytes, values: dict[str, list[bytes]]) -> list[str]:
+    return [name for name, forms in values.items() if any(form in data for form in forms)]
+
+
+def open_texts(tops: list[str]) -> Iterator[str]:
+    """Yield the files below these folders that everyone can reach and read."""
+    for top in tops:
+        for folder, below, files in os.walk(top):
+            if not others(folder, stat.S_IXOTH):
+                below.clear()
+                continue
+            for name in files:
+                path = os.path.join(folder, name)
+                if others(path, stat.S_IROTH):
+                    yield path
+
+
+def others(path: str, right: int) -> bool:
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return bool(mode & right) and (stat.S_ISREG(mode) or stat.S_ISDIR(mode))

@@ -1,0 +1,75 @@
+"""List the sockets that the agent and other programs listen on."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from paddock.checks.machine.files import rows, text
+from paddock.checks.machine.processes import account, all_pids, descendants
+
+
+def listening(pids: list[int], *, alone: bool) -> list[list[Any]]:
+    """Return the addresses and ports that the agent listens on."""
+    own = own_sockets(pids, alone=alone)
+    return sorted([host, port] for host, port, uid, inode in listeners(pids[:1]) if own(uid, inode))
+
+
+def ports(wanted: list[int], pids: list[int], *, alone: bool) -> dict[str, Any]:
+    """Return the ports that the agent listens on, and the other programs that listen on the wanted ports."""
+    own = own_sockets(pids, alone=alone)
+    found = [(port, inode, own(uid, inode)) for _, port, uid, inode in listeners([os.getpid()])]
+    others = {inode: port for port, inode, its_own in found if port in wanted and not its_own}
+    holders = {inode: pid for pid in sorted(all_pids(), reverse=True) for inode in sockets({pid})} if others else {}
+    return {
+        "own": sorted({port for port, _, its_own in found if its_own}),
+        "others": [
+            {"port": port, "pid": holders[inode], "name": text(f"/proc/{holders[inode]}/comm").strip()}
+            for inode, port in others.items()
+            if inode in holders
+        ],
+    }
+
+
+def own_sockets(pids: list[int], *, alone: bool) -> Callable[[int, str], bool]:
+    """Return a function that tells whether a socket belongs to the agent, by its uid and inode.
+
+    An agent with an account of its own (``alone``) owns all sockets of that account; else those of its processes.
+    """
+    if alone:
+        accounts = {account(pid) for pid in pids}
+        return lambda uid, _: uid in accounts
+    inodes = set(sockets(descendants(set(pids))))
+    return lambda _, inode: inode in inodes
+
+
+def listeners(seen_by: list[int]) -> Iterator[tuple[str, int, int, str]]:
+    """Yield address, port, uid and inode of the listening sockets in the network namespace of each process."""
+    for pid in seen_by:
+        for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+            for row in rows(f"/proc/{pid}/net/{table}")[1:]:
+                words = row.split()
+                if words[3] == "0A":
+                    host, port = words[1].split(":")
+                    yield address(host, family), int(port, 16), int(words[7]), words[9]
+
+
+def address(words: str, family: int) -> str:
+    raw = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
+    return socket.inet_ntop(family, raw)
+
+
+def sockets(pids: set[int]) -> Iterator[str]:
+    for pid in pids:
+        for link in glob.glob(f"/proc/{pid}/fd/*"):
+            try:
+                match = re.match(r"socket:\[(\d+)\]", os.readlink(link))
+            except OSError:
+                continue
+            if match:
+                yield match[1]

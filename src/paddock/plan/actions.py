@@ -1,0 +1,130 @@
+"""The actions of steps: data, complete enough to carry a step out.
+
+``AgentAction`` is the closed union of what ``run/`` does on an agent's machine. Each place has a closed union of its
+own, whose members derive from ``PlaceAction``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A value that an earlier step of the same plan finds out."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"<{self.name}>"
+
+
+class PlaceAction:
+    """An action of a place, which only that place can read and perform."""
+
+
+@dataclass(frozen=True)
+class InstallContents:
+    """Install a template's packages and code on the machine that becomes the template."""
+
+
+@dataclass(frozen=True)
+class CheckStateSize:
+    """Check that the state's filesystem is as large as its volume."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class CheckMounts:
+    """Check that the agent can use the directories of the host."""
+
+
+@dataclass(frozen=True)
+class DeleteState:
+    """Delete the state directory on a machine that Paddock did not create."""
+
+
+@dataclass(frozen=True)
+class InstallPackages:
+    """Install packages of the distribution."""
+
+    packages: Sequence[str]
+
+
+@dataclass(frozen=True)
+class InstallCode:
+    """Install a code tree."""
+
+    tree: str
+
+
+@dataclass(frozen=True)
+class ApplyBundle:
+    """Make a bundle the current one and restart the agent."""
+
+    bundle_id: str
+
+
+@dataclass(frozen=True)
+class ClaimState:
+    """Make existing files the agent's state."""
+
+
+@dataclass(frozen=True)
+class AwaitAnswer:
+    """Wait until the agent is healthy, then verify it."""
+
+
+@dataclass(frozen=True)
+class RemoveAgent:
+    """Remove the agent's code and configuration from its machine and keep the state."""
+
+
+@dataclass(frozen=True)
+class StartEngine:
+    """Start the daemon of a container engine."""
+
+    service: str
+
+
+@dataclass(frozen=True)
+class GetImage:
+    """Load or pull an image."""
+
+    image: str
+
+
+@dataclass(frozen=True)
+class CreateContainer:
+    """Create the agent's container; with ``replaces`` in place of an existing one."""
+
+    bundle_id: str
+    replaces: bool
+
+
+@dataclass(frozen=True)
+class RemoveContainer:
+    """Remove the agent's container from an engine it no longer uses."""
+
+    engine: str
+
+
+AgentAction = (
+    InstallContents
+    | CheckStateSize
+    | CheckMounts
+    | DeleteState
+    | InstallPackages
+    | InstallCode
+    | ApplyBundle
+    | ClaimState
+    | AwaitAnswer
+    | RemoveAgent
+    | StartEngine
+    | GetImage
+    | CreateContainer
+    | RemoveContainer
+)
+Action = AgentAction | PlaceAction

@@ -1,0 +1,115 @@
+"""The plans of the verbs: each joins the plan of the place with the plan inside the machine. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from paddock.plan import agent as inside
+from paddock.plan import container
+from paddock.plan.actions import AwaitAnswer
+from paddock.plan.agent import AgentSeen, AgentWant
+from paddock.plan.machine import MachinePlan
+from paddock.plan.step import Phase, Plan, Refusal, Step
+
+
+@dataclass(frozen=True)
+class InsideSeen:
+    """What was read inside the machine: the agent, or why it could not be read."""
+
+    agent: AgentSeen | None = None  # None without a running machine
+    unreachable: Refusal | None = None  # the machine runs and does not let Paddock in
+    stopped: bool = False  # the machine exists and does not run
+
+
+def up(agent: str, want: AgentWant | Refusal, machine: MachinePlan, seen: InsideSeen) -> Plan:
+    """Return the plan that ends with an agent that answers."""
+    notes = list(machine.notes)
+    if machine.after.new_engine_data and seen.agent:
+        notes += container.hidden_by_new_volume(seen.agent.container)
+        seen = replace(seen, agent=replace(seen.agent, container=container.NOTHING_YET))
+    refusals = [*machine.refusals, *_refusals(agent, want, seen)]
+    if refusals or isinstance(want, Refusal):
+        return Plan(agent, (), refusals, notes)
+    notes += _notes(want, seen)
+    known = _known(want, machine, seen)
+    if want.container and (start := container.start_step(want.container, known.container)):
+        return Plan(agent, _in_phases([*machine.steps, start, *_mounts(want)]), (), notes, partial=True)
+    steps = [*machine.steps, *inside.up(agent, want, known, adopted_state=machine.after.adopted_state)]
+    if steps:
+        steps = _in_phases([*steps, *_mounts(want)])
+        if not want.foreground and not isinstance(steps[-1].action, AwaitAnswer):
+            reason = "its machine restarts" if machine.restarts else "something changed"
+            steps.append(inside.answer(agent, reason, Phase.PROOF))
+    return Plan(agent, steps, (), notes)
+
+
+def _refusals(agent: str, want: AgentWant | Refusal, seen: InsideSeen) -> Iterator[Refusal]:
+    if isinstance(want, Refusal):
+        yield want
+    elif seen.unreachable:
+        # Planning for an unknown inside would announce steps that may not be needed.
+        yield seen.unreachable
+    elif seen.agent and (refusal := inside.refusal(agent, want, seen.agent)):
+        yield refusal
+
+
+def _notes(want: AgentWant, seen: InsideSeen) -> Iterator[str]:
+    if seen.agent:
+        yield from seen.agent.notes
+        if want.container:
+            yield from container.notes(want.container, seen.agent.container)
+
+
+def _known(want: AgentWant, machine: MachinePlan, seen: InsideSeen) -> AgentSeen:
+    """Return the inside of the machine as it will be after the place's steps."""
+    if seen.agent is not None:
+        return seen.agent
+    return replace(want.preinstalled() if machine.after.preinstalled else AgentSeen(), unread=seen.stopped)
+
+
+def _mounts(want: AgentWant) -> list[Step]:
+    return [inside.check_mounts(want)] if want.mounts else []
+
+
+def _in_phases(steps: Iterable[Step]) -> list[Step]:
+    return sorted(steps, key=lambda step: step.phase)
+
+
+def answer(agent: str, reason: str) -> Plan:
+    """Return the plan that only waits for the agent and verifies it."""
+    return Plan(agent, [inside.answer(agent, reason)])
+
+
+def down(agent: str, machine: MachinePlan, seen: InsideSeen, *, keeps_machine: bool) -> Plan:
+    """Return the plan that destroys the machine, or removes the agent from a machine that Paddock did not create."""
+    if not keeps_machine:
+        return Plan(agent, machine.steps, machine.refusals, machine.notes, machine.then)
+    refusals = [seen.unreachable] if seen.unreachable else []
+    return Plan(agent, list(inside.down(agent, seen.agent or AgentSeen())), refusals)
+
+
+def forget(agent: str, machine: MachinePlan, seen: InsideSeen, *, keeps_machine: bool) -> Plan:
+    """Return the plan that deletes the agent's state. It is refused while the agent is installed."""
+    if seen.unreachable:
+        return Plan(agent, refusals=[seen.unreachable])
+    if seen.agent and seen.agent.installed:
+        return Plan(
+            agent, refusals=[Refusal(f"{agent} is still installed", "run `paddock down` first", code="agent.installed")]
+        )
+    if keeps_machine and seen.agent and seen.agent.planted:
+        return Plan(agent, refusals=[inside.planted(agent, seen.agent.planted)])
+    if keeps_machine and not (seen.agent and (seen.agent.state_of or seen.agent.forgotten)):
+        return Plan(agent)
+    return Plan(agent, machine.steps, machine.refusals, machine.notes)
+
+
+def adopt(agent: str, machine: MachinePlan, *, keeps_machine: bool) -> Plan:
+    """Return the plan that adopts an existing machine or state."""
+    claims = [inside.claim(agent)] if machine.after.adopted_state and keeps_machine else []
+    return Plan(agent, [*machine.steps, *claims], machine.refusals, machine.notes)
+
+
+def template(agent: str, machine: MachinePlan) -> Plan:
+    """Return the plan that builds the template of the agent's machine."""
+    return Plan(agent, machine.steps, machine.refusals, machine.notes)

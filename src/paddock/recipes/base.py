@@ -1,0 +1,49 @@
+"""The default answers of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from paddock.recipes.checks import Check
+from paddock.recipes.model_gateway import ModelServer, Offer
+from paddock.recipes.workload import CodeTree, Distribution, Paths, Traces
+from paddock.spec.kinds import FileView, Mistake
+from paddock.spec.models import AgentSpec
+
+OwnSpec = TypeVar("OwnSpec", bound=AgentSpec)
+
+
+class BaseRecipe(Generic[OwnSpec]):
+    """A recipe with defaults for a program that Debian packages install.
+
+    A kind adds ``model``, ``workload`` and ``probes``, and overrides what differs.
+    """
+
+    def validate(self, name: str, agent: OwnSpec, file: FileView) -> Iterable[Mistake]:
+        return ()
+
+    def packages(self, agent: OwnSpec) -> Sequence[str]:
+        return tuple(agent.packages)
+
+    def recommended_packages(self, agent: OwnSpec) -> Sequence[str]:
+        return ()
+
+    def distribution(self, agent: OwnSpec, folder: Path) -> Distribution | None:
+        return None
+
+    def code(self, agent: OwnSpec, folder: Path) -> CodeTree | None:
+        return None
+
+    def checks(self, agent: OwnSpec, name: str, paths: Paths) -> Sequence[Check]:
+        return ()
+
+    def traces(self, agent: OwnSpec) -> Traces:
+        return Traces()
+
+    def offer(self, agent: OwnSpec) -> Offer | None:
+        return None
+
+    def using(self, agent: OwnSpec, server: ModelServer) -> OwnSpec:
+        return agent

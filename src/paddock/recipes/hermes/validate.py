@@ -1,0 +1,114 @@
+"""Rules for agents of kind ``hermes`` that the model cannot check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from paddock.recipes.hermes import settings
+from paddock.recipes.hermes.spec import HermesSpec
+from paddock.spec.agent import RuntimeName
+from paddock.spec.kinds import FileView, Mistake
+
+# The secrets that the dashboard needs when other machines can reach it.
+_DASHBOARD_LOGIN: Final = ("HERMES_DASHBOARD_BASIC_AUTH_USERNAME", "HERMES_DASHBOARD_BASIC_AUTH_PASSWORD")
+
+# The secrets each messenger needs.
+_TOKENS: Final = {
+    "telegram": ("TELEGRAM_BOT_TOKEN",),
+    "discord": ("DISCORD_BOT_TOKEN",),
+    "slack": ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"),
+}
+
+# Files in Hermes' home, and the keys that decide their content.
+_DECIDED_BY: Final = {
+    "config.yaml": "settings",
+    ".env": "environment and secrets",
+    "auth.json": "auth",
+    ".managed": "managed",
+}
+
+
+def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
+    """Yield the location, relative to the agent, and the message of each mistake."""
+    if len(set(agent.ports().values())) < len(agent.ports()):
+        yield ("dashboard",), "has the same port as connectors.api_server"
+    yield from _messengers(agent)
+    yield from _dashboard_login(agent)
+    yield from settings.unnamed_variables(agent)
+    yield from _documents(agent)
+    yield from _model_gateway(agent, file)
+    if agent.cli_on_path:
+        yield from _command(name, agent, file)
+
+
+def _messengers(agent: HermesSpec) -> Iterator[Mistake]:
+    for connector, tokens in _TOKENS.items():
+        enabled = getattr(agent.connectors, connector) is not None
+        lacking = [token for token in tokens if token not in agent.secrets]
+        if enabled and lacking and not agent.environment_files:
+            yield ("connectors", connector), f"needs {' and '.join(lacking)} under secrets"
+        if not enabled and tokens[0] in agent.secrets:
+            yield (
+                ("secrets", tokens[0]),
+                f"needs the users who may talk to the bot: connectors: {{{connector}: {{allow: [USER_ID]}}}}",
+            )
+    prefixes = [prefix.upper() for prefix in ("gateway", *_TOKENS)]
+    decided = {f"{prefix}_{word}" for prefix in prefixes for word in ("ALLOWED_USERS", "ALLOW_ALL_USERS")}
+    for variable in agent.environment:
+        if variable in decided:
+            yield (
+                ("environment", variable),
+                "write the users who may talk to the agent under connectors: allow: [USER_ID]",
+            )
+
+
+def _dashboard_login(agent: HermesSpec) -> Iterator[Mistake]:
+    lacking = [secret for secret in _DASHBOARD_LOGIN if secret not in agent.secrets]
+    if agent.dashboard.enabled and "dashboard" in agent.expose and lacking and not agent.environment_files:
+        yield ("expose", "dashboard"), f"needs a login: {' and '.join(lacking)} under secrets"
+
+
+def _documents(agent: HermesSpec) -> Iterator[Mistake]:
+    """Yield documents with the path of a file that another key decides."""
+    for name in agent.documents:
+        path = name if "/" in name else f"{agent.working_directory}/{name}"
+        key = _DECIDED_BY.get(path.removeprefix(".hermes/")) if path.startswith(".hermes/") else None
+        if key:
+            yield ("documents", name), f"is decided by {key}; write it there"
+
+
+def _model_gateway(agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
+    name = agent.model_gateway
+    if name is None:
+        return
+    model_gateways = [other for other, each in file.agents.items() if each.models_port]
+    if name not in model_gateways:
+        known = f"there is {', '.join(model_gateways)}" if model_gateways else "there is none"
+        kinds = " or ".join(kind for kind, each in file.kinds.items() if each.model.models_port)
+        yield ("gateway",), f"{name!r} is not an agent of kind {kinds} in this file ({known})"
+        return
+    server = file.agents[name]
+    if server.models_port in server.expose or not {agent.place, server.place} <= file.places.keys():
+        return
+    host = file.host(agent)
+    if host is None or host != file.host(server):
+        sentence = f"{name} is on another machine and listens on loopback only;"
+        yield ("gateway",), f"{sentence} give it expose: {{{server.models_port}: {{}}}}"
+
+
+def _command(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
+    """Yield mistakes about the command `hermes` for every account on the machine."""
+    if agent.runtime is RuntimeName.PROCESS:
+        yield (
+            ("cli_on_path",),
+            "does not go with runtime process, whose agent belongs to the user who runs it; use `paddock exec`",
+        )
+    host = file.host(agent)
+    owners = [
+        other
+        for other, each in file.agents.items()
+        if isinstance(each, HermesSpec) and each.cli_on_path and each.enabled and file.host(each) == host
+    ]
+    if host is not None and agent.enabled and owners[0] != name:
+        yield ("cli_on_path",), f"`hermes` is already the command of {owners[0]} on the same machine"

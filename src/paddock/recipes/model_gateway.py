@@ -1,0 +1,23 @@
+"""A model gateway: an agent that serves models to other agents of the file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The models that an agent serves to others at one of its named ports."""
+
+    port: str
+    path: str
+    key: str  # name of the secret that gives access
+
+
+@dataclass(frozen=True)
+class ModelServer:
+    """A model gateway as one of its users reaches it."""
+
+    name: str
+    url: str
+    key: str = "LITELLM_API_KEY"  # name of the secret that the user sends

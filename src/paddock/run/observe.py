@@ -1,0 +1,59 @@
+"""Observing an agent: its place, and the inside of its machine where that can be reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from paddock.errors import PaddockError
+from paddock.guests import Guest, Unreachable
+from paddock.places import Got, Machine, PlaceSeen
+from paddock.plan.agent import AgentSeen
+from paddock.plan.step import Refusal
+from paddock.plan.verbs import InsideSeen
+from paddock.run.resolve import Located
+
+_BOOT_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One agent at one moment, outside and inside its machine."""
+
+    place: PlaceSeen
+    machine: Machine
+    agent: AgentSeen | None  # None if nothing inside could be read
+    unreachable: Unreachable | None = None  # why it could not be read
+
+    @property
+    def inside(self) -> InsideSeen:
+        """What planning needs to know of the inside."""
+        error = self.unreachable
+        refusal = Refusal(error.message, error.hint, code="machine.unreachable") if error else None
+        return InsideSeen(self.agent, refusal, stopped=self.machine.status == "stopped")
+
+
+def observe(agent: Located) -> Observation:
+    """Read the place, and the inside of the machine if it can be reached."""
+    seen = agent.place.observe(agent.name)
+    machine = agent.place.machine(agent.machine_want, seen)
+    guest = agent.place.guest(agent.machine_want, seen, {})
+    if guest is None:
+        return Observation(seen, machine, None)
+    patience = _BOOT_SECONDS if machine.starting else 0.0
+    try:
+        return Observation(seen, machine, agent.machine_side.look(agent, guest, patience))
+    except Unreachable as error:
+        return Observation(seen, machine, None, error)
+
+
+def reach(agent: Located, seen: Observation, got: Got | None = None) -> Guest:
+    """Return the channel to the agent's machine; an error if there is none."""
+    if seen.unreachable and not got:
+        raise seen.unreachable
+    guest = agent.place.guest(agent.machine_want, seen.place, got or {})
+    if guest is None:
+        raise PaddockError(
+            f"the machine of {agent.name} cannot be reached: it is {seen.machine.status}", hint="run `paddock up`"
+        )
+    return guest

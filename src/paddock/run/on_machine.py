@@ -1,0 +1,181 @@
+"""Everything Paddock does on an agent's machine, through a guest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+from paddock.checks.line import as_text
+from paddock.errors import PaddockError, WorldChanged
+from paddock.guests import Guest, Unreachable, expect
+from paddock.guests.report import records
+from paddock.plan.actions import (
+    AgentAction,
+    ApplyBundle,
+    AwaitAnswer,
+    CheckMounts,
+    CheckStateSize,
+    ClaimState,
+    CreateContainer,
+    DeleteState,
+    GetImage,
+    InstallCode,
+    InstallContents,
+    InstallPackages,
+    RemoveAgent,
+    RemoveContainer,
+    StartEngine,
+)
+from paddock.plan.agent import AgentSeen
+from paddock.process import CommandFailed
+from paddock.run import mounts
+from paddock.run.ask import healthy
+from paddock.run.container import get_image, remove_container, start_engine, try_image
+from paddock.run.contents import install_packages
+from paddock.run.observe import Observation
+from paddock.run.resolve import Located, Resolved
+from paddock.run.verify import is_healthy, ports_of_others, verify_when_settled
+from paddock.runtimes import codetree, machine
+from paddock.runtimes.engine import UNSEEN
+from paddock.visible import lines, one_line
+
+
+class OnMachine:
+    """The real machine side: runs the runtimes' programs through guests."""
+
+    def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
+        argv = agent.runtime.observe(agent.contents.packages)
+        end = time.monotonic() + patience
+        while True:
+            try:
+                return AgentSeen.from_records(records(expect(guest, "looking at the agent", argv)))
+            except Unreachable:
+                if time.monotonic() >= end:
+                    raise
+            time.sleep(0.5)
+
+    def is_healthy(self, agent: Resolved, seen: Observation) -> bool:
+        return is_healthy(agent, seen)
+
+    def perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
+        match action:
+            case InstallContents():
+                manifest = agent.contents.put_into(reach(), agent.paths.code, agent.programs)
+                agent.reporter.journal("manifest", lines=lines(manifest))
+            case InstallPackages(packages):
+                install_packages(reach(), packages)
+            case InstallCode():
+                _install_code(_resolved(agent), reach())
+            case StartEngine(service):
+                start_engine(reach(), service)
+            case GetImage():
+                if agent.runtime.container:
+                    get_image(reach(), agent.runtime.container)
+            case CreateContainer(bundle_id, replaces):
+                _create_container(_resolved(agent), reach(), bundle_id, replaces=replaces)
+            case RemoveContainer(engine):
+                remove_container(reach(), engine, agent.name, agent.paths)
+            case ApplyBundle(bundle_id):
+                _apply(_resolved(agent), reach(), agent.runtime.apply(bundle_id))
+            case ClaimState():
+                claim_state(agent, reach())
+            case AwaitAnswer():
+                self._await_answer(_resolved(agent), reach())
+            case CheckStateSize(size):
+                _check_state_size(agent, reach(), size)
+            case CheckMounts():
+                made_for_it = not agent.place.traits.keeps_machine
+                mounts.check(reach(), agent.spec, seen.machine.owner, made_for_it=made_for_it)
+            case DeleteState():
+                _delete_state(agent, reach())
+            case RemoveAgent():
+                expect(reach(), f"removing {agent.name}", agent.runtime.remove(), deadline=180)
+            case _:
+                assert_never(action)
+
+    def _await_answer(self, agent: Resolved, guest: Guest) -> None:
+        """Wait until the agent is healthy, then verify it."""
+        probe = agent.probes("").health
+        end = time.monotonic() + agent.spec.verify.timeout
+        pause = 0.1
+        while not (health := healthy(guest, agent.paths, agent.runtime, probe)).ok:
+            found = self.look(agent, guest)
+            failed = [unit for unit, state in found.units.items() if state == "failed"]
+            if failed or time.monotonic() > end:
+                what = found.said or (f"{', '.join(failed)} failed" if failed else health.evidence)
+                hint: str | None = f"`paddock logs {agent.name}` tells more"
+                if others := ports_of_others(agent, guest):
+                    what, hint = others.evidence, others.hint
+                raise PaddockError(f"{agent.name} did not become healthy: {one_line(what)}", hint=hint)
+            time.sleep(pause)
+            pause = min(pause * 1.5, 1.0)
+        report = verify_when_settled(agent, guest)
+        agent.reporter.journal("verified", lines=[line.as_data() for line in report.lines])
+        if not report.ok:
+            count = f"{len(report.failed)} of {len(report.lines)}"
+            raise PaddockError(f"{agent.name} is running, but {count} checks failed:\n{as_text(report.failed)}")
+        agent.reporter.say(f"{len(report.lines)} checks, none failed")
+        expect(guest, "recording that the agent is verified", agent.runtime.record_verified(agent.bundle.id))
+
+
+def _resolved(agent: Located) -> Resolved:
+    """Narrow the type: steps that configure an agent are planned only for a resolved one."""
+    if not isinstance(agent, Resolved):
+        raise TypeError(f"{agent.name} is not resolved")
+    return agent
+
+
+def _install_code(agent: Resolved, guest: Guest) -> None:
+    if agent.code is None:
+        return
+    name, tree = agent.code
+    container = agent.runtime.container
+    try:
+        codetree.install(container.builder(guest) if container else guest, tree, agent.paths.code, agent.name, name)
+    except CommandFailed:
+        if container:
+            try_image(guest, container, agent.workload)
+        raise
+
+
+def _create_container(agent: Resolved, guest: Guest, bundle_id: str, *, replaces: bool) -> None:
+    container = agent.runtime.container
+    if container is None:
+        return
+    try_image(guest, container, agent.workload)
+    try:
+        _apply(agent, guest, container.create(bundle_id, replaces=replaces))
+    except CommandFailed as failure:
+        if failure.result.code != UNSEEN:
+            raise
+        # The engine's data volume outlived a machine, and so did a container on it.
+        raise WorldChanged("the engine already has a container of this agent") from failure
+
+
+def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
+    for line in lines(expect(guest, f"configuring {agent.name}", argv, stdin=agent.archive(), deadline=180)):
+        agent.reporter.say(line)
+
+
+def _check_state_size(agent: Located, guest: Guest, size: int) -> None:
+    found = int(expect(guest, "measuring the state", ["df", "-B1", "--output=size", agent.paths.state]).split()[-1])
+    # A filesystem uses some of its volume for itself.
+    if found < size * 0.9:
+        raise PaddockError(
+            f"the state volume was grown to {size >> 20}M, but its filesystem has only {found >> 20}M",
+            hint="run on the node, with the machine stopped: e2fsck -f and resize2fs on the volume",
+        )
+
+
+def claim_state(agent: Located, guest: Guest) -> None:
+    """Make existing files on the machine the agent's state."""
+    mounted = agent.place.traits.mounts_state
+    argv = machine.claim_state(agent.name, agent.spec.user, agent.paths, mounted=mounted)
+    for line in lines(expect(guest, f"claiming the state of {agent.name}", argv, deadline=600)):
+        agent.reporter.say(line)
+
+
+def _delete_state(agent: Located, guest: Guest) -> None:
+    argv = machine.delete_state(agent.name, agent.paths)
+    expect(guest, f"deleting the state of {agent.name}", argv, deadline=300)

@@ -1,0 +1,220 @@
+"""Resolving an agent: what the file leaves open is read from the world, once per run, into one frozen value.
+
+``locate`` asks the place for the account that supervises the agent. ``resolve`` reads the address of its model gateway
+and its secrets. After that, planning needs no input but observations.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from paddock.errors import BadInput
+from paddock.places import CacheWant, MachineWant
+from paddock.plan.agent import AgentWant
+from paddock.plan.container import ContainerWant
+from paddock.recipes.model_gateway import ModelServer
+from paddock.recipes.workload import CodeTree, Paths, Probes, Workload
+from paddock.run import gateway as gateways
+from paddock.run.contents import TemplateContents
+from paddock.run.deployment import Deployment
+from paddock.runtimes import Runtime, runtime_for
+from paddock.runtimes.bundle import Bundle, secrets_digest
+from paddock.runtimes.statefiles import secret_name
+from paddock.secret import Secret
+from paddock.spec.models import AgentSpec
+from paddock.spec.secrets import resolve as resolve_secrets
+
+
+@dataclass(frozen=True, kw_only=True)
+class Located(Deployment):
+    """An agent whose paths and machine are known. This is enough to observe it, to remove it and to enter it."""
+
+    runtime: Runtime
+    contents: TemplateContents
+    machine_want: MachineWant
+    code: (
+        tuple[str, CodeTree] | None
+    )  # the code tree with its name on the machine; None if packages or an image bring it
+    without_root: bool  # an account without root supervises the agent
+
+    @property
+    def paths(self) -> Paths:
+        return self.runtime.paths
+
+    @property
+    def programs(self) -> list[str]:
+        """The programs of packages and code that the agent's processes start."""
+        if self.runtime.container:
+            return []  # they are in its container
+        programs = dict.fromkeys(process.argv[0] for process in self.workload_of(self.spec).processes)
+        return [each for each in programs if "/" not in each or each.startswith(f"{self.paths.code}/")]
+
+    def workload_of(self, spec: AgentSpec) -> Workload:
+        """Return the workload of the agent with this specification."""
+        inside = self.runtime.inside
+        return self.recipe.workload(spec, inside, f"{inside.code}/{self.code[0]}" if self.code else "")
+
+    def probes(self, prompt: str) -> Probes:
+        """Return the requests that show whether the agent is healthy and answers this prompt."""
+        return self.recipe.probes(self.spec, prompt, conversation=f"paddock-{uuid.uuid4()}")
+
+
+@dataclass(frozen=True)
+class Secrets:
+    """The values of an agent's secrets, in its environment and in files."""
+
+    environment: Mapping[str, Secret] = field(default_factory=dict)
+    files: Mapping[str, Secret] = field(default_factory=dict)
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class SecretsMissing:
+    """Secrets that could not be read. Verbs that only look do without them."""
+
+    error: BadInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resolved(Located):
+    """An agent with everything that decides its configuration."""
+
+    configured: AgentSpec  # the specification, with the model gateway filled in
+    workload: Workload
+    bundle: Bundle
+    secrets: Secrets | SecretsMissing
+
+    @property
+    def known_secrets(self) -> Secrets:
+        """The secrets; raises the error that they could not be read with."""
+        if isinstance(self.secrets, SecretsMissing):
+            raise self.secrets.error
+        return self.secrets
+
+    def archive(self) -> bytes:
+        """Return the bundle with its secrets, as the machine receives it."""
+        secrets = self.known_secrets
+        return self.bundle.archive(secrets.environment, secrets.files)
+
+    def want(self, *, recreate: bool = False) -> AgentWant:
+        """Return what planning compares with the machine. ``recreate`` asks for a new container."""
+        keeps_machine = self.place.traits.keeps_machine
+        return AgentWant(
+            tree=self.code[0] if self.code else None,
+            bundle_id=self.bundle.id,
+            secrets=self.known_secrets.digest,
+            foreground=self.runtime.foreground,
+            packages=frozenset(self.contents.packages),
+            init=self.runtime.init,
+            state=self.paths.state if keeps_machine else "",
+            container=self._container_want(recreate=recreate),
+            mounts=[mount.path for mount in self.spec.mounts],
+            uid=self.spec.user.uid,
+        )
+
+    def _container_want(self, *, recreate: bool) -> ContainerWant | None:
+        container = self.runtime.container
+        if container is None:
+            return None
+        has_data_volume = self.spec.container.data is not None
+        return ContainerWant(
+            engine=container.engine.program,
+            service=container.engine.service,
+            install=bool(container.engine.packages),
+            image=container.image.name,
+            archive=container.image.archive is not None,
+            identity=container.identity(self.workload),
+            data=None if self.place.traits.keeps_machine else has_data_volume,
+            recreate=recreate,
+            without_root=self.without_root,
+        )
+
+
+def locate(agent: Deployment) -> Located:
+    """Ask the place for the supervising account; return the agent with its paths and its machine."""
+    keeps_machine, home = agent.place.traits.keeps_machine, agent.place.account_home()
+    runtime = runtime_for(agent.name, _on_its_machine(agent.spec, keeps_machine=keeps_machine), agent.folder, home)
+    tree = agent.recipe.code(agent.spec, agent.folder)
+    contents = _contents(agent, runtime, tree, without_root=home is not None)
+    templates = agent.place.templates
+    template = templates.want(str(agent.spec.kind), contents.id, agent.spec.machine) if templates else None
+    size, container = agent.spec.container.data, runtime.container
+    cache = CacheWant(container.engine.data, size) if size and container else None
+    return Located(
+        **_fields(agent, Deployment),
+        runtime=runtime,
+        contents=contents,
+        machine_want=MachineWant(agent.name, agent.spec, runtime.paths.state, template, cache),
+        code=_code(runtime, tree),
+        without_root=home is not None,
+    )
+
+
+def _code(runtime: Runtime, tree: CodeTree | None) -> tuple[str, CodeTree] | None:
+    container = runtime.container
+    if tree is None or (container and container.brings_code):
+        return None
+    return container.tree(tree) if container else tree.id, tree
+
+
+def resolve(agent: Located) -> Resolved:
+    """Read the address of the model gateway and the secrets; return the agent as it is to be configured.
+
+    Raises ``GatewayUnknown`` while the model gateway has no address.
+    """
+    gateway = locate(agent.model_gateway) if agent.model_gateway else None
+    server = gateways.server(gateway, agent) if gateway else None
+    configured = agent.recipe.using(agent.spec, server) if server else agent.spec
+    workload = agent.workload_of(configured)
+    tree = agent.code[0] if agent.code else None
+    mounted, health = agent.place.traits.mounts_state, agent.probes("").health
+    bundle = agent.runtime.bundle(workload, tree, mounted=mounted, health=health)
+    return Resolved(
+        **_fields(agent, Located),
+        configured=configured,
+        workload=workload,
+        bundle=bundle.with_people(agent.place.login_keys()),
+        secrets=_secrets(agent, workload, gateway, server),
+    )
+
+
+def _secrets(
+    agent: Located, workload: Workload, gateway: Located | None, server: ModelServer | None
+) -> Secrets | SecretsMissing:
+    try:
+        environment = resolve_secrets(agent.spec.secrets, agent.folder, agent.spec.environment_files)
+        if gateway and server:
+            keys = resolve_secrets(gateway.spec.secrets, gateway.folder, gateway.spec.environment_files)
+            environment = {server.key: keys[gateways.offer_of(gateway).key], **environment}
+        files = {secret_name(workload, file): file.source.content(agent.folder) for file in workload.secret_files}
+    except BadInput as error:
+        return SecretsMissing(error)
+    # A file that is written only once does not count: its source may change later.
+    lasting = {secret_name(workload, file) for file in workload.secret_files if file.overwrite}
+    digest = secrets_digest(environment, {name: content for name, content in files.items() if name in lasting})
+    return Secrets(environment, files, digest)
+
+
+def _contents(agent: Deployment, runtime: Runtime, tree: CodeTree | None, *, without_root: bool) -> TemplateContents:
+    if container := runtime.container:
+        # The agent's own packages and code are for its container, which no template holds.
+        return TemplateContents(tuple(container.engine.packages), None)
+    packages: Sequence[str] = agent.recipe.packages(agent.spec)
+    if not (runtime.foreground or without_root):
+        # Without root no package can be installed, and the agent works without the recommended ones.
+        packages = [*packages, *agent.recipe.recommended_packages(agent.spec)]
+    return TemplateContents(tuple(dict.fromkeys(packages)), tree)
+
+
+def _on_its_machine(spec: AgentSpec, *, keeps_machine: bool) -> AgentSpec:
+    """Return the agent as its machine sees it: a machine made for it mounts directories where the agent sees them."""
+    if keeps_machine:
+        return spec
+    return spec.model_copy(update={"mounts": [mount.model_copy(update={"host": mount.path}) for mount in spec.mounts]})
+
+
+def _fields(agent: Deployment, kind: type[Deployment]) -> dict[str, Any]:
+    return {each.name: getattr(agent, each.name) for each in fields(kind)}

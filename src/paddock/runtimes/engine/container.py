@@ -1,0 +1,234 @@
+"""The agent's container: its image, its identity, and the commands that build, try and create it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from paddock.errors import BadInput
+from paddock.guests import Guest, expect
+from paddock.recipes.workload import CodeTree, ImageContract, Paths, Workload
+from paddock.runtimes.engine import health
+from paddock.runtimes.engine.archive import Archive
+from paddock.runtimes.engine.compose import compose
+from paddock.runtimes.engine.dialect import ROOT, Dialect, dialect_of
+from paddock.runtimes.engine.identity import LABEL, digest, identity
+from paddock.runtimes.engine.throwaway import Throwaway
+from paddock.runtimes.engine.unit import stop_seconds
+from paddock.runtimes.envfile import quote
+from paddock.runtimes.shell import script, text
+from paddock.runtimes.systemd.runtime import Systemd
+from paddock.spec.models import AgentSpec
+
+_CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image by its name on the machine, and where it comes from."""
+
+    name: str
+    archive: Path | None = None  # a file on the computer that runs Paddock; None means that the engine pulls the image
+    load: Sequence[str] = ()  # the argv that reads the archive from stdin and reports the image's id
+
+
+@dataclass(frozen=True)
+class AgentContainer:
+    """The container of one agent. Only ``trial`` and the guest of ``builder`` run anything."""
+
+    agent: str
+    spec: AgentSpec
+    folder: Path  # the folder of the agent's file; a relative archive path starts there
+    units: Systemd  # the agent's units and paths on the machine
+
+    @property
+    def name(self) -> str:
+        return f"paddock-{self.agent}"
+
+    @property
+    def engine(self) -> Dialect:
+        """The engine: its program, packages, daemon unit and data folder."""
+        home, dialect = self.units.home, dialect_of(self.spec.runtime)
+        if home:
+            dialect = dialect.without_root(home, self.spec.user.uid, self.gid)
+        return dialect if self.spec.container.install else replace(dialect, packages=())
+
+    @cached_property
+    def image(self) -> Image:
+        """The image that the container is created from."""
+        if path := self.spec.container.archive:
+            archive = Archive.at(self.folder / path.expanduser())
+            load = script("engine/load.sh", [self.engine.program, archive.verb])
+            return Image(archive.name, archive.path, load)
+        named = self.spec.container.image or self.spec.container.base or ""  # validation requires one of them
+        return Image(self.engine.reference(named))
+
+    @property
+    def brings_code(self) -> bool:
+        """Whether the image contains the agent's code."""
+        return self.spec.container.image is not None
+
+    @property
+    def inside(self) -> Paths:
+        """The paths that the agent's processes see in the container."""
+        home = "/data" if not self.brings_code else "/srv/agent"
+        return replace(self.units.paths, state=home, home=home, state_link=home)
+
+    def identity(self, workload: Workload) -> str:
+        """Return the identity label. A container whose label differs has to be recreated."""
+        users = self.engine.users
+        return identity(
+            {
+                "image": [self.image.name],
+                "volumes": self._volumes(workload),
+                "options": self.spec.container.options,
+                "limits": self._limits,
+                **({"account": [users]} if users else {}),
+            }
+        )
+
+    def tree(self, tree: CodeTree) -> str:
+        """Return the name of a code tree built for this container."""
+        # The tree is built with the interpreter of the image, so each image needs a tree of its own.
+        return f"{tree.id}-{digest([self.image.name])[:8]}"
+
+    def builder(self, machine: Guest) -> Guest:
+        """Return a guest that runs each command in a new container of the image, with the code store mounted."""
+        return Throwaway(machine, self.engine.program, self.image.name, self.units.paths.code.rpartition("/")[0])
+
+    def trial(self, machine: Guest, workload: Workload) -> None:
+        """Create the agent's account in a throwaway container of the image, to see that the image can be used."""
+        program = ":"
+        if not self.brings_code:
+            variables = "".join(f"{name}={quote(value)}\n" for name, value in self.variables(workload).items())
+            program = variables + text("engine/trial.sh")
+        sample = Throwaway(machine, self.engine.program, self.image.name, folder=None)
+        expect(sample, "trying", ["/bin/sh", "-c", program], deadline=300)
+
+    def create(self, bundle_id: str, *, replaces: bool) -> Sequence[str]:
+        """Return the argv that creates the container from a bundle's archive on stdin.
+
+        An existing container is removed first if ``replaces`` is true; otherwise the script exits with ``UNSEEN``.
+        """
+        arguments = [self.units.manager, self._root, bundle_id, "replace" if replaces else ""]
+        return script("engine/create.sh", arguments)
+
+    # Rendering, for the runtime's bundle
+
+    def files(self, workload: Workload) -> dict[str, str]:
+        """Return the files of a bundle that describe the container."""
+        return {"create": self._create(workload), "docker-compose.yml": self._compose(workload)}
+
+    def variables(self, workload: Workload) -> dict[str, str]:
+        """Return the variables that the scripts in the container and on the machine read."""
+        container, user = self.spec.container, self.spec.user
+        sudo = container.sudo and not self.brings_code
+        home = self.contract(workload).home if self.brings_code else f"/home/{user.name}"
+        return {
+            "ENGINE": self.engine.program,
+            "SERVICE": self.engine.service or "",
+            "CONTAINER": self.name,
+            "STOP_SECONDS": str(stop_seconds(workload.processes)),
+            "IMAGE": self.image.name,
+            "USER_NAME": user.name,
+            "USER_UID": str(user.uid),
+            "USER_GROUP": user.group_name,
+            "USER_GID": str(self.gid),
+            "ACCOUNT_HOME": home,
+            "DATA": self.inside.home,
+            "PACKAGES": " ".join(self.spec.packages),
+            "SUDO": "yes" if sudo else "",
+            "CONFINED": "" if sudo else _CONFINED,
+        }
+
+    def contract(self, workload: Workload) -> ImageContract:
+        """Return how to run an image that contains the agent's code."""
+        if workload.image is None:
+            raise BadInput(
+                f"{self.agent} is a {self.spec.kind}, which has no image of its own",
+                hint="write base: instead of image:, and name a distribution that its command runs in",
+            )
+        return workload.image
+
+    @property
+    def _root(self) -> str:
+        return self.units.paths.etc.removesuffix("/current")
+
+    @property
+    def gid(self) -> int:
+        return self.spec.user.gid or self.spec.user.uid
+
+    def _binds(self, workload: Workload) -> Iterator[tuple[str, str, str]]:
+        """The bind mounts: path on the machine, path in the container, mode."""
+        paths = self.units.paths
+        yield self._root, self._root, "ro"
+        if not self.brings_code:
+            top = paths.code.rpartition("/")[0]
+            yield top, top, "ro"
+        yield paths.home, self.inside.home, "rw"
+        if self.brings_code:
+            for below, path in sorted(self.contract(workload).state.items()):
+                yield f"{paths.home}/{below}", path, "rw"
+        for mount in self.spec.mounts:
+            yield mount.host, mount.path, "ro" if mount.read_only else "rw"
+
+    def _volumes(self, workload: Workload) -> list[str]:
+        return [*(":".join(bind) for bind in self._binds(workload)), *self.spec.container.volumes]
+
+    @property
+    def _limits(self) -> list[str]:
+        container = self.spec.container
+        return [
+            *("--shm-size", str(container.shm_size)),
+            *(["--memory", str(container.memory)] if container.memory else []),
+            *(["--cpus", f"{container.cpus:g}"] if container.cpus else []),
+        ]
+
+    def _create(self, workload: Workload) -> str:
+        engine, etc = self.engine, self.units.paths.etc
+        words = [
+            *("--label", f"{LABEL}={self.identity(workload)}"),
+            # The agent listens on the machine's loopback, where Paddock asks it.
+            *("--network", "host"),
+            # The journal keeps the agent's output; the engine would keep a second copy without a limit.
+            *("--restart", "no", "--log-driver", "none"),
+            *(health.options(f"{etc}/health") if engine.asks_health else ("--no-healthcheck",)),
+            *(word for volume in self._volumes(workload) for word in ("--volume", volume)),
+            *self._limits,
+            *(("--userns", engine.users, "--user", ROOT) if engine.users else ()),
+            *self.spec.container.options,
+            *("--entrypoint", "/bin/sh", self.image.name, f"{etc}/start"),
+        ]
+        checks = "".join(
+            f"[ -d {folder} ] || {{ echo there is no directory {folder} on this machine to mount >&2 && exit 78; }}\n"
+            for folder in (shlex.quote(mount.host) for mount in self.spec.mounts)
+        )
+        head = "# create NAME ENTRYPOINT...: creates the container; ENTRYPOINT is that of the image.\nname=$1\nshift\n"
+        return f'{head}{checks}exec {engine.program} create --name "$name" {shlex.join(words)} "$@"\n'
+
+    def _compose(self, workload: Workload) -> str:
+        container, engine, etc = self.spec.container, self.engine, self.units.paths.etc
+        service: dict[str, Any] = {
+            "image": self.image.name,
+            "container_name": self.name,
+            "labels": {LABEL: self.identity(workload)},
+            "network_mode": "host",
+            "stop_grace_period": f"{stop_seconds(workload.processes)}s",
+            "healthcheck": health.composed(f"{etc}/health") if engine.asks_health else {"disable": True},
+            "shm_size": str(container.shm_size),
+            "volumes": self._volumes(workload),
+            **({"mem_limit": str(container.memory)} if container.memory else {}),
+            **({"cpus": container.cpus} if container.cpus else {}),
+            **({"userns_mode": engine.users, "user": ROOT} if engine.users else {}),
+        }
+        if not self.brings_code:
+            service["entrypoint"] = ["/bin/sh", f"{etc}/start"]
+        else:
+            service["command"] = list(self.contract(workload).argv)
+            names = ("current/environment", "secrets.env", "generated.env")
+            service["env_file"] = [f"{self._root}/{name}" for name in names]
+        return compose(self.agent, service, container.options)

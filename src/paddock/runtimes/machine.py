@@ -1,0 +1,64 @@
+"""Commands for a machine that no runtime decides on: packages, templates, mounts, and the state itself. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paddock.recipes.workload import Paths
+from paddock.runtimes.shell import script
+from paddock.spec.models import UserSpec
+
+
+def install_packages(packages: Sequence[str]) -> Sequence[str]:
+    """Return the argv that installs packages of the distribution."""
+    return script("packages.sh", packages)
+
+
+def start_service(unit: str) -> Sequence[str]:
+    """Return the argv that starts a unit of the machine, now and at every boot."""
+    return ["systemctl", "enable", "--now", unit]
+
+
+def service_log(unit: str) -> Sequence[str]:
+    """Return the argv that prints the last lines of a unit's own output, without those of systemd."""
+    return ["journalctl", "--quiet", "--output", "cat", "--lines", "3", f"_SYSTEMD_UNIT={unit}"]
+
+
+def require_programs(programs: Sequence[str]) -> Sequence[str]:
+    """Return the argv that fails unless all programs are on the machine."""
+    return script("programs_present.sh", programs)
+
+
+def finish_template() -> Sequence[str]:
+    """Return the argv that cleans up a template and prints its manifest."""
+    return script("template.sh")
+
+
+def report_mounts(uid: int, gid: int, paths: Sequence[str]) -> Sequence[str]:
+    """Return the argv that reports whether an agent with these ids can use the directories."""
+    return script("mounts.sh", [str(uid), str(gid), *paths])
+
+
+def report_strays(user: UserSpec, directories: Sequence[str], names: Sequence[str]) -> Sequence[str]:
+    """Return the argv that reports where files of an agent are on the root disk.
+
+    These are the home of the account, the directories, and all entries with one of the names.
+    """
+    return script("strays.sh", [user.name, str(user.uid), *directories, "--", *names])
+
+
+def claim_state(agent: str, user: UserSpec, paths: Paths, *, mounted: bool) -> Sequence[str]:
+    """Return the argv that makes existing files the state of an agent; ``mounted`` requires a mounted volume."""
+    ids = [user.name, str(user.uid), str(user.gid or user.uid)]
+    folders = [paths.etc.removesuffix("/current"), paths.code, paths.state_link]
+    return script("claim.sh", [paths.state, agent, *ids, "yes" if mounted else "", *folders])
+
+
+def delete_state(agent: str, paths: Paths) -> Sequence[str]:
+    """Return the argv that deletes the state of an agent."""
+    return script("forget.sh", [paths.state, paths.state_link, agent])
+
+
+def remove_left_container(agent: str, engine: str, paths: Paths) -> Sequence[str]:
+    """Return the argv that removes an agent's container and images from an engine that the agent no longer uses."""
+    return script("engine/leave.sh", [paths.etc.removesuffix("/current"), engine, f"paddock-{agent}"])

@@ -1,0 +1,31 @@
+# Library: report the agent's units.
+# Expects: $manager, $root, $agent.
+. ./report.sh
+. ./systemd/manager.sh
+. ./systemd/units.sh
+
+has_failed() { # UNIT: whether the unit has failed, was restarted after a failure, or is about to be restarted
+    systemctl show --property SubState,NRestarts "$1" | grep -qx 'SubState=\(failed\|auto-restart\)\|NRestarts=[1-9].*'
+}
+
+observe_units() {
+    for unit in $(own_units); do
+        report unit "$unit $(systemctl is-active "$unit")"
+        # The last message for Paddock, or the last error.
+        ! has_failed "$unit" || report said "$(journalctl -q -u "$unit" -o cat -n 30 |
+            sed -n -e 's/^paddock: //p' -e t -e '/error/Ip' | tail -n 1 | cut -b 1-500)"
+    done
+    [ ! -e "$root/relaxed.conf" ] || report note \
+        "this machine does not support all confinement; dropped: $(sed -n 's/=.*//p' "$root/relaxed.conf" | paste -sd ' ')"
+    [ "$manager" != user ] || observe_account
+}
+
+observe_account() {
+    if systemctl show-environment >/dev/null 2>&1; then
+        report init "systemd --user"
+    else
+        report init "no manager for this account"
+    fi
+    [ "$(loginctl show-user "$(id -un)" --property Linger --value 2>/dev/null)" = yes ] ||
+        report note "$agent ends when its account logs out; this keeps it running: sudo loginctl enable-linger $(id -un)"
+}

@@ -1,0 +1,147 @@
+"""The simulated cluster: nodes, storages, accounts, containers and tasks, on top of a runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .access import Access
+from .config import CtConfig
+from .configstore import ConfigStore
+from .errors import OperationError
+from .mountpoint import MountPoint, MountType, mount_points
+from .runtime import ContainerSpec, Mount, Runtime, Volume, VolumeRef
+from .storage import Storage, StorageType, VolumeName, parse_volume_id, snapshot_name
+from .tasks import Task, Tasks
+
+
+@dataclass(frozen=True)
+class Node:
+    """The fixed properties of a node."""
+
+    name: str
+    cpus: int = 2
+    memory: int = 16 << 30
+    bridges: tuple[str, ...] = ("vmbr0",)
+    address: str = "10.99.0.1"
+    prefix: int = 24
+
+
+@dataclass(frozen=True)
+class Release:
+    """The answer of the version call."""
+
+    release: str = "9.2"
+    version: str = "9.2.11"
+    repoid: str = "14a22df3"
+
+
+class Figures(Protocol):
+    """The containers' entries in the cluster's resource list."""
+
+    def of(self, vmid: int) -> dict[str, Any]:
+        """Return a container's entry from the last collection."""
+        ...
+
+    def gather(self) -> None:
+        """Collect the figures of all containers now."""
+        ...
+
+
+@dataclass
+class Cluster:
+    """The data and the runtime behind the API."""
+
+    nodes: dict[str, Node]
+    storages: dict[str, Storage]
+    access: Access
+    configs: ConfigStore
+    tasks: Tasks
+    runtime: Runtime
+    release: Release = field(default_factory=Release)
+    fingerprint: str = ""
+    statistics: Figures = field(init=False)
+    # Storages that reject allocations because they are simulated as full.
+    full: set[str] = field(default_factory=set)
+    # Called after a change of users, tokens, roles, pools or ACLs, to save them.
+    access_changed: Callable[[], None] = lambda: None
+
+    def storage(self, storage_id: str) -> Storage:
+        """Return a storage by its id, or raise Proxmox's error."""
+        found = self.storages.get(storage_id)
+        if found is None:
+            raise OperationError(f"storage '{storage_id}' does not exist")
+        return found
+
+    def storages_of(self, node: str) -> Iterator[Storage]:
+        """Iterate over the storages of a node."""
+        for storage in self.storages.values():
+            if not storage.nodes or node in storage.nodes:
+                yield storage
+
+    def locate(self, volid: str, node: str) -> tuple[Storage, VolumeRef]:
+        """Return storage and reference of a volume id. Raise Proxmox's error if the id is invalid."""
+        parts = parse_volume_id(volid)
+        if parts is None:
+            raise OperationError(f"unable to parse volume ID '{volid}'")
+        storage = self.storage(parts[0])
+        storage.parse(parts[1])
+        return storage, VolumeRef(node, storage.id, parts[1])
+
+    def parse_volume(self, volid: str) -> VolumeName:
+        """Parse the name in a volume id."""
+        parts = parse_volume_id(volid)
+        if parts is None:
+            raise OperationError(f"unable to parse volume ID '{volid}'")
+        return self.storage(parts[0]).parse(parts[1])
+
+    def volume(self, volid: str, node: str) -> Volume | None:
+        """Return the volume with this id, or None if it does not exist."""
+        return self.runtime.volumes.get(self.locate(volid, node)[1])
+
+    def snapshots_of(self, ref: VolumeRef) -> list[VolumeRef]:
+        """Return the snapshots of a volume on LVM-thin."""
+        start = snapshot_name(ref.name, "")
+        return [
+            volume.ref for volume in self.runtime.volumes.on(ref.node, ref.storage) if volume.ref.name.startswith(start)
+        ]
+
+    def spec(self, vmid: int, node: str, config: CtConfig) -> ContainerSpec:
+        """Return the data that the runtime needs of a container."""
+        mounts = [self.mount(point, node) for point in mount_points(config.options)]
+        return ContainerSpec(vmid, node, config, mounts)
+
+    def mount(self, point: MountPoint, node: str) -> Mount:
+        """Resolve the source of a mount point."""
+        if point.type is MountType.VOLUME:
+            source = self.locate(point.volume, node)[1]
+            return Mount(point.key, source, point.path, point.read_only)
+        return Mount(point.key, self.runtime.host_path(node, point.volume), point.path, point.read_only)
+
+    def start_task(self, node: str, type_: str, id_: str, user: str, work: Callable[[Task], None]) -> str:
+        """Start a task on a node and return its UPID."""
+        return self.tasks.start(node, type_, id_, user, work)
+
+    def require_content(self, storage: Storage) -> None:
+        """Raise unless the storage may hold containers' volumes."""
+        if "rootdir" not in storage.content:
+            raise OperationError(f"storage '{storage.id}' does not allow content type 'rootdir' (Container)")
+
+    def capacity(self, storage: Storage) -> tuple[int, int]:
+        """Return the simulated total and used bytes of a storage."""
+        total = 340 << 30 if storage.type is StorageType.LVM_THIN else 252 << 30
+        used = sum(volume.size // 10 for node in self.nodes for volume in self.runtime.volumes.on(node, storage.id))
+        return total, total if storage.id in self.full else min(used, total)
+
+    def require_space(self, storage: Storage, name: str) -> None:
+        """Raise if the storage is full."""
+        if storage.id not in self.full:
+            return
+        if storage.type is StorageType.LVM_THIN:
+            pool = f"{storage.vgname}/{storage.thinpool}"
+            raise OperationError(
+                f"lvcreate '{storage.vgname}/{name}' error:   Cannot create new thin volume,"
+                f" free space in thin pool {pool} reached threshold."
+            )
+        raise OperationError(f"unable to create image: No space left on device - '{storage.device(name)}'")

@@ -1,0 +1,56 @@
+"""Machines on paper: what Paddock did inside each machine is remembered, and nothing is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from paddock.guests import Guest
+from paddock.plan.actions import AgentAction, ApplyBundle, AwaitAnswer, CreateContainer, InstallCode, InstallPackages
+from paddock.plan.agent import AgentSeen
+from paddock.plan.container import ContainerSeen
+from paddock.run.observe import Observation
+from paddock.run.resolve import Located, Resolved
+
+
+class PaperSide:
+    """A machine side without machines. ``inside`` holds what each machine would report, by the name of its guest."""
+
+    def __init__(self, inside: dict[str, AgentSeen]) -> None:
+        self.inside = inside
+        self.healthy = True
+
+    def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
+        return self.inside.get(guest.name, AgentSeen())
+
+    def is_healthy(self, agent: Resolved, seen: Observation) -> bool:
+        return self.healthy
+
+    def perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
+        if not isinstance(action, InstallPackages | InstallCode | ApplyBundle | AwaitAnswer | CreateContainer):
+            return
+        name = reach().name
+        self.inside[name] = _after(agent, action, self.inside.get(name, AgentSeen()))
+
+
+def _after(
+    agent: Located, action: InstallPackages | InstallCode | ApplyBundle | AwaitAnswer | CreateContainer, seen: AgentSeen
+) -> AgentSeen:
+    """Return what the machine reports after an action."""
+    match action:
+        case InstallPackages(packages):
+            return replace(seen, packages=seen.packages | set(packages))
+        case InstallCode(tree):
+            return replace(seen, trees=seen.trees | {tree})
+        case AwaitAnswer():
+            return replace(seen, answered=seen.bundle_id)
+        case ApplyBundle(bundle_id):
+            assert isinstance(agent, Resolved)
+            units = {f"paddock-{agent.name}.main.service": "active"}
+            digest = agent.known_secrets.digest
+            return replace(seen, bundle_id=bundle_id, secrets=digest, state_of=agent.name, units=units)
+        case CreateContainer():
+            assert isinstance(agent, Resolved)
+            want = agent.want().container
+            assert want
+            return replace(seen, container=ContainerSeen("up", "overlay", frozenset({want.image}), want.identity))

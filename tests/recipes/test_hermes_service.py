@@ -1,0 +1,29 @@
+"""The key `service` decides how the messaging process of Hermes is started and restarted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paddock.recipes import parse
+from paddock.recipes.hermes.recipe import Hermes
+from paddock.runtimes.systemd.runtime import Systemd
+
+FILE = """\
+places: {here: {host: {}}}
+agents:
+  hermes:
+    kind: hermes
+    version: 0.19.0
+    place: here
+    service: {args: [--loud], restart: on-failure, restart_delay: 7s}
+"""
+
+
+def test_service_args_and_restart_delay_are_in_the_unit_of_the_messaging_process() -> None:
+    agent: Any = parse(FILE, "paddock.yaml").agents["hermes"]
+    runtime = Systemd("hermes", agent)
+    bundle = runtime.bundle(Hermes().workload(agent, runtime.paths, "/code"), "t1", mounted=False)
+    unit = bundle.files["units/paddock-hermes.gateway.service"].content
+    assert '"gateway" "run" "--external-supervisor" "--loud"\n' in unit
+    assert "Restart=on-failure\n" in unit
+    assert "RestartSec=7\n" in unit
