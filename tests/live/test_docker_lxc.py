@@ -105,8 +105,8 @@ def test_docker_in_a_machine_mounts_directories_of_the_node(shape: Shape) -> Non
     shape.inside("echo quick > /fast/probe")
     image = shape.machine("docker image ls --quiet --no-trunc")
     gone = node.paddock("down", *shape.files).stderr
-    assert f"on the node this stays as it is: {BULK}, {FAST}" in gone
-    assert "a new machine needs root at the node's shell again" in gone
+    assert f"these directories of the node are kept: {BULK}, {FAST}" in gone
+    assert "a new machine needs root in the node's shell again" in gone
     asked = up_with_manual_steps(node, *shape.files)
     assert not any("features" in line for line in asked), "a clone has the features of its template"
     assert FACT in shape.paddock("ask", "hermes", QUESTION)

@@ -135,7 +135,7 @@ def test_a_task_with_warnings_counts_as_done(node: Node) -> None:
 
 def test_a_full_storage_is_reported_and_leaves_no_half_made_container(node: Node) -> None:
     node.world.full.add("local-lvm")
-    with pytest.raises(Refused, match="18G are needed on local-lvm, 0G are free"):
+    with pytest.raises(Refused, match="storage local-lvm needs 18G of free space and has 0G"):
         up(node.agent())
     node.world.full.clear()
     node.before("POST", LXC, lambda: node.world.full.add("local-lvm"), nth=2)

@@ -218,8 +218,8 @@ def test_down_notes_that_a_new_machine_needs_root_again(node: Node) -> None:
     assert any(line.startswith("pct set 102 -features") for line in agent.told.commands)  # the template
     gone = node.agent(template="auto", **WANTED)
     down(gone)
-    assert f"on the node this stays as it is: {HOST}" in str(gone.told)
-    assert f"a new machine needs root at the node's shell again, for {HOST}:" in str(gone.told)
+    assert f"these directories of the node are kept: {HOST}" in str(gone.told)
+    assert f"a new machine needs root in the node's shell again for {HOST}, " in str(gone.told)
     assert owner_on_node(node, HOST) == (110000, 110000)
     new = node.agent(template="auto", **WANTED)
     new.told.when(WAITING, obey(node, new))

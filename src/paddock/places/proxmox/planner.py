@@ -1,4 +1,4 @@
-"""What to do on a node: pure functions from what is wanted and what is there to steps."""
+"""Planning on a node: pure functions from the wanted machine and the observation to steps."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _SCHEMA: Final = "1"  # raised when the same inputs would make another template
 
 @dataclass(frozen=True)
 class NodePlanner:
-    """Plans for one node; the public key is what new machines are reached with."""
+    """Plans for one node. New machines accept the public key for ssh."""
 
     node: ProxmoxSpec
     public_key: str
 
     def template(self, label: str, contents: str, machine: MachineSpec) -> TemplateWant | None:
-        """The template for machines with these contents: named by them, the base, and the key it lets in.
+        """Return the template for machines with these contents, named by a hash of contents, base and public key.
 
-        A clone has its template's features, so those that root gave it for one agent are not for all of them.
+        The hash includes the features of root, because every clone has the features of its template.
         """
         if self.node.template is TemplateUse.NONE:
             return None
@@ -47,7 +47,7 @@ class NodePlanner:
         return TemplateWant(hashlib.sha256(inputs.encode()).hexdigest()[:12], label)
 
     def up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
-        """The steps to a running machine that has its state."""
+        """Plan a running machine with its state attached."""
         try:
             return self._up(want, seen)
         except CannotPlan as refuse:
@@ -93,15 +93,15 @@ class NodePlanner:
                 machines.check_unprotected(cattle, "a volume is to be mounted in it")
             stopped = bool(grows or attach) and cattle.running
             if stopped:
-                reason = "a volume grows only while nothing has it mounted" if grows else "a volume is to be mounted"
+                reason = "a volume grows only while no machine has it mounted" if grows else "a volume is to be mounted"
                 steps.append(machines.stop_step(cattle, reason))
             steps += [*grows, *attach]
             running = cattle.running and not stopped
             steps += machines.change_steps(self.node, want, cattle, volume, running=running)
             steps += machines.power_steps(want, cattle, templates.origin(cattle, seen), stopped=stopped)
         if grow:
-            title = f"see that the state's filesystem has {want.spec.state.size}"
-            steps.append(Step("state.check", title, "it was grown", CheckStateSize(want.spec.state.size)))
+            title = f"check that the state's filesystem has {want.spec.state.size}"
+            steps.append(Step("state.check", title, "the state volume was grown", CheckStateSize(want.spec.state.size)))
         notes = [
             *(pets.difference_notes(want, pet) if pet else ()),
             *(machines.difference_notes(want, cattle, made_from) if cattle else ()),
@@ -125,7 +125,7 @@ class NodePlanner:
         builder: int | None,
         used: Collection[str],
     ) -> list[Step]:
-        """The steps that only root can take, once the machine runs."""
+        """Return the steps for the work of root, which come after the machine runs."""
         work = root_work.needed_work(want, cattle, vmid, template, used)
         if work is None:
             return []
@@ -147,10 +147,10 @@ class NodePlanner:
         }
         title = f"download {params['filename']} to {base.storage}"
         action = DownloadBase(base.storage, params)
-        return [Step("base.download", title, "the node does not have it", action, needs_place_lock=True)]
+        return [Step("base.download", title, "the node does not have the archive", action, needs_place_lock=True)]
 
     def made_from(self, want: MachineWant, seen: ProxmoxSeen) -> str:
-        """What a machine made today would carry in its mark."""
+        """Return the made-from value for the mark of a machine that is created now."""
         if want.template is None:
             return hashlib.sha256(self.node.base.volid.encode()).hexdigest()[:12]
         template = templates.newest(want.template, seen)
@@ -176,7 +176,7 @@ class NodePlanner:
         yield from machines.clone_steps(self.node, want, vmid, volume, made_from, template, attach)
 
     def build(self, want: MachineWant, seen: ProxmoxSeen, vmid: int, *, epoch: int) -> list[Step]:
-        """The steps to a new template."""
+        """Return the steps to a new template."""
         if want.template is None:
             return []
         node = self.node
@@ -192,7 +192,7 @@ class NodePlanner:
         )
 
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
-        """The steps to no machine; refused unless the state is seen to be the pet's."""
+        """Plan to destroy the machine; refuse unless a pet owns the state."""
         try:
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
@@ -212,19 +212,19 @@ class NodePlanner:
         return replace(plan, refusals=again.refusals, then=again.steps)
 
     def _left_behind(self, want: MachineWant, cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[str]:
-        """What stays on the node, and what root has to do again for a new machine."""
+        """Yield notes about directories that are kept on the node, and work that root must repeat for a new machine."""
         hosts = [mount.volume for mount in cattle.mounts if mount.is_bind]
         if hosts:
-            yield f"on the node this stays as it is: {', '.join(hosts)}"
+            yield f"these directories of the node are kept: {', '.join(hosts)}"
         template = templates.newest(want.template, seen) if want.template else None
         flags = root_work.root_features(want.spec.machine.features)
         again = [entry.host for entry in want.spec.mounts]
         again += [] if template and root_work.has_features(template, flags) else flags
         if again and not self.node.ssh.root:
-            yield f"a new machine needs root at the node's shell again, for {', '.join(again)}: no token can do that"
+            yield f"a new machine needs root in the node's shell again for {', '.join(again)}, which no token can add"
 
     def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
-        """The steps to no state."""
+        """Plan to delete the state."""
         try:
             machines.check_no_machine(want, seen)
             owner = _owner(want, seen)
@@ -236,11 +236,11 @@ class NodePlanner:
             return MachinePlan(refusals=[refuse.refusal])
 
     def describe(self, agent: str, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
-        """What the wish is about, as the file would say it."""
+        """Describe the adopt target with the keys of the file."""
         return adoption.describe(self.node, agent, target, seen)
 
     def adopt(self, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> MachinePlan:
-        """The steps to have it in the file's care."""
+        """Plan to adopt the target."""
         left_out = self.describe(want.agent, target, seen).left_out
         try:
             found = adoption.plan(self.node, want, target, seen, _free_ids(want, seen), left_out)
@@ -268,7 +268,7 @@ class NodePlanner:
         if seen.capacity.memory is not None and memory > seen.capacity.memory:
             has = f"the node has {seen.capacity.memory >> 20}M"
             raise CannotPlan(
-                f"the machine wants {memory} of memory, {has}", "write a smaller machine.memory", code="node.memory"
+                f"the file asks for {memory} of memory, but {has}", "write a smaller machine.memory", code="node.memory"
             )
         there = (pet.state.size or state) if pet and pet.state else 0
         needed = {name: 0 for name in (want.spec.machine.storage, want.spec.state.storage, self.node.storage) if name}
@@ -280,14 +280,14 @@ class NodePlanner:
             free = seen.capacity.storages.get(storage, size)
             if size > free:
                 raise CannotPlan(
-                    f"{size >> 30}G are needed on {storage}, {free >> 30}G are free",
+                    f"storage {storage} needs {size >> 30}G of free space and has {free >> 30}G",
                     "free some space, or write smaller sizes",
                     code="node.storage",
                 )
 
 
 def _owner(want: MachineWant, seen: ProxmoxSeen) -> pets.Pet | None:
-    """The pet, whatever the file says about it today."""
+    """Return the pet that has the agent's state, even if the file now names another one."""
     owners = [c for c in seen.with_role(Role.PET) if pets.state_in(want, c)]
     if len(owners) > 1:
         raise CannotPlan(
