@@ -110,7 +110,7 @@ def test_a_manually_created_container_is_adopted_and_its_state_survives_a_cycle(
     assert [line.split("(")[0].strip() for line in planned] == [
         "+ make what is there the state of kept, in its home",
         "+ configure kept",
-        "+ wait for an answer of kept",
+        "+ wait for an answer from kept",
     ]
 
     # `up` refuses while a process has files of the state open.

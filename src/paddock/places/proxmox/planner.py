@@ -236,7 +236,7 @@ class NodePlanner:
             return MachinePlan(refusals=[refuse.refusal])
 
     def describe(self, agent: str, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
-        """What the wish is about, as the file would say it."""
+        """Describe the adopt target in the words of the file."""
         return adoption.describe(self.node, agent, target, seen)
 
     def adopt(self, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> MachinePlan:
