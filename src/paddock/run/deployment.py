@@ -403,7 +403,7 @@ def deployments(
 
 def gateway_of(agent: AgentSpec) -> str | None:
     """The name of the agent that gives it models."""
-    return getattr(agent, "gateway", None)
+    return agent.model_gateway
 
 
 def _where(agent: AgentSpec) -> tuple[str, str | None]:
