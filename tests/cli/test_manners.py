@@ -119,8 +119,8 @@ def test_no_colour_and_no_animation_where_there_is_no_terminal(tmp_path: Path) -
             assert "\x1b" not in said.stdout + said.stderr
 
 
-def fails(error: Exception) -> Callable[[], None]:
-    def verb() -> None:
+def fails(error: Exception) -> Callable[[object], None]:
+    def verb(_kinds: object) -> None:
         raise error
 
     return verb
@@ -144,7 +144,7 @@ def test_debug_shows_the_trace(paddock: Any, failing: Any) -> None:
     failing(PaddockError("it broke"))
     said = paddock("--debug", "schema")
     assert said.err.startswith("error: it broke\nTraceback")
-    assert "json_schema()" in said.err
+    assert "json_schema(KINDS)" in said.err
 
 
 def test_a_mistake_of_ours_is_a_sentence_too(paddock: Any, failing: Any) -> None:

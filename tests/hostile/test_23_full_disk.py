@@ -151,7 +151,7 @@ def test_what_must_be_written_and_cannot_is_a_sentence(
 ) -> None:
     from paddock.spec import schema
 
-    def fail() -> None:
+    def fail(_kinds: object) -> None:
         raise OSError(code, os.strerror(code), "/home/me/.cache/paddock/code/x")
 
     monkeypatch.setattr(schema, "json_schema", fail)
@@ -200,7 +200,7 @@ def test_a_full_disk_is_no_reason_to_put_a_backup_in_place_of_a_database(said: s
     answers = {"answers": [{"found": {"content": {"state.db": said}}, "seconds": 0.1}]}
     (line,) = asked.lines([check], answers)
     assert "backup" not in (line.hint or ""), f"a database that may be whole would be overwritten: {line.hint}"
-    assert "make room" in (line.hint or "")
+    assert "free some space" in (line.hint or "")
 
 
 def test_a_damaged_database_still_leads_to_a_backup() -> None:
