@@ -96,7 +96,7 @@ def deployments(
 
 def gateway_of(agent: AgentSpec) -> str | None:
     """Return the name of the agent that serves this agent's models."""
-    return getattr(agent, "gateway", None)
+    return agent.model_gateway
 
 
 def _where(agent: AgentSpec) -> tuple[str, str | None]:
