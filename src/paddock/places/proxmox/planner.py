@@ -1,4 +1,4 @@
-"""What to do on a node: pure functions from what is wanted and what is there to steps."""
+"""Plans for a Proxmox node: pure functions from the wanted machine and the observation to steps."""
 
 from __future__ import annotations
 
