@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -25,6 +26,7 @@ WEIGHTS: Final = Path(__file__).parent / "data/weights.json"
 # Seconds of a file that is not listed there. Live tests are slow, so a new one starts early.
 NEW_LIVE_FILE, NEW_FILE = 120.0, 1.0
 
+_numbers = itertools.count()
 _workers: list[int] = []  # process ids, in the process that started them
 
 
@@ -118,12 +120,19 @@ def live_node() -> Iterator[Node]:
 
 
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Put journals and deployed agents below the test's folder. Only the cache of downloads is shared."""
+def _own_home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Put journals and deployed agents below a folder of the test. Only the cache of downloads is shared."""
     if request.node.get_closest_marker("live"):
         return  # live tests share the home of their node
+    if "tmp_path" in request.fixturenames:
+        folder: Path = request.getfixturevalue("tmp_path")
+    else:
+        # Most tests write nothing, and a tmp_path takes time.
+        folder = tmp_path_factory.getbasetemp() / f"home{next(_numbers)}"
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+        monkeypatch.setenv(name, str(folder / name.lower()))
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 
 import paddock
 from paddock.recipes import KINDS
+from paddock.run.deployment import Deployment
+from paddock.run.resolve import Located, Resolved
 
 SOURCE = Path(paddock.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -32,7 +35,7 @@ ALLOWED = {
 KIND_NAMES = "|".join(set(KINDS) - {"service"})
 
 
-def imported_rooms(path: Path) -> set[str]:
+def imported_modules(path: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
@@ -41,7 +44,11 @@ def imported_rooms(path: Path) -> set[str]:
                 names.update(f"{module}.{alias.name}" for alias in aliases if module == "paddock")
             case ast.Import(names=aliases):
                 names.update(alias.name for alias in aliases)
-    return {name.split(".")[1] for name in names if name.startswith("paddock.")}
+    return names
+
+
+def imported_rooms(path: Path) -> set[str]:
+    return {name.split(".")[1] for name in imported_modules(path) if name.startswith("paddock.")}
 
 
 def in_room(room: str) -> list[Path]:
@@ -94,6 +101,62 @@ def test_only_the_gates_start_processes() -> None:
 def test_only_the_http_gate_imports_httpx() -> None:
     users = {str(path.relative_to(SOURCE)) for path in MODULES if re.search(r"\bhttpx\b", path.read_text())}
     assert users == {"places/proxmox/client.py"}
+
+
+# A plan is made from values. These are the only modules outside plan/ and the language that it may import.
+PURE = {"paddock.errors", "paddock.visible", "__future__", "collections", "dataclasses", "enum", "typing"}
+# Calls that read from a place, a machine, a file or a program.
+READS = {
+    *("observe", "locate", "resolve", "reach", "guest", "look", "account_home", "login_keys"),
+    *("run", "expect", "stream", "attach", "read_text", "read_bytes", "open", "exists", "iterdir", "glob", "rglob"),
+}
+
+
+def test_planning_imports_nothing_that_reads() -> None:
+    for path in in_room("plan"):
+        for name in imported_modules(path):
+            top = name if name.startswith("paddock.") else name.partition(".")[0]
+            assert name.startswith("paddock.plan") or top in PURE, f"{path.name} imports {name}"
+
+
+def test_planners_of_a_place_import_nothing_that_reads() -> None:
+    reading = re.compile(r"^(httpx|subprocess|time|paddock\.(process|guests)|.*\.(client|observe|worker|reach))(\.|$)")
+    planners = ["adopt", "cache", "cattle", "down", "pet", "planner", "seen", "template"]
+    for name in planners:
+        found = [module for module in imported_modules(SOURCE / f"places/proxmox/{name}.py") if reading.match(module)]
+        assert not found, f"{name} imports {found}"
+
+
+def test_no_property_reads_from_the_world() -> None:
+    """An agent is resolved once per run, explicitly: whoever reads an attribute afterwards reads a value."""
+    rooms = ("plan", "run", "recipes")
+    properties = [(path, each) for room in rooms for path in in_room(room) for each in _properties(path)]
+    assert len(properties) > 20, "the test does not find the properties"
+    for path, function in properties:
+        called = {_called(node) for node in ast.walk(function) if isinstance(node, ast.Call)}
+        assert not called & READS, f"{path.relative_to(SOURCE)}: {function.name} calls {called & READS}"
+
+
+def test_resolved_agents_are_frozen_and_hold_fields_only() -> None:
+    for kind in (Deployment, Located, Resolved):
+        assert getattr(kind, "__dataclass_params__").frozen  # noqa: B009
+        cached = [name for name, value in vars(kind).items() if isinstance(value, functools.cached_property)]
+        assert not cached, f"{kind.__name__}.{cached} would be computed later"
+
+
+def _properties(path: Path) -> list[ast.FunctionDef]:
+    return [
+        node
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        and any(_called(each) in ("property", "cached_property") for each in node.decorator_list)
+    ]
+
+
+def _called(node: ast.AST) -> str:
+    """Return the last name of a call, or of a decorator."""
+    target = node.func if isinstance(node, ast.Call) else node
+    return target.attr if isinstance(target, ast.Attribute) else target.id if isinstance(target, ast.Name) else ""
 
 
 def _code(path: Path) -> str:

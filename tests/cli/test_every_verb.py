@@ -119,8 +119,8 @@ def test_output_has_no_escape_codes_without_a_terminal(tmp_path: Path) -> None:
             assert "\x1b" not in said.stdout + said.stderr
 
 
-def fails(error: Exception) -> Callable[[], None]:
-    def verb() -> None:
+def fails(error: Exception) -> Callable[[object], None]:
+    def verb(_kinds: object) -> None:
         raise error
 
     return verb
@@ -144,7 +144,7 @@ def test_debug_prints_a_traceback(paddock: Any, failing: Any) -> None:
     failing(PaddockError("it broke"))
     said = paddock("--debug", "schema")
     assert said.err.startswith("error: it broke\nTraceback")
-    assert "json_schema()" in said.err
+    assert "json_schema(KINDS)" in said.err
 
 
 def test_an_unexpected_exception_is_printed_without_a_traceback(paddock: Any, failing: Any) -> None:

@@ -125,7 +125,7 @@ def test_a_link_to_secrets_or_a_state_cannot_be_mounted(ground: Machine, target:
     agent = spec_of("bee", mounts=[mount("/mnt/x", "/opt/link", read_only=True)])
     found = [sentence for sentence, _ in problems(machine.guest, agent, "-", made_for_it=False)]
     assert found, f"the agent bee sees {target}"
-    assert "leads to files of Paddock's own or to a state" in found[0]
+    assert "contains Paddock's own files or an agent's state" in found[0]
 
 
 @as_root

@@ -110,7 +110,7 @@ def test_a_message_cannot_imitate_a_hint() -> None:
     program = (
         "import sys; sys.argv = ['paddock', 'schema']\n"
         "from paddock.cli import main\nfrom paddock.errors import PaddockError\nfrom paddock.spec import schema\n"
-        f"def fail(): raise PaddockError({message!r}, hint='mend it')\n"
+        f"def fail(_kinds): raise PaddockError({message!r}, hint='mend it')\n"
         "schema.json_schema = fail\nmain()\n"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60).stderr

@@ -151,7 +151,7 @@ def test_an_essential_write_on_a_full_disk_is_an_error_that_names_the_file(
 ) -> None:
     from paddock.spec import schema
 
-    def fail() -> None:
+    def fail(_kinds: object) -> None:
         raise OSError(code, os.strerror(code), "/home/me/.cache/paddock/code/x")
 
     monkeypatch.setattr(schema, "json_schema", fail)
@@ -200,7 +200,7 @@ def test_the_hint_for_a_database_on_a_full_disk_is_not_to_restore_a_backup(said:
     answers = {"answers": [{"found": {"content": {"state.db": said}}, "seconds": 0.1}]}
     (line,) = asked.lines([check], answers)
     assert "backup" not in (line.hint or ""), f"a database that may be intact would be overwritten: {line.hint}"
-    assert "make room" in (line.hint or "")
+    assert "free some space" in (line.hint or "")
 
 
 def test_the_hint_for_a_damaged_database_is_to_restore_a_backup() -> None:

@@ -108,9 +108,9 @@ def test_a_manually_created_container_is_adopted_and_its_state_survives_a_cycle(
     assert f"path: {HOME}" in manual.path.read_text()
     planned = manual.paddock("plan").splitlines()[1:]
     assert [line.split("(")[0].strip() for line in planned] == [
-        "+ make what is there the state of kept, in its home",
+        "+ make the existing files the state of kept, in its home",
         "+ configure kept",
-        "+ wait for an answer of kept",
+        "+ wait for an answer from kept",
     ]
 
     # `up` refuses while a process has files of the state open.

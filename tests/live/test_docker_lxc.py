@@ -255,5 +255,5 @@ def test_up_resumes_until_root_has_run_all_commands(web: Web) -> None:
         told = web.paddock("up", "--no-wait", fails=True)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
-    assert "/mnt/disk is where a disk is mounted, and not a directory of the agent's own" in told
+    assert "/mnt/disk is a mount point, which the agent cannot own" in told
     assert "choose a directory below it" in told

@@ -599,7 +599,7 @@ def test_failures_are_explained_and_keep_the_container(web: Host, roots: dict[st
         (tmp_path / "none.tar", f"cannot read {tmp_path}/none.tar: No such file or directory"),
         (cut, "cut.tar.gz is not a complete tar archive"),
         (image_without_its_layer(tmp_path / "hollow.tar"), "hollow.tar is not a complete image: it has no layer.tar"),
-        (root_with_shell(tmp_path / "silent.tar", None), "nothing can be run in the image"),
+        (root_with_shell(tmp_path / "silent.tar", None), "no program runs in the image"),
         (root_with_shell(tmp_path / "foreign.tar", FOREIGN_PROGRAM), "exec format error"),
         (taken, "the image has a user ubuntu with uid 12000: give the agent another user:"),
     ):

@@ -480,7 +480,7 @@ class Node(httpx.BaseTransport):
         for vmid in list(self.machines.running_vmids()):
             self.machines.stop(vmid)
 
-    # What is there
+    # The containers and volumes of the node
 
     @property
     def vmids(self) -> list[int]:

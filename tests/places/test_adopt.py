@@ -115,7 +115,7 @@ def test_adopt_marks_the_machine_and_changes_nothing_else(pet_and_cattle: Node) 
     assert {int(sent.path.split("/")[4]) for sent in node.writes} == {105, 999}
     assert [str(sent) for sent in node.writes if not sent.path.endswith("/config")] == []
     node.sent.clear()
-    assert "was adopted before" in adoption.run()
+    assert "was already adopted" in adoption.run()
     assert not node.writes
 
 

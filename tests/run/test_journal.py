@@ -54,7 +54,7 @@ def test_a_journal_that_ends_within_a_line_is_of_a_run_that_was_cut_off() -> Non
 
 
 def test_the_timings_table_has_a_row_per_phase_and_a_column_per_run() -> None:
-    assert table([]) == "no run has changed anything yet"
+    assert table([]) == "no run with changes is recorded yet"
     for verb, phases in (("up", ["pet.create", "cattle.create"]), ("down", []), ("cycle", ["cattle.create"])):
         reporter = Reporter(Journal(verb))
         with reporter.run():

@@ -43,16 +43,14 @@ def test_a_mount_that_the_agent_can_write_to_passes(open_path: Path) -> None:
 
 
 def test_a_mount_of_another_user_is_an_error_with_the_chown_command(open_path: Path) -> None:
-    with pytest.raises(NeedsPerson, match=r"bee \(uid 12345\) may not write to .*, where uid 0 owns it") as caught:
+    with pytest.raises(NeedsPerson, match=r"bee \(uid 12345\) may not write to .*, which uid 0 owns") as caught:
         check(agent(host=str(open_path), path="/data"))
     assert caught.value.hint == f"on the host: chown 112345:112345 {open_path}"
     check(agent(host=str(open_path), path="/data", read_only=True))
 
 
 def test_the_mount_point_of_a_disk_is_rejected_unless_read_only() -> None:
-    with pytest.raises(
-        NeedsPerson, match="/sys is where a disk is mounted, and not a directory of the agent's own"
-    ) as caught:
+    with pytest.raises(NeedsPerson, match="/sys is a mount point, which the agent cannot own") as caught:
         check(agent(host="/sys", path="/data"))
     assert caught.value.hint == "choose a directory below it under mounts:"
     check(agent(host="/sys", path="/data", read_only=True))
@@ -65,5 +63,5 @@ def test_a_missing_directory_is_an_error(open_path: Path) -> None:
 
 def test_a_plain_directory_instead_of_a_mount_is_an_error(open_path: Path) -> None:
     os.chown(open_path, 12345, 12345)
-    with pytest.raises(NeedsPerson, match=f"but nothing is mounted at {open_path} there"):
+    with pytest.raises(NeedsPerson, match=f"but is not mounted at {open_path} there"):
         check(agent(host="/mnt/pve/hdd/bee", path=str(open_path)), made_for_it=True)

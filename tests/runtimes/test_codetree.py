@@ -51,8 +51,8 @@ def test_a_local_wheel_is_installed_with_its_program(tmp_path: Path) -> None:
 
 
 def test_a_code_tree_that_fails_its_proof_is_not_installed(tmp_path: Path) -> None:
-    tree = tiny(tmp_path, "one", proof="import sys; sys.exit('it is not as it should be')")
-    with pytest.raises(CommandFailed, match="it is not as it should be"):
+    tree = tiny(tmp_path, "one", proof="import sys; sys.exit('the proof failed')")
+    with pytest.raises(CommandFailed, match="the proof failed"):
         codetree.install(LocalGuest(), tree, str(tmp_path / "opt/.store"))
     assert not (tmp_path / "opt/.store" / tree.id).exists()
 

@@ -1,1 +1,1 @@
-"""What would change: steps, and the pure functions that find them."""
+"""Plans: steps, refusals, and the pure functions that compute them."""

@@ -178,12 +178,12 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
         hint = "as root, `loginctl enable-linger ACCOUNT` starts one; " if want.init.endswith("--user") else ""
         return Refusal(
             f"{agent} needs {want.init} as its supervisor, and its machine has {seen.init}",
-            f"{hint}without systemd, on this machine: runtime: process",
+            f"{hint}without systemd, on this machine, use runtime: process",
             code="machine.other-init",
         )
     if want.state and seen.state_at and seen.state_at != want.state:
         return Refusal(
-            f"the state of {agent} is {seen.state_at} on its machine, and the file says {want.state}",
+            f"the state of {agent} is {seen.state_at} on its machine, but the file says {want.state}",
             f"to move it: `paddock down --only {agent}` with the previous file, then mv, then `paddock up`",
             code="state.elsewhere",
         )
@@ -198,7 +198,7 @@ def claim(agent: str) -> Step:
 
 def answer(agent: str, reason: str, phase: Phase = Phase.AGENT) -> Step:
     """Return the step that waits for the agent and verifies it."""
-    return Step("agent.answer", f"wait for an answer of {agent}", reason, AwaitAnswer(), phase=phase)
+    return Step("agent.answer", f"wait for an answer from {agent}", reason, AwaitAnswer(), phase=phase)
 
 
 def check_mounts(want: AgentWant) -> Step:

@@ -10,7 +10,7 @@ from paddock.plan.actions import CreateContainer, GetImage, RemoveContainer, Sta
 from paddock.plan.step import Phase, Refusal, Risk, Step
 
 ENGINES: Final = frozenset({"docker", "podman"})
-_FOREIGN: Final = "foreign"  # a container of our name without our label
+_FOREIGN: Final = "foreign"  # a container with the agent's container name, but without Paddock's label
 
 # The parts of a container's identity, in the words of the file.
 _PARTS: Final = {

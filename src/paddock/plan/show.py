@@ -1,4 +1,4 @@
-"""A plan for people, like a diff; and for machines."""
+"""Render a plan as text, like a diff, or as JSON data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIGNS: Final = {Risk.SAFE: "+", Risk.RESTARTS: "~", Risk.RECREATES: "-", Risk.P
 
 
 def as_text(plan: Plan, usual: Mapping[str, float]) -> str:
-    """The plan as lines: a sign, what, why, and how long such a step usually takes."""
+    """Return the plan as text: for each step a sign, its title, its reason and its usual duration."""
     if plan.empty:
         lines = [f"{plan.agent}: nothing to do"]
     else:
@@ -30,12 +30,12 @@ def as_text(plan: Plan, usual: Mapping[str, float]) -> str:
 
 
 def _deeper(text: str) -> str:
-    """Further lines are deeper than the first, so that none looks like a step or a note."""
+    """Indent further lines more than the first, so that none looks like a step or a note."""
     return text.replace("\n", "\n        ")
 
 
 def as_data(plan: Plan, usual: Mapping[str, float]) -> dict[str, Any]:
-    """The plan as JSON has it."""
+    """Return the plan as data for JSON."""
     return {
         "agent": plan.agent,
         "steps": [

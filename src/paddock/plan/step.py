@@ -32,7 +32,7 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """One change."""
+    """One change, with its reason and its risk."""
 
     id: str  # names the step in the journal and in timings
     title: str

@@ -1,1 +1,1 @@
-"""Carrying a plan out: the wiring of the rooms, the journal, progress and timings."""
+"""Carry plans out: connect the rooms, report progress, write the journal, read timings."""

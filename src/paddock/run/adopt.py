@@ -67,5 +67,5 @@ def adopt(agent: Deployment, target: AdoptTarget, *, looked: bool = False) -> st
     with agent_lock(agent):
         located, disk = locate(agent), RootDisk(looked)
         done, _ = converge(located, lambda seen: _plan(located, target, seen, disk))
-    told = "was adopted before" if done.empty else "adopted"
+    told = "was already adopted" if done.empty else "adopted"
     return f"{agent.name}: {told}; `paddock plan` shows what `up` would change"

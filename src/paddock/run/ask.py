@@ -31,7 +31,7 @@ def healthy(guest: Guest, paths: Paths, runtime: Runtime, health: Health) -> Ver
     """Return whether a running agent is healthy, by the check that its recipe declares."""
     match health:
         case None:
-            return Verdict(True, "it runs")
+            return Verdict(True, "it is running")
         case Command(argv):
             result = guest.run(runtime.enter(argv), deadline=_COMMAND_SECONDS)
             return health.judge({"code": result.code})

@@ -43,9 +43,9 @@ def get_image(guest: Guest, container: AgentContainer) -> None:
         told = records(printed)
         loaded, brought = dict(told)["id"], [value for name, value in told if name == "brought"]
         # A partly loaded image gets no name, so the next run loads it again.
-        expect(guest, "naming the image", [engine, "tag", loaded, image.name])
+        expect(guest, "tagging the image", [engine, "tag", loaded, image.name])
         if brought:  # a name from the archive would keep the image when no agent uses it any more
-            expect(guest, "naming the image", [engine, "image", "rm", *brought])
+            expect(guest, "tagging the image", [engine, "image", "rm", *brought])
     except CommandFailed as error:
         where = "where the image is, and set container: {archive: FILE}" if image.archive is None else "again"
         raise PaddockError(error.message, hint=f"run `docker save IMAGE > FILE` {where}") from None
@@ -63,7 +63,7 @@ def try_image(guest: Guest, container: AgentContainer, workload: Workload) -> No
         if failure.result.code == _REFUSED:
             raise PaddockError(said.removeprefix("paddock: ")) from None
         raise PaddockError(
-            f"nothing can be run in the image {container.image.name}: {said}",
+            f"no program runs in the image {container.image.name}: {said}",
             hint="the image needs /bin/sh, setpriv or python3, and the processor architecture of the machine",
         ) from None
 

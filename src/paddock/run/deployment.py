@@ -96,9 +96,9 @@ def deployments(
 
 def gateway_of(agent: AgentSpec) -> str | None:
     """Return the name of the agent that serves this agent's models."""
-    return getattr(agent, "gateway", None)
+    return agent.model_gateway
 
 
 def _where(agent: AgentSpec) -> tuple[str, str | None]:
-    """Another node of a cluster is another place: everything of an agent is on one node."""
+    """Return what identifies the agent's place. Each node of a cluster counts as a place of its own."""
     return agent.place, agent.machine.node

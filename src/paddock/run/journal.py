@@ -1,4 +1,4 @@
-"""The journal: one JSON line per event of a run. It narrates; nothing is ever resumed from it."""
+"""The journal: one JSON line per event of a run. Paddock never resumes a run from it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from paddock.visible import visible
 
 _NAME: Final = re.compile(r"\d{8}T\d{6}\.\d{6}-[a-z-]+\.jsonl")
 _MOST: Final = 500
-_ALWAYS_KEPT: Final = 20  # what `plan` looks back at to tell how long steps take
+_ALWAYS_KEPT: Final = 20  # `plan` reads these to estimate how long steps take
 _KEPT_FOR: Final = timedelta(days=90)
 
 
 def folder() -> Path:
-    """Where journals are kept, one file per run."""
+    """Return the folder of the journals, which has one file per run."""
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local/state") / "paddock/runs"
 
 
 class Journal:
-    """Writes the events of one run, each at once, so that a killed run has told all it did."""
+    """Writes each event of a run immediately, so that the journal of a killed run is complete."""
 
     def __init__(self, verb: str) -> None:
         now = datetime.now(UTC)
@@ -41,15 +41,15 @@ class Journal:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             prune(self.path.parent, now)
-            # Unbuffered: what could not be written is not tried again when the file is closed.
+            # Unbuffered, so that a failed write is not repeated when the file is closed.
             self._file = self.path.open("xb", buffering=0)
         except OSError as error:
             if not is_full(error):
                 raise PaddockError(
-                    f"the journal cannot be written: {error}", hint="XDG_STATE_HOME says where it goes"
+                    f"the journal cannot be written: {error}", hint="set XDG_STATE_HOME to choose another folder"
                 ) from None
             warn_not_written("the journal", error)
-        self._writing = threading.Lock()  # agents proceed in parallel
+        self._writing = threading.Lock()  # runs of several agents write in parallel
         self.write("run", verb=verb, pid=os.getpid())
 
     def write(self, event: str, **fields: Any) -> None:
@@ -62,7 +62,7 @@ class Journal:
                 while line:
                     line = line[self._file.write(line) :]
             except OSError as error:
-                # It narrates: what is done to machines does not depend on it.
+                # The run continues, because nothing depends on the journal.
                 self.close()
                 warn_not_written("the journal", error)
 
@@ -73,7 +73,7 @@ class Journal:
 
 
 def prune(kept: Path, now: datetime) -> None:
-    """Remove journals that are old or too many, but never the newest few; other files are left alone."""
+    """Remove old and surplus journals. Always keep the newest few, and leave other files alone."""
     names = sorted((path.name for path in kept.iterdir() if _NAME.fullmatch(path.name)), reverse=True)
     oldest = f"{now - _KEPT_FOR:%Y%m%dT%H%M%S}"
     for at, name in enumerate(names):
@@ -84,17 +84,17 @@ def prune(kept: Path, now: datetime) -> None:
 
 @dataclass(frozen=True)
 class PastStep:
-    """A step that ended well."""
+    """A step of a past run that succeeded."""
 
     agent: str
     id: str
     seconds: float
-    begins: float = 0.0  # seconds after the run
+    begins: float = 0.0  # seconds after the start of the run
 
 
 @dataclass(frozen=True)
 class PastRun:
-    """A run as its journal tells it."""
+    """A past run, read from its journal."""
 
     verb: str
     started: datetime
@@ -103,7 +103,7 @@ class PastRun:
 
     @classmethod
     def from_file(cls, path: Path) -> Self | None:
-        """Return the run a journal tells of; None when its first line was not finished."""
+        """Read a run from its journal. Return None if the first line is incomplete."""
         events = list(_events(path))
         if not events or events[0].get("event") != "run":
             return None
@@ -119,7 +119,7 @@ class PastRun:
 
     @property
     def seconds(self) -> float:
-        """From its beginning to the end of its last step."""
+        """The time from the start of the run to the end of its last step."""
         return max((step.begins + step.seconds for step in self.steps), default=0.0)
 
 
@@ -140,4 +140,4 @@ def _events(path: Path) -> Iterator[dict[str, Any]]:
         try:
             yield json.loads(line)
         except ValueError:
-            return  # the run was cut off in the middle of this line
+            return  # the run was killed while it wrote this line

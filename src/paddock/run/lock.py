@@ -22,7 +22,7 @@ from paddock.run.journal import folder
 
 
 class Busy(PaddockError):
-    """Another run works on the same agent."""
+    """Another run holds the lock of the same agent."""
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def agent_lock(agent: Deployment) -> Iterator[None]:
             raise Busy(
                 f"{agent.name}: another run is working on it ({lock.read().strip()})", hint="wait for it to end"
             ) from None
-        with contextlib.suppress(OSError):  # only a note, and the disk may be full
+        with contextlib.suppress(OSError):  # the text is only informative, and the disk may be full
             lock.truncate(0)
             os.write(lock.fileno(), f"process {os.getpid()}".encode())
         yield

@@ -26,28 +26,28 @@ def problems(guest: Guest, agent: AgentSpec, owner: str, *, made_for_it: bool) -
     """
     paths = {(mount.path if made_for_it else mount.host): mount for mount in agent.mounts}
     argv = machine.report_mounts(agent.user.uid, agent.user.gid or agent.user.uid, list(paths))
-    for _, record in records(expect(guest, "looking at the mounts", argv)):
+    for _, record in records(expect(guest, "checking the mounts", argv)):
         kind, found, tried, writable, path = record.split(" ", 4)
         mount = paths[path]
         if kind == "missing":
             yield f"there is no directory {path} on {guest.name}", f"create it: mkdir {path}"
         elif kind == "secret":
             yield (
-                f"{path} on {guest.name} leads to files of Paddock's own or to a state, which no agent may see",
+                f"{path} on {guest.name} contains Paddock's own files or an agent's state, which no agent may see",
                 "choose another directory under mounts:",
             )
         elif made_for_it and kind == "directory":
             yield (
-                f"{mount.host} is in the configuration of {guest.name}, but nothing is mounted at {path} there",
+                f"{mount.host} is in the configuration of {guest.name}, but is not mounted at {path} there",
                 "restart the machine, and look at its console on the node",
             )
         elif not mount.read_only and writable == "no" and kind == "disk":
             yield (
-                f"{mount.host} is where a disk is mounted, and not a directory of the agent's own",
+                f"{mount.host} is a mount point, which the agent cannot own",
                 "choose a directory below it under mounts:",
             )
         elif not mount.read_only and writable == "no":
             yield (
-                f"{agent.user.name} (uid {tried}) may not write to {path} on {guest.name}, where uid {found} owns it",
+                f"{agent.user.name} (uid {tried}) may not write to {path} on {guest.name}, which uid {found} owns",
                 f"on the host: chown {owner} {shlex.quote(mount.host)}",
             )

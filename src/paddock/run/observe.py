@@ -23,7 +23,7 @@ class Observation:
     place: PlaceSeen
     machine: Machine
     agent: AgentSeen | None  # None if nothing inside could be read
-    unreachable: Unreachable | None = None  # why it could not be read
+    unreachable: Unreachable | None = None  # why the inside could not be read
 
     @property
     def inside(self) -> InsideSeen:

@@ -49,7 +49,7 @@ class OnMachine:
         end = time.monotonic() + patience
         while True:
             try:
-                return AgentSeen.from_records(records(expect(guest, "looking at the agent", argv)))
+                return AgentSeen.from_records(records(expect(guest, "observing the agent", argv)))
             except Unreachable:
                 if time.monotonic() >= end:
                     raise
@@ -104,7 +104,7 @@ class OnMachine:
             failed = [unit for unit, state in found.units.items() if state == "failed"]
             if failed or time.monotonic() > end:
                 what = found.said or (f"{', '.join(failed)} failed" if failed else health.evidence)
-                hint: str | None = f"`paddock logs {agent.name}` tells more"
+                hint: str | None = f"`paddock logs {agent.name}` shows more"
                 if others := ports_of_others(agent, guest):
                     what, hint = others.evidence, others.hint
                 raise PaddockError(f"{agent.name} did not become healthy: {one_line(what)}", hint=hint)

@@ -44,7 +44,7 @@ def carry_out(
     for at, step in enumerate(plan.steps):
         if at > last_locked:
             release_place()
-        progress.unverified = True  # also if the step fails: it may have changed something
+        progress.unverified = True  # set before the step, because a failed step may have changed something
         with agent.reporter.step(step.id, step.title):
             got.update(_perform(agent, step.action, seen, got))
         progress.unverified = not isinstance(step.action, AwaitAnswer)

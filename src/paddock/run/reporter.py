@@ -1,4 +1,4 @@
-"""The story of a run, told on stderr: what is done, how long it took, and where it was when it failed."""
+"""Print the progress of a run on stderr, with durations and the failed step, and write the journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Reporter:
-    """Narrates, times and journals; animated on a terminal, plain lines elsewhere."""
+    """Prints progress, measures time and writes the journal. On a terminal it shows a spinner."""
 
     def __init__(self, journal: Journal | None = None, *, parallel: bool = False) -> None:
         self._journal = journal
@@ -27,16 +27,16 @@ class Reporter:
         self._start = time.monotonic()
 
     def of(self, agent: str) -> AgentReporter:
-        """The part of the story that is about one agent."""
+        """Return the reporter for one agent."""
         return AgentReporter(self, agent, f"{agent}: " if self._parallel else "")
 
     def say(self, text: str) -> None:
-        """Tell something that is about no agent."""
+        """Print a line that is not about an agent."""
         self.print(text, "dim")
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """A whole run, so that the journal knows how it ended."""
+        """Write the outcome of the run to the journal when the context ends."""
         try:
             yield
         except BaseException:
@@ -45,7 +45,7 @@ class Reporter:
         self.write("end", outcome="done", seconds=round(time.monotonic() - self._start, 3))
 
     def spinner(self, title: str) -> AbstractContextManager[object]:
-        """An animation while a step runs, or its first line where there is no terminal for one alone."""
+        """Show a spinner while a step runs. Without a terminal, or in parallel runs, print a line instead."""
         if self._console and not self._parallel:
             return _spinning(self._console, title)
         self.print(f"… {title}")
@@ -63,7 +63,7 @@ class Reporter:
 
 
 class AgentReporter:
-    """What happens to one agent."""
+    """Reports the progress of one agent."""
 
     def __init__(self, reporter: Reporter, agent: str, prefix: str) -> None:
         self._reporter = reporter
@@ -71,16 +71,16 @@ class AgentReporter:
         self._prefix = prefix
 
     def say(self, text: str) -> None:
-        """Tell something that is not a step."""
+        """Print a line that is not a step."""
         self._reporter.print(f"{self._prefix}{text}", "dim")
 
     def journal(self, event: str, **fields: object) -> None:
-        """Write something down that is not told."""
+        """Write an event to the journal without printing it."""
         self._reporter.write(event, agent=self._agent, **fields)
 
     @contextmanager
     def step(self, step_id: str, title: str) -> Iterator[None]:
-        """Do one step: told when it begins, timed when it ends, and named when it fails."""
+        """Report one step: print its title, its duration when it ends, or its failure."""
         start = time.monotonic()
         self.journal("begin", id=step_id, title=title)
         told = f"{self._prefix}{title}"
@@ -97,12 +97,12 @@ class AgentReporter:
 
 
 def _indented(text: str) -> str:
-    """What is told, with every further line of it deeper, so that none looks like a step."""
+    """Indent the text, and further lines more than the first, so that none looks like a step."""
     return "  " + text.replace("\n", "\n      ")
 
 
 def _plain(text: str) -> Text:
-    """The text as it is: neither markup nor emoji codes nor control characters of others mean anything."""
+    """Return the text for rich, without interpreting markup, emoji codes or control characters in it."""
     from rich.text import Text
 
     return Text(visible(mask(text)))
@@ -113,7 +113,7 @@ def _spinning(console: Console, title: str) -> AbstractContextManager[object]:
     from rich.spinner import Spinner
 
     spinner = Spinner("dots", _plain(title), style="green")
-    # stdout and stderr stay as they are: through rich they would come past the mask.
+    # rich must not redirect stdout and stderr: the text would bypass the mask.
     return Live(
         spinner, console=console, refresh_per_second=12.5, transient=True, redirect_stdout=False, redirect_stderr=False
     )
@@ -122,5 +122,5 @@ def _spinning(console: Console, title: str) -> AbstractContextManager[object]:
 def _console() -> Console:
     from rich.console import Console
 
-    # The colours are ours; whatever others wrote passes _plain before it gets here.
+    # Only Paddock's own colours reach this console: all text goes through _plain first.
     return Console(file=unmasked(sys.stderr))

@@ -48,7 +48,7 @@ class Located(Deployment):
     def programs(self) -> list[str]:
         """The programs of packages and code that the agent's processes start."""
         if self.runtime.container:
-            return []  # they are in its container
+            return []  # the programs are in the container
         programs = dict.fromkeys(process.argv[0] for process in self.workload_of(self.spec).processes)
         return [each for each in programs if "/" not in each or each.startswith(f"{self.paths.code}/")]
 

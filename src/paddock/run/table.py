@@ -1,4 +1,4 @@
-"""Plain columns, for people and for grep."""
+"""Format rows as plain text columns."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def build(agents: Sequence[Deployment], *, rebuild: bool) -> Iterator[str]:
     for located in map(locate, agents):
         templates, want = located.place.templates, located.machine_want
         if templates is None or want.template is None:
-            yield f"{located.name}: its machine is not made from a template"
+            yield f"{located.name}: its machine does not use a template"
             continue
         with place_lock(located.place):
             seen = observe(located)
@@ -65,7 +65,7 @@ def write_lock(agent: Deployment) -> Path:
     """Resolve an agent's code into a new lock beside its file; return the path."""
     wanted = agent.recipe.distribution(agent.spec, agent.folder)
     if wanted is None:
-        raise BadInput(f"{agent.name} is a {agent.spec.kind}: its code is Debian's packages, which have no lock")
+        raise BadInput(f"{agent.name} is a {agent.spec.kind}: its code is in Debian packages, which have no lock")
     path = agent.folder / LOCKS / wanted.lock
     with agent.reporter.step("lock", f"resolve {wanted.requirement} {wanted.version}"):
         text = codetree.make_lock(wanted, _OLDEST_PYTHON)
@@ -76,5 +76,5 @@ def write_lock(agent: Deployment) -> Path:
 
 def _one_per_place(agents: Sequence[Deployment]) -> list[tuple[str, Deployment]]:
     if not agents:
-        raise BadInput("there is no agent in the file")
+        raise BadInput("the file has no agents")
     return list({agent.where: agent for agent in agents}.items())

@@ -1,4 +1,4 @@
-"""Past runs as an SVG timeline: one bar a step, on a common scale."""
+"""Draw past runs as an SVG timeline, with one bar per step on a common scale."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COLOURS: Final = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#b07a
 
 
 def svg(runs: Sequence[PastRun]) -> str:
-    """Return a picture of the runs, newest last."""
+    """Return an SVG image of the runs, newest last."""
     longest = max((run.seconds for run in runs), default=0) or 1
     scale = (_WIDTH - _LEFT - 60) / longest
     phases = list(dict.fromkeys(step.id.partition(".")[0] for run in runs for step in run.steps))

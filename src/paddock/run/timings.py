@@ -1,4 +1,4 @@
-"""Phases of past runs side by side."""
+"""Compare the durations of phases between past runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paddock.run.table import columns
 def table(runs: Sequence[PastRun]) -> str:
     """Return a row per phase and a column per run, in seconds; phases in the order they first occurred."""
     if not runs:
-        return "no run has changed anything yet"
+        return "no run with changes is recorded yet"
     phases = list(dict.fromkeys((step.agent, step.id) for run in runs for step in run.steps))
     seconds = [_seconds(run) for run in runs]
     header = ["agent", "phase", *(f"{run.verb} {run.started:%H:%M:%S}" for run in runs)]
@@ -26,7 +26,7 @@ def table(runs: Sequence[PastRun]) -> str:
 
 
 def as_data(runs: Sequence[PastRun]) -> list[dict[str, Any]]:
-    """The same for machines."""
+    """Return the runs as data for JSON."""
     return [
         {
             "verb": run.verb,

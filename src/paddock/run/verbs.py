@@ -138,7 +138,7 @@ def forget(agent: Deployment, agreed: Plan, shown: Observation) -> str:
         if not plan.refusals and (plan, seen.machine.state) != (agreed, shown.machine.state):
             raise Refused(
                 f"{agent.name}: the plan has changed since it was shown; nothing was deleted",
-                hint="run `paddock forget` again, and read what it would delete",
+                hint="run `paddock forget` again and read the new plan",
             )
         carry_out(located, plan, seen)
     return f"{agent.name}: {'there was nothing to forget' if plan.empty else 'forgotten'}"

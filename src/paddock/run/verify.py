@@ -79,7 +79,7 @@ def verify_through(agent: Resolved, guest: Guest, place: PlaceSeen, *, quick: bo
     inside = judge.lines(subject, facts, quick=quick)
     if not any(line.check == "health" for line in inside):
         health = healthy(guest, agent.paths, agent.runtime, agent.probes("").health)
-        inside.append(Line.of("health", health.ok, health.evidence, f"`paddock logs {agent.name}` tells more"))
+        inside.append(Line.of("health", health.ok, health.evidence, f"`paddock logs {agent.name}` shows more"))
     told = () if quick else _told(agent, place)
     return Report(agent.name, by_topic([*_outside(agent, place), *inside, *told, *_mounts(agent, guest, place)]))
 

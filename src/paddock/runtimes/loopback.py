@@ -11,7 +11,7 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
-MOST = 2 << 20  # bytes of an answer
+MOST = 2 << 20  # the largest answer that is read, in bytes
 SECONDS = 5  # for the health command of a container
 
 

@@ -1,4 +1,4 @@
-"""Planning on a node: pure functions from the wanted machine and the observation to steps."""
+"""Plans for a Proxmox node: pure functions from the wanted machine and the observation to steps."""
 
 from __future__ import annotations
 
