@@ -107,7 +107,7 @@ def test_set_changes_an_item_of_a_list(tmp_path: Path) -> None:
     agent = hermes(over, sets=("agents.hermes.mounts.1.path=/e",))
     assert [(mount.host, mount.path) for mount in agent.mounts] == [("/a", "/b"), ("/c", "/e")]
     assert mistakes(over, sets=("agents.hermes.mounts.2.path=/e",)) == [
-        "--set agents.hermes.mounts.2.path: agents.hermes.mounts is a list of 2, from 0"
+        "--set agents.hermes.mounts.2.path: agents.hermes.mounts is a list of 2 items, numbered from 0"
     ]
     assert mistakes(over, sets=("agents.hermes.mounts.0.path=e", "agents.hermes.mounts.1.host=/")) == [
         "--set: agents.hermes.mounts.0.path: must be an absolute path without ..",

@@ -51,17 +51,17 @@ class Distribution:
     name: str
     version: str
     extras: Sequence[str]
-    beside: Sequence[str] = ()  # packages it needs and does not name
+    beside: Sequence[str] = ()  # packages that it needs but does not depend on
     local: LocalCode | None = None
 
     @property
     def lock(self) -> str:
-        """The file name of its lock."""
+        """The file name of the package's lock."""
         return f"{self.name}-{self.version}{''.join(f'+{extra}' for extra in self.extras)}.txt"
 
     @property
     def requirement(self) -> str:
-        """Its name with its extras, in the form that installers accept."""
+        """The package's name with its extras, in the form that installers accept."""
         return f"{self.name}[{','.join(self.extras)}]" if self.extras else self.name
 
 
@@ -165,7 +165,7 @@ class ImageContract:
 
 @dataclass(frozen=True)
 class Program:
-    """A command for everyone on the machine."""
+    """A command for every account on the machine."""
 
     name: str
     own: str  # path of the program for root and the agent's account, run with the agent's environment
@@ -333,7 +333,7 @@ class Recipe(Protocol[Own]):
         ...
 
     def offer(self, agent: Own) -> Offer | None:
-        """Return the models that it serves to other agents, if it does."""
+        """Return the models that the agent serves to other agents, if it does."""
         ...
 
     def using(self, agent: Own, server: ModelServer) -> AgentSpec:

@@ -39,7 +39,7 @@ def decrypted(path: Path, identity: Path | None = None) -> Secret:
     except DecryptError:
         raise BadInput(f"{path} cannot be decrypted with {origin}") from None
     except UnicodeDecodeError:
-        raise BadInput(f"{path} does not hold a text in UTF-8") from None
+        raise BadInput(f"{path} is not a text in UTF-8") from None
 
 
 def _identities(path: Path, identity: Path | None) -> tuple[str, list[Any]]:
@@ -130,7 +130,7 @@ def set_entry(path: Path, name: str, value: str, recipients: Sequence[str]) -> I
     if not _NAME.fullmatch(name):
         raise BadInput(f"{name!r} is not a name: letters, digits, _ . and -, beginning with a letter")
     if not value or any(ord(letter) < 32 for letter in value):
-        raise BadInput("the value is empty or has line breaks in it")
+        raise BadInput("the value is empty or has line breaks")
     if not os.environ.get(VARIABLE, "").strip() and not own_identity_path().exists():
         _make_identity()
         yield f"created your age identity {own_identity_path()}: keep a copy, nothing can be decrypted without it"

@@ -48,7 +48,7 @@ def unreadable(location: Location, folder: Path, path: Path) -> Iterator[tuple[L
 
 
 def text_of(folder: Path, path: Path) -> tuple[str, str]:
-    """Return the text of a file, and why it cannot be used, or an empty text."""
+    """Return the text of a file and an empty problem, or an empty text and the problem."""
     try:
         return (folder / path.expanduser()).read_text(encoding="utf-8"), ""
     except OSError as error:

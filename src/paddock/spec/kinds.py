@@ -16,7 +16,7 @@ from paddock.spec.models import Spec
 from paddock.spec.place import PlaceSpec
 from paddock.spec.tree import Location, Tree
 
-Mistake = tuple[Location, str]  # where in the file, and a sentence
+Mistake = tuple[Location, str]  # location in the file, and message
 
 
 class AgentKind(Protocol):
@@ -95,7 +95,7 @@ class FileView:
     folder: Path | None  # where relative paths start; None: other files are not read
 
     def host(self, agent: AgentSpec) -> str | None:
-        """Return a name for the host that an agent runs on, equal for agents on one host; None if it is no host."""
+        """Return a name for the host of an agent, equal for agents on one host; None if its place is not a host."""
         place = self.places.get(agent.place)
         return place.host.machine if place is not None and place.host is not None else None
 

@@ -75,7 +75,7 @@ def _text_tree(path: Path) -> Tree:
         tree = read(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
         raise BadInput(
-            f"there is no {path}", hint="`paddock init` writes one to start with; --file names another"
+            f"there is no {path}", hint="`paddock init` writes a first file; --file names another one"
         ) from None
     except UnicodeDecodeError:
         raise BadInput(f"cannot read {path}: it is not a text in UTF-8") from None
@@ -88,7 +88,7 @@ def _text_tree(path: Path) -> Tree:
 
 def _mapping(tree: Tree, name: str) -> Tree:
     if tree.data is None:
-        raise BadInput(f"{name}: the file is empty", hint="`paddock init` writes one to start with")
+        raise BadInput(f"{name}: the file is empty", hint="`paddock init` writes a first file")
     if not isinstance(tree.data, dict):
         raise BadInput(f"{name}:1:1: the file must be a mapping with places: and agents:")
     return tree

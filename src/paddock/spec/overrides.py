@@ -32,7 +32,9 @@ def _in_list(tree: Tree, items: list[object], path: Location, length: int, value
     """Return the whole list with the value in one of its items, because merging replaces lists as a whole."""
     index = path[length]
     if not index.isdecimal() or int(index) >= len(items):
-        raise BadInput(f"--set {'.'.join(path)}: {'.'.join(path[:length])} is a list of {len(items)}, from 0")
+        raise BadInput(
+            f"--set {'.'.join(path)}: {'.'.join(path[:length])} is a list of {len(items)} items, numbered from 0"
+        )
     item = merged(tree.below(path[: length + 1]), grafted(value, path[length + 1 :]))
     whole = tree.below(path[:length])
     origins = {each: origin for each, origin in whole.origins.items() if each[:1] != (index,)}

@@ -53,7 +53,9 @@ class PublicKey(Model):
             raise BadInput(f"cannot read public keys in {path}", hint="proxmox.ssh.people names that file") from None
         keys = [line for line in found if line and not line.startswith("#")]
         if not keys or not all(_PUBLIC_KEY.fullmatch(key) for key in keys):
-            raise BadInput(f"{path} does not have one public key per line", hint="is it the .pub half of a key?")
+            raise BadInput(
+                f"{path} does not have one public key per line", hint="name the public key, which ends with .pub"
+            )
         return keys
 
 

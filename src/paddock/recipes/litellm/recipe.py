@@ -116,7 +116,7 @@ def _in_its_words(value: Any) -> Any:
 
 
 def _models(settings: Mapping[str, Any]) -> list[str]:
-    """Return the names of its models, without patterns (names with a *)."""
+    """Return the names of the proxy's models, without patterns (names with a *)."""
     listed = settings.get("model_list") or []
     names = [str(entry["model_name"]) for entry in listed if isinstance(entry, dict) and "model_name" in entry]
     return [name for name in dict.fromkeys(names) if "*" not in name]
