@@ -8,7 +8,6 @@ that only root could write must be untouched, and so must everything else outsid
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +21,7 @@ from hypothesis import strategies as st
 
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, as_root, machine
+from levels import by_level
 from paddock import runtimes
 from paddock.errors import PaddockError
 from paddock.recipes.workload import Keep, StateFile, Workload
@@ -31,7 +31,7 @@ from paddock.runtimes.systemd.runtime import Systemd
 
 pytestmark = as_root
 
-EXAMPLES: Final = 60 if os.environ.get("PADDOCK_ALL") else 6
+EXAMPLES: Final = by_level(3, 6, 60)
 TAKE: Final = '#!/bin/sh\ntouch /root/taken 2>/dev/null\nPATH=/usr/bin:/bin exec "${0##*/}" "$@"\n'
 LINES: Final = tuple(
     f"error{separator}{record}"
