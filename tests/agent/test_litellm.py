@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from live.node import slow_proof
+from levels import slow_proof
 from paddock.demo import Stage, environment, free_port, model_server, stage_folder
 
 pytestmark = [pytest.mark.agent, slow_proof]  # the proxy is 750 MB of code to unpack and compile

@@ -16,6 +16,7 @@ import pyrage
 import pytest
 import typer
 
+from levels import LEVEL
 from paddock import cli
 from paddock.errors import PaddockError
 
@@ -119,6 +120,18 @@ def arguments(verb: str, command: Any) -> list[str]:
     return [*verb.split(), *positional]
 
 
+def ways(command: Any) -> list[tuple[list[str], list[str]]]:
+    """The options to run a verb with, before and after its name; --quick leaves out two of four combinations."""
+    found: list[tuple[list[str], list[str]]] = [(["--debug"], [])]
+    if LEVEL != "quick":
+        found.append(([], []))
+    if any("--json" in each.opts for each in command.params):
+        found.append(([], ["--json"]))
+        if LEVEL != "quick":
+            found.append((["--debug"], ["--json"]))
+    return found
+
+
 def in_all_forms() -> str:
     values = [*CANARIES.values(), *map(quote, CANARIES.values())]
     values += [base64.b64encode(f"user:{value}".encode()).decode() for value in CANARIES.values()]
@@ -167,12 +180,9 @@ def test_no_verb_shows_a_secret(
     for verb, command in verbs().items():
         if verb == "secrets get":
             continue
-        for debug in ([], ["--debug"]):
-            for machine in ([], ["--json"]):
-                if machine and not any("--json" in each.opts for each in command.params):
-                    continue
-                said = paddock(*debug, *arguments(verb, command), *machine, stdin="new-value-of-s")
-                assert shown(said.out, said.err) == set(), (verb, said)
+        for before, after in ways(command):
+            said = paddock(*before, *arguments(verb, command), *after, stdin="new-value-of-s")
+            assert shown(said.out, said.err) == set(), (verb, said)
     assert resolved or place == "node"
     assert shown(*written(tmp_path)) == set()
 

@@ -13,7 +13,7 @@ import pytest
 
 from conformance.recordings import load
 from conformance.replay import Replay, case_differences
-from live.node import slow_proof
+from levels import slow_proof
 from paddock.sandbox import unable_to_run
 from paddock.sandbox.assembly import lxc_cluster
 from paddock.sandbox.clean import clean

@@ -8,7 +8,6 @@ only root can write and all other files outside the agent's home must be unchang
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ from hypothesis import strategies as st
 
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, as_root, machine
+from levels import by_level
 from paddock.errors import PaddockError
 from paddock.recipes.workload import Keep, StateFile, Workload
 from paddock.runtimes import Runtime
@@ -32,7 +32,7 @@ from paddock.runtimes.systemd.runtime import Systemd
 
 pytestmark = as_root
 
-EXAMPLES: Final = 60 if os.environ.get("PADDOCK_ALL") else 6
+EXAMPLES: Final = by_level(3, 6, 60)
 TAKE: Final = '#!/bin/sh\ntouch /root/taken 2>/dev/null\nPATH=/usr/bin:/bin exec "${0##*/}" "$@"\n'
 LINES: Final = tuple(
     f"error{separator}{record}"

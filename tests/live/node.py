@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pytest
 from ruamel.yaml import YAML
 
 from paddock.demo import Stage
@@ -119,6 +118,3 @@ def kill_at_step(node: Node, step: str, *words: str) -> None:
 def _begun(journal: Path, step: str) -> bool:
     events = [json.loads(line) for line in journal.read_text().splitlines() if line.endswith("}")]
     return any(event["event"] == "begin" and event["id"] == step for event in events)
-
-
-slow_proof = pytest.mark.skipif("PADDOCK_ALL" not in os.environ, reason="a slow proof; ./test --all runs it")

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+from levels import slow_proof
 from live.api_log import ApiLog
 from live.images import base_root, official_image
 from live.manual import api_client, container_parameters, destroy
 from live.messenger import BOT_TOKEN, Messenger, messenger
-from live.node import Node, kill_at_step, slow_proof, wait_for
+from live.node import Node, kill_at_step, wait_for
 from live.node_root import on_node, root, run_lines, up_with_manual_steps
 from live.test_gateway import MASTER_KEY, gateway
 from live.test_pet_and_cattle import Web, web
@@ -73,6 +74,13 @@ class Shape:
         return self.node.paddock("exec", "hermes", *self.files, "--", "sh", "-c", script).stdout.strip()
 
 
+def forget_hermes(node: Node) -> None:
+    """Remove the agent hermes of other tests, which may have run before on the same node: its machine is not 118."""
+    if any(listed["name"] == "hermes" for listed in api_client(node).get("/nodes/pve/lxc")):
+        node.paddock("down")
+        node.paddock("forget", "hermes", "--name", "hermes")
+
+
 @contextmanager
 def removed_afterwards(shape: Shape) -> Iterator[Shape]:
     try:
@@ -84,6 +92,7 @@ def removed_afterwards(shape: Shape) -> Iterator[Shape]:
 
 @pytest.fixture
 def shape(node: Node, tmp_path: Path) -> Iterator[Shape]:
+    forget_hermes(node)
     models, key = node.models, node.stage.environment["STANDIN_KEY"]
     with removed_afterwards(Shape(node, official_image(tmp_path / "official.tar"), models, "stand-in", key)) as found:
         yield found
@@ -151,6 +160,7 @@ def run_the_checks_of_the_seed(shape: Shape) -> None:
 
 @slow_proof
 def test_docker_in_a_machine_with_a_real_model_gateway_and_telegram(node: Node, tmp_path: Path) -> None:
+    forget_hermes(node)
     image = official_image(tmp_path / "official.tar")
     with gateway(node) as models, messenger(node) as chat:
         shape = Shape(node, image, models, "behind-it", MASTER_KEY, chat)

@@ -16,6 +16,7 @@ import pydantic
 import pytest
 
 import paddock
+from levels import slow_proof
 from live.images import (
     FOREIGN_PROGRAM,
     bare_root,
@@ -28,7 +29,7 @@ from live.images import (
     saved_image,
 )
 from live.manual import api_client, container, destroy, reboot
-from live.node import Node, kill_at_step, slow_proof, wait_for
+from live.node import Node, kill_at_step, wait_for
 from live.test_native import ACCOUNT
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from live.node import Node, slow_proof
+from levels import slow_proof
+from live.node import Node
 
 pytestmark = [pytest.mark.live, slow_proof]  # the proxy is 750 MB of code to unpack and compile
 

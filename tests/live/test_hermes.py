@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from levels import slow_proof
 from live.messenger import BOT_TOKEN, Messenger, messenger
-from live.node import Node, slow_proof, wait_for
+from live.node import Node, wait_for
 from paddock.recipes.hermes.launch import REFUSED
 
 pytestmark = pytest.mark.live

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from live.node import Node, kill_at_step, slow_proof, wait_for
+from levels import slow_proof
+from live.node import Node, kill_at_step, wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client
 from paddock.recipes import load

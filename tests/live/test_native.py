@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from levels import slow_proof
 from live.manual import container, destroy
-from live.node import Node, slow_proof
+from live.node import Node
 from live.test_lease import api, by_ssh
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox.client import Client

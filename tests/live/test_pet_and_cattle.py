@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from live.node import Node, kill_at_step, slow_proof, wait_for
+from levels import slow_proof
+from live.node import Node, kill_at_step, wait_for
 
 pytestmark = pytest.mark.live
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from live.node import Node, slow_proof
+from levels import slow_proof
+from live.node import Node
 from live.node_root import on_node, root
 from live.node_ssh import NodeShell, node_shell
 from live.test_pet_and_cattle import Web

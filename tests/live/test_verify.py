@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from live.node import Node, slow_proof, wait_for
+from levels import slow_proof
+from live.node import Node, wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client

@@ -26,7 +26,11 @@ def agent(**mount: Any) -> AgentSpec:
 def open_path(tmp_path: Path) -> Path:
     """Return a folder that other users can reach."""
     for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/") and folder.name.startswith(("pytest", "test_")):
+        if (
+            folder.stat().st_uid == os.geteuid()
+            and folder != Path("/")
+            and folder.name.startswith(("pytest", "popen-gw", "test_"))
+        ):
             folder.chmod(0o755)
     folder = tmp_path / "disk"
     folder.mkdir()

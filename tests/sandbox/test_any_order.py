@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from levels import by_level
 from paddock.sandbox.disks import every_volume
 from paddock.sandbox.errors import INTERNAL
 from paddock.sandbox.routes import api as table
@@ -129,7 +130,7 @@ class AnyOrder(RuleBasedStateMachine):
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(
-    max_examples=25, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=by_level(10, 25, 50), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -140,7 +141,7 @@ ANY_TEXT = st.one_of(
 METHODS = sorted({(method.verb, method.path) for method in table})
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=by_level(100, 300, 600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_parameters_cause_a_python_error_in_the_api(data: st.DataObject, tmp_path_factory: Any) -> None:
     api = _shared(tmp_path_factory)
