@@ -70,7 +70,7 @@ def test_no_request_renames_a_volume(single: Node) -> None:
         with pytest.raises(ApiError) as caught:
             single.client().send(method, path, {"name": "vm-999-home"})
         assert caught.value.status == 501
-    # A volume with a name of one's choice has no filesystem: only volumes of containers get one.
+    # A volume with a chosen name has no filesystem: only volumes of containers get one.
     single.client().send("POST", content, {"vmid": 999, "filename": "vm-999-home", "size": "8G"})
     params = {"vmid": "201", "ostemplate": BASE, "rootfs": "local-lvm:1", "mp0": "local-lvm:vm-999-home,mp=/home/agent"}
     with pytest.raises(TaskFailed, match="unable to create CT 201 - command 'mount"):
