@@ -8,7 +8,7 @@ from dataclasses import replace
 from paddock.guests import Guest
 from paddock.plan.actions import AgentAction, ApplyBundle, AwaitAnswer, CreateContainer, InstallCode, InstallPackages
 from paddock.plan.agent import AgentSeen
-from paddock.plan.container import ContainerSeen
+from paddock.plan.container import NOTHING_YET, ContainerSeen
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
 
@@ -21,7 +21,8 @@ class PaperSide:
         self.healthy = True
 
     def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
-        return self.inside.get(guest.name, AgentSeen())
+        # The engine of a container is there, and has no container yet.
+        return self.inside.get(guest.name, AgentSeen(container=NOTHING_YET))
 
     def is_healthy(self, agent: Resolved, seen: Observation) -> bool:
         return self.healthy
@@ -30,7 +31,7 @@ class PaperSide:
         if not isinstance(action, InstallPackages | InstallCode | ApplyBundle | AwaitAnswer | CreateContainer):
             return
         name = reach().name
-        self.inside[name] = _after(agent, action, self.inside.get(name, AgentSeen()))
+        self.inside[name] = _after(agent, action, self.inside.get(name, AgentSeen(container=NOTHING_YET)))
 
 
 def _after(

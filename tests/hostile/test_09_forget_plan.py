@@ -13,7 +13,7 @@ from paddock.run.verbs import down, forget, plan_forget, up
 from places.node import CATTLE, PET, Killed, Node, PaperAgent, play_ssh
 
 STATE = "local-lvm:vm-100-disk-1"
-DATA: dict[str, Any] = {"runtime": "docker", "container": {"image": "docker.io/library/busybox:1", "data": "1G"}}
+DATA: dict[str, Any] = {"runtime": "docker", "container": {"base": "docker.io/library/busybox:1", "data": "1G"}}
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_forget_is_refused_when_its_plan_changed_before_the_answer(node: Node) -
     except PaddockError as end:
         said = end.message
     everything_of_the_pet_is_there(node)
-    assert "is not what was shown" in said
+    assert "the plan has changed since it was shown" in said
 
 
 def test_forget_keeps_a_volume_that_was_swapped_before_the_answer(node: Node) -> None:
@@ -107,7 +107,7 @@ def test_forget_holds_the_agent_lock_from_its_second_plan_to_the_last_delete(nod
         forget(agent, plan, seen)
     node.forget_what_was_to_happen()
     assert ends, "forget did not observe again after the answer"
-    assert "another run is at work" in ends[0]
+    assert "another run is working on it" in ends[0]
 
 
 # Before each delete, `forget` reads again which containers use the volume

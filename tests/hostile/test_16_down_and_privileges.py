@@ -17,7 +17,7 @@ from places.node import CATTLE, PET, Node, PaperAgent, play_ssh
 from places.test_planner import inputs, plans
 
 USER = "paddock@pve"
-DATA: dict[str, Any] = {"runtime": "docker", "container": {"image": "docker.io/library/busybox:1", "data": "1G"}}
+DATA: dict[str, Any] = {"runtime": "docker", "container": {"base": "docker.io/library/busybox:1", "data": "1G"}}
 PET_LINE = "paddock: v=1 role=pet"
 MACHINE_LINE = "paddock: v=1 role=cattle agent=bee"
 
@@ -164,7 +164,7 @@ def test_a_protected_machine_is_not_stopped(node: Node, verb: Callable[[PaperAge
 
 
 def test_a_protected_machine_is_not_stopped_to_add_a_cache_volume(node: Node) -> None:
-    up(node.agent(runtime="docker", container={"image": "docker.io/library/busybox:1"}))
+    up(node.agent(runtime="docker", container={"base": "docker.io/library/busybox:1"}))
     node.root("pct", "set", CATTLE, "--protection", "1")
     said, _ = end_of(up, node.agent(**DATA))
     assert node.running == [CATTLE], "a machine that cannot get a volume was stopped"

@@ -88,7 +88,7 @@ def test_two_runs_through_two_addresses_of_one_node_create_one_machine(tmp_path:
     agents = [project(tmp_path / "a", node, LOOPBACK), project(tmp_path / "b", node, LOCALHOST)]
     seen = threading.Barrier(2)
     for agent in agents:
-        agent.observe = _once_together(agent.observe, seen)  # type: ignore[method-assign]
+        agent.node.observe = _once_together(agent.node.observe, seen)  # type: ignore[method-assign]
     said: list[str] = []
     runs = [threading.Thread(target=lambda each=each: said.append(ended(up, each))) for each in agents]
     for run in runs:
@@ -100,9 +100,9 @@ def test_two_runs_through_two_addresses_of_one_node_create_one_machine(tmp_path:
     assert node.running == [CATTLE]
 
 
-def _once_together(observe: Callable[[], Any], barrier: threading.Barrier) -> Callable[[], Any]:
-    def first_together() -> Any:
-        seen = observe()
+def _once_together(observe: Callable[..., Any], barrier: threading.Barrier) -> Callable[..., Any]:
+    def first_together(*agent: Any) -> Any:
+        seen = observe(*agent)
         try:
             barrier.wait(2)
         except threading.BrokenBarrierError:

@@ -12,6 +12,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
@@ -23,6 +24,7 @@ from paddock import cli, demo
 from paddock.checks import asked
 from paddock.errors import PaddockError
 from paddock.guests import ssh
+from paddock.places import Traits
 from paddock.places.proxmox import root_work, root_worker
 from paddock.places.proxmox.actions import RootWork
 from paddock.recipes.hermes import checks
@@ -117,14 +119,12 @@ def test_a_disk_that_becomes_full_does_not_end_a_run(disk: Fill, capsys: pytest.
     journal.close()
 
 
-class Named(str):
-    """Stands for an agent and its place, also for earlier versions, where locks took a name."""
+@dataclass(frozen=True)
+class Named:
+    """Stands for an agent and its place."""
 
-    identity = "home"
-
-    @property
-    def name(self) -> str:
-        return str(self)
+    name: str
+    traits = Traits("home", mounts_state=False, keeps_machine=True)
 
     @property
     def place(self) -> Any:
@@ -179,7 +179,7 @@ def test_a_full_disk_during_one_agents_run_is_reported_beside_the_others(monkeyp
         return f"{agent.name}: down"
 
     class Agent:
-        gateway = None
+        model_gateway = None
 
         def __init__(self, name: str) -> None:
             self.name = name
