@@ -64,4 +64,4 @@ def test_only_runtimes_name_scripts_of_machines() -> None:
 
 def test_the_tests_run_shellcheck() -> None:
     assert re.search(r"^ *start shellcheck scripts/lint-shell ", (CHECKOUT / "test").read_text(), re.MULTILINE)
-    assert re.search(r"^ *judge shellcheck$", (CHECKOUT / "test").read_text(), re.MULTILINE)
+    assert re.search(r"^ *report shellcheck$", (CHECKOUT / "test").read_text(), re.MULTILINE)

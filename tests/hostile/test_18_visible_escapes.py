@@ -18,11 +18,16 @@ import pytest
 from hostile.keyboard import keyboard
 from paddock.checks import asked, exposure, judge, shipped
 from paddock.checks.line import as_text
+from paddock.places.host import HostPlace
 from paddock.plan import show
+from paddock.plan.machine import MachinePlan
 from paddock.plan.step import Plan, Refusal
+from paddock.recipes import load
 from paddock.recipes.checks import Check, ReadFile
 from paddock.recipes.workload import Verdict
 from paddock.run import journal, outputs, person
+from paddock.run.deployment import deployments
+from paddock.run.reporter import Reporter
 from paddock.run.table import columns
 from paddock.secret import MaskedStream
 
@@ -154,15 +159,18 @@ def test_line_breaks_in_values_add_no_lines_to_plans_tables_and_outputs() -> Non
     assert "\n" not in env[0], "an address added a variable"
 
 
-def test_a_line_break_in_a_reason_adds_no_command_to_the_script_for_root() -> None:
-    plan = SimpleNamespace(steps=[], manual_steps=[], refusals=[Refusal("no\nrm -rf /mnt", None)])
-    agent: Any = SimpleNamespace(
-        name="web",
-        machine_want=None,
-        observe=lambda: SimpleNamespace(place=None, machine=SimpleNamespace(status="running")),
-        place=SimpleNamespace(up=lambda *_: plan),
+def test_a_line_break_in_a_reason_adds_no_command_to_the_script_for_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = MachinePlan(refusals=[Refusal("no\nrm -rf /mnt")])
+    monkeypatch.setattr(HostPlace, "plan", lambda *_: refused)
+    monkeypatch.setattr(HostPlace, "guest", lambda *_: None)
+    (tmp_path / "paddock.yaml").write_text(
+        "places: {here: {host: {}}}\nagents: {web: {kind: service, place: here, command: [/bin/true]}}\n"
     )
-    lines = "\n".join(person.script(agent)).split("\n")
+    with deployments(load(tmp_path / "paddock.yaml"), [], Reporter()) as [agent]:
+        lines = "\n".join(person.script(agent)).split("\n")
+    assert any("refused: no" in line for line in lines)
     assert [line for line in lines if not line.startswith("#")] == [], "a reason became a command for root's shell"
 
 

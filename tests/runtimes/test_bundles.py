@@ -51,7 +51,7 @@ def package_files() -> Iterator[tuple[str, str]]:
     for path in sorted((folder / "runtimes").rglob("*.sh")):
         name = str(path.relative_to(folder / "runtimes"))
         yield f"runtimes/{name}", shell.text(name)
-    for path in sorted((folder / "recipes").rglob("launch.py")):
+    for path in [*sorted((folder / "recipes").rglob("launch.py")), folder / "runtimes/loopback.py"]:
         yield str(path.relative_to(folder)), path.read_text()
 
 
