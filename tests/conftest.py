@@ -21,7 +21,7 @@ from paddock import secret
 if TYPE_CHECKING:
     from live.node import Node
 
-# Seconds of each test file, from an earlier run. PADDOCK_WEIGHTS=write ./test --all writes them again.
+# Seconds of each test file, from an earlier run. PADDOCK_WEIGHTS=write ./test writes them again.
 WEIGHTS: Final = Path(__file__).parent / "data/weights.json"
 # Seconds of a file that is not listed there. Live tests are slow, so a new one starts early.
 NEW_LIVE_FILE, NEW_FILE = 120.0, 1.0

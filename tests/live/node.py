@@ -97,10 +97,14 @@ class Node:
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
+    """Check a condition until it holds. Pause for as long as the check takes, to leave the processor to other tests."""
     end = time.monotonic() + seconds
-    while not condition():
+    while True:
+        begin = time.monotonic()
+        if condition():
+            return
         assert time.monotonic() < end, f"the condition did not hold within {seconds} s"
-        time.sleep(0.02)
+        time.sleep(max(0.02, min(1.0, time.monotonic() - begin)))
 
 
 def kill_at_step(node: Node, step: str, *words: str) -> None:

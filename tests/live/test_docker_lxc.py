@@ -76,7 +76,7 @@ class Shape:
 
 def forget_hermes(node: Node) -> None:
     """Remove the agent hermes of other tests, which may have run before on the same node: its machine is not 118."""
-    if any(listed["name"] == "hermes" for listed in api_client(node).get("/nodes/pve/lxc")):
+    if any(listed["name"] in ("hermes", "hermes-pet") for listed in api_client(node).get("/nodes/pve/lxc")):
         node.paddock("down")
         node.paddock("forget", "hermes", "--name", "hermes")
 
