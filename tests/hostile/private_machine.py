@@ -11,7 +11,7 @@ from hostile.ground import Machine
 from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
 from paddock.process import Result
-from paddock.recipes import agent_from, recipe_for
+from paddock.recipes import KINDS, agent_from
 from paddock.runtimes import runtime_for
 from paddock.spec.models import AgentSpec
 
@@ -46,7 +46,7 @@ class PrivateMachine:
         """Run the script of `up`; with ``home`` as for an account without root."""
         spec = spec_of(name, **keys)
         runtime = runtime_for(name, spec, Path(), home)
-        workload = recipe_for(spec.kind).workload(spec, runtime.inside, "")
+        workload = KINDS[spec.kind].workload(spec, runtime.inside, "")
         bundle = runtime.bundle(workload, None, mounted=False)
         expect(self.guest, "applying", runtime.apply(bundle.id), stdin=bundle.archive({}, {}))
 

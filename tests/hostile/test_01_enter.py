@@ -9,7 +9,7 @@ import pytest
 
 from hostile import agents
 from hostile.ground import ATTACKER, Machine, as_root
-from paddock.recipes import recipe_for
+from paddock.recipes import KINDS
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.runtimes.engine.runtime import Engine
 
@@ -76,7 +76,7 @@ def test_the_entrypoint_of_an_image_has_no_directory_of_the_agent_on_its_path() 
         }
     )
     runtime = Engine("bee", hermes, Path("/"))
-    bundle = runtime.bundle(recipe_for(hermes.kind).workload(hermes, runtime.inside, ""), None, mounted=False)
+    bundle = runtime.bundle(KINDS[hermes.kind].workload(hermes, runtime.inside, ""), None, mounted=False)
     assert ".local/bin" not in bundle.files["environment"].content
 
 

@@ -18,7 +18,7 @@ from paddock.guests.local import LocalGuest
 from paddock.places import AnyPlace
 from paddock.places.host import HostPlace
 from paddock.process import CommandFailed
-from paddock.recipes import parse, recipe_for
+from paddock.recipes import KINDS, parse
 from paddock.run.deployment import Deployment
 from paddock.run.on_machine import claim_state
 from paddock.run.reporter import Reporter
@@ -187,7 +187,8 @@ def adopting(machine: PrivateMachine, name: str, state: str) -> Callable[[], obj
     spec = spec_of(name, state=state)
 
     place = cast("AnyPlace", HostPlace("here", HostSpec(), Path()))
-    agent = locate(Deployment(name=name, spec=spec, folder=Path(), place=place, reporter=Reporter().of(name)))
+    recipe, reporter = KINDS[spec.kind], Reporter().of(name)
+    agent = locate(Deployment(name=name, spec=spec, folder=Path(), place=place, recipe=recipe, reporter=reporter))
     return lambda: claim_state(agent, machine.guest)
 
 
@@ -294,7 +295,7 @@ def test_with_runtime_process_down_keeps_a_state_in_such_a_folder(
 def process(name: str, state: str | None) -> ForegroundProcess:
     spec = spec_of(name, state=state, runtime="process")
     runtime = ForegroundProcess(name, spec)
-    workload = recipe_for(spec.kind).workload(spec, runtime.paths, "")
+    workload = KINDS[spec.kind].workload(spec, runtime.paths, "")
     bundle = runtime.bundle(workload, None, mounted=False)
     expect(LocalGuest(), "applying", runtime.apply(bundle.id), stdin=bundle.archive({}, {}))
     return runtime

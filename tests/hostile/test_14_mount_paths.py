@@ -15,7 +15,7 @@ from hostile.ground import Machine, as_root
 from hostile.private_machine import PrivateMachine, spec_of
 from paddock.errors import BadInput
 from paddock.places.proxmox.mark import Mark, Role
-from paddock.recipes import agent_from, parse, recipe_for
+from paddock.recipes import KINDS, agent_from, parse
 from paddock.run.mounts import problems
 from paddock.runtimes import runtime_for
 from paddock.spec.models import AgentSpec, Spec
@@ -149,7 +149,7 @@ def test_no_mount_can_cover_a_folder_that_paddock_mounts_into_a_container(contai
 def bound(agent: AgentSpec) -> list[str]:
     """Return the paths in the agent's container at which Paddock mounts folders of the machine."""
     runtime = runtime_for("bee", agent, Path(), None)
-    workload = recipe_for(agent.kind).workload(agent, runtime.inside, "")
+    workload = KINDS[agent.kind].workload(agent, runtime.inside, "")
     words = runtime.bundle(workload, None, mounted=False).files["create"].content.split()
     return [words[at + 1].split(":")[1] for at, word in enumerate(words) if word == "--volume"]
 

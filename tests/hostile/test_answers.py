@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paddock.checks import asked
 from paddock.checks.line import Line
-from paddock.recipes import agent_from, recipe_for
+from paddock.recipes import KINDS, agent_from
 from paddock.recipes.checks import Check
 from paddock.recipes.workload import Paths
 from paddock.spec.models import AgentSpec
@@ -45,7 +45,7 @@ shaped = st.dictionaries(st.sampled_from(KEYS), json, max_size=4)
 
 def checks(kind: str) -> list[Check]:
     spec: AgentSpec = agent_from({"kind": kind, "place": "here", **AGENTS[kind]})
-    recipe = recipe_for(spec.kind)
+    recipe = KINDS[spec.kind]
     probes = recipe.probes(spec, "Say ok.", conversation="c")
     return [*asked.of_every_agent("bee", PATHS, probes), *recipe.checks(spec, "bee", PATHS)]
 

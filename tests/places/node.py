@@ -221,6 +221,7 @@ class PaperAgent(Deployment):
             spec=inlined(loaded.spec.agents[name], loaded.folder),
             folder=loaded.folder,
             place=cast("AnyPlace", place),
+            recipe=loaded.kinds[loaded.spec.agents[name].kind],
             reporter=told.of(name),
             machine_side=side,
             told=told,

@@ -12,7 +12,7 @@ import pytest
 import paddock
 from paddock.errors import Refused
 from paddock.places import AnyPlace
-from paddock.recipes import load
+from paddock.recipes import KINDS, load
 from paddock.run import verbs
 from paddock.run.deployment import Deployment
 from paddock.run.reporter import Reporter
@@ -51,6 +51,7 @@ class Runs:
             spec=inlined(self._loaded.spec.agents["bee"], self._loaded.folder),
             folder=self._loaded.folder,
             place=cast("AnyPlace", self.place),
+            recipe=KINDS["service"],
             reporter=Reporter().of("bee"),
             machine_side=self.side,
         )

@@ -31,7 +31,7 @@ def adopt(
     yes: Annotated[
         bool,
         typer.Option(
-            "--yes", help="Adopt, and write the machine and the state into the file. Without it, only show the plan."
+            "--yes", help="Adopt, and write the keys machine and state into the file. Without it, only show the plan."
         ),
     ] = False,
     looked: Looked = False,

@@ -43,7 +43,7 @@ def set(  # noqa: A001  the verb is called so
         typer.Option("--recipient", metavar="KEY", help="Age public key of another person who may decrypt the file."),
     ] = None,
 ) -> None:
-    """Add or replace an entry. Asks for the value on a terminal, or reads it from stdin."""
+    """Add or replace a secret in the encrypted file. Asks for the value on a terminal, or reads it from stdin."""
     from paddock.spec.agefile import set_entry
 
     value = typer.prompt(name, hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.read()

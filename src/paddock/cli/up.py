@@ -21,7 +21,8 @@ def up(
     recreate: Annotated[
         bool,
         typer.Option(
-            "--recreate", help="Recreate Docker and Podman containers. Software installed inside them is lost."
+            "--recreate",
+            help="Recreate Docker and Podman containers even if nothing changed. Software installed in them is lost.",
         ),
     ] = False,
 ) -> None:

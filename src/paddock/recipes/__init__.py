@@ -23,11 +23,6 @@ KINDS: Final[Kinds[Recipe[Any]]] = Kinds(
 )
 
 
-def recipe_for(kind: str) -> Recipe[Any]:
-    """Return the recipe of a kind of agent."""
-    return KINDS[kind]
-
-
 def load(first: Path, *more: Path, sets: Sequence[str] = ()) -> Loaded:
     """Load a file with agents of these kinds; see ``paddock.spec.load``."""
     return loading.load(first, *more, sets=sets, kinds=KINDS)

@@ -30,7 +30,7 @@ def describe(agent: Deployment, target: AdoptTarget) -> Description:
             hint="remove machine.vmid from the file if you mean another one",
         )
     if agent.place.adoption is None:
-        raise BadInput(f"{agent.spec.place} has nothing that could be adopted")
+        raise BadInput(f"{agent.spec.place} does not support adopting machines or volumes")
     found = agent.place.adoption.describe(agent.name, target, agent.place.observe(agent.name))
     if agent.spec.state.volume is None or target.state is None:
         return found
@@ -49,7 +49,7 @@ def _plan(agent: Located, target: AdoptTarget, seen: Observation, disk: RootDisk
     """Plan the adoption, after a look at the root disk: from then on `down` destroys it."""
     adoption = agent.place.adoption
     if adoption is None:
-        raise BadInput(f"{agent.spec.place} has nothing that could be adopted")
+        raise BadInput(f"{agent.spec.place} does not support adopting machines or volumes")
     machine = adoption.plan(agent.machine_want, target, seen.place)
     planned = plans.adopt(agent.name, machine, keeps_machine=agent.place.traits.keeps_machine)
     if planned.empty or planned.refusals:

@@ -64,7 +64,7 @@ def try_image(guest: Guest, container: AgentContainer, workload: Workload) -> No
             raise PaddockError(said.removeprefix("paddock: ")) from None
         raise PaddockError(
             f"no program runs in the image {container.image.name}: {said}",
-            hint="the image needs /bin/sh, setpriv or python3, and the processor architecture of the machine",
+            hint="the image needs /bin/sh, and setpriv or python3, and must be built for the machine's processor",
         ) from None
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from paddock.errors import BadInput
 from paddock.places import AnyPlace, place_for
-from paddock.recipes import recipe_for
 from paddock.recipes.workload import Recipe
 from paddock.run.reporter import AgentReporter, Reporter
 from paddock.spec.files import inlined
@@ -36,6 +35,7 @@ class Deployment:
     spec: AgentSpec
     folder: Path  # of the file
     place: AnyPlace
+    recipe: Recipe[Any]  # what its kind knows
     reporter: AgentReporter
     model_gateway: Deployment | None = None  # the agent that serves its models
     machine_side: MachineSide = field(default_factory=_on_machine, repr=False, compare=False)
@@ -50,13 +50,10 @@ class Deployment:
             spec=inlined(loaded.spec.agents[name], loaded.folder),
             folder=loaded.folder,
             place=place,
+            recipe=loaded.kinds[loaded.spec.agents[name].kind],
             reporter=reporter.of(name),
             model_gateway=model_gateway,
         )
-
-    @property
-    def recipe(self) -> Recipe[Any]:
-        return recipe_for(self.spec.kind)
 
     @property
     def where(self) -> str:

@@ -105,7 +105,7 @@ class Faults:
             return numbered
 
     def listing(self) -> list[dict[str, Any]]:
-        """Return the active rules, each with the number of uses left; 0 means unlimited."""
+        """Return the active fault rules, each with the number of uses left; 0 means unlimited."""
         with self._lock:
             return [{**asdict(rule), "left": self._left[rule.id]} for rule in self._rules.values()]
 

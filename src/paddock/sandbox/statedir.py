@@ -90,7 +90,7 @@ def _make_private(state: Path) -> None:
 
 
 def _is_changed_by_others(facts: os.stat_result) -> bool:
-    """Return whether a user other than root and this one may rename entries of a directory."""
+    """Return whether a user other than root and the current user may rename entries of a directory."""
     if facts.st_uid not in (0, os.geteuid()):
         return True
     if facts.st_mode & stat.S_ISVTX:

@@ -139,7 +139,7 @@ def set_entry(path: Path, name: str, value: str, recipients: Sequence[str]) -> I
 
 
 def remove_entry(path: Path, name: str) -> None:
-    """Remove an entry; raise an error if the file has none of that name."""
+    """Remove an entry of an encrypted file; raise an error if the file has no entry of that name."""
     store = Store.open(path)
     store.get(name)
     store.without(name).save()

@@ -60,7 +60,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Tree:
-    """Plain values, their origins by path, and the mistakes found while reading them."""
+    """The values of a file, the position of each one by its key path, and the mistakes found while reading."""
 
     data: Any
     origins: dict[Location, Origin] = field(default_factory=dict)

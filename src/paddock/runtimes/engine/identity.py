@@ -18,5 +18,5 @@ def identity(parts: Mapping[str, Sequence[str]]) -> str:
 
 
 def digest(values: Sequence[str]) -> str:
-    """Return a short hash of the words."""
+    """Return a short hash of a list of strings."""
     return hashlib.sha256("\0".join(values).encode()).hexdigest()[:12]
