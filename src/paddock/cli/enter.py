@@ -57,7 +57,8 @@ def forward(
     agent: Agent,
     port: Annotated[str, typer.Argument(help="Name of a port, such as api_server or dashboard, or its number.")],
     local: Annotated[
-        int | None, typer.Option("--local", help="Port on this machine. Default: the same number.")
+        int | None,
+        typer.Option("--local", help="Local port, on the computer that runs paddock. Default: the same number."),
     ] = None,
     file: File = DEFAULT_FILE,
     sets: Sets = None,

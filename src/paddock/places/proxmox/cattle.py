@@ -343,7 +343,7 @@ def root_steps(node: ProxmoxSpec, work: RootWork, cattle: LxcContainer | None) -
 
 
 def difference_notes(want: MachineWant, cattle: LxcContainer, made_from: str) -> Iterator[str]:
-    """Yield notes about differences from the file that are left as they are."""
+    """Yield a note for the plan about each difference between machine and file that Paddock does not change."""
     yield from root_work.also_mounted(want, cattle)
     root = cattle.mount("rootfs")
     if root and root.size and root.size > want.spec.machine.disk and _file_decides(want, cattle, "disk"):

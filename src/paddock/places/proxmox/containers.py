@@ -80,6 +80,6 @@ class Containers:
 
 
 def with_version(notes: str) -> str:
-    """Return the notes with Paddock's version in their mark."""
+    """Return the notes with the version of this Paddock in their mark."""
     mark = Mark.from_notes(notes)
     return replace(mark, by=__version__).written_into(notes) if mark else notes

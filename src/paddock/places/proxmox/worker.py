@@ -147,7 +147,7 @@ class Worker(Containers):
     def _made(self, vmid: int, notes: str) -> Got:
         mark = Mark.from_notes(notes)
         if mark is None:
-            raise PaddockError(f"container {vmid} was created with notes that have no readable mark")
+            raise PaddockError(f"container {vmid} was created, but its notes have no mark that Paddock can read")
         return self._expected.record_created(vmid, mark)
 
     def _configure(self, vmid: int, params: Mapping[str, str | int]) -> None:

@@ -28,7 +28,7 @@ class HealthSpec(Model):
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if [self.http, self.port, self.command].count(None) < 2:
-            raise ValueError("health needs only one of http:, port: and command:")
+            raise ValueError("health must have exactly one of http:, port: and command:")
         return self
 
 
