@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paddock.errors import PaddockError
-from paddock.places import AdoptTarget
+from paddock.plan.machine import AdoptTarget
 from paddock.process import Result
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, up

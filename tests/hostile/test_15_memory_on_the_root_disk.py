@@ -14,8 +14,8 @@ import pytest
 
 from paddock.errors import Exit, PaddockError, Refused
 from paddock.guests import Guest, Unreachable
-from paddock.places import AdoptTarget
 from paddock.places.proxmox import reach as reach_module
+from paddock.plan.machine import AdoptTarget
 from paddock.process import Result
 from paddock.recipes import load
 from paddock.run.adopt import adopt, describe

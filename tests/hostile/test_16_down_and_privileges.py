@@ -10,7 +10,7 @@ import pytest
 
 from cases import golden, read_case
 from paddock.errors import PaddockError
-from paddock.places import AdoptTarget
+from paddock.plan.machine import AdoptTarget
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.node import CATTLE, PET, Node, PaperAgent, play_ssh

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from paddock.errors import Exit, PaddockError
-from paddock.places import AdoptTarget
 from paddock.places.proxmox.reach import fingerprint
+from paddock.plan.machine import AdoptTarget
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import up
 from places.node import Node, play_ssh

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from paddock.errors import PaddockError, Refused
-from paddock.places import AdoptTarget
 from paddock.places.proxmox import reach as reach_module
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.reach import fingerprint
 from paddock.plan.actions import PlaceAction
-from paddock.plan.machine import Goal
+from paddock.plan.machine import AdoptTarget, Goal
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.life import LXC, runs_until_done

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from cases import agrees, golden, read_case
-from paddock.places import AdoptTarget, CacheWant, MachineWant, TemplateWant
+from paddock.places import CacheWant, MachineWant, TemplateWant
 from paddock.places.proxmox.actions import RootWork
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.seen import Capacity, LxcContainer, ProxmoxSeen
 from paddock.plan.actions import Ref
-from paddock.plan.machine import MachinePlan
+from paddock.plan.machine import AdoptTarget, MachinePlan
 from paddock.plan.step import Phase, Step
 from paddock.recipes import agent_from
 from paddock.spec.models import ProxmoxSpec

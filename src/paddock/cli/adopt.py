@@ -38,11 +38,12 @@ def adopt(
 ) -> None:
     """Adopt an existing container as an agent's machine, or an existing volume as its state."""
     from paddock.cli.session import changing, looking
+    from paddock.plan.machine import AdoptTarget
     from paddock.plan.show import as_text
     from paddock.run import adopt as work
     from paddock.spec import rewrite
 
-    target = work.target(vmid, state)
+    target = AdoptTarget(vmid, state)
     with looking(file, [agent], sets) as agents:
         said = work.describe(agents[0], target).said
     as_it_is = [*(sets or ()), *rewrite.as_assignments(agent, said)]

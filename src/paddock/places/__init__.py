@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from paddock.guests import Guest
 from paddock.plan.actions import Action, PlaceAction
-from paddock.plan.machine import Goal, MachinePlan
+from paddock.plan.machine import AdoptTarget, Goal, MachinePlan
 from paddock.plan.step import Refusal
 from paddock.spec.models import AgentSpec, MachineSpec, PlaceSpec
 from paddock.spec.sizes import Size
@@ -23,8 +23,8 @@ class PlaceSeen:
     """The observation of a place, which only that place can read."""
 
 
-Seen = TypeVar("Seen", contravariant=True)  # as an argument: what the place itself has observed
-SeenBoth = TypeVar("SeenBoth")
+Observed = TypeVar("Observed")  # the place's own observation
+Seen = TypeVar("Seen", contravariant=True)  # the same, where a contract only takes it as an argument
 Own = TypeVar("Own", contravariant=True)  # the place's own actions
 Got = Mapping[str, str]  # values that earlier steps of a run found out, by name
 
@@ -107,14 +107,6 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class AdoptTarget:
-    """The existing machine or volume that a person wants to adopt."""
-
-    machine: int | None = None  # the number of a machine
-    state: str | None = None  # a volume: the key it has on that machine, or its own name
-
-
-@dataclass(frozen=True)
 class Description:
     """Existing things in the words of the file. What cannot be read or expressed there is left out."""
 
@@ -178,23 +170,23 @@ class Permissions(Protocol[Seen]):
         ...
 
 
-class Place(Protocol[SeenBoth, Own]):
+class Place(Protocol[Observed, Own]):
     """Machines and volumes somewhere."""
 
     @property
     def traits(self) -> Traits: ...
 
     @property
-    def templates(self) -> Templates[SeenBoth] | None: ...
+    def templates(self) -> Templates[Observed] | None: ...
 
     @property
-    def adoption(self) -> Adoption[SeenBoth] | None: ...
+    def adoption(self) -> Adoption[Observed] | None: ...
 
     @property
     def doctor(self) -> Doctor | None: ...
 
     @property
-    def permissions(self) -> Permissions[SeenBoth] | None: ...
+    def permissions(self) -> Permissions[Observed] | None: ...
 
     def close(self) -> None:
         """Close connections."""
@@ -208,30 +200,30 @@ class Place(Protocol[SeenBoth, Own]):
         """Read the public keys of people who may log in as root to the machines of the place."""
         ...
 
-    def observe(self, agent: str | None = None) -> SeenBoth:
+    def observe(self, agent: str | None = None) -> Observed:
         """Read the place, after changes of that agent that are still under way have ended. Changes nothing."""
         ...
 
-    def plan(self, goal: Goal, want: MachineWant, seen: SeenBoth) -> MachinePlan:
+    def plan(self, goal: Goal, want: MachineWant, seen: Observed) -> MachinePlan:
         """Return the steps to a goal. Pure."""
         ...
 
-    def perform(self, action: Own, seen: SeenBoth, got: Got) -> Got:
+    def perform(self, action: Own, seen: Observed, got: Got) -> Got:
         """Carry out an action that was planned from this observation; returns values for later steps.
 
         Raises ``WorldChanged`` if a machine is no longer the observed one.
         """
         ...
 
-    def guest(self, want: MachineWant, seen: SeenBoth, got: Got) -> Guest | None:
+    def guest(self, want: MachineWant, seen: Observed, got: Got) -> Guest | None:
         """Return the channel to the machine, as observed or as earlier steps left it; None if there is none."""
         ...
 
-    def machine(self, want: MachineWant, seen: SeenBoth) -> Machine:
+    def machine(self, want: MachineWant, seen: Observed) -> Machine:
         """Return the observed machine."""
         ...
 
-    def verify(self, want: MachineWant, seen: SeenBoth) -> Sequence[Finding]:
+    def verify(self, want: MachineWant, seen: Observed) -> Sequence[Finding]:
         """Return findings about the machine and its state that need no access to the machine. Pure."""
         ...
 

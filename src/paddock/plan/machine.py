@@ -19,6 +19,14 @@ class Goal(StrEnum):
 
 
 @dataclass(frozen=True)
+class AdoptTarget:
+    """The existing machine or volume that a person wants to adopt."""
+
+    machine: int | None = None  # the number of a machine
+    state: str | None = None  # a volume: the key it has on that machine, or its own name
+
+
+@dataclass(frozen=True)
 class MachineAfter:
     """What the agent's part of the plan has to know about the machine after the place's steps."""
 

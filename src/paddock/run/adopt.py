@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paddock.errors import BadInput
-from paddock.places import AdoptTarget, Description
+from paddock.places import Description
 from paddock.plan import verbs as plans
+from paddock.plan.machine import AdoptTarget
 from paddock.plan.step import Plan
 from paddock.run.deployment import Deployment
 from paddock.run.lock import agent_lock
@@ -14,11 +15,6 @@ from paddock.run.observe import Observation, observe
 from paddock.run.resolve import Located, locate
 from paddock.run.strays import RootDisk
 from paddock.run.verbs import converge
-
-
-def target(machine: int | None, state: str | None) -> AdoptTarget:
-    """Return what a person asked to adopt."""
-    return AdoptTarget(machine, state)
 
 
 def describe(agent: Deployment, target: AdoptTarget) -> Description:

@@ -12,9 +12,9 @@ from typing import Final, NoReturn
 from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
-from paddock.places import AdoptTarget, Description, Finding, Got, Machine, MachineWant, PlaceSeen, Traits
+from paddock.places import Description, Finding, Got, Machine, MachineWant, PlaceSeen, Traits
 from paddock.plan.actions import DeleteState, PlaceAction
-from paddock.plan.machine import Goal, MachineAfter, MachinePlan
+from paddock.plan.machine import AdoptTarget, Goal, MachineAfter, MachinePlan
 from paddock.plan.step import Refusal, Risk, Step
 from paddock.spec.models import HostSpec, Scope
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paddock.places import AdoptTarget, Description, MachineWant
+from paddock.places import Description, MachineWant
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import root_work
@@ -24,7 +24,7 @@ from paddock.places.proxmox.description import describe as describe_containers
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.actions import Ref
-from paddock.plan.machine import MachinePlan
+from paddock.plan.machine import AdoptTarget, MachinePlan
 from paddock.plan.step import Step
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size

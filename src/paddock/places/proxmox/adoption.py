@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paddock.guests import Guest, Unreachable
-from paddock.places import AdoptTarget, Description, MachineWant
+from paddock.places import Description, MachineWant
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.pet import holds_adopted_state
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.reach import HostKeyTrust, Reacher
 from paddock.places.proxmox.seen import ProxmoxSeen
-from paddock.plan.machine import MachinePlan
+from paddock.plan.machine import AdoptTarget, MachinePlan
 
 
 @dataclass(frozen=True)

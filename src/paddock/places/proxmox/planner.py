@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paddock.places import AdoptTarget, Description, MachineWant, TemplateWant
+from paddock.places import Description, MachineWant, TemplateWant
 from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
@@ -20,7 +20,7 @@ from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.plan.actions import CheckStateSize, Ref
-from paddock.plan.machine import MachineAfter, MachinePlan
+from paddock.plan.machine import AdoptTarget, MachineAfter, MachinePlan
 from paddock.plan.step import Phase, Step
 from paddock.spec.models import MachineSpec, ProxmoxSpec
 from paddock.spec.place import TemplateUse
