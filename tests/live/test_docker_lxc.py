@@ -197,7 +197,10 @@ def test_docker_without_a_cache_volume_reports_its_storage_driver(web: Web, tmp_
     web.paddock("exec", web.name, "--", "sh", "-c", "echo kept > /data/fact")
     assert "(storage driver vfs)" in web.paddock("plan")
     web.spec["container"]["data"] = "2G"
-    assert "the container on the root disk stays behind; nothing was installed in it" in web.paddock("plan")
+    assert (
+        "the container on the root disk is left there and not used; no software was installed in the container"
+        in web.paddock("plan")
+    )
     web.paddock("up")
     assert web.node.shell(web.status()["address"], "docker info --format '{{.Driver}}'") == "overlay2\n"
     assert web.paddock("exec", web.name, "--", "cat", "/data/fact") == "kept\n"
@@ -212,7 +215,7 @@ def test_podman_in_a_machine_needs_a_cache_volume(web: Web, tmp_path: Path) -> N
     assert (
         f"podman does not work on the machine of {web.name}: Error: 'overlay' is not supported over overlayfs" in told
     )
-    assert "container: {data: 20G} gives it a volume of its own, where overlay works" in told
+    assert "container: {data: 20G} gives the engine a data volume that supports overlay" in told
     web.spec["container"]["data"] = "2G"
     web.spec["mounts"] = [{"host": f"/mnt/pve/hdd/{web.name}", "path": "/big"}]
     web.paddock("up", "--no-wait", fails=True)

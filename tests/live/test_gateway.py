@@ -55,7 +55,7 @@ def test_an_agent_gets_its_models_from_a_litellm_proxy_on_another_machine(node: 
     path = str(node.write("gateway.yaml", tree))
     two = node.with_environment(MASTER_KEY=MASTER_KEY)
     refused = two.paddock("plan", "-f", path, fails=True).stdout
-    assert "door, from which guest gets its models, has no address yet" in refused
+    assert "door, the model gateway of guest, has no address yet" in refused
     two.paddock("up", "-f", path)
     try:
         assert two.paddock("ask", "guest", "Say hello.", "-f", path).stdout.strip() == "ok: Say hello."
