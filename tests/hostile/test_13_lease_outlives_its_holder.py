@@ -190,6 +190,7 @@ def test_no_second_machine_gets_the_lease_while_an_agent_under_systemd_ends(
         watched.goes()
 
 
+@slow_proof
 def test_no_second_machine_gets_the_lease_while_a_docker_container_ends(
     machine: Host, docker_base: Path, drain: float
 ) -> None:

@@ -379,6 +379,7 @@ def rootless(host: Host, roots: dict[str, Path]) -> Iterator[Host]:
     host.account = "root"
 
 
+@slow_proof
 def test_a_service_runs_in_rootless_podman(rootless: Host, roots: dict[str, Path]) -> None:
     host = rootless
     base = {"base": "debian:12", "archive": str(roots["bare"])}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from levels import slow_proof
 from live.manual import api_client, container, destroy
 from live.node import Node, wait_for
 from paddock.demo import FACT, QUESTION
@@ -45,6 +46,7 @@ def test_a_second_machine_on_the_same_state_does_not_start_its_agent(agent: Node
     assert agent.paddock("plan").stdout == "hermes: nothing to do\n"
 
 
+@slow_proof
 def test_a_waiting_machine_starts_when_the_lease_is_released(agent: Node, api: Client) -> None:
     status = agent.status()
     where = container(agent, api, 202, mp0=f"{status['state']},mp=/var/lib/paddock/hermes")

@@ -102,6 +102,7 @@ def test_a_machine_is_created_from_the_base_without_a_template(web: Web) -> None
     assert web.node.paddock("plan", "-f", path).stdout == f"{web.name}: nothing to do\n"
 
 
+@slow_proof
 def test_the_state_volume_grows_with_its_filesystem(web: Web) -> None:
     web.paddock("up")
     web.write_fact("small")
@@ -142,6 +143,7 @@ def test_two_agents_share_one_pet(web: Web) -> None:
     assert web.paddock("plan", "--only", web.name) == f"{web.name}: nothing to do\n"
 
 
+@slow_proof
 def test_templates_are_refreshed_and_pruned(web: Web) -> None:
     web.paddock("up")
     web.paddock("template", "refresh")

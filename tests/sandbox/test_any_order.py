@@ -130,7 +130,7 @@ class AnyOrder(RuleBasedStateMachine):
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(
-    max_examples=by_level(10, 25, 50), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=by_level(10, 15, 50), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -141,7 +141,7 @@ ANY_TEXT = st.one_of(
 METHODS = sorted({(method.verb, method.path) for method in table})
 
 
-@settings(max_examples=by_level(100, 300, 600), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=by_level(100, 150, 600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_parameters_cause_a_python_error_in_the_api(data: st.DataObject, tmp_path_factory: Any) -> None:
     api = _shared(tmp_path_factory)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from levels import by_level
+from levels import by_level, slow_proof
 from live.sandbox.box import Box, host_things, left_behind, running_box, serve, wait_for
 from paddock.sandbox import unable_to_run
 
@@ -144,6 +144,7 @@ def test_root_mounts_host_directories_that_no_token_can_mount(box: Box) -> None:
     box.root("pct", "destroy", "600")
 
 
+@slow_proof
 def test_cycles_leave_nothing_behind(box: Box) -> None:
     before = host_things()
     for number in range(by_level(6, 6, 20)):
@@ -190,6 +191,7 @@ def test_a_server_killed_while_it_creates_leaves_a_lock_that_the_console_removes
     assert left_behind(before, box.state) == {}
 
 
+@slow_proof
 def test_a_recorded_state_is_created_with_real_containers(tmp_path: Path) -> None:
     recordings = Path(__file__).parents[2] / "data" / "recordings"
     fixture = json.loads((recordings / "fixture.json").read_text(encoding="utf-8"))
