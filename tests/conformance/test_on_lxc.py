@@ -83,6 +83,8 @@ class Node:
         request = {"method": "POST", "path": "/api2/json/nodes/pve/lxc", "token": token}
         self.replay.ask({**request, "params": {**params, "rootfs": "local-lvm:2"}})
         self.replay.settle()
+        # A new volume stays mounted for some seconds, and a base must not be mounted writable.
+        self.runtime.volumes.unmount_idle(after=0)
         golden = self.runtime.names.image(GOLDEN)
         golden.parent.mkdir(parents=True)
         self.runtime.names.image(VolumeRef("pve", "local-lvm", "vm-9000-disk-0")).rename(golden)

@@ -11,7 +11,6 @@ from ..errors import OperationError
 from ..process import CommandError, attempt, run
 
 HELPER: Final = Path(__file__).with_name("inside.py")
-_MOUNT_TRIES: Final = 5
 
 
 def mounted_below(directory: Path) -> list[Path]:
@@ -34,17 +33,7 @@ def mount_image(image: Path, point: Path, *, read_only: bool = False) -> None:
     point.mkdir(parents=True, exist_ok=True)
     # noload: a base image is clean, and a read-only mount must not replay its journal.
     options = "loop,ro,noload" if read_only else "loop"
-    for tried in range(1, _MOUNT_TRIES + 1):
-        try:
-            run("mount", "-t", "ext4", "-o", options, str(image), str(point))
-        except CommandError:
-            # The loop device of an earlier mount is freed a moment after the unmount. Until then mount(8) reuses it,
-            # and the kernel refuses to change its access mode.
-            if tried == _MOUNT_TRIES:
-                raise
-            time.sleep(0.2)
-        else:
-            return
+    run("mount", "-t", "ext4", "-o", options, str(image), str(point))
 
 
 def mount_overlay(lower: Path, upper: Path, work: Path, point: Path) -> None:
