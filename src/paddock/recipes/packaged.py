@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -71,7 +72,7 @@ class PackagedSpec(AgentSpec):
 OwnPackagedSpec = TypeVar("OwnPackagedSpec", bound=PackagedSpec)
 
 
-class PackagedRecipe(BaseRecipe[OwnPackagedSpec]):
+class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
     """A recipe with defaults for a Python package that is installed from a lock.
 
     A kind adds ``model``, ``package``, ``locks``, ``proof``, ``workload`` and ``probes``.
@@ -82,13 +83,13 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec]):
     beside: Sequence[str] = ()  # packages that it needs but does not depend on
 
     @property
+    @abstractmethod
     def locks(self) -> Traversable:
         """The folder with the locks that Paddock ships for this kind."""
-        raise NotImplementedError
 
+    @abstractmethod
     def proof(self, wanted: Distribution) -> Sequence[str]:
         """Return arguments for the installed Python that exit with 0 if the code is usable, without side effects."""
-        raise NotImplementedError
 
     def extras(self, agent: OwnPackagedSpec) -> Iterable[str]:
         """Return the extras that the agent's other keys need."""

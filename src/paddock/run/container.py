@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from paddock.errors import PaddockError, WorldChanged
 from paddock.guests import Guest, expect
@@ -10,8 +10,10 @@ from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Paths, Workload
 from paddock.runtimes import machine
-from paddock.runtimes.engine.container import AgentContainer
 from paddock.visible import lines
+
+if TYPE_CHECKING:
+    from paddock.runtimes.engine.container import AgentContainer
 
 _REFUSED: Final = 78  # the exit code of scripts that have printed the reason
 _HELP: Final = "See 'docker"  # Docker ends every error with it

@@ -35,9 +35,7 @@ class Located(Deployment):
     runtime: Runtime
     contents: TemplateContents
     machine_want: MachineWant
-    code: (
-        tuple[str, CodeTree] | None
-    )  # the code tree with its name on the machine; None if packages or an image bring it
+    code: tuple[str, CodeTree] | None  # with its name on the machine; None if packages or an image bring the code
     without_root: bool  # an account without root supervises the agent
 
     @property

@@ -168,4 +168,7 @@ def converge(
                 raise
             again = change.message.partition("\n")[0]
         agent.reporter.say(f"{again}; observing again")
-    raise WorldChanged(f"{agent.name}: the plan is still not complete after {_ATTEMPTS} attempts")
+    raise WorldChanged(
+        f"{agent.name}: the plan is still not complete after {_ATTEMPTS} attempts",
+        hint="run the same command again; it continues from here",
+    )

@@ -2,6 +2,6 @@
 # Expects: nothing.
 
 fail() { # CODE MESSAGE
-    echo "$2" >&2
+    printf '%s\n' "$2" >&2 # the echo of some shells expands backslashes, and an agent may have chosen the text
     exit "$1"
 }

@@ -190,7 +190,7 @@ class AgentSpec(Model):
         return {}
 
     def port_key(self, port: str) -> Location:
-        """Return the location, in the agent's part of the file, of a named port's number."""
+        """Return the location, in the agent's part of the file, of a named port. A kind with ports overrides it."""
         raise NotImplementedError
 
     def listens_on(self, port: str) -> str:
