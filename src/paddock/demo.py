@@ -42,6 +42,7 @@ agents:
     connectors: {{api_server: {{port: {port}}}}}
 """
 _NODE: Final = """\
+project: home
 places:
   box:
     proxmox:
@@ -54,7 +55,7 @@ places:
       bridge: {bridge}
       ssh: {{key: id_ed25519}}
 """
-_HERE: Final = "places:\n  here: {host: {}}\n"
+_HERE: Final = "project: home\nplaces:\n  here: {host: {}}\n"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from paddock.demo import Stage, environment, free_port, model_server, stage_fold
 pytestmark = [pytest.mark.agent, slow_proof]  # the proxy is 750 MB of code to unpack and compile
 
 FILE = """\
+project: home
 places: {{here: {{host: {{}}}}}}
 agents:
   hermes:

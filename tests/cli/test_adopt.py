@@ -9,6 +9,7 @@ import pytest
 from cli.conftest import Paddock
 
 FILE = """\
+project: home
 places: {here: {host: {}}}
 agents:
   toy: {kind: service, place: here, runtime: process, command: [/bin/true]}

@@ -24,6 +24,7 @@ KINDS = ["env", "file", "dotenv", "age", "sops", "command", "whole", "multi", "t
 CANARIES = {kind: f"canary+{kind}/value=7421" for kind in KINDS}
 
 FILE = """\
+project: home
 places:
   here: {{host: {{}}}}
   node:

@@ -10,6 +10,7 @@ import pytest
 from cli.conftest import Paddock
 
 FILE = """\
+project: home
 places: {here: {host: {}}}
 defaults: {kind: service, place: here, runtime: process, command: [/bin/true]}
 agents: {on: {}, off: {enabled: false}}

@@ -102,7 +102,7 @@ def test_completion_script_completes_verbs(shell: str) -> None:
 
 def test_completion_offers_the_agents_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(
-        "places: {here: {host: {}}}\n"
+        "project: home\nplaces: {here: {host: {}}}\n"
         "agents: {web: {kind: service, place: here, runtime: process, command: [sleep, inf]}}\n"
     )
     for line in (f"paddock up -f {tmp_path}/x.yaml --only w", f"paddock shell -f {tmp_path}/x.yaml w"):

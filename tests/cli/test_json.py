@@ -15,6 +15,7 @@ from paddock.run import journal
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 PROCESS = """\
+project: home
 places: {here: {host: {}}}
 agents:
   hermes: {kind: hermes, version: 0.19.0, place: here, runtime: process, dashboard: true}

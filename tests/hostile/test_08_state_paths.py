@@ -68,7 +68,10 @@ def accepted(host: dict[str, Any], **states: str) -> bool:
         for number, (name, path) in enumerate(states.items())
     }
     try:
-        return parse(json.dumps({"places": {"here": {"host": host}}, "agents": agents}), "paddock.yaml") is not None
+        return (
+            parse(json.dumps({"project": "home", "places": {"here": {"host": host}}, "agents": agents}), "paddock.yaml")
+            is not None
+        )
     except BadInput:
         return False
 
@@ -188,7 +191,9 @@ def adopting(machine: PrivateMachine, name: str, state: str) -> Callable[[], obj
 
     place = cast("AnyPlace", HostPlace("here", HostSpec(), Path()))
     recipe, reporter = KINDS[spec.kind], Reporter().of(name)
-    agent = locate(Deployment(name=name, spec=spec, folder=Path(), place=place, recipe=recipe, reporter=reporter))
+    agent = locate(
+        Deployment(project="home", name=name, spec=spec, folder=Path(), place=place, recipe=recipe, reporter=reporter)
+    )
     return lambda: claim_state(agent, machine.guest)
 
 

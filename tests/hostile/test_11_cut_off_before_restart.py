@@ -28,6 +28,7 @@ from paddock.run.verbs import plan_up
 _STRIDE = by_level(36, 18, 1)
 
 _FILE = """\
+project: home
 places: {{here: {{host: {{{scope}}}}}}}
 agents:
   web:

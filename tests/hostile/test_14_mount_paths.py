@@ -18,6 +18,7 @@ from paddock.places.proxmox.mark import Mark, Role
 from paddock.recipes import KINDS, agent_from, parse
 from paddock.run.mounts import problems
 from paddock.runtimes import runtime_for
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec, Spec
 
 PLACES: Final = {
@@ -42,7 +43,7 @@ def accepted(**agents: dict[str, Any]) -> Spec | None:
         for number, (name, keys) in enumerate(agents.items())
     }
     try:
-        return parse(json.dumps({"places": PLACES, "agents": spec}), "paddock.yaml")
+        return parse(json.dumps({"project": "home", "places": PLACES, "agents": spec}), "paddock.yaml")
     except BadInput:
         return None
 
@@ -229,7 +230,7 @@ def test_notes_with_a_line_that_looks_like_the_mark_are_rejected(text: str, line
 
 def notes(description: str) -> str:
     """Return the notes that a new machine gets: the description and Paddock's mark."""
-    return Mark(Role.CATTLE, "bee", "made-from").written_into(description)
+    return Mark(Role.CATTLE, AgentId("home", "bee"), "made-from").written_into(description)
 
 
 words = st.sampled_from(
@@ -242,7 +243,7 @@ words = st.sampled_from(
 def test_the_mark_is_found_in_accepted_notes(description: str) -> None:
     if accepted(bee={"place": "node", "machine": {"description": description}}):
         mark = Mark.from_notes(notes(description))
-        assert mark == Mark(Role.CATTLE, "bee", "made-from"), f"not recognised: {notes(description)!r}"
+        assert mark == Mark(Role.CATTLE, AgentId("home", "bee"), "made-from"), f"not recognised: {notes(description)!r}"
         # Proxmox adds a line break to the end of notes.
         assert Mark.from_notes(notes(description) + "\n") == mark
 

@@ -18,8 +18,8 @@ from places.test_planner import inputs, plans
 
 USER = "paddock@pve"
 DATA: dict[str, Any] = {"runtime": "docker", "container": {"base": "docker.io/library/busybox:1", "data": "1G"}}
-PET_LINE = "paddock: v=1 role=pet"
-MACHINE_LINE = "paddock: v=1 role=cattle agent=bee"
+PET_LINE = "paddock: v=2 role=pet"
+MACHINE_LINE = "paddock: v=2 role=cattle agent=home_bee"
 
 
 @pytest.fixture

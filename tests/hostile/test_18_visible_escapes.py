@@ -34,9 +34,11 @@ from paddock.secret import MaskedStream
 # Sets the window title, clears the screen, starts a C1 sequence, overwrites a line, breaks lines, reverses a file name.
 HOSTILE = "\x1b]0;mine\x07\x1b[2J\x9b31m\rfine\x08\x0b\x85\u2028\u2029\u202egnp.exe\u2066\x7f\x00"
 ACTING = [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0)), *"\u2028\u2029\u202e\u2066\u200f"]
-FILE = (
-    "places: {here: {host: {}}}\nagents: {web: {kind: service, place: here, runtime: process, command: [sleep, inf]}}\n"
-)
+FILE = """\
+project: home
+places: {here: {host: {}}}
+agents: {web: {kind: service, place: here, runtime: process, command: [sleep, inf]}}
+"""
 
 
 def acting(text: str) -> list[str]:
@@ -166,7 +168,7 @@ def test_a_line_break_in_a_reason_adds_no_command_to_the_script_for_root(
     monkeypatch.setattr(HostPlace, "plan", lambda *_: refused)
     monkeypatch.setattr(HostPlace, "guest", lambda *_: None)
     (tmp_path / "paddock.yaml").write_text(
-        "places: {here: {host: {}}}\nagents: {web: {kind: service, place: here, command: [/bin/true]}}\n"
+        "project: home\nplaces: {here: {host: {}}}\nagents: {web: {kind: service, place: here, command: [/bin/true]}}\n"
     )
     with deployments(load(tmp_path / "paddock.yaml"), [], Reporter()) as [agent]:
         lines = "\n".join(person.script(agent)).split("\n")

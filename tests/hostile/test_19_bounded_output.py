@@ -77,7 +77,7 @@ def test_a_program_that_prints_for_ever_is_killed_before_its_deadline() -> None:
 
 def test_paddock_logs_cuts_a_very_long_line(tmp_path: Path) -> None:
     (tmp_path / "paddock.yaml").write_text(
-        "places: {here: {host: {}}}\n"
+        "project: home\nplaces: {here: {host: {}}}\n"
         "agents: {web: {kind: service, place: here, runtime: process, command: [sleep, inf]}}\n"
     )
     log = tmp_path / "xdg_data_home/paddock/web/etc/log"

@@ -46,7 +46,9 @@ def project(
     proxmox = {"url": url, "node": "pve", "token": {"file": "token"}, "storage": "local-lvm", "base": BASE}
     proxmox |= {"template": "none", "ssh": {"key": "id"}, **more}
     agents = {agent: {"kind": "service", "command": ["/bin/true"], "place": nickname}}
-    (folder / "paddock.yaml").write_text(json.dumps({"places": {nickname: {"proxmox": proxmox}}, "agents": agents}))
+    (folder / "paddock.yaml").write_text(
+        json.dumps({"project": "home", "places": {nickname: {"proxmox": proxmox}}, "agents": agents})
+    )
     loaded = load(folder / "paddock.yaml")
     spec = loaded.spec.places[nickname].proxmox
     assert spec is not None

@@ -68,9 +68,9 @@ def test_adopt_changes_nothing_before_the_host_key_is_confirmed(node: Node) -> N
 def test_up_does_not_trust_a_host_key_that_adopt_did_not_record(node: Node) -> None:
     """A killed `adopt` leaves a mark without a host key."""
     keys: dict[str, Any] = dict(describe(node.agent(), TARGET).said)
-    node.put(999, description="paddock: v=1 role=pet adopted=bee", hostname="storage")
-    node.put(999, mp0="local-lvm:vm-999-disk-1,mp=/var/lib/paddock/bee,size=10G")
-    node.put(105, description="paddock: v=1 role=cattle agent=bee")
+    node.put(999, description="paddock: v=2 role=pet adopted=home_bee", hostname="storage")
+    node.put(999, mp0="local-lvm:vm-999-disk-1,mp=/var/lib/paddock/home_bee,size=10G")
+    node.put(105, description="paddock: v=2 role=cattle agent=home_bee")
     try:
         text = up(node.agent(**keys))
     except PaddockError as error:

@@ -98,7 +98,7 @@ def test_down_of_a_machine_works_on_a_full_disk(node: Node, disk: Fill) -> None:
 def test_the_verb_down_works_on_a_full_disk_with_one_warning(tmp_path: Path, disk: Fill) -> None:
     file = tmp_path / "paddock.yaml"
     file.write_text(
-        "places: {here: {host: {}}}\n"
+        "project: home\nplaces: {here: {host: {}}}\n"
         "agents: {web: {kind: service, place: here, runtime: process, command: [sleep, inf]}}\n"
     )
     done = paddock("up", "-f", str(file))

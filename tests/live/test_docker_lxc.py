@@ -59,7 +59,7 @@ class Shape:
         }
         if chat:
             chat.connect(agent)
-        tree = {"places": {"home": {"proxmox": place}}, "agents": {"hermes": agent}}
+        tree = {"project": "home", "places": {"home": {"proxmox": place}}, "agents": {"hermes": agent}}
         self.files = ["-f", str(EXAMPLE), "-f", str(node.write("docker-lxc.yaml", tree))]
 
     def paddock(self, verb: str, *words: str) -> str:

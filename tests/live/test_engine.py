@@ -91,7 +91,11 @@ class Host:
         identity = str(self.node.stage.folder / "id_ed25519")
         host = {"address": self.address, "key": identity, "host_key": self.key, "user": self.account}
         place = {"host": host if self.account == "root" else {**host, "scope": "user"}}
-        return str(self.node.write("engine.yaml", {"places": {"box": place}, "agents": {self.name: self.agent}}))
+        return str(
+            self.node.write(
+                "engine.yaml", {"project": "home", "places": {"box": place}, "agents": {self.name: self.agent}}
+            )
+        )
 
     def paddock(self, verb: str, *words: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
         return self.node.paddock(verb, *words, "-f", self.write(), fails=fails)
@@ -772,7 +776,7 @@ def test_paddock_manages_the_container_from_its_own_machine(web: Host) -> None:
         web.send(archive, "mkdir -p /root/here && tar -xC /root/here")
     web.agent["container"] = {"base": "debian:12", "archive": "/root/here/base.tar.gz"}
     web.send(Path(web.base), "cat >/root/here/base.tar.gz")
-    text = json.dumps({"places": {"box": {"host": {}}}, "agents": {"web": web.agent}})
+    text = json.dumps({"project": "home", "places": {"box": {"host": {}}}, "agents": {"web": web.agent}})
     first = web.id()
     web.root(f"printf %s {shlex.quote(text)} >/root/here/paddock.yaml")
     assert "nothing to do" in web.root("cd /root/here && PYTHONPATH=. python3 -m paddock up")

@@ -33,7 +33,9 @@ def door(node: Node) -> dict[str, Any]:
 @contextmanager
 def gateway(node: Node) -> Iterator[str]:
     """Run the proxy, and yield its URL."""
-    path = str(node.write("door.yaml", {"places": node.file()["places"], "agents": {"door": door(node)}}))
+    path = str(
+        node.write("door.yaml", {"project": "home", "places": node.file()["places"], "agents": {"door": door(node)}})
+    )
     with_key = node.with_environment(MASTER_KEY=MASTER_KEY)
     with_key.paddock("up", "-f", path)
     try:

@@ -38,7 +38,9 @@ class Web:
         return found
 
     def paddock(self, *words: str, fails: bool = False) -> str:
-        path = self.node.write(f"{self.name}.yaml", {"places": self.node.file()["places"], "agents": self.agents})
+        path = self.node.write(
+            f"{self.name}.yaml", {"project": "home", "places": self.node.file()["places"], "agents": self.agents}
+        )
         verb = 2 if words[0] == "template" else 1
         done = self.node.paddock(*words[:verb], "-f", str(path), *words[verb:], fails=fails)
         return done.stderr + done.stdout if fails else done.stdout
@@ -209,5 +211,5 @@ def test_the_first_up_resumes_after_a_kill_at_every_step(web: Web, step: str, pa
 
 
 def _written(web: Web) -> str:
-    tree = {"places": web.node.file()["places"], "agents": web.agents}
+    tree = {"project": "home", "places": web.node.file()["places"], "agents": web.agents}
     return str(web.node.write(f"{web.name}.yaml", tree))

@@ -217,6 +217,7 @@ class PaperAgent(Deployment):
     @classmethod
     def of_file(cls, name: str, loaded: Loaded, place: ProxmoxPlace, told: Told, side: MachineSide) -> PaperAgent:
         return cls(
+            project=loaded.spec.project,
             name=name,
             spec=inlined(loaded.spec.agents[name], loaded.folder),
             folder=loaded.folder,
@@ -402,7 +403,7 @@ class Node(httpx.BaseTransport):
             "ssh": {"key": "id", **({"root": root} if root else {})},
         }
         agents = {name: {"kind": "service", "command": ["/bin/true"], "place": "home", **keys}}
-        file.write_text(json.dumps({"places": {"home": {"proxmox": home}}, "agents": agents}))
+        file.write_text(json.dumps({"project": "home", "places": {"home": {"proxmox": home}}, "agents": agents}))
         loaded = load(file)
         proxmox = loaded.spec.places["home"].proxmox
         assert proxmox is not None

@@ -110,7 +110,7 @@ def test_adopt_marks_the_machine_and_changes_nothing_else(pet_and_cattle: Node) 
     assert adoption.planned() == []
     after = node.config(105)
     assert {key for key in after if after[key] != before.get(key)} == {"description", "tags"}
-    assert after["description"].startswith("made by hand\n\npaddock: v=1 role=cattle agent=bee")
+    assert after["description"].startswith("made by hand\n\npaddock: v=2 role=cattle agent=home_bee")
     assert {int(sent.path.split("/")[4]) for sent in node.writes} == {105, 999}
     assert [str(sent) for sent in node.writes if not sent.path.endswith("/config")] == []
     node.sent.clear()
@@ -200,11 +200,11 @@ def test_adopt_creates_a_state_for_a_machine_without_one(node: Node) -> None:
 def test_two_runs_of_adopt_do_not_overwrite_each_other(pet_and_cattle: Node) -> None:
     node = pet_and_cattle
     node.before(
-        "PUT", f"{LXC}/105/config", lambda: node.put(105, description="mine\n\npaddock: v=1 role=cattle agent=ant")
+        "PUT", f"{LXC}/105/config", lambda: node.put(105, description="mine\n\npaddock: v=2 role=cattle agent=home_ant")
     )
     with pytest.raises(Refused, match="is the machine of ant"):
         Adoption(node, 105).run()
-    assert "agent=ant" in node.config(105)["description"]
+    assert "agent=home_ant" in node.config(105)["description"]
 
 
 # A volume that its container owns
@@ -220,9 +220,9 @@ def test_adopt_refuses_a_machine_that_owns_a_volume(single: Node) -> None:
 def expect_given_to_a_pet(node: Node, adoption: Adoption) -> None:
     """Expect that the protected pet has the volume, and that there is no second state."""
     pet = node.config(100)
-    assert pet["mp0"].startswith("local-lvm:vm-100-disk-1,mp=/var/lib/paddock/bee")
+    assert pet["mp0"].startswith("local-lvm:vm-100-disk-1,mp=/var/lib/paddock/home_bee")
     assert pet["protection"] == 1
-    assert "adopted=bee" in pet["description"]
+    assert "adopted=home_bee" in pet["description"]
     assert {"vm-100-disk-0", "vm-100-disk-1"} <= node.volumes
     assert "vm-200-disk-1" not in node.volumes
     assert adoption.agent().node.observe().users_of("local-lvm:vm-100-disk-1")
@@ -327,7 +327,7 @@ def test_adopt_moves_the_volume_to_the_pet_in_the_file(single: Node) -> None:
     up(single.agent("ant", state={"pet": 300, "size": "1G"}))
     adoption = Adoption(single, 200, "mp0", state={"pet": 300})
     adoption.run()
-    assert single.config(300)["mp1"].startswith("local-lvm:vm-300-disk-2,mp=/var/lib/paddock/bee")
+    assert single.config(300)["mp1"].startswith("local-lvm:vm-300-disk-2,mp=/var/lib/paddock/home_bee")
     assert single.config(300)["protection"] == 1
     assert adoption.planned() == []
     assert "nothing to do" in up(single.agent("ant", state={"pet": 300, "size": "1G"}))
@@ -352,7 +352,7 @@ def test_adopt_finds_a_volume_that_no_configuration_names(single: Node) -> None:
         single.client().task("POST", f"{LXC}/200/move_volume", {"volume": "mp0", "target-vmid": 999})
     adoption = Adoption(single, None, "local-lvm:vm-999-disk-1")
     adoption.run()
-    assert single.config(999)["mp0"].startswith("local-lvm:vm-999-disk-1,mp=/var/lib/paddock/bee")
+    assert single.config(999)["mp0"].startswith("local-lvm:vm-999-disk-1,mp=/var/lib/paddock/home_bee")
     assert single.config(999)["protection"] == 1
     up(adoption.agent())
 
@@ -413,17 +413,17 @@ REFUSED: list[tuple[str, Callable[[Node], object], AdoptTarget, str]] = [
     ("running", lambda n: None, AdoptTarget(None, OWN), "container 200 .* is running"),
     (
         "another's machine",
-        lambda n: n.put(200, description="paddock: v=1 role=cattle agent=ant"),
+        lambda n: n.put(200, description="paddock: v=2 role=cattle agent=home_ant"),
         AdoptTarget(200, "mp0"),
         "is the machine of ant",
     ),
     (
         "a pet",
-        lambda n: n.put(200, description="paddock: v=1 role=pet"),
+        lambda n: n.put(200, description="paddock: v=2 role=pet"),
         AdoptTarget(200, "mp0"),
         "is a pet of Paddock",
     ),
-    ("a later mark", lambda n: n.put(200, description="paddock: v=2 role=pet"), AdoptTarget(200), "cannot be read"),
+    ("a later mark", lambda n: n.put(200, description="paddock: v=3 role=pet"), AdoptTarget(200), "cannot be read"),
     (
         "one more volume",
         lambda n: n.root("pct", "set", 200, "-mp1", "local-lvm:1,mp=/data"),
@@ -433,7 +433,7 @@ REFUSED: list[tuple[str, Callable[[Node], object], AdoptTarget, str]] = [
     ("a taken pet", lambda n: n.somebody(300), AdoptTarget(200, "mp0"), "state.pet: 300 is taken, and not by a pet"),
     (
         "another's pet, which runs",
-        lambda n: somebody_runs(n, 300, description="paddock: v=1 role=pet"),
+        lambda n: somebody_runs(n, 300, description="paddock: v=2 role=pet"),
         AdoptTarget(200, "mp0"),
         "is a pet and is running",
     ),
@@ -466,9 +466,9 @@ def test_adopt_refuses_unsuitable_targets_without_writing(
     ("change", "reason"),
     [
         ({"onboot": 1}, "would start with the node"),
-        ({"description": "paddock: v=1 role=cattle agent=ant"}, "is the machine of ant"),
+        ({"description": "paddock: v=2 role=cattle agent=home_ant"}, "is the machine of ant of project home"),
         ({"unprivileged": None}, "is privileged"),
-        ({"mp0": "local-lvm:vm-999-disk-1,mp=/var/lib/paddock/ant"}, "is the state of ant"),
+        ({"mp0": "local-lvm:vm-999-disk-1,mp=/var/lib/paddock/home_ant"}, "is the state of ant of project home"),
     ],
 )
 def test_adopt_refuses_an_owner_that_cannot_be_a_pet(pet_and_cattle: Node, change: dict[str, Any], reason: str) -> None:

@@ -218,7 +218,7 @@ def test_up_never_replaces_a_missing_state_volume(node: Node) -> None:
         up(node.agent())
     assert node.vmids == [PET]
     node.sent.clear()
-    node.somebody(CATTLE, description="paddock: v=1 role=cattle agent=bee")
+    node.somebody(CATTLE, description="paddock: v=2 role=cattle agent=home_bee")
     with pytest.raises(TaskFailed, match="no such logical volume pve/vm-100-disk-1"):
         up(node.agent())
     assert "vm-100-disk-1" not in node.volumes

@@ -31,7 +31,7 @@ def expect_whole(node: Node) -> None:
     assert node.config(CATTLE)["mp1"].startswith(f"{CACHE},mp=/var/lib/docker")
     pet = node.config(PET)
     assert pet["protection"] == 1
-    assert pet["mp1"].startswith(f"{CACHE},mp=/var/lib/paddock-cache/bee,backup=0")
+    assert pet["mp1"].startswith(f"{CACHE},mp=/var/lib/paddock-cache/home_bee,backup=0")
     assert {name for name in node.volumes if name.startswith("vm-100")} == PETS
 
 

@@ -88,7 +88,7 @@ def test_the_setup_role_is_enough_to_adopt(bare: Node) -> None:
     adoption = Adoption(bare, 200, "mp0", state={"pet": 300}, token=WORKER)
     adoption.looked = True
     adoption.run()
-    assert bare.config(300)["mp0"].startswith("local-lvm:vm-300-disk-1,mp=/var/lib/paddock/bee")
+    assert bare.config(300)["mp0"].startswith("local-lvm:vm-300-disk-1,mp=/var/lib/paddock/home_bee")
 
 
 def test_downloading_the_base_archive_needs_more_privileges() -> None:

@@ -69,4 +69,4 @@ def test_up_refuses_while_a_forget_is_unfinished(shared: Node) -> None:
     assert shared.config(PET)["protection"] == 1
     forgotten(ant(shared))
     up(ant(shared))
-    assert shared.config(PET)["mp1"].startswith("local-lvm:vm-100-disk-2,mp=/var/lib/paddock/ant")
+    assert shared.config(PET)["mp1"].startswith("local-lvm:vm-100-disk-2,mp=/var/lib/paddock/home_ant")

@@ -5,12 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.places.proxmox.mark import Mark, Role
+from paddock.spec.agent_id import AgentId
 
 WORD = st.from_regex(r"[A-Za-z0-9+/=-]{1,40}", fullmatch=True)
+NAME = st.from_regex(r"[a-z][a-z0-9-]{0,30}", fullmatch=True)
 MARKS = st.builds(
     Mark,
     role=st.sampled_from(Role),
-    agent=st.none() | st.from_regex(r"[a-z][a-z0-9-]{0,30}", fullmatch=True),
+    agent=st.none() | st.builds(AgentId, st.just("") | NAME, NAME),
     made_from=st.none() | WORD,
     template=st.none() | WORD,
     epoch=st.none() | st.integers(1, 99),
@@ -38,7 +40,7 @@ def test_notes_without_a_mark_have_none(notes: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "paddock: v=2 agent=a role=pet",
+        "paddock: v=3 agent=a role=pet",
         "paddock: agent=a role=pet",
         "paddock: v=1 agent=a role=horse",
         "paddock: v=1 agent=a role=pet agent=b",

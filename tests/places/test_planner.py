@@ -18,9 +18,11 @@ from paddock.plan.actions import Ref
 from paddock.plan.machine import AdoptTarget, MachinePlan
 from paddock.plan.step import Phase, Step
 from paddock.recipes import agent_from
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
+HERMES = AgentId("home", "hermes")
 NODE = {
     "url": "https://node:8006",
     "node": "pve",
@@ -49,13 +51,13 @@ def inputs(path: Path, case: dict[str, Any]) -> Inputs:
     agent = {"kind": "hermes", "version": "0.19.0", "place": "home", **case.get("agent", {})}
     target = AdoptTarget(**case.get("target", {}))
     if "target" in case:
-        said = json.loads(json.dumps(planner.describe("hermes", target, seen).said))
+        said = json.loads(json.dumps(planner.describe(HERMES, target, seen).said))
         assert agrees(path, case, "said", said), said
         agent |= {key: v if isinstance(v, list) else {**agent.get(key, {}), **v} for key, v in said.items()}
     template = TemplateWant(case["template"], "hermes") if "template" in case else None
     spec = agent_from(agent)
     cache = CacheWant("/var/lib/docker", spec.container.data) if spec.container.data else None
-    want = MachineWant("hermes", spec, spec.state.path or "/var/lib/paddock/hermes", template, cache)
+    want = MachineWant(HERMES, spec, spec.state.path or "/var/lib/paddock/hermes", template, cache)
     return Inputs(planner, want, target, seen)
 
 
@@ -124,6 +126,6 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Ref | Size):
+    if isinstance(value, AgentId | Ref | Size):
         return str(value)
     return dict(value) if isinstance(value, dict) else list(value) if isinstance(value, tuple) else value

@@ -24,8 +24,8 @@ def written_to(sent: Sent) -> set[int]:
 def neighbours(node: Node) -> list[int]:
     """Create containers of others: one without a mark, a pet, and another agent's machine."""
     node.somebody(150, tags="theirs")
-    node.somebody(151, description="paddock: v=1 role=pet", mp0="local-lvm:1,mp=/var/lib/paddock/ant")
-    node.somebody(152, description="paddock: v=1 role=cattle agent=ant", mp0="local-lvm:vm-151-disk-1,mp=/x")
+    node.somebody(151, description="paddock: v=2 role=pet", mp0="local-lvm:1,mp=/var/lib/paddock/home_ant")
+    node.somebody(152, description="paddock: v=2 role=cattle agent=home_ant", mp0="local-lvm:vm-151-disk-1,mp=/x")
     return [150, 151, 152]
 
 

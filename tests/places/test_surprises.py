@@ -57,7 +57,7 @@ def test_a_clone_gets_its_settings_in_one_put(node: Node) -> None:
     assert {"mp0", "net0", "tags", "cores", "digest"} <= after.params.keys()
     config = node.config(CATTLE)
     assert (config["tags"], config["cores"]) == ("ai;paddock", 3)
-    assert "role=cattle agent=bee" in config["description"]
+    assert "role=cattle agent=home_bee" in config["description"]
 
 
 def test_protection_is_removed_in_a_request_of_its_own(node: Node) -> None:
@@ -68,7 +68,7 @@ def test_protection_is_removed_in_a_request_of_its_own(node: Node) -> None:
     node.sent.clear()
     up(node.agent("ant", state={"pet": PET}))
     assert not any({"protection", "mp1"} <= sent.params.keys() for sent in node.writes)
-    assert node.config(PET)["mp1"].startswith("local-lvm:vm-100-disk-2,mp=/var/lib/paddock/ant")
+    assert node.config(PET)["mp1"].startswith("local-lvm:vm-100-disk-2,mp=/var/lib/paddock/home_ant")
 
 
 def test_a_state_volume_grows_while_no_container_has_it_mounted(node: Node) -> None:

@@ -11,11 +11,14 @@ from paddock.places import Finding, MachineWant
 from paddock.places.proxmox import verify
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.recipes import agent_from
+from paddock.spec.agent_id import AgentId
 
 WANT = MachineWant(
-    "hermes", agent_from({"kind": "hermes", "version": "0.19.0", "place": "home"}), "/var/lib/paddock/hermes"
+    AgentId("home", "hermes"),
+    agent_from({"kind": "hermes", "version": "0.19.0", "place": "home"}),
+    "/var/lib/paddock/hermes",
 )
-MARK = "paddock: v=1 role=cattle agent=hermes"
+MARK = "paddock: v=2 role=cattle agent=home_hermes"
 VOLUME = "local-lvm:vm-999-disk-1"
 
 
@@ -97,8 +100,8 @@ def test_one_defect_fails_one_check(broken: dict[str, Any], line: str, evidence:
 def test_two_pets_with_a_volume_of_one_agent_fail_the_check() -> None:
     twin = {
         "hostname": "pet-2",
-        "description": "paddock: v=1 role=pet",
-        "mp0": "s:vm-998-disk-1,mp=/var/lib/paddock/hermes",
+        "description": "paddock: v=2 role=pet",
+        "mp0": "s:vm-998-disk-1,mp=/var/lib/paddock/home_hermes",
     }
     found = findings(ct998={"config": twin})["state.owner"]
     assert (found.ok, found.evidence) == (False, "several pets have a volume of hermes: 999, 998")

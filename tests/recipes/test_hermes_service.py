@@ -9,6 +9,7 @@ from paddock.recipes.hermes.recipe import Hermes
 from paddock.runtimes.systemd.runtime import Systemd
 
 FILE = """\
+project: home
 places: {here: {host: {}}}
 agents:
   hermes:

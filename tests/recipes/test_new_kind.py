@@ -22,6 +22,7 @@ from recipes.echo import Echo, EchoSpec
 WITH_ECHO: Kinds[Recipe[Any]] = Kinds(*KINDS.values(), Echo())
 
 GOOD = """\
+project: home
 places: {here: {host: {}}}
 defaults: {voice: soft, version: "1.0"}
 agents:
@@ -81,13 +82,13 @@ def test_an_agent_of_a_new_kind_is_rendered_to_a_bundle() -> None:
 def test_mistakes_of_a_new_kind_are_reported_with_their_lines() -> None:
     Path("echo.yaml").write_text("volume: loud\npassword: hunter2\n")
     assert mistakes(GOOD.replace("port: 7001", "port: seven")) == [
-        "paddock.yaml:7:5: agents.hill.port: must be a whole number, not a text",
-        "paddock.yaml:11:56: agents.hermes.gateway: 'hill' is not an agent of kind litellm or echo in this file"
+        "paddock.yaml:8:5: agents.hill.port: must be a whole number, not a text",
+        "paddock.yaml:12:56: agents.hermes.gateway: 'hill' is not an agent of kind litellm or echo in this file"
         " (there is none)",
     ]
     assert mistakes(GOOD) == [
-        "paddock.yaml:8:5: agents.hill.config_file: echo.yaml:1:1: volume must be a number",
-        "paddock.yaml:8:5: agents.hill.config_file: echo.yaml:2:1: password is named like a secret;"
+        "paddock.yaml:9:5: agents.hill.config_file: echo.yaml:1:1: volume must be a number",
+        "paddock.yaml:9:5: agents.hill.config_file: echo.yaml:2:1: password is named like a secret;"
         " name it under secrets: and write ${NAME} here",
     ]
 
@@ -96,14 +97,14 @@ def test_rules_between_agents_apply_to_a_new_kind() -> None:
     Path("echo.yaml").write_text("{}")
     second = "  dale: {kind: echo, place: here, port: 7001, user: {name: dale, uid: 10002}}\n"
     assert mistakes(GOOD + second) == [
-        "paddock.yaml:12:10: agents.dale.kind: there is an echo already: hill",
-        "paddock.yaml:12:35: agents.dale.port: port 7001 is used by hill on the same machine",
+        "paddock.yaml:13:10: agents.dale.kind: there is an echo already: hill",
+        "paddock.yaml:13:35: agents.dale.port: port 7001 is used by hill on the same machine",
     ]
 
 
 def test_an_unknown_kind_is_reported_with_the_names_of_all_kinds() -> None:
     assert mistakes(GOOD.replace("kind: echo", "kind: ecko"))[0] == (
-        "paddock.yaml:5:5: agents.hill.kind: must be one of hermes, litellm, service, echo; did you mean 'echo'?"
+        "paddock.yaml:6:5: agents.hill.kind: must be one of hermes, litellm, service, echo; did you mean 'echo'?"
     )
 
 

@@ -17,6 +17,7 @@ from paddock.run.deployment import Deployment, deployments
 from paddock.run.reporter import Reporter
 
 FILE = """\
+project: home
 places: {far: {host: {address: 192.0.2.9}}}
 agents: {web: {kind: service, place: far, command: [/bin/true]}}
 """

@@ -21,6 +21,7 @@ from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate, resolve
 
 FILE = """\
+project: home
 places:
   here: {{host: {{}}}}
   there: {{host: {{address: {there}}}}}

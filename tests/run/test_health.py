@@ -10,6 +10,7 @@ from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate, resolve
 
 FILE = """\
+project: home
 places: {here: {host: {}}}
 agents:
   web:

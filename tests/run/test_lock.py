@@ -19,7 +19,9 @@ from paddock.spec.models import HostSpec
 def agent(folder: Path, host: str, nickname: str = "box") -> Deployment:
     folder.mkdir(exist_ok=True)
     bee = f"{{kind: service, place: {nickname}, command: [x]}}"
-    (folder / "paddock.yaml").write_text(f"places: {{{nickname}: {{host: {host}}}}}\nagents: {{bee: {bee}}}\n")
+    (folder / "paddock.yaml").write_text(
+        f"project: home\nplaces: {{{nickname}: {{host: {host}}}}}\nagents: {{bee: {bee}}}\n"
+    )
     loaded = load(folder / "paddock.yaml")
     spec = loaded.spec.places[nickname].host
     assert isinstance(spec, HostSpec)

@@ -22,6 +22,7 @@ from paper import PaperSide
 from run.memory_place import MemoryPlace
 
 FILE = """\
+project: home
 places: {somewhere: {host: {}}}
 agents: {bee: {kind: service, place: somewhere, command: [/bin/true]}}
 """
@@ -47,6 +48,7 @@ class Runs:
 
     def agent(self) -> Deployment:
         return Deployment(
+            project="home",
             name="bee",
             spec=inlined(self._loaded.spec.agents["bee"], self._loaded.folder),
             folder=self._loaded.folder,

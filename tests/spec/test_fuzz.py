@@ -28,6 +28,7 @@ from paddock.spec.tree import read
 
 RICH = """\
 defaults: {verify: {timeout: 1m}, environment: {TZ: Europe/Rome}}
+project: home
 places:
   home:
     proxmox:

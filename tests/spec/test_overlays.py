@@ -133,6 +133,7 @@ def test_an_error_about_a_secret_on_the_command_line_does_not_repeat_the_secret(
 
 
 DEFAULTS = """\
+project: home
 places:
   home: {proxmox: {url: https://192.0.2.10:8006, node: pve, token: {env: T}, storage: s, base: "l:b", ssh: {key: k}}}
   here: {host: {}}
@@ -165,8 +166,8 @@ def test_a_mistake_in_the_defaults_is_reported_once_at_the_defaults() -> None:
     with pytest.raises(BadInput) as caught:
         parse(DEFAULTS.replace("memory: 1G, cores: 1", "memory: lots, coers: 1"), "paddock.yaml")
     assert caught.value.message.splitlines() == [
-        "paddock.yaml:7:13: defaults.machine.memory: a size needs a number and a unit, like 512M or 10G",
-        "paddock.yaml:7:27: defaults.machine.coers: unknown key 'coers'; did you mean 'cores'?",
+        "paddock.yaml:8:13: defaults.machine.memory: a size needs a number and a unit, like 512M or 10G",
+        "paddock.yaml:8:27: defaults.machine.coers: unknown key 'coers'; did you mean 'cores'?",
     ]
 
 
@@ -174,5 +175,5 @@ def test_an_unknown_key_in_the_defaults_is_an_error() -> None:
     with pytest.raises(BadInput) as caught:
         parse(DEFAULTS.replace("packages: [git]", "pakcages: [git]"), "paddock.yaml")
     assert (
-        caught.value.message == "paddock.yaml:11:3: defaults.pakcages: unknown key 'pakcages'; did you mean 'packages'?"
+        caught.value.message == "paddock.yaml:12:3: defaults.pakcages: unknown key 'pakcages'; did you mean 'packages'?"
     )

@@ -9,6 +9,7 @@ from paddock.spec.rewrite import as_assignments, as_text, write_into
 
 FILE = """\
 # my agents
+project: home
 places:
   here: {host: {}}          # this machine
   home:

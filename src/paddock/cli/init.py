@@ -29,10 +29,13 @@ def init(
             " of the node. container: Docker or Podman on a host. native: a systemd service on a host.",
         ),
     ] = Shape.PET_AND_CATTLE,
+    project: Annotated[
+        str | None, typer.Option("--project", help="Whose agents the file describes; without it the folder's name.")
+    ] = None,
 ) -> None:
     """Write a commented paddock.yaml, its JSON Schema for editors, and a .gitignore that covers secrets."""
     from paddock.recipes import KINDS
     from paddock.spec.starter import write_starter
 
-    for line in write_starter(folder, shape, KINDS):
+    for line in write_starter(folder, shape, KINDS, project):
         print(line)

@@ -15,6 +15,7 @@ from paddock.guests import Guest
 from paddock.plan.actions import Action, PlaceAction
 from paddock.plan.machine import AdoptTarget, Goal, MachinePlan
 from paddock.plan.step import Refusal
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec, MachineSpec, PlaceSpec
 from paddock.spec.sizes import Size
 
@@ -71,11 +72,16 @@ class CacheWant:
 class MachineWant:
     """The machine and the state that an agent needs."""
 
-    agent: str
+    id: AgentId
     spec: AgentSpec
     state_path: str  # where the runtime expects the state
     template: TemplateWant | None = None
     cache: CacheWant | None = None
+
+    @property
+    def agent(self) -> str:
+        """The agent's name in its file."""
+        return self.id.name
 
 
 @dataclass(frozen=True)
@@ -137,7 +143,7 @@ class Templates(Protocol[Seen]):
 class Adoption(Protocol[Seen]):
     """Machines and volumes that somebody else created, put under Paddock's management."""
 
-    def describe(self, agent: str, target: AdoptTarget, seen: Seen) -> Description:
+    def describe(self, agent: AgentId, target: AdoptTarget, seen: Seen) -> Description:
         """Describe the target in the words of the file. Pure."""
         ...
 
@@ -200,7 +206,7 @@ class Place(Protocol[Observed, Own]):
         """Read the public keys of people who may log in as root to the machines of the place."""
         ...
 
-    def observe(self, agent: str | None = None) -> Observed:
+    def observe(self, agent: AgentId | None = None) -> Observed:
         """Read the place, after changes of that agent that are still under way have ended. Changes nothing."""
         ...
 

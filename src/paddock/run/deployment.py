@@ -12,6 +12,7 @@ from paddock.errors import BadInput
 from paddock.places import AnyPlace, place_for
 from paddock.recipes.workload import Recipe
 from paddock.run.reporter import AgentReporter, Reporter
+from paddock.spec.agent_id import AgentId
 from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
@@ -31,6 +32,7 @@ def _on_machine() -> MachineSide:
 class Deployment:
     """One agent of a file in its place, as declared. Nothing was read from the world yet."""
 
+    project: str  # of the file
     name: str
     spec: AgentSpec
     folder: Path  # of the file
@@ -46,6 +48,7 @@ class Deployment:
     ) -> Self:
         """Return an agent of a loaded file."""
         return cls(
+            project=loaded.spec.project,
             name=name,
             spec=inlined(loaded.spec.agents[name], loaded.folder),
             folder=loaded.folder,
@@ -54,6 +57,11 @@ class Deployment:
             reporter=reporter.of(name),
             model_gateway=model_gateway,
         )
+
+    @property
+    def id(self) -> AgentId:
+        """The agent among all agents of its place."""
+        return AgentId(self.project, self.name)
 
     @property
     def where(self) -> str:

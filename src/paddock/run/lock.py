@@ -28,7 +28,7 @@ class Busy(PaddockError):
 @contextmanager
 def agent_lock(agent: Deployment) -> Iterator[None]:
     """Hold the agent lock. If another run has it, raise an error at once that names that run."""
-    with _file("agent", f"{agent.place.traits.identity} {agent.name}") as lock:
+    with _file("agent", f"{agent.place.traits.identity} {agent.id}") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

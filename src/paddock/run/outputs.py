@@ -14,7 +14,7 @@ Values = Mapping[str, str | int | None]
 
 def outputs(agent: Deployment) -> Values:
     """Return number, host name and address of the machine; None for those it does not have."""
-    machine = agent.place.machine(locate(agent).machine_want, agent.place.observe(agent.name))
+    machine = agent.place.machine(locate(agent).machine_want, agent.place.observe(agent.id))
     return {"vmid": machine.number, "hostname": machine.hostname, "address": machine.address}
 
 

@@ -145,7 +145,7 @@ def locate(agent: Deployment) -> Located:
         **_fields(agent, Deployment),
         runtime=runtime,
         contents=contents,
-        machine_want=MachineWant(agent.name, agent.spec, runtime.paths.state, template, cache),
+        machine_want=MachineWant(agent.id, agent.spec, runtime.paths.state, template, cache),
         code=_code(runtime, tree),
         without_root=home is not None,
     )

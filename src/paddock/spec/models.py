@@ -33,6 +33,9 @@ class Spec(Model):
     # Validators are built on first use: this model itself is only a base for the models of ``Kinds``.
     model_config = ConfigDict(defer_build=True)
 
+    project: Name = Field(
+        description="whose agents these are: agents of one name in two projects are two agents; do not change it later"
+    )
     places: dict[Name, PlaceSpec] = Field(description="where machines are, by name of the place")
     defaults: dict[str, Any] = Field(
         default_factory=dict,

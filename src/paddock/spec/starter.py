@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -16,14 +17,17 @@ SCHEMA_FILE: Final = "paddock.schema.json"
 _IGNORED: Final = ("# secrets of agents; encrypted *.age files may be committed", ".env", "*.env", "*.key", "auth.json")
 
 
-def write_starter(folder: Path, shape: str, kinds: Kinds[AgentKind]) -> Iterator[str]:
-    """Write the files, and yield a line about each; raise an error if there is a paddock.yaml already."""
+def write_starter(folder: Path, shape: str, kinds: Kinds[AgentKind], project: str | None = None) -> Iterator[str]:
+    """Write the files, and yield a line about each; raise an error if there is a paddock.yaml already.
+
+    Without ``project`` the project is named after the folder.
+    """
     target = folder / "paddock.yaml"
     if target.exists():
         raise BadInput(f"{target} exists already", hint="name another folder, or move the file away")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        target.write_text(_example(shape), encoding="utf-8")
+        target.write_text(_example(shape, project or _project(folder)), encoding="utf-8")
         yield f"{target}: describes what should run, and where; edit it, then run `paddock check`"
         (folder / SCHEMA_FILE).write_text(json.dumps(json_schema(kinds), indent=2) + "\n", encoding="utf-8")
         yield f"{folder / SCHEMA_FILE}: the schema for editors, which the first line of paddock.yaml names"
@@ -32,11 +36,18 @@ def write_starter(folder: Path, shape: str, kinds: Kinds[AgentKind]) -> Iterator
         raise BadInput(f"cannot write to {folder}: {error.strerror}") from None
 
 
-def _example(shape: str) -> str:
+def _project(folder: Path) -> str:
+    """Return a name for the project from the name of its folder. It is never random: two checkouts are one project."""
+    name = re.sub(r"[^a-z0-9]+", "-", folder.absolute().name.lower()).lstrip("-0123456789")
+    return name[:31].rstrip("-") or "home"
+
+
+def _example(shape: str, project: str) -> str:
     # An installed package contains the examples; in a checkout they are at the root of the project.
     installed = resources.files("paddock") / "examples" / f"{shape}.yaml"
     source = installed if installed.is_file() else Path(__file__).parents[3] / "examples" / f"{shape}.yaml"
     text = source.read_text(encoding="utf-8")
+    text = text.replace("project: home ", f"project: {project} ", 1)
     return text.replace(f" -f {shape}.yaml", "")
 
 

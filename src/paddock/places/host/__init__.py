@@ -16,6 +16,7 @@ from paddock.places import Description, Finding, Got, Machine, MachineWant, Plac
 from paddock.plan.actions import DeleteState, PlaceAction
 from paddock.plan.machine import AdoptTarget, Goal, MachineAfter, MachinePlan
 from paddock.plan.step import Refusal, Risk, Step
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import HostSpec, Scope
 
 _LOOK: Final = ("sh", "-c", "id -u; cat /proc/1/comm")
@@ -63,7 +64,7 @@ class HostPlace:
     def login_keys(self) -> Sequence[str]:
         return ()
 
-    def observe(self, agent: str | None = None) -> HostSeen:
+    def observe(self, agent: AgentId | None = None) -> HostSeen:
         return HostSeen()
 
     def plan(self, goal: Goal, want: MachineWant, seen: HostSeen) -> MachinePlan:
@@ -109,7 +110,7 @@ class HostPlace:
 class HostAdoption:
     """Adopts files that are on the host already."""
 
-    def describe(self, agent: str, target: AdoptTarget, seen: HostSeen) -> Description:
+    def describe(self, agent: AgentId, target: AdoptTarget, seen: HostSeen) -> Description:
         return Description()
 
     def plan(self, want: MachineWant, target: AdoptTarget, seen: HostSeen) -> MachinePlan:

@@ -8,6 +8,7 @@ from typing import Final
 
 from paddock.places.proxmox.seen import Mount
 from paddock.plan.actions import PlaceAction, Ref
+from paddock.spec.agent_id import AgentId
 
 STATE_VOLUME: Final = Ref("state volume")
 CACHE_VOLUME: Final = Ref("cache volume")
@@ -78,7 +79,7 @@ class AdoptPet(PlaceAction):
     """Make the owner of a volume its pet: mark the container, name the agent in the mount path, protect it."""
 
     vmid: int
-    agent: str
+    agent: AgentId
     key: str
     value: str
 
@@ -92,7 +93,7 @@ class Reassign(PlaceAction):
     value: str
     pet: int
     target: str
-    agent: str
+    agent: AgentId
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class AdoptMachine(PlaceAction):
     """Add the mark of an agent's machine to a container's notes, below the existing text."""
 
     vmid: int
-    agent: str
+    agent: AgentId
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class DeleteVolume(PlaceAction):
     """Delete a pet's volume. The pet's mark names the volume until it is deleted."""
 
     vmid: int
-    agent: str
+    agent: AgentId
     volume: str
 
 
@@ -120,7 +121,7 @@ class DestroyPet(PlaceAction):
     """
 
     vmid: int
-    agent: str
+    agent: AgentId
     volumes: tuple[str, ...]
 
 

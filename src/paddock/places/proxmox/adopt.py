@@ -26,6 +26,7 @@ from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.actions import Ref
 from paddock.plan.machine import AdoptTarget, MachinePlan
 from paddock.plan.step import Step
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
@@ -40,7 +41,7 @@ class _Volume:
     at: LxcContainer | None
 
 
-def describe(node: ProxmoxSpec, agent: str, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
+def describe(node: ProxmoxSpec, agent: AgentId, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
     """Describe the container and the volume to adopt with the keys of the file."""
     machine = seen.containers.get(target.machine) if target.machine is not None else None
     try:
@@ -81,7 +82,7 @@ def plan(
         )
     machine = _machine(want, target, seen)
     volume = _find(target, machine, seen)
-    settled = _settled(want.agent, seen)
+    settled = _settled(want.id, seen)
     if settled and volume and volume.at and volume.mount.volume != settled.mount.volume:
         raise CannotPlan(
             f"{want.agent} already has {settled.mount.volume} as its state; {volume.mount.volume} is another volume",
@@ -118,8 +119,8 @@ def _machine(want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcCo
             "for a container on another node of the cluster, set machine.node",
             code="adopt.no-container",
         )
-    _check_adoptable(machine, Mark(Role.CATTLE, want.agent))
-    others = [c.name for c in seen.cattle_of(want.agent) if c is not machine]
+    _check_adoptable(machine, Mark(Role.CATTLE, want.id))
+    others = [c.name for c in seen.cattle_of(want.id) if c is not machine]
     if others:
         raise CannotPlan(
             f"{', '.join(others)} is already the machine of {want.agent}",
@@ -139,7 +140,7 @@ def _check_adoptable(container: LxcContainer, wanted: Mark) -> None:
             code="adopt.unreadable-mark",
         )
     if mark and (mark.role, mark.agent) != (wanted.role, wanted.agent):
-        whose = f"the machine of {mark.agent}" if mark.role is Role.CATTLE else f"a {mark.role} of Paddock"
+        whose = f"the machine of {mark.agent.in_words}" if mark.agent else f"a {mark.role} of Paddock"
         raise CannotPlan(f"{container.name} is {whose}", "release the container there first", code="adopt.of-another")
     if container.is_template:
         raise CannotPlan(
@@ -185,13 +186,13 @@ def _find(target: AdoptTarget, machine: LxcContainer | None, seen: ProxmoxSeen) 
     return _Volume(lost, None) if lost.owner in seen.containers else None
 
 
-def _settled(agent: str, seen: ProxmoxSeen) -> _Volume | None:
+def _settled(agent: AgentId, seen: ProxmoxSeen) -> _Volume | None:
     """Return the state volume that a pet already has for the agent."""
     pets_of = [(c, m) for c in seen.with_role(Role.PET) if (m := c.mount_at(pets.path_in_pet(agent)))]
     if len(pets_of) > 1:
         numbers = ", ".join(str(c.vmid) for c, _ in pets_of)
         raise CannotPlan(
-            f"several pets have a volume of {agent}: {numbers}",
+            f"several pets have a volume of {agent.name}: {numbers}",
             "remove the mark from the notes of the others",
             code="adopt.several-pets",
         )
@@ -255,9 +256,9 @@ def _state_steps(
 def _check_owner(want: MachineWant, mount: Mount) -> None:
     """Refuse a volume that is the state of another agent."""
     agent = pets.agent_of(mount)
-    if agent not in (None, want.agent):
+    if agent not in (None, want.id):
         raise CannotPlan(
-            f"{mount.volume} is the state of {agent}",
+            f"{mount.volume} is the state of {agent.in_words if agent else None}",
             "a volume is the state of one agent: name another one with --state",
             code="adopt.state-of-another-agent",
         )
@@ -270,7 +271,7 @@ def _pet_step(want: MachineWant, owner: LxcContainer, volume: str) -> Step:
     mount = next((m for m in owner.mounts if m.volume == volume), None)
     if mount:
         _check_owner(want, mount)
-    path = pets.path_in_pet(want.agent)
+    path = pets.path_in_pet(want.id)
     key = mount.key if mount and mount.path else owner.free_key
     value = mount.mounted_at(path) if mount else f"{volume},mp={path}"
     title = f"make container {owner.vmid} the pet of {want.agent}, with {volume}"
@@ -278,7 +279,7 @@ def _pet_step(want: MachineWant, owner: LxcContainer, volume: str) -> Step:
         "pet.adopt",
         title,
         "the container owns the state",
-        AdoptPet(owner.vmid, want.agent, key, value),
+        AdoptPet(owner.vmid, want.id, key, value),
         needs_place_lock=True,
     )
 
@@ -299,7 +300,7 @@ def _reassign_steps(
             "adopt the volume by its name, without a container",
             code="adopt.not-owned",
         )
-    _check_adoptable(source, Mark(Role.CATTLE, want.agent))
+    _check_adoptable(source, Mark(Role.CATTLE, want.id))
     if source.running and source is not machine:
         raise CannotPlan(
             f"{source.name} is running",
@@ -328,8 +329,8 @@ def _reassign_steps(
     number = pet.vmid if pet else named or next(ids)
     create = [] if pet else [pets.empty_pet_step(want, number, base=node.base.volid, storage=node.storage)]
     key = mount.key if mount.path else source.free_key
-    value = mount.mounted_at(pets.path_in_pet(want.agent))
-    action = Reassign(source.vmid, key, value, number, pet.free_key if pet else MOUNT_KEY, want.agent)
+    value = mount.mounted_at(pets.path_in_pet(want.id))
+    action = Reassign(source.vmid, key, value, number, pet.free_key if pet else MOUNT_KEY, want.id)
     title = f"move {mount.volume} from container {source.vmid} to pet {number}"
     return [
         *create,
@@ -369,7 +370,7 @@ def _machine_steps(want: MachineWant, machine: LxcContainer, volume: str | Ref, 
         )
     if machine.mark is None:
         title = f"mark container {machine.vmid} as the machine of {want.agent}"
-        yield Step("cattle.adopt", title, "the container is adopted", AdoptMachine(machine.vmid, want.agent))
+        yield Step("cattle.adopt", title, "the container is adopted", AdoptMachine(machine.vmid, want.id))
     if moved and machine.running:
         yield machines.start_step(machine.vmid, "the machine was stopped for the move")
     if machine.running and not (machine.mark and machine.mark.host_key):

@@ -13,6 +13,7 @@ from paddock.places.proxmox.expected import check_key_free
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import path_in_pet
 from paddock.places.proxmox.seen import LxcContainer
+from paddock.spec.agent_id import AgentId
 
 
 class Adopter(Containers):
@@ -31,7 +32,7 @@ class Adopter(Containers):
             case _:
                 assert_never(action)
 
-    def _adopt_pet(self, vmid: int, agent: str, key: str, value: str) -> Got:
+    def _adopt_pet(self, vmid: int, agent: AgentId, key: str, value: str) -> Got:
         self._unprotect(vmid, agent)
         try:
             self._set_volume(vmid, key, value)
@@ -64,22 +65,22 @@ class Adopter(Containers):
         check_key_free(container, key, value.partition(",")[0])
         self._put(container, {key: value})
 
-    def _unprotect(self, vmid: int, agent: str) -> None:
+    def _unprotect(self, vmid: int, agent: AgentId) -> None:
         """Remove a pet's protection, and record in its mark that the agent's volume is adopted."""
         pet = self.read(vmid)
         mark = self._own_mark(pet, Mark(Role.PET))
-        adopted = ",".join(sorted({*mark.adopted_agents, agent}))
+        adopted = ",".join(map(str, sorted({*mark.adopted_agents, agent})))
         notes = with_version(replace(mark, adopted=adopted).written_into(pet.notes))
         self._put(pet, {"protection": 0, "description": notes, "tags": pet.tagged})
 
-    def _adopted_volume(self, vmid: int, agent: str) -> Got:
+    def _adopted_volume(self, vmid: int, agent: AgentId) -> Got:
         pet = self.read(vmid)
         mount = pet.mount_at(path_in_pet(agent))
         if mount is None:
-            raise PaddockError(f"{pet.name} does not have the volume of {agent} after it was adopted")
+            raise PaddockError(f"{pet.name} does not have the volume of {agent.name} after it was adopted")
         return {STATE_VOLUME.name: mount.volume}
 
-    def _adopt_machine(self, vmid: int, agent: str) -> None:
+    def _adopt_machine(self, vmid: int, agent: AgentId) -> None:
         container = self.read(vmid)
         mark = self._own_mark(container, Mark(Role.CATTLE, agent))
         notes = with_version(mark.written_into(container.notes))

@@ -12,6 +12,7 @@ from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.reach import HostKeyTrust, Reacher
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.plan.machine import AdoptTarget, MachinePlan
+from paddock.spec.agent_id import AgentId
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class NodeAdoption:
     planner: NodePlanner
     reacher: Reacher
 
-    def describe(self, agent: str, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
+    def describe(self, agent: AgentId, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
         return self.planner.describe(agent, target, seen)
 
     def plan(self, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> MachinePlan:

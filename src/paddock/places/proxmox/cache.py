@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from paddock.places import MachineWant
 from paddock.places.proxmox.actions import CACHE_VOLUME, MOUNT_KEY, AddCache, AttachCache, GrowVolume
@@ -10,28 +11,31 @@ from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.seen import LxcContainer, Mount, free_keys
 from paddock.plan.actions import Ref
 from paddock.plan.step import Step
+from paddock.spec.agent_id import AgentId
 from paddock.spec.sizes import Size
 
+_CACHES: Final = "/var/lib/paddock-cache"
 
-def path_in_pet(agent: str) -> str:
+
+def path_in_pet(agent: AgentId) -> str:
     """Return the mount path of an agent's cache in its pet, which never runs: the path only names the agent."""
-    return f"/var/lib/paddock-cache/{agent}"
+    return f"{_CACHES}/{agent}"
 
 
-def agent_of(mount: Mount) -> str | None:
+def agent_of(mount: Mount) -> AgentId | None:
     """Return the agent whose cache a volume is, from its mount path in the pet."""
     top, _, agent = (mount.path or "").rpartition("/")
-    return agent if top == path_in_pet("x").rpartition("/")[0] else None
+    return AgentId.parse(agent) if top == _CACHES else None
 
 
-def cache_in(agent: str, pet: LxcContainer | None) -> Mount | None:
+def cache_in(agent: AgentId, pet: LxcContainer | None) -> Mount | None:
     """Return the agent's cache among a pet's volumes."""
     return pet.mount_at(path_in_pet(agent)) if pet else None
 
 
 def check(want: MachineWant, pet: LxcContainer | None) -> None:
     """Refuse a cache size below the current one."""
-    there = cache_in(want.agent, pet)
+    there = cache_in(want.id, pet)
     if want.cache and there and there.size is not None and want.cache.size < there.size:
         raise CannotPlan(
             f"the volume for {want.cache.path} has {there.size}, but the file says {want.cache.size}",
@@ -42,7 +46,7 @@ def check(want: MachineWant, pet: LxcContainer | None) -> None:
 
 def missing_size(want: MachineWant, pet: LxcContainer | None) -> int:
     """Return the bytes that the cache still needs on the storage."""
-    there = cache_in(want.agent, pet)
+    there = cache_in(want.id, pet)
     return max(want.cache.size - (there.size or want.cache.size if there else 0), 0) if want.cache else 0
 
 
@@ -52,14 +56,14 @@ def pet_steps(
     """Return the steps to a pet with the cache, and the volume's name; nothing when no cache is wanted."""
     if want.cache is None:
         return [], None
-    there = cache_in(want.agent, pet)
+    there = cache_in(want.id, pet)
     if there:
         return [], there.volume
     # A new state volume takes the first free key, so the cache takes the second.
     taken = {mount.key for mount in pet.mounts} if pet else set()
     free = free_keys(taken)
     key = [next(free), next(free)][1 if state_is_new else 0]
-    value = f"{storage}:{want.cache.size.gib},mp={path_in_pet(want.agent)},backup=0"
+    value = f"{storage}:{want.cache.size.gib},mp={path_in_pet(want.id)},backup=0"
     title = f"create a cache volume of {want.cache.size} for {want.cache.path} on pet {vmid}"
     return [
         Step("pet.cache", title, "the pet has none yet", AddCache(vmid, key, value), needs_place_lock=True)
@@ -68,7 +72,7 @@ def pet_steps(
 
 def grow_step(want: MachineWant, pet: LxcContainer | None) -> Step | None:
     """Return the step that grows the cache to the size in the file, if it is smaller."""
-    there = cache_in(want.agent, pet)
+    there = cache_in(want.id, pet)
     if pet is None or want.cache is None or there is None or there.size is None or there.size >= want.cache.size:
         return None
     title = f"grow the cache volume for {want.cache.path} from {there.size} to {want.cache.size}"
@@ -102,6 +106,6 @@ def attach_steps(want: MachineWant, cattle: LxcContainer | None, vmid: int, volu
 
 def difference_notes(want: MachineWant, pet: LxcContainer | None) -> Iterator[str]:
     """Yield a note about a cache volume that the file no longer asks for."""
-    there = cache_in(want.agent, pet)
+    there = cache_in(want.id, pet)
     if there and pet and want.cache is None:
         yield f"{there.volume} of pet {pet.vmid}, the former cache, is kept; only `paddock forget` deletes it"

@@ -47,7 +47,7 @@ NET_OPTIONS: Final = frozenset({"name", "bridge", "firewall", "gw", "hwaddr", "i
 
 def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return the agent's machine; refuse when there are several."""
-    herd = seen.cattle_of(want.agent)
+    herd = seen.cattle_of(want.id)
     if len(herd) > 1:
         numbers = ", ".join(str(c.vmid) for c in herd)
         raise CannotPlan(
@@ -158,7 +158,7 @@ def _network(node: ProxmoxSpec, want: MachineWant, vmid: int) -> str:
 
 
 def _notes(want: MachineWant, made_from: str) -> str:
-    mark = Mark(Role.CATTLE, want.agent, made_from)
+    mark = Mark(Role.CATTLE, want.id, made_from)
     return mark.written_into(want.spec.machine.description or "")
 
 

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 from paddock.places import Description
 from paddock.places.proxmox.cattle import FILE_KEYS, NET_OPTIONS
 from paddock.places.proxmox.mark import Mark
-from paddock.places.proxmox.pet import path_in_pet
 from paddock.places.proxmox.seen import LxcContainer, Mount, options_of
+from paddock.spec.agent_id import AgentId
 from paddock.spec.machine import Feature, MachineSpec
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
@@ -26,7 +26,7 @@ _NET_OPTIONS: Final = NET_OPTIONS | {"type"}
 
 
 def describe(
-    node: ProxmoxSpec, agent: str, machine: LxcContainer | None, state: Mount | None, pet: int | None
+    node: ProxmoxSpec, agent: AgentId, machine: LxcContainer | None, state: Mount | None, pet: int | None
 ) -> Description:
     """Return the keys of the file that reproduce the machine and the state."""
     said: dict[str, Any] = {}
@@ -86,11 +86,12 @@ def _mounts(machine: LxcContainer) -> Iterator[dict[str, Any]]:
 
 
 def _state(
-    node: ProxmoxSpec, agent: str, machine: LxcContainer | None, state: Mount, pet: int | None
+    node: ProxmoxSpec, agent: AgentId, machine: LxcContainer | None, state: Mount, pet: int | None
 ) -> Iterator[tuple[str, Any]]:
     mounted = next((m for m in machine.mounts if m.volume == state.volume), None) if machine else None
+    default = f"/var/lib/paddock/{agent.name}"  # where machines have their state unless the file says otherwise
     yield "size", str(state.size) if state.size else None
-    yield "path", mounted.path if mounted and mounted.path != path_in_pet(agent) else None
+    yield "path", mounted.path if mounted and mounted.path != default else None
     yield "storage", state.storage if state.storage != node.storage else None
     yield "pet", pet
 

@@ -24,8 +24,8 @@ def check_is_down(want: MachineWant, seen: ProxmoxSeen) -> None:
             if user.vmid == owner or not any(mount.path and mount.volume == state.volume for mount in user.mounts):
                 continue
             whose = (
-                f"is marked as the machine of {user.mark.agent}"
-                if user.has(Role.CATTLE) and user.mark
+                f"is marked as the machine of {user.mark.agent.in_words}"
+                if user.mark and user.mark.agent
                 else "is not marked"
             )
             raise CannotPlan(

@@ -14,6 +14,7 @@ from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import agent_of
 from paddock.places.proxmox.seen import LxcContainer, Mount
 from paddock.places.proxmox.visibility import users_of
+from paddock.spec.agent_id import AgentId
 
 
 class Forgetter(Containers):
@@ -55,7 +56,7 @@ class Forgetter(Containers):
         except PaddockError as error:
             self._reporter(f"container {vmid} may be unprotected: {error.message}")
 
-    def _delete_volume(self, vmid: int, agent: str, volume: str, *, last: bool) -> None:
+    def _delete_volume(self, vmid: int, agent: AgentId, volume: str, *, last: bool) -> None:
         """Delete a volume: remove it from the configuration, then delete the unused entry that this leaves.
 
         The unused entry does not name the agent, so the mark does, for a later run that has to continue. With
@@ -80,7 +81,7 @@ class Forgetter(Containers):
                     f"{pet.name} still has {volume} after it was deleted", hint="run `paddock forget` again"
                 )
             if not last:
-                adopted = ",".join(sorted(mark.adopted_agents - {agent})) or None
+                adopted = ",".join(map(str, sorted(mark.adopted_agents - {agent}))) or None
                 done = {"description": replace(mark, adopted=adopted, forgetting=None).written_into(pet.notes)}
         except Refused:
             pet = self.read(vmid)
@@ -91,7 +92,7 @@ class Forgetter(Containers):
         finally:
             self._put(self.read(vmid), {"protection": 1, **done})
 
-    def _pet(self, vmid: int, agent: str) -> tuple[LxcContainer, Mark]:
+    def _pet(self, vmid: int, agent: AgentId) -> tuple[LxcContainer, Mark]:
         """Return the pet as it is now; refuse unless a volume of the agent may be deleted from it."""
         pet = self.read(vmid)
         self._check_claim(pet)
@@ -102,7 +103,8 @@ class Forgetter(Containers):
             raise Refused(f"{pet.name} has snapshots, which also hold the state", hint="delete its snapshots first")
         if mark.unfinished_forget and mark.unfinished_forget[0] != agent:
             other = mark.unfinished_forget[0]
-            raise Refused(f"{pet.name} has an unfinished `forget` of {other}", hint=f"run `paddock forget {other}`")
+            hint = f"run `paddock forget {other.name}`"
+            raise Refused(f"{pet.name} has an unfinished `forget` of {other.in_words}", hint=hint)
         return pet, mark
 
     def _check_unused(self, pet: int, volume: str) -> None:
@@ -115,8 +117,8 @@ class Forgetter(Containers):
             )
 
 
-def _check_agent(pet: LxcContainer, own: list[Mount], agent: str) -> None:
+def _check_agent(pet: LxcContainer, own: list[Mount], agent: AgentId) -> None:
     for mount in own:
-        others = {agent_of(mount), cache.agent_of(mount)} - {None, agent}
-        if others:
-            raise Refused(f"{mount.volume} of {pet.name} is a volume of {', '.join(map(str, others))} by now")
+        owner = agent_of(mount) or cache.agent_of(mount)
+        if owner not in (None, agent):
+            raise Refused(f"{mount.volume} of {pet.name} is a volume of {owner.in_words if owner else None} by now")

@@ -7,8 +7,11 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Final, Self
 
+from paddock.spec.agent_id import AgentId
+
 _LINE: Final = re.compile(r"^paddock: (.*)$", re.MULTILINE)
-_VERSION: Final = "1"
+_VERSION: Final = "2"
+_READ: Final = frozenset({"1", _VERSION})  # in version 1 agents had no project
 
 
 class Role(StrEnum):
@@ -23,15 +26,15 @@ class Mark:
     """The purpose of a container. Values contain no spaces and no secrets."""
 
     role: Role
-    agent: str | None = None  # cattle: whose machine
+    agent: AgentId | None = None  # cattle: whose machine
     made_from: str | None = None  # cattle: the template or base archive that it was created from
     template: str | None = None  # template, builder: hash of its inputs
     epoch: int | None = None  # template, builder: counts the builds of the same inputs
     label: str | None = None  # template, builder: a name for people
     made: str | None = None  # template: time of the build
     by: str | None = None  # version of the Paddock that created it
-    adopted: str | None = None  # pet: agents whose volumes were adopted, separated by commas
-    forgetting: str | None = None  # pet: the volume that is being deleted, with its agent: agent/storage:name
+    adopted: str | None = None  # pet: ids of agents whose volumes were adopted, separated by commas
+    forgetting: str | None = None  # pet: the volume that is being deleted, with the id of its agent: id/storage:name
     host_key: str | None = None  # base64 part of its ed25519 ssh host key; two keys during an exchange
 
     @classmethod
@@ -42,13 +45,14 @@ class Mark:
             return None
         pairs = [word.partition("=") for word in lines[0].split()]
         values = {name.replace("-", "_"): value for name, _, value in pairs}
-        if len(values) != len(pairs) or values.pop("v", None) != _VERSION:
+        if len(values) != len(pairs) or values.pop("v", None) not in _READ:
             return None
         known = {field.name for field in fields(cls)}
         try:
-            role, epoch = Role(values.pop("role")), values.pop("epoch", None)
+            role, epoch, agent = Role(values.pop("role")), values.pop("epoch", None), values.pop("agent", None)
             number = int(epoch) if epoch is not None else None
-            return cls(role, epoch=number, **{name: value for name, value in values.items() if name in known})
+            whose = AgentId.parse(agent) if agent else None
+            return cls(role, whose, epoch=number, **{name: value for name, value in values.items() if name in known})
         except (KeyError, ValueError):
             return None
 
@@ -58,15 +62,15 @@ class Mark:
         return tuple(self.host_key.split(",")) if self.host_key else ()
 
     @property
-    def adopted_agents(self) -> frozenset[str]:
+    def adopted_agents(self) -> frozenset[AgentId]:
         """The agents whose volumes held files before they were adopted."""
-        return frozenset(self.adopted.split(",")) if self.adopted else frozenset()
+        return frozenset(AgentId.parse(each) for each in self.adopted.split(",")) if self.adopted else frozenset()
 
     @property
-    def unfinished_forget(self) -> tuple[str, str] | None:
+    def unfinished_forget(self) -> tuple[AgentId, str] | None:
         """The agent and the volume of a `forget` that is not finished."""
         agent, _, volume = (self.forgetting or "").partition("/")
-        return (agent, volume) if agent and volume else None
+        return (AgentId.parse(agent), volume) if agent and volume else None
 
     def __str__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -15,6 +15,7 @@ from paddock.places.proxmox.errors import Forbidden, NoContainer, Stopped
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import path_in_pet
 from paddock.places.proxmox.seen import Capacity, LxcContainer, ProxmoxSeen
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import BaseSpec
 
@@ -40,7 +41,7 @@ _MACHINE_TASKS: Final = frozenset(
 
 
 def observe(
-    client: Client, node: ProxmoxSpec, agent: str | None, reporter: Callable[[str], None], holder: str
+    client: Client, node: ProxmoxSpec, agent: AgentId | None, reporter: Callable[[str], None], holder: str
 ) -> ProxmoxSeen:
     """Observe the node, once no change to the agent's containers is under way.
 
@@ -67,7 +68,7 @@ def observe(
                     f"{locked.name} has been locked ({locked.lock}) for {_SETTLE_SECONDS} s, not by a task of Paddock",
                     hint=f"if the node's task list shows no task for it, run there: pct unlock {locked.vmid}",
                 )
-            made = f"container {min(unknown)} is being created, perhaps for {agent}" if unknown else ""
+            made = f"container {min(unknown)} is being created, perhaps for {agent.name}" if unknown and agent else ""
             waiting = f"{locked.name} is locked ({locked.lock})" if locked else made
         else:
             waiting = f"the node is busy with {task}"
@@ -82,7 +83,7 @@ def observe(
         time.sleep(0.3)
 
 
-def _is_new(agent: str | None, seen: ProxmoxSeen) -> bool:
+def _is_new(agent: AgentId | None, seen: ProxmoxSeen) -> bool:
     """Whether the agent lacks a pet or a machine, which a run with another token may be creating."""
     if agent is None:
         return False
@@ -90,7 +91,7 @@ def _is_new(agent: str | None, seen: ProxmoxSeen) -> bool:
     return not pets or not seen.cattle_of(agent)
 
 
-def _concerns(agent: str | None, container: LxcContainer) -> bool:
+def _concerns(agent: AgentId | None, container: LxcContainer) -> bool:
     """Whether a container is the agent's machine, its pet, or a template; the locks of others do not matter."""
     if container.mark is None or agent is None:
         return False

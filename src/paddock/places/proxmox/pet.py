@@ -23,26 +23,28 @@ from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.actions import Ref
 from paddock.plan.step import Risk, Step
+from paddock.spec.agent_id import AgentId
 
 _FIRST_KEY: Final = "mp0"
+_STATES: Final = "/var/lib/paddock"
 
 
-def path_in_pet(agent: str) -> str:
+def path_in_pet(agent: AgentId) -> str:
     """Return the mount path of an agent's state in its pet, which never runs: the path only names the agent."""
-    return f"/var/lib/paddock/{agent}"
+    return f"{_STATES}/{agent}"
 
 
-def agent_of(mount: Mount) -> str | None:
+def agent_of(mount: Mount) -> AgentId | None:
     """Return the agent whose state a volume is, from its mount path in the pet."""
     top, _, agent = (mount.path or "").rpartition("/")
-    return agent if top == path_in_pet("x").rpartition("/")[0] else None
+    return AgentId.parse(agent) if top == _STATES else None
 
 
 def state_in(want: MachineWant, container: LxcContainer) -> Mount | None:
     """Return the agent's state among a container's own volumes: state.volume, or the one at the agent's path."""
     named = want.spec.state.volume
     if named is None:
-        return container.mount_at(path_in_pet(want.agent))
+        return container.mount_at(path_in_pet(want.id))
     return next((m for m in container.mounts if m.volume == named and m.owner == container.vmid), None)
 
 
@@ -96,13 +98,13 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
 
 def machine_mark_hint(want: MachineWant, container: LxcContainer) -> str:
     """Return the hint to write the lost mark of an agent's machine back into the container's notes."""
-    mark = Mark(Role.CATTLE, want.agent)
+    mark = Mark(Role.CATTLE, want.id)
     return f"if it is the machine of {want.agent}, write this line into its notes{_instead(container)}: {mark}"
 
 
 def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return a container that looks like the agent's pet, but has no readable mark."""
-    path = path_in_pet(want.agent)
+    path = path_in_pet(want.id)
     for container in seen.containers.values():
         named = not container.has(Role.PET) and container.config.get("hostname") == _name(want)
         owns = container.mark is None and not container.running and container.mount_at(path) is not None
@@ -204,14 +206,14 @@ def check_stopped(container: LxcContainer) -> None:
 
 def holds_adopted_state(want: MachineWant, container: LxcContainer) -> bool:
     """Whether the pet has, or is about to get, an adopted volume of the agent."""
-    return container.mark is not None and want.agent in container.mark.adopted_agents
+    return container.mark is not None and want.id in container.mark.adopted_agents
 
 
 def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> None:
     """Refuse a state.volume that is another agent's, or unused, or not the volume that the agent has."""
-    if agent_of(state) not in (None, want.agent):
+    if (owner := agent_of(state)) not in (None, want.id):
         raise CannotPlan(
-            f"{state.volume} is the state of {agent_of(state)}",
+            f"{state.volume} is the state of {owner.in_words if owner else None}",
             "set state.volume to another volume, or leave it out",
             code="state.of-another-agent",
         )
@@ -221,7 +223,7 @@ def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> No
             f"`paddock adopt {want.agent} --state {state.volume}` makes it the state",
             code="state.unused",
         )
-    known = container.mount_at(path_in_pet(want.agent))
+    known = container.mount_at(path_in_pet(want.id))
     if known is not None and known.volume != state.volume:
         raise CannotPlan(
             f"{container.name} has {known.volume} as the state of {want.agent}, but the file says {state.volume}",
@@ -245,7 +247,7 @@ def pet_with_unfinished_forget(want: MachineWant, seen: ProxmoxSeen) -> LxcConta
     """Return the pet with an unfinished `forget` of the agent."""
     pets = seen.with_role(Role.PET)
     return next(
-        (c for c in pets if c.mark and c.mark.unfinished_forget and c.mark.unfinished_forget[0] == want.agent), None
+        (c for c in pets if c.mark and c.mark.unfinished_forget and c.mark.unfinished_forget[0] == want.id), None
     )
 
 
@@ -280,7 +282,7 @@ def pet_steps(
 def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: str) -> Iterator[Step]:
     size = want.spec.state.size
     backup = int(want.spec.state.backup)
-    value = f"{want.spec.state.storage or storage}:{size.gib},mp={path_in_pet(want.agent)},backup={backup}"
+    value = f"{want.spec.state.storage or storage}:{size.gib},mp={path_in_pet(want.id)},backup={backup}"
     if pet is None:
         params = {**_params(want, base, storage, Mark(Role.PET)), _FIRST_KEY: value}
         title = f"create pet {vmid} with a state volume of {size}"
@@ -302,7 +304,7 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: st
 
 def empty_pet_step(want: MachineWant, vmid: int, *, base: str, storage: str) -> Step:
     """Return the step that creates a pet for an existing volume."""
-    params = _params(want, base, storage, Mark(Role.PET, adopted=want.agent))
+    params = _params(want, base, storage, Mark(Role.PET, adopted=str(want.id)))
     return Step(
         "pet.create", f"create pet {vmid}", "a pet must own the state", CreatePet(vmid, params), needs_place_lock=True
     )
@@ -363,15 +365,15 @@ def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Itera
 def _forget_in(want: MachineWant, pet: LxcContainer, state: Mount | None, seen: ProxmoxSeen) -> Iterator[Step]:
     """Yield the steps that delete the agent's volumes from a pet, or the pet if it has no other volumes."""
     forgets = pet.mark.unfinished_forget if pet.mark else None
-    cut_off = forgets[1] if forgets and forgets[0] == want.agent else None
-    cache = cache_in(want.agent, pet)
+    cut_off = forgets[1] if forgets and forgets[0] == want.id else None
+    cache = cache_in(want.id, pet)
     named = (state.volume if state else None, cache.volume if cache else None, cut_off)
     volumes = tuple(dict.fromkeys(volume for volume in named if volume))
     _check_may_forget(want, pet, volumes, seen)
     reason = "an earlier `forget` was interrupted" if cut_off else "the agent is to be forgotten"
     if all(mount.key == "rootfs" or mount.volume in volumes for mount in pet.mounts):
         title = f"destroy pet {pet.vmid} with {' and '.join(volumes)} and all that {want.agent} has learned"
-        yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, want.agent, volumes), Risk.RECREATES)
+        yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, want.id, volumes), Risk.RECREATES)
         return
     if cut_off:
         title = f"finish deleting {cut_off} of pet {pet.vmid}"
@@ -403,17 +405,17 @@ def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[st
             code="forget.snapshots",
         )
     forgets = pet.mark.unfinished_forget if pet.mark else None
-    if forgets and forgets[0] != want.agent:
+    if forgets and forgets[0] != want.id:
         # The mark can name one unfinished delete: a second one would replace it.
         raise CannotPlan(
-            f"{pet.name} has an unfinished `forget` of {forgets[0]}",
-            f"run `paddock forget {forgets[0]}`",
+            f"{pet.name} has an unfinished `forget` of {forgets[0].in_words}",
+            f"run `paddock forget {forgets[0].name}`",
             code="forget.another-unfinished",
         )
 
 
 def _delete(want: MachineWant, vmid: int, volume: str, title: str, reason: str) -> Step:
-    return Step("state.delete", title, reason, DeleteVolume(vmid, want.agent, volume), Risk.RECREATES)
+    return Step("state.delete", title, reason, DeleteVolume(vmid, want.id, volume), Risk.RECREATES)
 
 
 def _name(want: MachineWant) -> str:

@@ -30,6 +30,7 @@ from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.templates import NodeTemplates
 from paddock.places.proxmox.worker import Worker
 from paddock.plan.machine import Goal, MachinePlan
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import ProxmoxSpec
 
 _BOOT_SECONDS: Final = 30
@@ -84,7 +85,7 @@ class ProxmoxPlace:
     def login_keys(self) -> Sequence[str]:
         return [line for key in self._spec.ssh.people for line in key.lines(self._folder)]
 
-    def observe(self, agent: str | None = None) -> ProxmoxSeen:
+    def observe(self, agent: AgentId | None = None) -> ProxmoxSeen:
         return observe.observe(self._client, self._spec, agent, self._say, str(self._holder))
 
     def plan(self, goal: Goal, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
@@ -107,7 +108,7 @@ class ProxmoxPlace:
         return Worker(self._client, self._reacher, self._root_worker, self._say, known, self._holder)
 
     def guest(self, want: MachineWant, seen: ProxmoxSeen, got: Got) -> Guest | None:
-        cattle = next(iter(seen.cattle_of(want.agent)), None)
+        cattle = next(iter(seen.cattle_of(want.id)), None)
         address = got.get(ADDRESS.name) or (cattle.address if cattle else None)
         on_record = cattle.mark.host_keys if cattle and cattle.mark else ()
         keys = (got[HOST_KEY.name],) if HOST_KEY.name in got else on_record
@@ -117,7 +118,7 @@ class ProxmoxPlace:
         states = [mount for pet in seen.with_role(Role.PET) if (mount := state_in(want, pet))]
         state = states[0].volume if states else "none"
         notes = verify.notes(want, seen)
-        cattle = next(iter(seen.cattle_of(want.agent)), None)
+        cattle = next(iter(seen.cattle_of(want.id)), None)
         if cattle is None:
             hostname, owner = want.spec.machine.hostname or want.agent, owner_on_node(want, None)
             return Machine(want.agent, "absent", None, state, hostname=hostname, owner=owner, notes=notes)

@@ -22,6 +22,7 @@ from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.plan.actions import CheckStateSize, Ref
 from paddock.plan.machine import AdoptTarget, MachineAfter, MachinePlan
 from paddock.plan.step import Phase, Step
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import MachineSpec, ProxmoxSpec
 from paddock.spec.place import TemplateUse
 
@@ -208,7 +209,7 @@ class NodePlanner:
         plan = self.down(want, seen)
         if plan.refusals:
             return plan
-        again = self.up(want, seen.without(seen.cattle_of(want.agent)))
+        again = self.up(want, seen.without(seen.cattle_of(want.id)))
         return replace(plan, refusals=again.refusals, then=again.steps)
 
     def _left_behind(self, want: MachineWant, cattle: LxcContainer, seen: ProxmoxSeen) -> Iterator[str]:
@@ -235,13 +236,13 @@ class NodePlanner:
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 
-    def describe(self, agent: str, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
+    def describe(self, agent: AgentId, target: AdoptTarget, seen: ProxmoxSeen) -> Description:
         """Describe the adopt target with the keys of the file."""
         return adoption.describe(self.node, agent, target, seen)
 
     def adopt(self, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to adopt the target."""
-        left_out = self.describe(want.agent, target, seen).left_out
+        left_out = self.describe(want.id, target, seen).left_out
         try:
             found = adoption.plan(self.node, want, target, seen, _free_ids(want, seen), left_out)
         except CannotPlan as refuse:

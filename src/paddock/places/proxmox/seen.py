@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from paddock.places import PlaceSeen
 from paddock.places.proxmox.mark import Mark, Role
+from paddock.spec.agent_id import AgentId
 from paddock.spec.sizes import Size
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
@@ -179,7 +180,7 @@ class ProxmoxSeen(PlaceSeen):
         """Return the containers with a mark of that role."""
         return [c for c in self.containers.values() if c.has(role)]
 
-    def cattle_of(self, agent: str) -> list[LxcContainer]:
+    def cattle_of(self, agent: AgentId) -> list[LxcContainer]:
         """Return the containers that are marked as this agent's machine."""
         return [c for c in self.with_role(Role.CATTLE) if c.mark and c.mark.agent == agent]
 

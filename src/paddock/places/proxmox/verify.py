@@ -12,14 +12,14 @@ from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 
 def findings(want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:
     """Check that the marked machine runs, and that its pet alone owns the state it mounts."""
-    machines = seen.cattle_of(want.agent)
+    machines = seen.cattle_of(want.id)
     return [_machine(want, machines), _owner(want, seen, machines)]
 
 
 def notes(want: MachineWant, seen: ProxmoxSeen) -> str:
     """Return the notes of the machine and of its pet."""
     pet = _pet(want, seen)
-    containers = [*seen.cattle_of(want.agent), *([pet.container] if isinstance(pet, Pet) else [])]
+    containers = [*seen.cattle_of(want.id), *([pet.container] if isinstance(pet, Pet) else [])]
     return "\n".join(container.notes for container in containers)
 
 

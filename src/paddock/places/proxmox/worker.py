@@ -214,7 +214,7 @@ class Worker(Containers):
             self._put(container, {"description": replace(mark, host_key=key).written_into(container.notes)})
 
         mark = self.read(vmid).mark
-        adopted = mark.agent if mark and mark.made_from is None else None
+        adopted = mark.agent.name if mark and mark.agent and mark.made_from is None else None
         known = HostKeyTrust(mark.host_keys if mark else (), from_file, adopted)
         return self._reacher.reach(vmid, known, record, clone=clone)
 
