@@ -77,6 +77,9 @@ class MachineWant:
     state_path: str  # where the runtime expects the state
     template: TemplateWant | None = None
     cache: CacheWant | None = None
+    # Ids under which the agent may be deployed so far; what has one of them becomes this agent's.
+    formers: tuple[AgentId, ...] = ()
+    beside_others: bool = False  # agents of this name in other projects may be at the place too
 
     @property
     def agent(self) -> str:

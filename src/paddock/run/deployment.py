@@ -40,6 +40,9 @@ class Deployment:
     recipe: Recipe[Any]  # what its kind knows
     reporter: AgentReporter
     model_gateway: Deployment | None = None  # the agent that serves its models
+    # Ids under which the agent may be deployed so far; what has one of them becomes this agent's.
+    formers: tuple[AgentId, ...] = ()
+    beside_others: bool = False  # agents of this name in other projects may be at the place too
     machine_side: MachineSide = field(default_factory=_on_machine, repr=False, compare=False)
 
     @classmethod
@@ -56,6 +59,7 @@ class Deployment:
             recipe=loaded.kinds[loaded.spec.agents[name].kind],
             reporter=reporter.of(name),
             model_gateway=model_gateway,
+            formers=(AgentId("", name),),
         )
 
     @property

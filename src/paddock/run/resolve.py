@@ -145,7 +145,15 @@ def locate(agent: Deployment) -> Located:
         **_fields(agent, Deployment),
         runtime=runtime,
         contents=contents,
-        machine_want=MachineWant(agent.id, agent.spec, runtime.paths.state, template, cache),
+        machine_want=MachineWant(
+            agent.id,
+            agent.spec,
+            runtime.paths.state,
+            template,
+            cache,
+            formers=agent.formers,
+            beside_others=agent.beside_others,
+        ),
         code=_code(runtime, tree),
         without_root=home is not None,
     )
