@@ -149,12 +149,14 @@ def _access(data: Mapping[str, Any]) -> Access:
 
 
 def apply_access_lines(access: Access, lines: list[str]) -> None:
-    """Replace the pools and ACLs by those in lines of Proxmox's user.cfg."""
+    """Replace the pools and ACLs by those in lines of Proxmox's user.cfg, and add the roles."""
     access.pools.clear()
     access.acl.clear()
     for line in lines:
         kind, *fields = line.split(":")
         match kind:
+            case "role":
+                access.roles[fields[0]] = frozenset(formats.split_list(fields[1]))
             case "pool":
                 name, comment, vmids, storages, *_ = [*fields, "", "", ""]
                 access.pools[name] = Pool(
