@@ -73,11 +73,29 @@ _VMID = re.compile(
 @functools.cache
 def load(renaming: Renaming = RECORDED_NAMES) -> tuple[list[Json], dict[str, Json], dict[str, Json]]:
     """Return recordings, states and fixture, renamed if asked."""
-    lines = (DATA / "pve.jsonl").read_text(encoding="utf-8").splitlines()
-    states = json.loads((DATA / "states.json").read_text(encoding="utf-8"))
-    fixture = json.loads((DATA / "fixture.json").read_text(encoding="utf-8"))
-    cases = [renaming.apply(json.loads(line)) for line in lines if line]
-    return cases, renaming.apply(states), renaming.apply(fixture)
+    lines = [line for file in ("pve", "pools") for line in (DATA / f"{file}.jsonl").read_text("utf-8").splitlines()]
+    pools = _read("states-pools")
+    for state in pools.values():
+        _add_outsider(state)
+    states = {**_read("states"), **pools}
+    fixture, added = _read("fixture"), _read("fixture-pools")
+    fixture = {**fixture, **{key: {**fixture[key], **added[key]} for key in added}}
+    cases = [json.loads(line) for line in lines if line]
+    return renaming.apply(cases), renaming.apply(states), renaming.apply(fixture)
+
+
+def _read(name: str) -> dict[str, Json]:
+    found: dict[str, Json] = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _add_outsider(state: dict[str, Json]) -> None:
+    """Add the container outside the pools, which existed all the time. The states have only 500 to 599."""
+    state["config"]["105"] = (
+        "arch: amd64\nhostname: outsider\nmemory: 512\nostype: debian\n"
+        "rootfs: local-lvm:vm-105-disk-0,size=2G\nswap: 512\nunprivileged: 1\n"
+    )
+    state["volumes"]["vm-105-disk-0"] = 2 << 30
 
 
 # Figures that depend on the machine and on the time.

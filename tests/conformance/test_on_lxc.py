@@ -29,8 +29,6 @@ pytestmark = [
     pytest.mark.live,
     pytest.mark.skipif(unable_to_run() is not None, reason=str(unable_to_run())),
 ]
-# These states were recorded while the task of an earlier request was still running.
-TIMING = ("r379",)
 
 
 def _is_lifecycle(case: Mapping[str, Json]) -> bool:
@@ -47,7 +45,6 @@ CASES = [
     if _is_lifecycle(case)
     and not case.get("history")
     and not case.get("note")
-    and case["id"] not in TIMING
     and "holds the config lock" not in case["case"]
 ]
 

@@ -30,7 +30,7 @@ def test_the_answer_equals_the_recorded_one(case: dict[str, Any], tmp_path: Path
 
 
 # These answers contain names that Proxmox fixes, or a digest of the recorded names.
-NAMED = ("r034", "r057", "r081", "r118")
+NAMED = ("r034", "r057", "r081", "r118", "P031")
 
 
 @pytest.mark.parametrize("case", _replayable(OTHER_NAMES), ids=lambda case: str(case["id"]))
@@ -44,8 +44,8 @@ def test_the_answer_does_not_depend_on_names(case: dict[str, Any], tmp_path: Pat
     assert not found, "\n".join([case["case"], *found])
 
 
-def test_at_most_three_recordings_are_missed() -> None:
-    assert len(MISSES) <= 3
+def test_at_most_two_recordings_are_missed() -> None:
+    assert len(MISSES) <= 2
     assert len(MISSES) <= 0.05 * len(_replayable())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -66,6 +67,8 @@ class Access:
     roles: dict[str, frozenset[str]] = field(default_factory=lambda: dict(BUILT_IN_ROLES))
     pools: dict[str, Pool] = field(default_factory=dict)
     acl: list[AclEntry] = field(default_factory=list)
+    # Held while pools or ACLs change.
+    lock: threading.RLock = field(default_factory=threading.RLock, compare=False)
 
     def authenticate(self, authorization: str | None) -> str:
         """Return the token id that an Authorization header proves, or raise Proxmox's error."""
@@ -96,7 +99,7 @@ class Access:
                 privileges[privilege] = privileges.get(privilege, 0) or int(propagates)
         if token is not None:
             ceiling = self.privileges(owner, path)
-            return {name: flag for name, flag in privileges.items() if name in ceiling}
+            return {name: min(flag, ceiling[name]) for name, flag in privileges.items() if name in ceiling}
         return privileges
 
     def allows(self, who: str, path: str, wanted: Iterable[str], *, any_of: bool = False) -> bool:
@@ -132,12 +135,20 @@ class Access:
         """Return the pool of a container, or None."""
         return next((name for name, pool in self.pools.items() if vmid in pool.vmids), None)
 
+    def join_pool(self, vmid: int, name: str) -> None:
+        """Add a new container to a pool, unless the pool was deleted in the meantime."""
+        with self.lock:
+            if name in self.pools:
+                # A new set, because another thread may iterate over the old one.
+                self.pools[name].vmids = self.pools[name].vmids | {vmid}
+
     def forget_container(self, vmid: int) -> None:
         """Drop a destroyed container's own ACLs and its pool membership."""
         gone = f"/vms/{vmid}"
-        self.acl = [entry for entry in self.acl if entry.path != gone]
-        for pool in self.pools.values():
-            pool.vmids.discard(vmid)
+        with self.lock:
+            self.acl = [entry for entry in self.acl if entry.path != gone]
+            for pool in self.pools.values():
+                pool.vmids = pool.vmids - {vmid}
 
     def _roles(self, who: str, path: str) -> dict[str, bool]:
         roles = self._acl_roles(who, path)

@@ -80,7 +80,7 @@ def clone(cluster: Cluster, order: CloneOrder, task: Task) -> None:
     unlock(cluster, order.source, order.node)
     unlock(cluster, order.target, order.node)
     if order.pool:
-        cluster.access.pools[order.pool].vmids.add(order.target)
+        cluster.access.join_pool(order.target, order.pool)
         cluster.access_changed()
 
 

@@ -82,7 +82,7 @@ def create(cluster: Cluster, order: CreateOrder, task: Task, *, verb: str = "cre
         cluster.configs.remove(vmid)
         raise
     if order.pool:
-        cluster.access.pools[order.pool].vmids.add(vmid)
+        cluster.access.join_pool(vmid, order.pool)
         cluster.access_changed()
     if order.start:
         # The start is a separate task: the create succeeds even if the start fails.

@@ -51,6 +51,8 @@ def container_status(cluster: Cluster, vmid: int, node: str) -> dict[str, Any]:
             "netin": usage.netin,
             "netout": usage.netout,
         }
+        # A kernel without pressure figures: Proxmox then answers null.
+        entry |= {f"pressure{what}{share}": None for what in ("cpu", "io", "memory") for share in ("some", "full")}
     return entry
 
 

@@ -44,10 +44,6 @@ def current(call: Call) -> dict[str, Any]:
     """Return the status and usage figures of a container."""
     entry = container_status(call.cluster, call.vmid, call.node)
     entry["ha"] = {"managed": 0}
-    if entry["status"] == "running":
-        for what in ("cpu", "io", "memory"):
-            entry[f"pressure{what}some"] = None
-            entry[f"pressure{what}full"] = None
     return entry
 
 

@@ -53,9 +53,15 @@ def next_id(call: Call) -> str:
     {"type": Prop(optional=True, enum=("vm", "storage", "node", "sdn", "network"))},
 )
 def resources(call: Call) -> list[dict[str, Any]]:
-    """Return the containers, storages and nodes that the caller may see."""
+    """Return the pools, containers, storages and nodes that the caller may see."""
     wanted = call.text("type")
     found: list[dict[str, Any]] = []
+    if wanted is None:
+        found += [
+            _pool_resource(call, name)
+            for name in sorted(call.cluster.access.pools)
+            if call.allows(f"/pool/{name}", "Pool.Audit")
+        ]
     if wanted in (None, "vm"):
         for vmid in call.cluster.configs.vmids():
             if call.allows(f"/vms/{vmid}", "VM.Audit"):
@@ -66,8 +72,20 @@ def resources(call: Call) -> list[dict[str, Any]]:
         for node in call.cluster.nodes:
             for storage in call.cluster.storages_of(node):
                 if call.allows(f"/storage/{storage.id}", "Datastore.Audit"):
-                    found.append(_storage_resource(call, node, storage))
+                    found.append(storage_resource(call, node, storage))
     return found
+
+
+def _pool_resource(call: Call, name: str) -> dict[str, Any]:
+    entry: dict[str, Any] = {"id": f"/pool/{name}", "type": "pool", "pool": name}
+    vmids = call.cluster.access.pools[name].vmids & set(call.cluster.configs.vmids())
+    running = [member for member in map(call.cluster.statistics.of, sorted(vmids)) if member.get("uptime")]
+    if running:
+        cpus = sum(member["maxcpu"] for member in running)
+        entry |= {key: sum(member[key] for member in running) for key in ("mem", "maxmem", "maxcpu")}
+        entry["cpu"] = sum(member["cpu"] * member["maxcpu"] for member in running) / cpus
+        entry["uptime"] = max(member["uptime"] for member in running)
+    return entry
 
 
 def _node_resource(call: Call, node: Node) -> dict[str, Any]:
@@ -92,7 +110,8 @@ def _node_resource(call: Call, node: Node) -> dict[str, Any]:
     return entry
 
 
-def _storage_resource(call: Call, node: str, storage: Storage) -> dict[str, Any]:
+def storage_resource(call: Call, node: str, storage: Storage) -> dict[str, Any]:
+    """Return a storage's entry in the cluster's resource list."""
     total, used = call.cluster.capacity(storage)
     return {
         "id": f"storage/{node}/{storage.id}",
