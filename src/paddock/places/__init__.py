@@ -113,6 +113,7 @@ class Finding:
     ok: bool
     evidence: str
     hint: str | None = None  # what to do when it is not ok
+    warns: bool = False  # nothing is missing, but a person should know it
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ class Place(Protocol[Observed, Own]):
         """Read the public keys of people who may log in as root to the machines of the place."""
         ...
 
-    def observe(self, agent: AgentId | None = None) -> Observed:
+    def observe(self, want: MachineWant | None = None) -> Observed:
         """Read the place, after changes of that agent that are still under way have ended. Changes nothing."""
         ...
 

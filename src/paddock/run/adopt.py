@@ -27,7 +27,7 @@ def describe(agent: Deployment, target: AdoptTarget) -> Description:
         )
     if agent.place.adoption is None:
         raise BadInput(f"{agent.spec.place} does not support adopting machines or volumes")
-    found = agent.place.adoption.describe(agent.id, target, agent.place.observe(agent.id))
+    found = agent.place.adoption.describe(agent.id, target, agent.place.observe(locate(agent).machine_want))
     if agent.spec.state.volume is None or target.state is None:
         return found
     # A volume that moves to a pet gets another name, and is found by the path where the pet mounts it.

@@ -52,9 +52,13 @@ def as_text(reports: Sequence[Report]) -> str:
     lines: list[str] = []
     for report in reports:
         lines.append(f"{report.place}:")
-        lines += [
-            f"  {'✓' if finding.ok else '✗'} {finding.subject}: {finding.evidence}" for finding in report.findings
-        ]
+        lines += [f"  {_sign(finding)} {finding.subject}: {finding.evidence}" for finding in report.findings]
         if report.remedies:
             lines += ["", *(f"  {remedy}" for remedy in report.remedies)]
     return "\n".join(lines)
+
+
+def _sign(finding: Finding) -> str:
+    if not finding.ok:
+        return "✗"
+    return "!" if finding.warns else "✓"

@@ -63,4 +63,4 @@ def _seen_host(gateway: Located) -> str | None:
 
 
 def _address(agent: Located) -> str | None:
-    return agent.place.machine(agent.machine_want, agent.place.observe(agent.id)).address
+    return agent.place.machine(agent.machine_want, agent.place.observe(agent.machine_want)).address

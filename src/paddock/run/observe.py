@@ -35,7 +35,7 @@ class Observation:
 
 def observe(agent: Located) -> Observation:
     """Read the place, and the inside of the machine if it can be reached."""
-    seen = agent.place.observe(agent.id)
+    seen = agent.place.observe(agent.machine_want)
     machine = agent.place.machine(agent.machine_want, seen)
     guest = agent.place.guest(agent.machine_want, seen, {})
     if guest is None:

@@ -14,7 +14,8 @@ Values = Mapping[str, str | int | None]
 
 def outputs(agent: Deployment) -> Values:
     """Return number, host name and address of the machine; None for those it does not have."""
-    machine = agent.place.machine(locate(agent).machine_want, agent.place.observe(agent.id))
+    want = locate(agent).machine_want
+    machine = agent.place.machine(want, agent.place.observe(want))
     return {"vmid": machine.number, "hostname": machine.hostname, "address": machine.address}
 
 

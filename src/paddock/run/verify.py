@@ -86,7 +86,7 @@ def verify_through(agent: Resolved, guest: Guest, place: PlaceSeen, *, quick: bo
 
 def verify_when_settled(agent: Resolved, guest: Guest) -> Report:
     """Verify an agent that has just become healthy, and give checks that settle later up to 30 seconds."""
-    report = verify_through(agent, guest, agent.place.observe(agent.id), quick=False)
+    report = verify_through(agent, guest, agent.place.observe(agent.machine_want), quick=False)
     slow = [replace(check, quick=True, needs=None) for check in _subject(agent).asked if check.settles]
     if report.ok or not {line.check for line in report.failed} <= {check.name for check in slow}:
         return report
@@ -97,7 +97,7 @@ def verify_when_settled(agent: Resolved, guest: Guest) -> Report:
         if not any(line.failed for line in asked.lines(slow, found)):
             break
         time.sleep(0.5)
-    return verify_through(agent, guest, agent.place.observe(agent.id), quick=False)
+    return verify_through(agent, guest, agent.place.observe(agent.machine_want), quick=False)
 
 
 def ports_of_others(agent: Resolved, guest: Guest) -> Line | None:

@@ -43,7 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     token = verb("token", "print an API token with its secret")
     token.add_argument("name", nargs="?", help="user@realm!name (default: the first token)")
-    root = verb("root", "run a command as root on the node: pct, pveum, mkdir, chown, ls, mountpoint, true; `||` as in a shell")
+    root = verb(
+        "root", "run a command as root on the node: pct, pveum, mkdir, chown, ls, mountpoint, true; `||` as in a shell"
+    )
     root.add_argument(
         "argv", nargs=argparse.REMAINDER, help="the command, for example: -- pct set 100 -mp0 /srv/x,mp=/data"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -104,6 +104,38 @@ class BaseSpec(Model):
         return self.volume or f"{self.storage}:vztmpl/{str(self.url).rpartition('/')[2]}"
 
 
+PoolName = Annotated[
+    str,
+    Field(
+        pattern=worded(
+            r"^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*){0,2}$",
+            "the name of a pool: letters, digits, - _ and dots",
+        )
+    ),
+]
+
+
+class PoolsSpec(Model):
+    """The two pools of Proxmox that hold everything Paddock manages; a token needs rights on nothing else."""
+
+    machines: PoolName = Field("paddock", description="pool of machines and templates")
+    state: PoolName = Field("paddock-state", description="pool of pets, which own the states")
+
+    @model_validator(mode="after")
+    def _two(self) -> Self:
+        if self.machines == self.state:
+            raise ValueError("machines and pets need two pools: in one pool, a token for machines could delete a pet")
+        return self
+
+
+def _pools_or_none(value: Any) -> Any:
+    if value == "none":
+        return None
+    if value is None:
+        raise ValueError("write {machines: NAME, state: NAME}, or none")
+    return value
+
+
 class TemplateUse(StrEnum):
     AUTO = "auto"
     NONE = "none"
@@ -131,6 +163,12 @@ class ProxmoxSpec(Model):
         BaseSpec,
         shorthand(BaseSpec, "volume", str, example="local:vztmpl/debian-12.tar.zst, or {url: https://…, sha512: …}"),
     ] = Field(description="the archive that machines are created from")
+    pools: Annotated[
+        PoolsSpec | None, BeforeValidator(_pools_or_none, json_schema_input_type=PoolsSpec | Literal["none"])
+    ] = Field(
+        PoolsSpec(),
+        description="pools of Proxmox for machines and pets, which limit what the token may touch; none: no pools",
+    )
     template: TemplateUse = Field(
         TemplateUse.AUTO,
         strict=False,

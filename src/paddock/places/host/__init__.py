@@ -64,7 +64,7 @@ class HostPlace:
     def login_keys(self) -> Sequence[str]:
         return ()
 
-    def observe(self, agent: AgentId | None = None) -> HostSeen:
+    def observe(self, want: MachineWant | None = None) -> HostSeen:
         return HostSeen()
 
     def plan(self, goal: Goal, want: MachineWant, seen: HostSeen) -> MachinePlan:

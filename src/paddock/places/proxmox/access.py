@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from paddock.places.proxmox.privileges import Held, Need
 from paddock.spec.models import ProxmoxSpec
+from paddock.spec.place import PoolsSpec
 
-DAILY: Final = "daily"  # up, down, cycle and status of agents whose pet and template exist
-SETUP: Final = "setup"  # create and adopt pets, grow volumes, build templates, download the base archive, forget
+DAILY: Final = "daily"  # up, down, cycle and status of agents whose pet exists
+SETUP: Final = "setup"  # create, adopt, grow, snapshot, back up and forget pets; download the base archive
 
 _MACHINE: Final = (
     "VM.Allocate",
@@ -22,11 +24,14 @@ _MACHINE: Final = (
     "VM.Config.Options",
     "VM.PowerMgmt",
 )
+_PET_SETUP: Final = (
+    *(each for each in _MACHINE if each not in ("VM.Clone", "VM.PowerMgmt")),
+    *("VM.Backup", "VM.Snapshot", "VM.Snapshot.Rollback"),
+)
 _ROLES: Final = {
-    "PaddockMachine": _MACHINE,
-    # A role on a deeper path replaces the one above it, so this role restricts the token on a pet.
-    "PaddockPet": ("VM.Audit", "VM.Config.Disk"),
-    "PaddockPetSetup": tuple(each for each in _MACHINE if each not in ("VM.Clone", "VM.PowerMgmt")),
+    "PaddockMachine": ("Pool.Audit", *_MACHINE),
+    "PaddockPet": ("Pool.Audit", "VM.Audit", "VM.Config.Disk"),
+    "PaddockPetSetup": ("Pool.Audit", *_PET_SETUP),
     "PaddockStorage": ("Datastore.AllocateSpace", "Datastore.Audit"),
     "PaddockBase": ("Datastore.Audit",),
     "PaddockNetwork": ("SDN.Use",),
@@ -49,17 +54,20 @@ class Grant:
 
 
 def grants(node: ProxmoxSpec, pets: Iterable[int], storages: Iterable[str], bridges: Iterable[str]) -> list[Grant]:
-    """Return the roles that the agents of a file need on this node, daily work first."""
+    """Return the roles that the agents of a file need on this node, daily work first.
+
+    ``pets`` matter only without pools.
+    """
     base = node.base.volid.partition(":")[0]
-    found = [Grant("/vms", "PaddockMachine", DAILY)]
-    found += [Grant(f"/vms/{pet}", "PaddockPet", DAILY) for pet in sorted(set(pets))]
+    guests = _of_pools(node.pools) if node.pools else _of_numbers(sorted(set(pets)))
+    found = [grant for grant in guests if grant.work == DAILY]
     found += [Grant(f"/storage/{storage}", "PaddockStorage", DAILY) for storage in sorted({node.storage, *storages})]
     found += [Grant(f"/storage/{base}", "PaddockBase", DAILY)] if base not in {node.storage, *storages} else []
     found += [
         Grant(f"/sdn/zones/localnetwork/{bridge}", "PaddockNetwork", DAILY)
         for bridge in sorted({node.bridge, *bridges})
     ]
-    found += [Grant(f"/vms/{pet}", "PaddockPetSetup", SETUP) for pet in sorted(set(pets))]
+    found += [grant for grant in guests if grant.work == SETUP]
     if node.base.url is not None:
         found += [
             Grant(f"/storage/{base}", "PaddockDownload", SETUP),
@@ -68,12 +76,64 @@ def grants(node: ProxmoxSpec, pets: Iterable[int], storages: Iterable[str], brid
     return found
 
 
+def _of_pools(pools: PoolsSpec) -> list[Grant]:
+    # Roles on a pool are added to those on its members. In one pool, the role for machines would hold for pets too.
+    return [
+        Grant(f"/pool/{pools.machines}", "PaddockMachine", DAILY),
+        Grant(f"/pool/{pools.state}", "PaddockPet", DAILY),
+        Grant(f"/pool/{pools.state}", "PaddockPetSetup", SETUP),
+    ]
+
+
+def _of_numbers(pets: Sequence[int]) -> list[Grant]:
+    # A role on a deeper path replaces the one above it, so the role on a pet restricts the token there.
+    return [
+        Grant("/vms", "PaddockMachine", DAILY),
+        *(Grant(f"/vms/{pet}", "PaddockPet", DAILY) for pet in pets),
+        *(Grant(f"/vms/{pet}", "PaddockPetSetup", SETUP) for pet in pets),
+    ]
+
+
 def missing(wanted: Iterable[Grant], held: Mapping[str, Iterable[str]]) -> Iterator[tuple[Grant, str]]:
     """Yield each privilege that a grant needs and the token does not hold on its path."""
     for grant in wanted:
         for privilege in grant.privileges:
             if privilege not in held.get(grant.path, ()):
                 yield grant, privilege
+
+
+def excess(wanted: Sequence[Grant], held: Held, members: Iterable[int]) -> list[Need]:
+    """Return the privileges that a token holds and does not need; reading is not counted.
+
+    Roles on a pool appear on its ``members`` too.
+    """
+    needed: dict[str, set[str]] = {}
+    for grant in wanted:
+        needed.setdefault(grant.path, set()).update(grant.privileges)
+    own = {f"/vms/{vmid}" for vmid in members}
+    more = {
+        path: {each for each in held[path] if not each.endswith(".Audit")} - needed.get(path, set())
+        for path in sorted(held)
+        if path not in own
+    }
+    return [
+        Need(path, privilege)
+        for path, privileges in more.items()
+        for privilege in sorted(privileges)
+        if not any(privilege in more.get(above, ()) for above in _above(path))
+    ]
+
+
+def _above(path: str) -> Iterator[str]:
+    while path != "/":
+        path = path.rpartition("/")[0] or "/"
+        yield path
+
+
+def pool_commands(pools: Iterable[str]) -> list[str]:
+    """Return root's commands that create pools, or leave existing ones as they are."""
+    words = "--comment 'containers of Paddock'"
+    return [f"pveum pool add {pool} {words} || pveum pool modify {pool} {words}" for pool in pools]
 
 
 def commands(work: str, wanted: Iterable[Grant], token: str) -> list[str]:

@@ -9,8 +9,8 @@ from typing import Final
 
 from paddock.places import Description, MachineWant
 from paddock.places.proxmox import cattle as machines
+from paddock.places.proxmox import membership, root_work
 from paddock.places.proxmox import pet as pets
-from paddock.places.proxmox import root_work
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
     STATE_VOLUME,
@@ -80,7 +80,8 @@ def plan(
             f"name a container or a volume, for example `paddock adopt {want.agent} 105`",
             code="adopt.no-target",
         )
-    machine = _machine(want, target, seen)
+    membership.check_listed(seen)
+    machine = _machine(node, want, target, seen)
     volume = _find(target, machine, seen)
     settled = _settled(want.id, seen)
     if settled and volume and volume.at and volume.mount.volume != settled.mount.volume:
@@ -107,12 +108,13 @@ def plan(
     return MachinePlan(steps, notes=list(_notes(machine, left_out)))
 
 
-def _machine(want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcContainer | None:
+def _machine(node: ProxmoxSpec, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return the container to adopt as the agent's machine; refuse if it cannot be adopted."""
     if target.machine is None:
         return None
     machine = seen.containers.get(target.machine)
     if machine is None:
+        membership.check_adoptable(node.pools, target.machine, None, None)
         where = "is on another node, or is a virtual machine" if target.machine in seen.taken else "does not exist"
         raise CannotPlan(
             f"container {target.machine} {where}",
@@ -120,6 +122,7 @@ def _machine(want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcCo
             code="adopt.no-container",
         )
     _check_adoptable(machine, Mark(Role.CATTLE, want.id))
+    membership.check_adoptable(node.pools, machine, None, None)
     others = [c.name for c in seen.cattle_of(want.id) if c is not machine]
     if others:
         raise CannotPlan(
@@ -230,7 +233,6 @@ def _state_steps(
 ) -> tuple[list[Step], str | Ref]:
     """Return the steps to a pet that owns the state, and the volume's name."""
     named = want.spec.state.pet.vmid
-    base, storage = node.base.volid, node.storage
     if settled or volume is None:
         pet = pets.Pet(settled.at, settled.mount) if settled and settled.at else pets.find_pet(want, seen)
         if pet:
@@ -238,18 +240,20 @@ def _state_steps(
         else:
             pets.check_no_lost_pet(want, None, seen)
         number = pet.vmid if pet else named or next(ids)
-        return pets.pet_steps(want, pet, number, base=base, storage=storage)
+        return pets.pet_steps(want, pet, number, node)
     mount, owner = volume.mount, seen.containers.get(volume.mount.owner or 0)
     _check_writers(mount.volume, [machine, owner, volume.at], seen)
     if volume.at is not machine:
         _check_owner(want, mount)
     keeps = owner is not None and owner is not machine
     if keeps and owner and (volume.at is machine or owner.has(Role.PET) or owner.vmid == named or volume.at is None):
+        membership.check_adoptable(node.pools, None, owner, None)
         return [_pet_step(want, owner, mount.volume)], mount.volume
     if volume.at is None:
         raise CannotPlan(
             f"no container owns {mount.volume}, and no configuration names it", code="adopt.volume-without-owner"
         )
+    membership.check_adoptable(node.pools, machine, None, volume.at)
     return _reassign_steps(node, want, machine, volume.at, mount, seen, ids), STATE_VOLUME
 
 
@@ -327,7 +331,7 @@ def _reassign_steps(
     if pet is not None:
         pets.check_stopped(pet)
     number = pet.vmid if pet else named or next(ids)
-    create = [] if pet else [pets.empty_pet_step(want, number, base=node.base.volid, storage=node.storage)]
+    create = [] if pet else [pets.empty_pet_step(want, number, node)]
     key = mount.key if mount.path else source.free_key
     value = mount.mounted_at(pets.path_in_pet(want.id))
     action = Reassign(source.vmid, key, value, number, pet.free_key if pet else MOUNT_KEY, want.id)

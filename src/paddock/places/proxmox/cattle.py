@@ -178,6 +178,7 @@ def create_steps(
         "unprivileged": 1,
         "rootfs": f"{want.spec.machine.storage or node.storage}:{want.spec.machine.disk.gib}",
         "ssh-public-keys": key,
+        **({"pool": node.pools.machines} if node.pools else {}),
         **settings(node, want, vmid),
     }
     title = f"create machine {vmid} from {node.base.volid.rpartition('/')[2]}"
@@ -202,6 +203,7 @@ def clone_steps(
         "newid": vmid,
         "hostname": want.spec.machine.hostname or want.agent,
         "description": _notes(want, made_from),
+        **({"pool": node.pools.machines} if node.pools else {}),
     }
     root = template.mount("rootfs") if template else None
     storage, there = want.spec.machine.storage, root.storage if root else node.storage

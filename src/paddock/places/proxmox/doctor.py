@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import quote
 
 from paddock.guests import Guest, Unreachable
 from paddock.places import Finding, MachineWant
 from paddock.places.proxmox import access
+from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.errors import ApiError
 from paddock.places.proxmox.pet import find_pet
 from paddock.places.proxmox.planner import NodePlanner
+from paddock.places.proxmox.privileges import as_lines
 from paddock.places.proxmox.root_work import root_features
-from paddock.places.proxmox.seen import ProxmoxSeen
+from paddock.places.proxmox.seen import Pool, ProxmoxSeen
 from paddock.plan.step import Phase
 from paddock.spec.models import ProxmoxSpec
+
+_TESTED: Final = "9"  # the major version of Proxmox VE
+_SOON: Final = timedelta(days=30)
+_SHOWN: Final = 6
 
 
 @dataclass(frozen=True)
 class NodeDoctor:
-    """Examines the token's privileges and the work that only root can do."""
+    """Examines the node's version, the token's privileges and the work that only root can do."""
 
     client: Client
     node: ProxmoxSpec
@@ -29,26 +39,75 @@ class NodeDoctor:
     observe: Callable[[], ProxmoxSeen]
 
     def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
-        version = self.client.get("/version")["version"]
+        version = str(self.client.get("/version")["version"])
+        findings = [Finding("reached", True, f"{self.node.url} runs Proxmox VE {version}")]
+        findings += [*_version(version), *self._expiry(), *self._certificate()]
         seen = self.observe()
-        pets = [pet.vmid for want in wants if (pet := find_pet(want, seen))]
-        pets += [want.spec.state.pet.vmid for want in wants if want.spec.state.pet.vmid]
+        pets = [pet for want in wants if (pet := _pet(want, seen))]
         storages = [s for want in wants for s in (want.spec.machine.storage, want.spec.state.storage) if s]
         bridges = [want.spec.machine.net.bridge for want in wants if want.spec.machine.net.bridge]
         wanted = access.grants(self.node, pets, storages, bridges)
         paths = dict.fromkeys(grant.path for grant in wanted)
         held = {path: self.client.get("/access/permissions", {"path": path}).get(path, {}) for path in paths}
         lacks = list(access.missing(wanted, held))
-        findings = [Finding("reached", True, f"{self.node.url} runs Proxmox VE {version}")]
+        setup_needed = _setup_is_needed(wants, seen)
+        findings += self._pools(seen)
         for grant in wanted:
             without = [privilege for other, privilege in lacks if other == grant]
-            evidence = f"lacks {', '.join(without)}" if without else "all granted"
-            findings.append(Finding(f"{grant.work} on {grant.path}", not without, evidence))
-        works = dict.fromkeys(grant.work for grant, _ in lacks)
-        remedies = [line for work in works for line in (f"# {work}", *access.commands(work, wanted, self.token_id))]
+            findings.append(_granted(grant, without, needed_now=setup_needed))
+        findings += self._excess(wanted, seen)
+        works = dict.fromkeys(grant.work for grant, _ in lacks if grant.work == access.DAILY or setup_needed)
+        remedies = access.pool_commands(seen.hidden.pools)
+        remedies += [line for work in works for line in (f"# {work}", *access.commands(work, wanted, self.token_id))]
         for want in wants:
             findings += self._root_findings(want, seen)
         return findings, ["as root on the node:", *remedies] if remedies else []
+
+    def _pools(self, seen: ProxmoxSeen) -> Iterator[Finding]:
+        pools = self.node.pools
+        if pools is None:
+            cost = "the token may destroy every container that its roles reach, and anyone who may edit notes can forge"
+            yield Finding("pools", True, f"none: {cost} the mark of an agent's machine or pet", warns=True)
+        for name in (pools.machines, pools.state) if pools else ():
+            hidden = sorted(vmid for vmid, pool in seen.hidden.members.items() if pool == name)
+            if name in seen.hidden.pools:
+                yield Finding(f"pool {name}", False, "does not exist, or the token may not list its members")
+            elif hidden:
+                yield Finding(f"pool {name}", False, f"the token may not read {', '.join(map(str, hidden))} in it")
+            else:
+                yield Finding(f"pool {name}", True, "every member can be read")
+
+    def _excess(self, wanted: Sequence[access.Grant], seen: ProxmoxSeen) -> Iterator[Finding]:
+        members = [c.vmid for c in seen.containers.values() if c.pool in (Pool.MACHINES, Pool.STATE)]
+        more = as_lines(access.excess(wanted, self.client.get("/access/permissions"), members))
+        if more:
+            shown = "; ".join(more[:_SHOWN]) + (f"; and {len(more) - _SHOWN} more" if len(more) > _SHOWN else "")
+            yield Finding("token", True, f"may do more than it needs: {shown}", warns=True)
+
+    def _expiry(self) -> Iterator[Finding]:
+        """Yield a warning if the token ends soon. Not every token may read that about itself."""
+        user, _, name = self.token_id.partition("!")
+        try:
+            expire = int(self.client.get(f"/access/users/{quote(user, safe='@')}/token/{quote(name)}").get("expire", 0))
+        except ApiError:
+            return
+        ends = datetime.fromtimestamp(expire, UTC)
+        if expire and ends - datetime.now(UTC) < _SOON:
+            yield Finding("token", True, f"expires on {ends:%Y-%m-%d}: create a new one before", warns=True)
+
+    def _certificate(self) -> Iterator[Finding]:
+        """Yield a warning if the pinned certificate is about to be renewed: its fingerprint changes then."""
+        if self.node.fingerprint is None:
+            return
+        try:
+            listed: list[dict[str, Any]] = self.client.get(f"/nodes/{self.client.node}/certificates/info")
+        except ApiError:
+            return
+        for entry in listed:
+            ends = datetime.fromtimestamp(int(entry.get("notafter", 0)), UTC)
+            if str(entry.get("fingerprint", "")).upper() == self.node.fingerprint and ends - datetime.now(UTC) < _SOON:
+                renewal = "Proxmox renews it two weeks before, and its fingerprint changes then"
+                yield Finding("certificate", True, f"expires on {ends:%Y-%m-%d}; {renewal}: use ca instead", warns=True)
 
     def _root_findings(self, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Finding]:
         """Yield whether the agent needs steps that only root can do, and who will do them."""
@@ -65,6 +124,39 @@ class NodeDoctor:
             yield Finding(subject, True, f"{shown}: `up` will ask a person at the node's shell, without ssh.root")
         else:
             yield _root_reached(self.root, subject, shown)
+
+
+def _version(version: str) -> Iterator[Finding]:
+    if version.partition(".")[0] != _TESTED:
+        evidence = f"this Paddock was tested with Proxmox VE {_TESTED}, never with {version}"
+        yield Finding("version", True, evidence, warns=True)
+
+
+def _pet(want: MachineWant, seen: ProxmoxSeen) -> int | None:
+    """Return the number of the agent's pet, or the number that the file gives it."""
+    try:
+        pet = find_pet(want, seen)
+    except CannotPlan:
+        pet = None  # `up` refuses, and says why
+    return pet.vmid if pet else want.spec.state.pet.vmid
+
+
+def _setup_is_needed(wants: Sequence[MachineWant], seen: ProxmoxSeen) -> bool:
+    """Whether the next `up` creates a pet or downloads the base archive."""
+    try:
+        return seen.base_missing or not all(find_pet(want, seen) for want in wants)
+    except CannotPlan:
+        return True
+
+
+def _granted(grant: access.Grant, without: Sequence[str], *, needed_now: bool) -> Finding:
+    subject = f"{grant.work} on {grant.path}"
+    if not without:
+        return Finding(subject, True, "all granted")
+    lacks = f"lacks {', '.join(without)}"
+    if grant.work == access.SETUP and not needed_now:
+        return Finding(subject, True, f"{lacks}, which the agents of this file do not need while their pets exist")
+    return Finding(subject, False, lacks)
 
 
 def _root_reached(root: Guest, subject: str, shown: str) -> Finding:

@@ -6,15 +6,18 @@ import ipaddress
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from paddock.errors import PaddockError, Refused
+from paddock.places import MachineWant
+from paddock.places.proxmox import numbering, pools
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.errors import Forbidden, NoContainer, Stopped
-from paddock.places.proxmox.mark import Mark, Role
+from paddock.places.proxmox.errors import ApiError, Forbidden, NoContainer, Stopped
+from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.pet import path_in_pet
-from paddock.places.proxmox.seen import Capacity, LxcContainer, ProxmoxSeen
+from paddock.places.proxmox.seen import Capacity, LxcContainer, Pool, ProxmoxSeen
 from paddock.spec.agent_id import AgentId
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import BaseSpec
@@ -41,7 +44,7 @@ _MACHINE_TASKS: Final = frozenset(
 
 
 def observe(
-    client: Client, node: ProxmoxSpec, agent: AgentId | None, reporter: Callable[[str], None], holder: str
+    client: Client, node: ProxmoxSpec, want: MachineWant | None, reporter: Callable[[str], None], holder: str
 ) -> ProxmoxSeen:
     """Observe the node, once no change to the agent's containers is under way.
 
@@ -49,12 +52,13 @@ def observe(
     so only the list of tasks shows that Paddock is creating it.
     """
     start = time.monotonic()
+    agent = want.id if want else None
     told = ""
     half_made: frozenset[int] = frozenset()
     while True:
         task = _own_task(client)
         if task is None:
-            seen, without_mark = _read(client, node, holder)
+            seen, without_mark = _read(client, node, want, holder)
             if without_mark != half_made:
                 # Begun since the tasks were read, perhaps for this agent: read tasks and marks again.
                 half_made = without_mark
@@ -109,31 +113,50 @@ def _own_task(client: Client) -> str | None:
     return None
 
 
-def _read(client: Client, node: ProxmoxSpec, holder: str) -> tuple[ProxmoxSeen, frozenset[int]]:
+def _read(
+    client: Client, node: ProxmoxSpec, want: MachineWant | None, holder: str
+) -> tuple[ProxmoxSeen, frozenset[int]]:
     """Return the observation, and the containers that are being created and have no mark yet."""
     listed = client.get(f"/nodes/{client.node}/lxc")
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        taken = pool.submit(client.get, "/cluster/resources", {"type": "vm"})
-        capacity = pool.submit(_capacity, client)
-        base_missing = pool.submit(_base_missing, client, node.base)
-        storages = pool.submit(_storages, client)
-        found = list(pool.map(lambda row: _container(client, row), listed))
+    with ThreadPoolExecutor(max_workers=8) as parallel:
+        taken = parallel.submit(client.get, "/cluster/resources", {"type": "vm"})
+        capacity = parallel.submit(_capacity, client)
+        base_missing = parallel.submit(_base_missing, client, node.base)
+        storages = parallel.submit(_storages, client)
+        members = pools.read(client, node.pools)
+        found = list(parallel.map(lambda row: _container(client, row, members.pool_of(int(row["vmid"]))), listed))
+        distant = list(parallel.map(lambda row: _distant(client, row, members), members.on_other_nodes(client.node)))
     containers = {container.vmid: container for container in found if container}
+    on_other_nodes = {container.vmid: (where, container) for where, container in filter(None, distant)}
     numbers = frozenset(int(row["vmid"]) for row in taken.result())
     elsewhere = {str(row["name"]): str(row["node"]) for row in taken.result() if _on_another(client.node, row)}
     here = {int(row["vmid"]) for row in taken.result() if (row["type"], row["node"]) == ("lxc", client.node)}
     locked = {c.vmid for c in containers.values() if c.lock == "create" and c.mark is None}
     seen = ProxmoxSeen(
         containers,
-        numbers | containers.keys(),
+        numbers | containers.keys() | members.numbers,
         capacity.result(),
         base_missing.result(),
         storages.result(),
         holder,
         datetime.now(UTC),
         elsewhere,
+        on_other_nodes,
+        members.hidden(containers.keys() | on_other_nodes.keys()),
     )
-    return seen, frozenset(locked | (here - containers.keys()))
+    if want and _is_new(want.id, seen):
+        seen = replace(seen, taken=seen.taken | numbering.taken_unseen(client, want, seen.taken))
+    return seen, frozenset(locked | (here - containers.keys() - seen.hidden.members.keys()))
+
+
+def _distant(client: Client, row: Mapping[str, Any], members: pools.Members) -> tuple[str, LxcContainer] | None:
+    """Return a member of a pool on another node, with that node."""
+    vmid, where = int(row["vmid"]), str(row["node"])
+    try:
+        config = client.get(f"/nodes/{where}/lxc/{vmid}/config")
+    except ApiError:
+        return None  # it counts as hidden
+    return where, LxcContainer(vmid, str(row.get("status", "unknown")), config, pool=members.pool_of(vmid))
 
 
 def _on_another(node: str, row: Mapping[str, Any]) -> bool:
@@ -163,22 +186,24 @@ def _capacity(client: Client) -> Capacity:
     return Capacity(int(memory) if memory else None, free)
 
 
-def _container(client: Client, row: dict[str, Any]) -> LxcContainer | None:
+def _container(client: Client, row: dict[str, Any], pool: Pool) -> LxcContainer | None:
     vmid = int(row["vmid"])
     path = f"/nodes/{client.node}/lxc/{vmid}"
     try:
         config = client.get(f"{path}/config")
-        mark = Mark.from_notes(str(config.get("description", "")))
-        if mark is None or mark.role is not Role.CATTLE or row["status"] != "running":
-            return LxcContainer(vmid, str(row["status"]), config)
+        container = LxcContainer(vmid, str(row["status"]), config, pool=pool)
+        if not container.has(Role.CATTLE) or not container.running:
+            return container
         waiting = client.get(f"{path}/pending")
         reached_at = address(client, vmid)
     except NoContainer:
         return None  # destroyed since the list was made
+    except Forbidden:
+        return None  # hidden, or out of its pool since the list was made
     except Stopped:
-        return LxcContainer(vmid, "stopped", config)
+        return replace(container, status="stopped")
     pending = frozenset(str(entry["key"]) for entry in waiting if "pending" in entry or "delete" in entry)
-    return LxcContainer(vmid, "running", config, reached_at, pending, int(row.get("uptime", 0)))
+    return replace(container, address=reached_at, pending=pending, uptime=int(row.get("uptime", 0)))
 
 
 def address(client: Client, vmid: int) -> str | None:

@@ -22,9 +22,9 @@ class NodePermissions:
     node: ProxmoxSpec
 
     def hidden_machines(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Refusal]:
-        return list(visibility.refusals(self.client, want, seen))
+        return list(visibility.refusals(self.client, self.node, want, seen))
 
     def missing(self, actions: Sequence[Action], seen: ProxmoxSeen) -> Sequence[str]:
-        wanted = list(privileges.needed(actions, self.node.node, self.node.storage, seen))
+        wanted = list(privileges.needed(actions, self.node, seen))
         held = self.client.get("/access/permissions") if wanted else {}
         return privileges.as_lines(privileges.missing(wanted, held))

@@ -24,6 +24,7 @@ from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.actions import Ref
 from paddock.plan.step import Risk, Step
 from paddock.spec.agent_id import AgentId
+from paddock.spec.models import ProxmoxSpec
 
 _FIRST_KEY: Final = "mp0"
 _STATES: Final = "/var/lib/paddock"
@@ -272,19 +273,17 @@ def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: Prox
         )
 
 
-def pet_steps(
-    want: MachineWant, pet: Pet | None, vmid: int, *, base: str, storage: str
-) -> tuple[list[Step], str | Ref]:
+def pet_steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> tuple[list[Step], str | Ref]:
     """Return the steps to a protected pet with the agent's volume, and the volume's name."""
-    return list(_steps(want, pet, vmid, base, storage)), pet.state.volume if pet and pet.state else STATE_VOLUME
+    return list(_steps(want, pet, vmid, node)), pet.state.volume if pet and pet.state else STATE_VOLUME
 
 
-def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: str) -> Iterator[Step]:
+def _steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> Iterator[Step]:
     size = want.spec.state.size
     backup = int(want.spec.state.backup)
-    value = f"{want.spec.state.storage or storage}:{size.gib},mp={path_in_pet(want.id)},backup={backup}"
+    value = f"{want.spec.state.storage or node.storage}:{size.gib},mp={path_in_pet(want.id)},backup={backup}"
     if pet is None:
-        params = {**_params(want, base, storage, Mark(Role.PET)), _FIRST_KEY: value}
+        params = {**_params(want, node, Mark(Role.PET)), _FIRST_KEY: value}
         title = f"create pet {vmid} with a state volume of {size}"
         yield Step("pet.create", title, "the agent has no state yet", CreatePet(vmid, params), needs_place_lock=True)
     elif pet.state is None:
@@ -302,17 +301,17 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, base: str, storage: st
         yield Step("pet.protect", f"protect pet {pet.vmid}", "its protection is off", action)
 
 
-def empty_pet_step(want: MachineWant, vmid: int, *, base: str, storage: str) -> Step:
+def empty_pet_step(want: MachineWant, vmid: int, node: ProxmoxSpec) -> Step:
     """Return the step that creates a pet for an existing volume."""
-    params = _params(want, base, storage, Mark(Role.PET, adopted=str(want.id)))
+    params = _params(want, node, Mark(Role.PET, adopted=str(want.id)))
     return Step(
         "pet.create", f"create pet {vmid}", "a pet must own the state", CreatePet(vmid, params), needs_place_lock=True
     )
 
 
-def _params(want: MachineWant, base: str, storage: str, mark: Mark) -> dict[str, str | int]:
+def _params(want: MachineWant, node: ProxmoxSpec, mark: Mark) -> dict[str, str | int]:
     return {
-        "ostemplate": base,
+        "ostemplate": node.base.volid,
         "hostname": _name(want),
         "description": str(mark),
         "tags": "paddock",
@@ -322,7 +321,8 @@ def _params(want: MachineWant, base: str, storage: str, mark: Mark) -> dict[str,
         "onboot": 0,
         "cores": want.spec.state.pet.cores,
         "memory": want.spec.state.pet.memory.mib,
-        "rootfs": f"{storage}:{want.spec.state.pet.disk.gib}",
+        "rootfs": f"{node.storage}:{want.spec.state.pet.disk.gib}",
+        **({"pool": node.pools.state} if node.pools else {}),
     }
 
 

@@ -30,7 +30,6 @@ from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.templates import NodeTemplates
 from paddock.places.proxmox.worker import Worker
 from paddock.plan.machine import Goal, MachinePlan
-from paddock.spec.agent_id import AgentId
 from paddock.spec.models import ProxmoxSpec
 
 _BOOT_SECONDS: Final = 30
@@ -85,8 +84,8 @@ class ProxmoxPlace:
     def login_keys(self) -> Sequence[str]:
         return [line for key in self._spec.ssh.people for line in key.lines(self._folder)]
 
-    def observe(self, agent: AgentId | None = None) -> ProxmoxSeen:
-        return observe.observe(self._client, self._spec, agent, self._say, str(self._holder))
+    def observe(self, want: MachineWant | None = None) -> ProxmoxSeen:
+        return observe.observe(self._client, self._spec, want, self._say, str(self._holder))
 
     def plan(self, goal: Goal, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         match goal:

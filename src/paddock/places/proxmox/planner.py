@@ -12,8 +12,8 @@ from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import down as downs
+from paddock.places.proxmox import membership, root_work
 from paddock.places.proxmox import pet as pets
-from paddock.places.proxmox import root_work
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import AttachCache, DownloadBase
 from paddock.places.proxmox.cannot import CannotPlan
@@ -55,20 +55,24 @@ class NodePlanner:
             return MachinePlan(refusals=[refuse.refusal])
 
     def _up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        membership.check_listed(seen)
         pets.check_no_unfinished_forget(want, seen)
         pet = pets.find_pet(want, seen)
         cattle = machines.find_cattle(want, seen)
+        if cattle is None:
+            membership.check_machine_known(want, self.node.pools, seen)
         machines.check_number(want, cattle, seen)
         if pet:
             pets.check_pet(want, pet, seen)
         else:
+            membership.check_state_known(want, self.node.pools, seen)
             pets.check_no_lost_pet(want, cattle, seen)
         self._check_room(want, pet, cattle is None, seen)
         root_work.check_host_paths(want, seen)
         ids = _free_ids(want, seen)
         number = pet.vmid if pet else want.spec.state.pet.vmid or next(ids)
         download = self._download() if seen.base_missing and (pet is None or cattle is None) else []
-        steps, volume = pets.pet_steps(want, pet, number, base=self.node.base.volid, storage=self.node.storage)
+        steps, volume = pets.pet_steps(want, pet, number, self.node)
         owner = pet.container if pet else None
         caches.check(want, owner)
         new_state = pet is None or pet.state is None
@@ -180,23 +184,15 @@ class NodePlanner:
         """Return the steps to a new template."""
         if want.template is None:
             return []
-        node = self.node
-        return templates.build_steps(
-            want.template,
-            vmid,
-            seen,
-            epoch=epoch,
-            base=node.base.volid,
-            storage=node.storage,
-            bridge=node.bridge,
-            key=self.public_key,
-        )
+        return templates.build_steps(want.template, vmid, seen, self.node, epoch=epoch, key=self.public_key)
 
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to destroy the machine; refuse unless a pet owns the state."""
         try:
+            membership.check_listed(seen)
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
+                membership.check_machine_known(want, self.node.pools, seen)
                 downs.check_is_down(want, seen)
                 return MachinePlan()
             steps = list(downs.down_steps(cattle, seen))
@@ -227,8 +223,12 @@ class NodePlanner:
     def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to delete the state."""
         try:
+            membership.check_listed(seen)
             machines.check_no_machine(want, seen)
+            membership.check_machine_known(want, self.node.pools, seen)
             owner = _owner(want, seen)
+            if owner is None:
+                membership.check_state_known(want, self.node.pools, seen)
             lost = pets.lost_pet(want, seen)
             if owner is None and lost is not None:
                 raise pets.lost_pet_refusal(want, lost)
@@ -258,6 +258,7 @@ class NodePlanner:
             return MachinePlan(refusals=[refuse.refusal])
 
     def _build_template(self, want: MachineWant, seen: ProxmoxSeen, *, rebuild: bool) -> MachinePlan:
+        membership.check_listed(seen)
         newest = templates.newest(want.template, seen) if want.template else None
         if want.template is None or (newest and not rebuild):
             return MachinePlan()

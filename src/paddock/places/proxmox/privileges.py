@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never
 
 from paddock.places.proxmox.actions import (
@@ -43,6 +43,7 @@ from paddock.places.proxmox.actions import (
 )
 from paddock.places.proxmox.seen import Mount, ProxmoxSeen, options_of
 from paddock.plan.actions import Action, Ref
+from paddock.spec.models import ProxmoxSpec
 
 AUDIT: Final = "VM.Audit"
 _CPU: Final = frozenset({"cores", "cpulimit", "cpuunits"})
@@ -50,7 +51,9 @@ _MEMORY: Final = frozenset({"memory", "swap"})
 _NETWORK: Final = re.compile(r"net\d+|hostname|nameserver|searchdomain")
 _DISK: Final = re.compile(r"rootfs|mp\d+")
 # Parameters that are not configuration keys, or that need no privilege.
-_UNPRIVILEGED: Final = frozenset({"vmid", "newid", "full", "storage", "ostemplate", "ssh-public-keys", "unprivileged"})
+_UNPRIVILEGED: Final = frozenset(
+    {"vmid", "newid", "full", "pool", "storage", "ostemplate", "ssh-public-keys", "unprivileged"}
+)
 _NEW_VOLUME: Final = re.compile(r"([^:\s]+):\d+(\.\d+)?(,|$)")
 _LOCAL_ZONE: Final = "/sdn/zones/localnetwork"
 
@@ -101,8 +104,29 @@ def _met(need: Need, held: Held) -> bool:
     return any("SDN.Use" in held[zone] for zone in zones)
 
 
-def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen) -> Iterator[Need]:
-    """Yield the privileges that these actions need; ``storage`` is the default storage of root disks."""
+def needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> Iterator[Need]:
+    """Yield the privileges that these actions need. On a container that they create, a privilege on its pool counts."""
+    pools = {f"/vms/{vmid}": f"/pool/{pool}" for vmid, pool in _joined(actions) if vmid not in seen.containers}
+    for need in _needed(actions, node, seen):
+        pool = pools.get(need.path)
+        yield replace(need, instead=(*need.instead, (pool, need.privilege))) if pool else need
+
+
+def _joined(actions: Sequence[Action]) -> Iterator[tuple[int, str]]:
+    """Yield the containers that the actions create in pools."""
+    for action in actions:
+        match action:
+            case CreatePet(vmid, params) | CreateBuilder(vmid, params) | CreateCattle(vmid, params):
+                pool = params.get("pool")
+            case CloneCattle(vmid):
+                pool = action.clone.get("pool")
+            case _:
+                continue
+        if pool:
+            yield vmid, str(pool)
+
+
+def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> Iterator[Need]:
     owners: dict[Ref, int] = {}
     builder = None
     for action in actions:
@@ -126,7 +150,7 @@ def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen
                 template = builder if action.template == TEMPLATE else action.template
                 source = seen.containers.get(template) if isinstance(template, int) else None
                 root = source.mount("rootfs") if source else None
-                where = action.clone.get("storage") or (root.storage if root else storage)
+                where = action.clone.get("storage") or (root.storage if root else node.storage)
                 if isinstance(template, int):
                     yield from _vm(template, AUDIT, "VM.Clone")
                 yield from _vm(action.vmid, AUDIT, "VM.Allocate")
@@ -156,10 +180,10 @@ def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen
             case Destroy(vmid) | Seal(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Allocate")
             case DeleteVolume(vmid):
-                yield Need("/vms", AUDIT)  # a container that the token cannot see might use the volume
+                yield from _sees_users(node)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
             case DestroyPet(vmid):
-                yield Need("/vms", AUDIT)
+                yield from _sees_users(node)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk", "VM.Allocate")
             case AdoptPet(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
@@ -170,11 +194,17 @@ def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen
                 yield Need(f"/storage/{action.value.partition(':')[0]}", "Datastore.AllocateSpace")
             case DownloadBase(where, _):
                 yield Need(f"/storage/{where}", "Datastore.AllocateTemplate")
-                yield Need(f"/nodes/{node}", "Sys.AccessNetwork", (("/", "Sys.Modify"),))
+                yield Need(f"/nodes/{node.node}", "Sys.AccessNetwork", (("/", "Sys.Modify"),))
             case ReachAdopted() | RootWork():
                 pass  # adopting needed the same privileges; where the token may not do root's work, root is asked
             case _:
                 assert_never(action)
+
+
+def _sees_users(node: ProxmoxSpec) -> Iterator[Need]:
+    """Yield the privileges to see every container that may use a volume of a pet."""
+    paths = [f"/pool/{node.pools.machines}", f"/pool/{node.pools.state}"] if node.pools else ["/vms"]
+    yield from (Need(path, AUDIT) for path in paths)
 
 
 def _vm(vmid: int, *privileges: str) -> Iterator[Need]:

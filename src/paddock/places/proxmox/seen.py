@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from enum import Enum
 from functools import cached_property
 from typing import Any, Final
 
@@ -79,6 +80,22 @@ class Mount:
         return int(match[1]) if match else None
 
 
+class Pool(Enum):
+    """Which of Paddock's pools a container is in. A mark counts only in the pool for its role.
+
+    Everyone who may edit a container's notes can write a mark, but only root and Paddock put containers into the pools.
+    """
+
+    ANY = "any"  # the file uses no pools: every mark counts
+    MACHINES = "machines"
+    STATE = "state"
+    OUTSIDE = "outside"
+
+    def trusts(self, role: Role) -> bool:
+        """Whether a mark of that role counts here."""
+        return self is Pool.ANY or self is (Pool.STATE if role is Role.PET else Pool.MACHINES)
+
+
 @dataclass(frozen=True)
 class LxcContainer:
     """One LXC container of the node, as observed."""
@@ -89,9 +106,16 @@ class LxcContainer:
     address: str | None = None
     pending: frozenset[str] = frozenset()  # keys whose new value waits for a restart
     uptime: int = 0
+    pool: Pool = Pool.ANY
 
     @cached_property
     def mark(self) -> Mark | None:
+        """The mark, if it counts."""
+        return self.noted_mark if self.noted_mark and self.pool.trusts(self.noted_mark.role) else None
+
+    @cached_property
+    def noted_mark(self) -> Mark | None:
+        """The mark in the notes, which anyone who may edit the notes may have written."""
         return Mark.from_notes(self.notes)
 
     @property
@@ -164,6 +188,14 @@ class Capacity:
 
 
 @dataclass(frozen=True)
+class Hidden:
+    """What the token could not read, and what may therefore be an agent's machine or state."""
+
+    pools: tuple[str, ...] = ()  # pools whose members it may not list
+    members: Mapping[int, str] = field(default_factory=dict)  # containers in pools, with the name of the pool
+
+
+@dataclass(frozen=True)
 class ProxmoxSeen(PlaceSeen):
     """The observation of a node at one moment."""
 
@@ -175,6 +207,8 @@ class ProxmoxSeen(PlaceSeen):
     holder: str = ""  # the run that observed
     now: datetime = _LONG_AGO  # time of the observation
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # names of containers on other nodes, and which node
+    on_other_nodes: Mapping[int, tuple[str, LxcContainer]] = field(default_factory=dict)  # members of pools, with node
+    hidden: Hidden = Hidden()
 
     def with_role(self, role: Role) -> list[LxcContainer]:
         """Return the containers with a mark of that role."""

@@ -14,6 +14,7 @@ from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.plan.actions import InstallContents
 from paddock.plan.step import Risk, Step
+from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
 DISK: Final = Size.parse("4G")
@@ -38,10 +39,10 @@ def origin(cattle: LxcContainer, seen: ProxmoxSeen) -> LxcContainer | None:
 
 
 def build_steps(
-    template: TemplateWant, vmid: int, seen: ProxmoxSeen, *, epoch: int, base: str, storage: str, bridge: str, key: str
+    template: TemplateWant, vmid: int, seen: ProxmoxSeen, node: ProxmoxSpec, *, epoch: int, key: str
 ) -> list[Step]:
     """Return the steps to a new template; later steps refer to it as ``TEMPLATE``."""
-    return [*_clear_leftovers(template, seen), *_build(template, vmid, epoch, base, storage, bridge, key)]
+    return [*_clear_leftovers(template, seen), *_build(template, vmid, node, epoch, key)]
 
 
 def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step]:
@@ -64,11 +65,9 @@ def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step
             yield Step("template.clear", title, "its build was interrupted", Destroy(left.vmid), Risk.RECREATES)
 
 
-def _build(
-    template: TemplateWant, vmid: int, epoch: int, base: str, storage: str, bridge: str, key: str
-) -> Iterator[Step]:
+def _build(template: TemplateWant, vmid: int, node: ProxmoxSpec, epoch: int, key: str) -> Iterator[Step]:
     params: dict[str, str | int] = {
-        "ostemplate": base,
+        "ostemplate": node.base.volid,
         "hostname": f"{template.label}-{template.id}",
         "description": str(Mark(Role.BUILDER, template=template.id, epoch=epoch, label=template.label)),
         "tags": "paddock",
@@ -76,9 +75,10 @@ def _build(
         "features": "nesting=1",
         "cores": 2,
         "memory": 2048,
-        "rootfs": f"{storage}:{DISK.gib}",
-        "net0": f"name=eth0,bridge={bridge},hwaddr={mac(template.id, vmid)},ip=dhcp",
+        "rootfs": f"{node.storage}:{DISK.gib}",
+        "net0": f"name=eth0,bridge={node.bridge},hwaddr={mac(template.id, vmid)},ip=dhcp",
         "ssh-public-keys": key,
+        **({"pool": node.pools.machines} if node.pools else {}),
     }
     reason = f"there is no template {template.label} {template.id} yet"
     yield Step(

@@ -9,21 +9,24 @@ from typing import Any, Final
 
 from paddock.places import MachineWant
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.errors import BadParameters, NoContainer
+from paddock.places.proxmox.errors import NoContainer
 from paddock.places.proxmox.mark import Role
+from paddock.places.proxmox.numbering import is_taken
 from paddock.places.proxmox.pet import state_in
 from paddock.places.proxmox.privileges import AUDIT, Held
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.plan.step import Refusal
+from paddock.spec.models import ProxmoxSpec
 
 _GUEST: Final = re.compile(r"/vms/(\d+)")
 
 
-def refusals(client: Client, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Refusal]:
+def refusals(client: Client, node: ProxmoxSpec, want: MachineWant, seen: ProxmoxSeen) -> Iterator[Refusal]:
     """Yield a refusal for each reason why an agent without an observed machine may still have one."""
     held: Held = client.get("/access/permissions")
     unknown = f"it is not known whether {want.agent} is down"
-    if int(held.get("/vms", {}).get(AUDIT, 0)) != 1:
+    # With pools, the plan itself refuses while a member of them is hidden.
+    if node.pools is None and int(held.get("/vms", {}).get(AUDIT, 0)) != 1:
         hint = "`paddock doctor` prints the commands that grant it"
         yield Refusal(
             f"the token may not see all containers: it lacks {AUDIT} on /vms; {unknown}",
@@ -31,8 +34,8 @@ def refusals(client: Client, want: MachineWant, seen: ProxmoxSeen) -> Iterator[R
             code="down.containers-hidden",
         )
         return
-    for vmid in sorted(_possible_numbers(want, seen, held) - seen.taken):
-        if _taken(client, vmid):
+    for vmid in sorted(_possible_numbers(node, want, seen, held) - seen.taken):
+        if is_taken(client, vmid):
             reason = f"number {vmid} is taken by something that the token may not see; {unknown}"
             yield Refusal(reason, f"grant the token {AUDIT} on /vms/{vmid}", code="down.number-hidden")
     for pet in seen.with_role(Role.PET):
@@ -46,25 +49,18 @@ def refusals(client: Client, want: MachineWant, seen: ProxmoxSeen) -> Iterator[R
             )
 
 
-def _possible_numbers(want: MachineWant, seen: ProxmoxSeen, held: Held) -> set[int]:
+def _possible_numbers(node: ProxmoxSpec, want: MachineWant, seen: ProxmoxSeen, held: Held) -> set[int]:
     """Return numbers that a hidden machine may have.
 
     These are the numbers in the file, those that the token lacks privileges on, and the first that seems free:
     Paddock takes the first free number for a new machine, and so do people.
     """
-    named = {want.spec.machine.vmid, want.spec.state.pet.vmid} - {None}
+    named = {number for number in (want.spec.machine.vmid, want.spec.state.pet.vmid) if number is not None}
+    if node.pools:
+        return named  # every other machine of the agent is a member of the pool, which the token may list
     hidden = {int(match[1]) for path in held if (match := _GUEST.fullmatch(path)) and AUDIT not in held[path]}
     first = next(vmid for vmid in range(100, 1_000_000_000) if vmid not in seen.taken)
-    return {int(vmid) for vmid in named if vmid is not None} | hidden | {first}
-
-
-def _taken(client: Client, vmid: int) -> bool:
-    """Whether a number is taken; Proxmox answers this for hidden containers too."""
-    try:
-        client.get("/cluster/nextid", {"vmid": vmid})
-    except BadParameters:
-        return True
-    return False
+    return named | hidden | {first}
 
 
 def users_of(client: Client, volume: str, but: int) -> list[str]:

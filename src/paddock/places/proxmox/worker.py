@@ -141,8 +141,12 @@ class Worker(Containers):
 
     def _create(self, vmid: int, params: Mapping[str, str | int]) -> Got:
         notes = with_version(str(params["description"]))
-        self._task("POST", self._path, {"vmid": vmid, **params, "description": notes})
-        return self._made(vmid, notes)
+        # Proxmox checks the privilege for tags on the container alone, and it joins its pool when the task ends.
+        first = {key: value for key, value in params.items() if key != "tags"}
+        self._task("POST", self._path, {"vmid": vmid, **first, "description": notes})
+        made = self._made(vmid, notes)
+        self._put(self.read(vmid), {"tags": params["tags"]})
+        return made
 
     def _made(self, vmid: int, notes: str) -> Got:
         mark = Mark.from_notes(notes)

@@ -1,0 +1,123 @@
+"""Rules about pools: a mark counts only in the pool for its role, and what cannot be read is never taken as absent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from paddock.places import MachineWant
+from paddock.places.proxmox.cannot import CannotPlan
+from paddock.places.proxmox.mark import Role
+from paddock.places.proxmox.pet import path_in_pet
+from paddock.places.proxmox.seen import LxcContainer, Pool, ProxmoxSeen
+from paddock.spec.place import PoolsSpec
+
+
+def pool_for(spec: PoolsSpec, role: Role) -> str:
+    """Return the name of the pool for containers of that role."""
+    return spec.state if role is Role.PET else spec.machines
+
+
+def join_command(spec: PoolsSpec, role: Role, vmid: int, there: Pool = Pool.OUTSIDE) -> str:
+    """Return root's command that puts a container into the pool for its role; running it twice does no harm."""
+    # Without --allow-move Proxmox refuses to take a container out of somebody else's pool.
+    move = " --allow-move 1" if there in (Pool.MACHINES, Pool.STATE) else ""
+    return f"pveum pool modify {pool_for(spec, role)} --vms {vmid}{move}"
+
+
+def check_listed(seen: ProxmoxSeen) -> None:
+    """Refuse to plan without the list of a pool's members."""
+    if seen.hidden.pools:
+        names = " and ".join(seen.hidden.pools)
+        raise CannotPlan(
+            f"the pool {names} does not exist, or the token may not list its members",
+            "`paddock doctor` prints the commands that create the pools and grant the token its privileges",
+            code="pools.unlisted",
+        )
+
+
+def check_state_known(want: MachineWant, spec: PoolsSpec | None, seen: ProxmoxSeen) -> None:
+    """Refuse to believe that the agent has no pet while one may be hidden, on another node or outside the pool."""
+    if spec is None:
+        return
+    _check_hidden(want, spec.state, "has a pet", seen)
+    for vmid, (node, container) in seen.on_other_nodes.items():
+        if container.has(Role.PET) and _is_pet_of(want, container):
+            raise CannotPlan(
+                f"container {vmid} on node {node} has the state of {want.agent}",
+                f"name that node in the file (machine.node: {node}), or migrate the pet to this one",
+                code="state.on-another-node",
+            )
+    _check_outside(want, spec, Role.PET, [c for c in _noted(seen, Role.PET) if _is_pet_of(want, c)])
+
+
+def check_machine_known(want: MachineWant, spec: PoolsSpec | None, seen: ProxmoxSeen) -> None:
+    """Refuse to believe that the agent has no machine while one may be hidden, on another node or outside the pool."""
+    if spec is None:
+        return
+    _check_hidden(want, spec.machines, "has a machine", seen)
+    ids = {want.id, *want.formers}
+    for vmid, (node, container) in seen.on_other_nodes.items():
+        if container.has(Role.CATTLE) and container.mark and container.mark.agent in ids:
+            raise CannotPlan(
+                f"container {vmid} on node {node} is the machine of {want.agent}",
+                f"name that node in the file (machine.node: {node}), or destroy that machine first: `paddock down`",
+                code="machine.on-another-node",
+            )
+    noted = [c for c in _noted(seen, Role.CATTLE) if c.noted_mark and c.noted_mark.agent in ids]
+    _check_outside(want, spec, Role.CATTLE, noted)
+
+
+def check_adoptable(
+    spec: PoolsSpec | None, machine: LxcContainer | int | None, pet: LxcContainer | None, source: LxcContainer | None
+) -> None:
+    """Refuse to adopt containers outside the pools; only root may put them there. A number is an unseen container."""
+    if spec is None:
+        return
+    commands = []
+    if isinstance(machine, int):
+        commands.append(join_command(spec, Role.CATTLE, machine))
+    elif machine and machine.pool is not Pool.MACHINES:
+        commands.append(join_command(spec, Role.CATTLE, machine.vmid, machine.pool))
+    if pet and pet.pool is not Pool.STATE:
+        commands.append(join_command(spec, Role.PET, pet.vmid, pet.pool))
+    if source and source is not machine and source.pool is Pool.OUTSIDE:
+        commands.append(join_command(spec, Role.CATTLE, source.vmid, source.pool))
+    if commands:
+        raise CannotPlan(
+            "what is adopted has to be in the pools of Paddock, where its marks count and the token has privileges",
+            f"run as root on the node: {' && '.join(commands)}",
+            code="adopt.outside-pools",
+        )
+
+
+def _check_hidden(want: MachineWant, pool: str, what: str, seen: ProxmoxSeen) -> None:
+    hidden = sorted(vmid for vmid, name in seen.hidden.members.items() if name == pool)
+    if hidden:
+        numbers, unknown = ", ".join(map(str, hidden)), f"it is not known whether {want.agent} {what}"
+        raise CannotPlan(
+            f"the token may not read container {numbers} in pool {pool}; {unknown}",
+            f"let the token read it: no ACL on /vms/{hidden[0]} may take VM.Audit away",
+            code="pools.hidden-member",
+        )
+
+
+def _check_outside(want: MachineWant, spec: PoolsSpec, role: Role, found: Collection[LxcContainer]) -> None:
+    if found:
+        names = ", ".join(container.name for container in found)
+        what = "pet" if role is Role.PET else "machine"
+        raise CannotPlan(
+            f"{names} has the mark of the {what} of {want.agent}, but is not in pool {pool_for(spec, role)}",
+            f"if it is, run as root on the node: {' && '.join(join_command(spec, role, c.vmid, c.pool) for c in found)};"
+            " otherwise remove the line that begins with `paddock:` from its notes",
+            code=f"pools.{what}-outside",
+        )
+
+
+def _noted(seen: ProxmoxSeen, role: Role) -> list[LxcContainer]:
+    """Return the containers whose mark of that role does not count."""
+    found = [c for c in seen.containers.values() if c.mark is None]
+    return [c for c in found if c.noted_mark is not None and c.noted_mark.role is role]
+
+
+def _is_pet_of(want: MachineWant, container: LxcContainer) -> bool:
+    return any(container.mount_at(path_in_pet(agent)) for agent in (want.id, *want.formers))
