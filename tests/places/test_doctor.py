@@ -45,7 +45,7 @@ def remedies(node: Node, *works: str, **keys: Any) -> list[str]:
 def carry_out(node: Node, commands: list[str]) -> None:
     assert commands
     for command in commands:
-        node.root(*shlex.split(command.partition("||")[0]))
+        node.root(*shlex.split(command))
 
 
 def test_the_printed_commands_grant_all_that_is_needed(bare: Node) -> None:

@@ -43,9 +43,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     token = verb("token", "print an API token with its secret")
     token.add_argument("name", nargs="?", help="user@realm!name (default: the first token)")
-    root = verb("root", "run a command as root on the node: pct, pveum, mkdir, chown, ls, mountpoint")
+    root = verb("root", "run a command as root on the node: pct, pveum, mkdir, chown, ls, mountpoint, true")
     root.add_argument(
-        "argv", nargs=argparse.REMAINDER, help="the command, for example: -- pct set 100 -mp0 /srv/x,mp=/data"
+        "argv",
+        nargs=argparse.REMAINDER,
+        help="the command, for example: -- pct set 100 -mp0 /srv/x,mp=/data; '||' separates alternatives",
     )
     _add_faults(verb("fault", "make requests, tasks, containers, storages or the node fail"))
     logs = verb("logs", "print the log of the server or of a finished task")

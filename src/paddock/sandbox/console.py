@@ -34,10 +34,21 @@ class Console:
             "chown": self._chown,
             "ls": self._ls,
             "mountpoint": self._mountpoint,
+            "true": lambda rest: CommandResult(),
         }
 
     def run(self, argv: Sequence[str], given: Mapping[str, bytes] | None = None) -> CommandResult:
-        """Run a command as root of the node. `given` holds the contents of the caller's files that it names."""
+        """Run a command as root of the node. `given` holds the contents of the caller's files that it names.
+
+        A command after `||` runs if the one before it fails, as in a shell.
+        """
+        if "||" in argv:
+            at = list(argv).index("||")
+            first = self.run(argv[:at], given)
+            if first.code == 0:
+                return first
+            second = self.run(argv[at + 1 :], given)
+            return CommandResult(second.code, first.out + second.out, first.err + second.err)
         if not argv or argv[0] not in (*self._commands, "pct"):
             known = ", ".join(sorted([*self._commands, "pct"]))
             return CommandResult(127, err=f"{argv[0] if argv else ''}: command not found; the commands are {known}\n")

@@ -41,6 +41,49 @@ _DEPLOYER_ROLES: Final[dict[str, list[str]]] = {
     "PaddockNetwork": ["SDN.Audit", "SDN.Use"],
 }
 
+# Two tokens with rights on two pools only, as in the recording of pools.
+_POOLED_USER: Final = "pooled@pve"
+_POOLED_TOKENS: Final = (f"{_POOLED_USER}!daily", f"{_POOLED_USER}!setup")
+_POOL_ROLES: Final[dict[str, list[str]]] = {
+    "PoolMachine": [
+        "Pool.Audit",
+        "VM.Allocate",
+        "VM.Audit",
+        "VM.Clone",
+        "VM.Config.CPU",
+        "VM.Config.Disk",
+        "VM.Config.Memory",
+        "VM.Config.Network",
+        "VM.Config.Options",
+        "VM.PowerMgmt",
+    ],
+    "PoolPet": ["Pool.Audit", "VM.Audit", "VM.Config.Disk"],
+    "PoolPetSetup": [
+        "Pool.Audit",
+        "VM.Allocate",
+        "VM.Audit",
+        "VM.Backup",
+        "VM.Config.CPU",
+        "VM.Config.Disk",
+        "VM.Config.Memory",
+        "VM.Config.Network",
+        "VM.Config.Options",
+        "VM.Snapshot",
+        "VM.Snapshot.Rollback",
+    ],
+    "PoolStore": ["Datastore.AllocateSpace", "Datastore.Audit"],
+    "PoolBase": ["Datastore.Audit"],
+    "PoolNet": ["SDN.Use"],
+}
+_POOL_ACL: Final = (
+    ("/pool/paddock", "PoolMachine", _POOLED_TOKENS),
+    ("/pool/paddock-state", "PoolPet", _POOLED_TOKENS[:1]),
+    ("/pool/paddock-state", "PoolPetSetup", _POOLED_TOKENS[1:]),
+    ("/storage/local-lvm", "PoolStore", _POOLED_TOKENS),
+    ("/storage/local", "PoolBase", _POOLED_TOKENS),
+    ("/sdn/zones/localnetwork/vmbr0", "PoolNet", _POOLED_TOKENS),
+)
+
 
 @dataclass(frozen=True)
 class Fixture:
@@ -55,20 +98,27 @@ class Fixture:
 
 
 def default_fixture(nodes: tuple[str, ...] = ("pve",)) -> dict[str, Any]:
-    """Return a fixture with a token of root and a token for Paddock, both with new secrets."""
+    """Return a fixture with tokens of new secrets: root's, Paddock's, and two with rights on two pools only."""
     acl = [
         {"path": "/vms", "ugid": "paddock@pve", "role": "PaddockGuests", "propagate": 1},
         {"path": "/storage", "ugid": "paddock@pve", "role": "PaddockStorage", "propagate": 1},
         {"path": "/sdn/zones/localnetwork", "ugid": "paddock@pve", "role": "PaddockNetwork", "propagate": 1},
+        *(
+            {"path": path, "ugid": ugid, "role": role, "propagate": 1}
+            for path, role, tokens in _POOL_ACL
+            for ugid in (_POOLED_USER, *tokens)
+        ),
     ]
     return {
         "nodes": {name: {"cpus": os.cpu_count() or 1, "bridges": ["vmbr0"]} for name in nodes},
-        "users": {"root@pam": {"enabled": True}, "paddock@pve": {"enabled": True}},
+        "users": {name: {"enabled": True} for name in ("root@pam", "paddock@pve", _POOLED_USER)},
         "tokens": {
             "paddock@pve!deploy": {"secret": str(uuid.uuid4()), "privsep": False},
             "root@pam!sandbox": {"secret": str(uuid.uuid4()), "privsep": False},
+            **{name: {"secret": str(uuid.uuid4()), "privsep": True} for name in _POOLED_TOKENS},
         },
-        "roles": _DEPLOYER_ROLES,
+        "roles": {**_DEPLOYER_ROLES, **_POOL_ROLES},
+        "pools": {"paddock": {}, "paddock-state": {}},
         "acl": acl,
         "storages": {
             "local": {"type": "dir", "content": ["backup", "iso", "vztmpl", "snippets"]},
