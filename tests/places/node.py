@@ -60,7 +60,9 @@ from paddock.spec.load import Loaded
 from paper import PaperSide
 
 BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
-DEPLOYER: Final = "paddock@pve!deploy"
+DEPLOYER: Final = "pooled@pve!setup"  # its privileges are on the two pools only
+DAILY: Final = "pooled@pve!daily"
+WIDE: Final = "paddock@pve!deploy"  # has privileges on all containers
 ROOT: Final = "root@pam!sandbox"
 PET, CATTLE = 100, 101  # the numbers a new agent gets on an empty node
 NO_TRUST: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # nothing goes over TLS here, and reading CAs takes 0.1 s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import signal
@@ -11,8 +12,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -49,6 +52,17 @@ def test_the_ready_line_has_the_data_that_a_client_needs(ready: Ready) -> None:
     assert set(ready) >= {"url", "ca", "tokens", "node", "storage", "base", "bridge", "gateway", "control"}
     with client(ready) as api:
         assert api.get("/version").json()["data"]["version"] == "9.2.11"
+
+
+def test_an_answer_has_one_date_and_the_certificate_that_the_server_uses(ready: Ready) -> None:
+    address = urlsplit(ready["url"])
+    pem = ssl.get_server_certificate((address.hostname or "", address.port or 0))
+    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest().upper()
+    with client(ready, "pooled@pve!daily") as api:
+        answer = api.get("/nodes/pve/certificates/info")
+        own = next(each for each in answer.json()["data"] if each["filename"] == "pve-ssl.pem")
+        assert own["fingerprint"].replace(":", "") == digest
+        assert len(answer.headers.get_list("date")) == 1
 
 
 def test_the_reason_phrase_is_in_the_status_line(ready: Ready) -> None:
@@ -169,6 +183,10 @@ def test_the_commands_up_status_token_root_fault_reset_down_and_clean_work_toget
         assert "VMID" in command("root", "--", "pct", "list")
         command("fault", "answer", "500", "--path", "/version")
         assert len(json.loads(command("fault", "list"))) == 1
+        command("fault", "clock", "-86400")
+        with client(first) as api:
+            date = parsedate_to_datetime(api.get("/nodes").headers["date"])
+            assert abs(date.timestamp() + 86_400 - time.time()) < 10
         assert json.loads(command("status", "--json"))["nodes"] == ["pve"]
         assert json.loads(command("reset"))["tokens"] != first["tokens"]
         command("down")

@@ -2,13 +2,64 @@
 
 from __future__ import annotations
 
-import hashlib
+import re
 import secrets
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from .process import run
+
+# The name of the server's own certificate on a Proxmox node.
+OWN: Final = "pve-ssl.pem"
+
+
+@dataclass(frozen=True)
+class CertificateInfo:
+    """The facts about a certificate that Proxmox shows. The times are Unix times."""
+
+    filename: str
+    fingerprint: str
+    notbefore: int
+    notafter: int
+    subject: str = ""
+    issuer: str = ""
+    san: tuple[str, ...] = ()
+    pem: str = ""
+
+    @classmethod
+    def from_file(cls, filename: str, file: Path) -> CertificateInfo:
+        """Read the first certificate of a PEM file."""
+        told = run(
+            *("openssl", "x509", "-in", str(file), "-subject", "-issuer", "-dates", "-fingerprint", "-sha256"),
+            *("-nameopt", "compat", "-ext", "subjectAltName"),
+        )
+        facts = dict(re.findall(r"^([\w ]+)=(.*)$", told, re.MULTILINE))
+        return cls(
+            filename,
+            fingerprint=next(value for key, value in facts.items() if key.lower() == "sha256 fingerprint"),
+            notbefore=int(ssl.cert_time_to_seconds(facts["notBefore"])),
+            notafter=int(ssl.cert_time_to_seconds(facts["notAfter"])),
+            subject=facts["subject"],
+            issuer=facts["issuer"],
+            san=tuple(re.findall(r"(?:DNS|IP Address):([^,\s]+)", told)),
+            pem=told[told.index("-----BEGIN CERTIFICATE-----") :],
+        )
+
+    def entry(self) -> dict[str, Any]:
+        """Return the certificate in the format of the API."""
+        shown = {
+            "filename": self.filename,
+            "fingerprint": self.fingerprint,
+            "subject": self.subject,
+            "issuer": self.issuer,
+            "notbefore": self.notbefore,
+            "notafter": self.notafter,
+            "san": list(self.san),
+            "pem": self.pem,
+        }
+        return {**shown, "public-key-type": "id-ecPublicKey", "public-key-bits": 256}
 
 
 @dataclass(frozen=True)
@@ -19,12 +70,12 @@ class Certificates:
     chain: Path
     key: Path
 
-    def fingerprint(self) -> str:
-        """Return the SHA-256 fingerprint of the server certificate, as Proxmox prints it."""
-        pem = self.chain.read_text(encoding="ascii")
-        first = pem[: pem.index("-----END CERTIFICATE-----") + len("-----END CERTIFICATE-----")]
-        digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).hexdigest().upper()
-        return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
+    def described(self) -> list[CertificateInfo]:
+        """Return the facts about both certificates, with their names on a Proxmox node."""
+        return [
+            CertificateInfo.from_file("pve-root-ca.pem", self.ca),
+            CertificateInfo.from_file(OWN, self.chain),
+        ]
 
 
 def ensure_certificates(directory: Path, addresses: tuple[str, ...]) -> Certificates:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .access import Access
+from .certificates import OWN, CertificateInfo
 from .config import CtConfig
 from .configstore import ConfigStore
 from .errors import OperationError
@@ -60,12 +62,24 @@ class Cluster:
     tasks: Tasks
     runtime: Runtime
     release: Release = field(default_factory=Release)
-    fingerprint: str = ""
+    # Of the node that answers. A test may set others, for example one that expires soon.
+    certificates: list[CertificateInfo] = field(default_factory=list)
+    # Seconds by which the nodes' clock is ahead of this machine's. It shows in the Date header.
+    clock_offset: float = 0.0
     statistics: Figures = field(init=False)
     # Storages that reject allocations because they are simulated as full.
     full: set[str] = field(default_factory=set)
     # Called after a change of users, tokens, roles, pools or ACLs, to save them.
     access_changed: Callable[[], None] = lambda: None
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 fingerprint of the server's certificate."""
+        return next((each.fingerprint for each in self.certificates if each.filename == OWN), "")
+
+    def now(self) -> float:
+        """Return the time of the nodes' clock."""
+        return time.time() + self.clock_offset
 
     def storage(self, storage_id: str) -> Storage:
         """Return a storage by its id, or raise Proxmox's error."""

@@ -43,11 +43,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     token = verb("token", "print an API token with its secret")
     token.add_argument("name", nargs="?", help="user@realm!name (default: the first token)")
-    root = verb(
-        "root", "run a command as root on the node: pct, pveum, mkdir, chown, ls, mountpoint, true; `||` as in a shell"
-    )
+    root = verb("root", "run a command as root on the node: pct, pveum, mkdir, chown, ls, mountpoint, true")
     root.add_argument(
-        "argv", nargs=argparse.REMAINDER, help="the command, for example: -- pct set 100 -mp0 /srv/x,mp=/data"
+        "argv",
+        nargs=argparse.REMAINDER,
+        help="the command, for example: -- pct set 100 -mp0 /srv/x,mp=/data; '||' separates alternatives",
     )
     _add_faults(verb("fault", "make requests, tasks, containers, storages or the node fail"))
     logs = verb("logs", "print the log of the server or of a finished task")
@@ -93,6 +93,7 @@ faults of requests:
 faults that happen now:
   kill VMID                 kill a container
   fill STORAGE              make a storage reject allocations; undo it with empty STORAGE
+  clock SECONDS             set the nodes' clock ahead of this machine's, or behind it; it shows in the Date header
   crash [SECONDS]           crash all nodes, and boot them again after some seconds (default: 2)
 
 list prints the active faults of requests as JSON, clear [ID] removes one or all.
@@ -108,14 +109,14 @@ def _add_faults(parser: argparse.ArgumentParser) -> None:
         help="one of the faults below, list or clear",
         choices=(
             *("list", "clear", "answer", "reset", "stall", "lose", "slow", "fail-task", "warn-task"),
-            *("kill", "fill", "empty", "crash"),
+            *("kill", "fill", "empty", "clock", "crash"),
         ),
     )
     parser.add_argument(
         "value",
         nargs="?",
         default="",
-        help="depends on the fault: status[:message], milliseconds, message, VMID or storage",
+        help="depends on the fault: status[:message], milliseconds, message, VMID, storage or seconds",
     )
     parser.add_argument("--method", default="*", help="HTTP method of the requests that fail (default: all)")
     parser.add_argument(
@@ -257,6 +258,8 @@ def _fault(arguments: argparse.Namespace) -> int:
             ask(state, "POST", f"fill/{value}")
         case "empty":
             ask(state, "DELETE", f"fill/{value}")
+        case "clock":
+            ask(state, "POST", "clock", {"seconds": float(value or 0)})
         case "crash":
             ask(state, "POST", "crash", {"seconds": float(value or 2)})
         case kind:

@@ -65,6 +65,9 @@ class Control:
             case "DELETE", ["fill", storage]:
                 self._cluster.full.discard(storage)
                 return {}
+            case "POST", ["clock"]:
+                self._cluster.clock_offset = float(body["seconds"])
+                return {}
             case "POST", ["crash"]:
                 await self._crash(float(body.get("seconds", 2)))
                 return {}

@@ -6,6 +6,7 @@ import asyncio
 import json
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote
 
@@ -134,9 +135,11 @@ class HttpApi:
 
     async def _handle(self, request: Request) -> Response:
         if request.scope["path"].startswith("/control/"):
-            return await self.control(request)
-        response = await self.intercept(request, lambda: self._respond(request))
-        self.log(request, response)
+            response = await self.control(request)
+        else:
+            response = await self.intercept(request, lambda: self._respond(request))
+            self.log(request, response)
+        response.headers["date"] = formatdate(self.cluster.now(), usegmt=True)
         return response
 
     async def _respond(self, request: Request) -> Response:

@@ -159,7 +159,7 @@ def _change_acl(cluster: Cluster, path: str, options: dict[str, str], *, remove:
 
 def _require_known(cluster: Cluster, given: dict[str, list[str]]) -> None:
     access = cluster.access
-    known = {"roles": access.roles, "groups": access.groups, "users": access.users}
+    known: dict[str, set[str]] = {"roles": {*access.roles}, "groups": {*access.groups}, "users": {*access.users}}
     for kind, names in known.items():
         for name in given[kind]:
             if name not in names:

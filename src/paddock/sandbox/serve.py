@@ -52,7 +52,7 @@ def serve_foreground(
     else:
         cluster, gateway = lxc_cluster(state, given, nodes, subnet)
     certificates = ensure_certificates(state / "tls", (gateway,) if gateway else ())
-    cluster.fingerprint = certificates.fingerprint()
+    cluster.certificates = certificates.described()
     http_api = HttpApi(cluster, delay_401=delay_401)
     http_api.log = AccessLog(state / "access.log")
     rules = Faults()

@@ -41,7 +41,7 @@ def serve(http_api: HttpApi, certificates: Certificates, listener: socket.socket
         log_config=None,
         access_log=False,
         server_header=False,
-        date_header=True,
+        date_header=False,
         ssl_certfile=str(certificates.chain),
         ssl_keyfile=str(certificates.key),
         timeout_graceful_shutdown=2,

@@ -105,9 +105,10 @@ def _check_outside(want: MachineWant, spec: PoolsSpec, role: Role, found: Collec
     if found:
         names = ", ".join(container.name for container in found)
         what = "pet" if role is Role.PET else "machine"
+        commands = " && ".join(join_command(spec, role, each.vmid, each.pool) for each in found)
         raise CannotPlan(
             f"{names} has the mark of the {what} of {want.agent}, but is not in pool {pool_for(spec, role)}",
-            f"if it is, run as root on the node: {' && '.join(join_command(spec, role, c.vmid, c.pool) for c in found)};"
+            f"if it is, run as root on the node: {commands};"
             " otherwise remove the line that begins with `paddock:` from its notes",
             code=f"pools.{what}-outside",
         )

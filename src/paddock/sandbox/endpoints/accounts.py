@@ -55,11 +55,65 @@ def password(call: Call) -> None:
     """Do nothing: passwords are for tickets, which the sandbox does not support."""
 
 
+def _groups_of(call: Call, userid: str) -> list[str]:
+    return sorted(name for name, users in call.cluster.access.groups.items() if userid in users)
+
+
+def _may_see_user(call: Call, userid: str) -> bool:
+    """Return whether the caller may read a user: by a right on all groups, or on one of the user's."""
+    paths = ("/access/groups", *(f"/access/groups/{group}" for group in _groups_of(call, userid)))
+    return any(call.allows(path, "User.Modify", "Sys.Audit", any_of=True) for path in paths)
+
+
+def _require_visible_user(call: Call) -> None:
+    userid = str(call.params["userid"])
+    if userid not in call.cluster.access.users:
+        raise OperationError(f"no such user ('{userid}')")
+    if not _may_see_user(call, userid):
+        raise PrivilegeError
+
+
+@api.method(
+    "GET",
+    "/access/users",
+    anybody,
+    {"enabled": Prop(type="boolean", optional=True), "full": Prop(type="boolean", optional=True)},
+)
+def users(call: Call) -> list[dict[str, Any]]:
+    """Return the users that the caller may see, with groups and tokens if asked."""
+    found = []
+    for userid, user in sorted(call.cluster.access.users.items()):
+        # A token is not its user, so it does not see its user without a right.
+        if userid != call.user and not _may_see_user(call, userid):
+            continue
+        if call.text("enabled") is not None and call.flag("enabled") != user.enabled:
+            continue
+        entry = {"userid": userid, "enable": int(user.enabled), "expire": user.expire}
+        entry["realm-type"] = userid.rpartition("@")[2]
+        if call.flag("full"):
+            entry["groups"] = ",".join(_groups_of(call, userid))
+            tokens = _tokens_of(call, userid)
+            if tokens:
+                entry["tokens"] = [{"tokenid": name, **info} for name, info in tokens.items()]
+        found.append(entry)
+    return found
+
+
+@api.method("GET", "/access/users/{userid}", _require_visible_user)
+def user_info(call: Call) -> dict[str, Any]:
+    """Return a user with groups and tokens."""
+    userid = str(call.params["userid"])
+    user = call.cluster.access.users[userid]
+    shown = {"enable": int(user.enabled), "expire": user.expire, "groups": _groups_of(call, userid)}
+    tokens = _tokens_of(call, userid)
+    return {**shown, "tokens": tokens} if tokens else shown
+
+
 def _require_user_modify(call: Call) -> None:
-    """Raise unless the caller is this user (not a token of the user) or may modify users."""
+    """Raise unless the caller is this user or may modify users. A token is not its user."""
     if call.user == call.text("userid"):
         return
-    if not call.allows("/access/groups", "User.Modify"):
+    if not call.allows(f"/access/users/{call.text('userid')}", "User.Modify"):
         raise PrivilegeError
 
 
@@ -76,15 +130,20 @@ def _token_info(token: Token) -> dict[str, Any]:
     return info
 
 
+def _tokens_of(call: Call, userid: str) -> dict[str, dict[str, Any]]:
+    """Return the facts about a user's tokens by their names."""
+    start = f"{userid}!"
+    return {
+        name.removeprefix(start): _token_info(token)
+        for name, token in sorted(call.cluster.access.tokens.items())
+        if name.startswith(start)
+    }
+
+
 @api.method("GET", "/access/users/{userid}/token", _require_user_modify)
 def tokens(call: Call) -> list[dict[str, Any]]:
     """Return the tokens of a user."""
-    start = f"{call.params['userid']}!"
-    return [
-        {"tokenid": name.removeprefix(start), **_token_info(token)}
-        for name, token in call.cluster.access.tokens.items()
-        if name.startswith(start)
-    ]
+    return [{"tokenid": name, **info} for name, info in _tokens_of(call, str(call.params["userid"])).items()]
 
 
 @api.method("GET", "/access/users/{userid}/token/{tokenid}", _require_user_modify)

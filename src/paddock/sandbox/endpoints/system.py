@@ -178,6 +178,12 @@ def nodes(call: Call) -> list[dict[str, Any]]:
     return found
 
 
+@api.method("GET", "/nodes/{node}/certificates/info", anybody)
+def certificates(call: Call) -> list[dict[str, Any]]:
+    """Return the certificates of a node."""
+    return [certificate.entry() for certificate in call.cluster.certificates]
+
+
 @api.method("GET", "/nodes/{node}/status", having("/nodes/{node}", "Sys.Audit"))
 def node_status(call: Call) -> dict[str, Any]:
     """Return the status and usage figures of a node."""
