@@ -62,6 +62,7 @@ from paper import PaperSide
 BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 DEPLOYER: Final = "pooled@pve!setup"  # its privileges are on the two pools only
 DAILY: Final = "pooled@pve!daily"
+MACHINES, STATES = "paddock", "paddock-state"  # the two pools
 WIDE: Final = "paddock@pve!deploy"  # has privileges on all containers
 ROOT: Final = "root@pam!sandbox"
 PET, CATTLE = 100, 101  # the numbers a new agent gets on an empty node

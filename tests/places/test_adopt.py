@@ -17,7 +17,7 @@ from paddock.plan.machine import AdoptTarget, Goal
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.life import LXC, runs_until_done
-from places.node import Killed, Node, PaperAgent, PlayedSsh
+from places.node import MACHINES, STATES, Killed, Node, PaperAgent, PlayedSsh
 
 HOME = "/home/bee"
 OWN = "local-lvm:vm-200-disk-1"
@@ -59,9 +59,10 @@ class Adoption:
 @pytest.fixture
 def pet_and_cattle(node: Node) -> Node:
     """A stopped container that owns the volume, and a running one that mounts it."""
-    node.somebody(999, hostname="storage", mp0=f"local-lvm:10,mp={HOME},backup=1", protection=1)
+    node.somebody(999, pool=STATES, hostname="storage", mp0=f"local-lvm:10,mp={HOME},backup=1", protection=1)
     node.somebody(
         *(105,),
+        pool=MACHINES,
         hostname="bee",
         description="made by hand",
         cores=3,
@@ -78,7 +79,7 @@ def pet_and_cattle(node: Node) -> Node:
 @pytest.fixture
 def single(node: Node) -> Node:
     """One container that is the machine and owns the state volume too."""
-    node.somebody(200, hostname="bee", mp0=f"local-lvm:8,mp={HOME}", net0="name=eth0,bridge=vmbr0,ip=dhcp")
+    node.somebody(200, pool=MACHINES, hostname="bee", mp0=f"local-lvm:8,mp={HOME}", net0="name=eth0,bridge=vmbr0,ip=dhcp")
     node.root("pct", "start", 200)
     return node
 
@@ -188,7 +189,7 @@ def test_up_after_an_interrupted_adopt_creates_no_second_state(pet_and_cattle: N
 
 
 def test_adopt_creates_a_state_for_a_machine_without_one(node: Node) -> None:
-    node.somebody(150, net0="name=eth0,bridge=vmbr0,ip=dhcp")
+    node.somebody(150, pool=MACHINES, net0="name=eth0,bridge=vmbr0,ip=dhcp")
     node.root("pct", "start", 150)
     adoption = Adoption(node, 150, state={"size": "1G"})
     adoption.run()
@@ -240,7 +241,7 @@ def test_adopt_moves_a_volume_of_the_machine_to_a_pet(single: Node) -> None:
     assert single.vmids == [100]
 
 
-@pytest.mark.parametrize("after", range(1, 11))
+@pytest.mark.parametrize("after", range(1, 12))
 def test_moving_the_volume_continues_after_a_kill_at_any_request(single: Node, after: int) -> None:
     adoption = Adoption(single, 200, "mp0")
     single.kill_after = after
@@ -252,7 +253,7 @@ def test_moving_the_volume_continues_after_a_kill_at_any_request(single: Node, a
     assert single.vmids == [100, 200]
 
 
-@pytest.mark.parametrize("after", range(1, 11))
+@pytest.mark.parametrize("after", range(1, 12))
 def test_up_after_an_interrupted_move_creates_no_second_state(single: Node, after: int) -> None:
     adoption = Adoption(single, 200, "mp0")
     single.kill_after = after
@@ -269,7 +270,7 @@ def test_up_after_an_interrupted_move_creates_no_second_state(single: Node, afte
     assert adoption.planned() == []
 
 
-@pytest.mark.parametrize("nth", range(1, 11))
+@pytest.mark.parametrize("nth", range(1, 12))
 @pytest.mark.parametrize(("kind", "value"), [("lose", ""), ("answer", "596")])
 def test_moving_the_volume_survives_any_lost_response(single: Node, kind: str, value: str, nth: int) -> None:
     adoption = Adoption(single, 200, "mp0")
@@ -285,6 +286,7 @@ def test_the_ranges_of_the_kill_tests_cover_every_request(single: Node) -> None:
     calls = [(sent.method, sent.path.removeprefix(LXC)) for sent in single.writes]
     assert calls == [
         ("POST", ""),
+        ("PUT", "/100/config"),  # its tags
         ("POST", "/200/status/shutdown"),
         ("PUT", "/200/config"),  # the path that names the agent
         ("PUT", "/100/config"),  # protection off
@@ -347,7 +349,7 @@ def test_adopt_finds_the_volume_after_the_move_renamed_it(single: Node) -> None:
 def test_adopt_finds_a_volume_that_no_configuration_names(single: Node) -> None:
     """Moving a volume by hand to a protected container leaves it in no configuration."""
     single.root("pct", "stop", 200)
-    single.somebody(999, protection=1)
+    single.somebody(999, pool=STATES, protection=1)
     with pytest.raises(TaskFailed, match="protection mode enabled"):
         single.client().task("POST", f"{LXC}/200/move_volume", {"volume": "mp0", "target-vmid": 999})
     adoption = Adoption(single, None, "local-lvm:vm-999-disk-1")
@@ -433,13 +435,13 @@ REFUSED: list[tuple[str, Callable[[Node], object], AdoptTarget, str]] = [
     ("a taken pet", lambda n: n.somebody(300), AdoptTarget(200, "mp0"), "state.pet: 300 is taken, and not by a pet"),
     (
         "another's pet, which runs",
-        lambda n: somebody_runs(n, 300, description="paddock: v=2 role=pet"),
+        lambda n: somebody_runs(n, 300, pool=STATES, description="paddock: v=2 role=pet"),
         AdoptTarget(200, "mp0"),
         "is a pet and is running",
     ),
     (
         "mounted elsewhere",
-        lambda n: somebody_runs(n, 210, mp0=f"{OWN},mp=/x"),
+        lambda n: somebody_runs(n, 210, pool=MACHINES, mp0=f"{OWN},mp=/x"),
         AdoptTarget(200, "mp0"),
         "container 210 .* also mounts",
     ),

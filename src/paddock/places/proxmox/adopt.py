@@ -114,7 +114,7 @@ def _machine(node: ProxmoxSpec, want: MachineWant, target: AdoptTarget, seen: Pr
         return None
     machine = seen.containers.get(target.machine)
     if machine is None:
-        membership.check_adoptable(node.pools, target.machine, None, None)
+        membership.check_visible(node.pools, target.machine, seen)
         where = "is on another node, or is a virtual machine" if target.machine in seen.taken else "does not exist"
         raise CannotPlan(
             f"container {target.machine} {where}",
@@ -135,7 +135,7 @@ def _machine(node: ProxmoxSpec, want: MachineWant, target: AdoptTarget, seen: Pr
 
 def _check_adoptable(container: LxcContainer, wanted: Mark) -> None:
     """Refuse a container that cannot get the wanted mark."""
-    mark = container.mark
+    mark = container.noted_mark  # also one that does not count: it says whose the container is
     if not Mark.readable(container.notes):
         raise CannotPlan(
             f"the mark in the notes of {container.name} cannot be read",

@@ -67,18 +67,26 @@ def check_machine_known(want: MachineWant, spec: PoolsSpec | None, seen: Proxmox
     _check_outside(want, spec, Role.CATTLE, noted)
 
 
+def check_visible(spec: PoolsSpec | None, machine: int, seen: ProxmoxSeen) -> None:
+    """Refuse to adopt a container that the token may not see; one outside the pools is hidden from a limited token."""
+    if spec and machine not in seen.taken:
+        raise CannotPlan(
+            f"container {machine} does not exist, or is not in the pools of Paddock",
+            f"if it exists, run as root on the node: {join_command(spec, Role.CATTLE, machine)}",
+            code="adopt.unseen",
+        )
+
+
 def check_adoptable(
-    spec: PoolsSpec | None, machine: LxcContainer | int | None, pet: LxcContainer | None, source: LxcContainer | None
+    spec: PoolsSpec | None, machine: LxcContainer | None, pet: LxcContainer | None, source: LxcContainer | None
 ) -> None:
-    """Refuse to adopt containers outside the pools; only root may put them there. A number is an unseen container."""
+    """Refuse to adopt containers outside the pools; only root may put them there."""
     if spec is None:
         return
     commands = []
-    if isinstance(machine, int):
-        commands.append(join_command(spec, Role.CATTLE, machine))
-    elif machine and machine.pool is not Pool.MACHINES:
+    if machine and not machine.pool.trusts(Role.CATTLE):
         commands.append(join_command(spec, Role.CATTLE, machine.vmid, machine.pool))
-    if pet and pet.pool is not Pool.STATE:
+    if pet and not pet.pool.trusts(Role.PET):
         commands.append(join_command(spec, Role.PET, pet.vmid, pet.pool))
     if source and source is not machine and source.pool is Pool.OUTSIDE:
         commands.append(join_command(spec, Role.CATTLE, source.vmid, source.pool))
