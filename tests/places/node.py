@@ -415,7 +415,7 @@ class Node(httpx.BaseTransport):
         place._client._http._transport = self
         return PaperAgent.of_file(name, loaded, place, told, self.side)
 
-    def client(self, token: str = DEPLOYER, secret: str | None = None) -> Client:
+    def client(self, token: str = WIDE, secret: str | None = None) -> Client:
         """Paddock's gate to the node, alone."""
         value = secret or self.world.access.tokens[token].secret
         client = Client("https://node:8006", "pve", Secret(f"{token}={value}"), NO_TRUST)

@@ -79,7 +79,9 @@ def pet_and_cattle(node: Node) -> Node:
 @pytest.fixture
 def single(node: Node) -> Node:
     """One container that is the machine and owns the state volume too."""
-    node.somebody(200, pool=MACHINES, hostname="bee", mp0=f"local-lvm:8,mp={HOME}", net0="name=eth0,bridge=vmbr0,ip=dhcp")
+    node.somebody(
+        200, pool=MACHINES, hostname="bee", mp0=f"local-lvm:8,mp={HOME}", net0="name=eth0,bridge=vmbr0,ip=dhcp"
+    )
     node.root("pct", "start", 200)
     return node
 

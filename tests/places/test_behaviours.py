@@ -31,7 +31,7 @@ from paddock.places.proxmox.errors import (
     Unauthorized,
 )
 from paddock.run.verbs import cycle, down, up
-from places.node import BASE, CATTLE, DEPLOYER, PET, ROOT, Node, Sent, play_ssh
+from places.node import BASE, CATTLE, DEPLOYER, MACHINES, PET, ROOT, WIDE, Node, Sent, play_ssh
 
 STATE = "local-lvm:vm-100-disk-1"
 LXC = "/nodes/pve/lxc"
@@ -196,13 +196,12 @@ def test_root_disks_are_requested_by_storage_and_size(node: Node) -> None:
 def test_a_missing_privilege_on_the_pet_is_named_before_create(node: Node) -> None:
     """11. mp0=foreign volume at create, without VM.Config.Disk on /vms/999 -> 403 `(/vms/999, VM.Config.Disk)`;
     with it (+Datastore.Audit, AllocateSpace) -> ok, stored without size"""
-    node.root("pveum", "role", "add", "Look", "--privs", "VM.Audit")
-    narrow = ("pveum", "acl", "modify", f"/vms/{PET}", "--roles", "Look", "--users", "paddock@pve")
+    narrow = ("pveum", "acl", "modify", f"/vms/{PET}", "--roles", "NoAccess", "--tokens", DEPLOYER)
     node.before("POST", LXC, lambda: node.root(*narrow), nth=2)
     with pytest.raises(Forbidden, match=rf"\(/vms/{PET}, VM\.Config\.Disk\)"):
         up(node.agent())
     assert node.vmids == [PET]
-    node.root("pveum", "acl", "modify", f"/vms/{PET}", "--roles", "PaddockGuests", "--users", "paddock@pve")
+    node.root("pveum", "acl", "delete", f"/vms/{PET}", "--roles", "NoAccess", "--tokens", DEPLOYER)
     up(node.agent())
     assert node.config(CATTLE)["mp0"] == f"{STATE},mp=/var/lib/paddock/bee"
     assert "nothing to do" in up(node.agent())
@@ -379,7 +378,7 @@ def test_observe_skips_a_container_that_is_destroyed_meanwhile(node: Node) -> No
     """21. unknown CT -> 500 `Configuration file 'nodes/pve1/lxc/105.conf' does not exist`"""
     with pytest.raises(NoContainer):
         node.client().get(f"{LXC}/105/config")
-    node.somebody(150)
+    node.somebody(150, pool=MACHINES)
     node.before("GET", f"{LXC}/150/config", lambda: node.root("pct", "destroy", 150))
     assert node.agent().node.observe().containers == {}
     up(node.agent())
@@ -437,7 +436,7 @@ def test_observe_waits_for_tasks_of_its_own_token_only(node: Node, monkeypatch: 
     # It waits for its own tasks, with a timeout.
     monkeypatch.setattr(observe, "_TASK_SECONDS", 20)
     with pytest.raises(PaddockError, match="has been busy with vzcreate 202 for 20 s"):
-        node.agent().observe()
+        node.agent(token=WIDE).observe()
     go.set()
 
 
@@ -445,7 +444,7 @@ def test_an_unknown_task_is_an_error_with_a_message(node: Node) -> None:
     """25. bad UPID -> 400 errors.upid `unable to parse worker upid` / `no such task`"""
     with pytest.raises(BadParameters, match="upid: unable to parse worker upid"):
         node.client().wait("nonsense", 5)
-    gone = f"UPID:pve:0003E1B1:0A1B2C3D:66A0B1C2:vzcreate:105:{DEPLOYER}:"
+    gone = f"UPID:pve:0003E1B1:0A1B2C3D:66A0B1C2:vzcreate:105:{WIDE}:"
     with pytest.raises(BadParameters, match="upid: no such task"):
         node.client().wait(gone, 5)
 
@@ -460,8 +459,8 @@ def test_free_numbers_are_unused_in_the_whole_cluster(tmp_path: Path, monkeypatc
         node.client().get("/cluster/nextid", {"vmid": 100})
     node.sent.clear()
     up(node.agent())
-    # nextid reserves nothing; only the create request shows who was first.
-    assert not any("nextid" in sent.path for sent in node.sent)
+    # The token does not see container 100: nextid tells that its number is taken.
+    assert [sent.params["vmid"] for sent in node.sent if "nextid" in sent.path][:2] == ["100", "101"]
     assert node.vmids == [100, 101, 102]
 
 
@@ -532,7 +531,7 @@ def test_a_second_writer_is_refused_and_a_proxy_timeout_is_checked(node: Node) -
     continues"""
     up(node.agent())
     down(node.agent())
-    node.somebody(150, mp0=f"{STATE},mp=/mnt")
+    node.somebody(150, pool=MACHINES, mp0=f"{STATE},mp=/mnt")
     node.root("pct", "start", 150)
     node.sent.clear()
     with pytest.raises(Refused, match=r"container 150 \(CT150\) also mounts local-lvm:vm-100-disk-1"):

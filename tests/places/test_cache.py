@@ -48,7 +48,7 @@ def test_the_cache_stays_on_the_pet_and_is_mounted_in_the_next_machine(node: Nod
     expect_whole(node)
 
 
-@pytest.mark.parametrize("after", range(1, 14))
+@pytest.mark.parametrize("after", range(1, 16))
 def test_up_with_a_cache_continues_after_a_kill_at_any_request(node: Node, after: int) -> None:
     node.kill_after = after
     ends = runs_until_done(up, agent_on(node, "none"))

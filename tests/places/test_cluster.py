@@ -31,7 +31,7 @@ def test_up_refuses_a_second_state_when_the_pet_is_on_another_node(cluster: Node
     up(cluster.agent(node="pve2"))
     cluster.world.statistics.gather()  # every few seconds, on a real one
     cluster.sent.clear()
-    with pytest.raises(Refused, match="bee-pet on node pve2 looks like the pet of bee"):
+    with pytest.raises(Refused, match="container 101 on node pve2 is the machine of bee"):
         up(cluster.agent(node="pve"))
     assert not cluster.writes
 

@@ -7,7 +7,7 @@ import pytest
 from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.errors import ApiError, Protected, RootOnly
 from paddock.run.verbs import cycle, up
-from places.node import BASE, CATTLE, DEPLOYER, PET, ROOT, Node
+from places.node import BASE, CATTLE, PET, ROOT, WIDE, Node
 
 LXC = "/nodes/pve/lxc"
 OWN = "local-lvm:vm-200-disk-1"
@@ -20,7 +20,7 @@ def single(node: Node) -> Node:
     return node
 
 
-@pytest.mark.parametrize("token", [DEPLOYER, ROOT])
+@pytest.mark.parametrize("token", [WIDE, ROOT])
 def test_a_token_cannot_add_a_bind_mount(node: Node, token: str) -> None:
     params = {"vmid": "200", "ostemplate": BASE, "rootfs": "local-lvm:1", "mp0": "/srv/agent,mp=/home/agent"}
     with pytest.raises(RootOnly, match="mount point type bind is only allowed for root@pam"):
@@ -111,6 +111,7 @@ def test_the_state_is_mounted_from_the_first_start(node: Node) -> None:
     """Nothing is attached to a running machine, and nothing is stopped to attach it."""
     up(node.agent())
     calls = [sent.path.rpartition("/")[2] for sent in node.writes]
-    assert calls == ["lxc", "lxc", "start", "config"]  # the last request records the host key
-    assert node.writes[1].params["mp0"].startswith(f"local-lvm:vm-{PET}-disk-1")
+    # After each create its tags, and at the end the host key.
+    assert calls == ["lxc", "config", "lxc", "config", "start", "config"]
+    assert node.writes[2].params["mp0"].startswith(f"local-lvm:vm-{PET}-disk-1")
     assert node.running == [CATTLE]

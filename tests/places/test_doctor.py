@@ -11,7 +11,7 @@ from paddock.errors import PaddockError, Refused
 from paddock.places.proxmox import access
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from paddock.spec.models import ProxmoxSpec
-from places.node import Node, PaperAgent
+from places.node import MACHINES, Node, PaperAgent
 from places.test_adopt import Adoption
 from places.test_planner import NODE
 
@@ -83,7 +83,7 @@ def test_the_daily_role_runs_agents_and_cannot_delete_their_state(bare: Node) ->
 
 
 def test_the_setup_role_is_enough_to_adopt(bare: Node) -> None:
-    bare.somebody(200, mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp")
+    bare.somebody(200, pool=MACHINES, mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp")
     carry_out(bare, remedies(bare, "daily", "setup"))
     adoption = Adoption(bare, 200, "mp0", state={"pet": 300}, token=WORKER)
     adoption.looked = True

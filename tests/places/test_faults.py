@@ -16,11 +16,11 @@ from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.errors import AnswerLost, ApiError, Unauthorized
 from paddock.run.verbs import down, up
 from places.life import LXC, PETS_VOLUMES, STATE, expect_down, expect_up, runs_until_done
-from places.node import CATTLE, PET, Killed, Node, PaperAgent
+from places.node import CATTLE, PET, WIDE, Killed, Node, PaperAgent
 
 # Responses
 
-UP = [(verb, nth) for verb, writes in (("up", 4), ("down", 5)) for nth in range(1, writes + 1)]
+UP = [(verb, nth) for verb, writes in (("up", 6), ("down", 5)) for nth in range(1, writes + 1)]
 
 
 def with_fault(node: Node, verb: str, nth: int, kind: str, value: str = "") -> list[BaseException]:
@@ -156,7 +156,7 @@ def writes_of(node: Node, life: Callable[[], object]) -> int:
     return len(node.writes) - before
 
 
-@pytest.mark.parametrize("after", range(1, 10))
+@pytest.mark.parametrize("after", range(1, 12))
 def test_the_next_run_continues_after_a_kill_at_any_request(node: Node, after: int) -> None:
     node.kill_after = after
     ends = runs_until_done(up, node.agent)
@@ -166,7 +166,7 @@ def test_the_next_run_continues_after_a_kill_at_any_request(node: Node, after: i
     assert [type(end) for end in ends] == [Killed]
 
 
-@pytest.mark.parametrize("after", range(1, 19))
+@pytest.mark.parametrize("after", range(1, 21))
 def test_the_next_run_with_a_template_continues_after_a_kill_at_any_request(node: Node, after: int) -> None:
     node.kill_after = after
     ends = runs_until_done(up, lambda: node.agent(template="auto"))
@@ -179,7 +179,7 @@ def test_the_next_run_with_a_template_continues_after_a_kill_at_any_request(node
     assert [type(end) for end in ends] == [Killed]
 
 
-@pytest.mark.parametrize("after", range(1, 7))
+@pytest.mark.parametrize("after", range(1, 8))
 def test_a_pet_left_unprotected_is_protected_again(node: Node, after: int) -> None:
     up(node.agent())
     node.sent.clear()
@@ -214,11 +214,11 @@ def test_one_template_is_built_whatever_response_is_lost(node: Node, nth: int) -
 
 def test_the_ranges_of_the_fault_tests_cover_every_request(node: Node) -> None:
     """The ranges fit the current plans; a plan with more requests needs longer ranges."""
-    assert writes_of(node, lambda: up(node.agent())) == 4
-    assert writes_of(node, lambda: up(node.agent("ant", state={"pet": PET}))) == 6
+    assert writes_of(node, lambda: up(node.agent())) == 6
+    assert writes_of(node, lambda: up(node.agent("ant", state={"pet": PET}))) == 7
     down(node.agent("ant", state={"pet": PET}))
     assert writes_of(node, lambda: down(node.agent())) == 5
-    assert writes_of(node, lambda: up(node.agent(template="auto"))) + 1 + 5 == 18  # with the pet, and down
+    assert writes_of(node, lambda: up(node.agent(template="auto"))) + 2 + 5 == 20  # with the pet, and down
 
 
 # Crashes of the node
@@ -275,7 +275,7 @@ def test_up_waits_until_the_conversion_to_a_template_has_ended(node: Node, monke
         rename(*arguments)
 
     monkeypatch.setattr(node.world.runtime.volumes, "rename", slow)
-    node.kill_after = 7  # the conversion has been requested
+    node.kill_after = 9  # the conversion has been requested
     with pytest.raises(Killed):
         up(node.agent(template="auto"))
     assert str(node.writes[-1]).endswith("/template")
@@ -336,15 +336,19 @@ def test_a_container_left_by_a_crash_at_a_fixed_number_names_the_command(node: N
 
 def test_a_clone_interrupted_by_a_crash_names_the_command(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observe, "_SETTLE_SECONDS", 20)
-    up(node.agent(template="auto"))
-    down(node.agent(template="auto"))
+    up(node.agent(template="auto", token=WIDE))
+    down(node.agent(template="auto", token=WIDE))
     node.machines.crashes = True
     with pytest.raises(TaskFailed, match="vzclone failed: unexpected status"):
-        up(node.agent(template="auto"))
+        up(node.agent(template="auto", token=WIDE))
     for number, lock in ((CATTLE, "create"), (102, "disk")):
         with pytest.raises(Refused, match=rf"container {number} .* has been locked \({lock}\)") as caught:
-            up(node.agent(template="auto"))
+            up(node.agent(template="auto", token=WIDE))
         assert str(caught.value.hint).endswith(f"pct unlock {number}")
         node.root("pct", "unlock", number)
-    up(node.agent(template="auto"))
+    with pytest.raises(Refused, match=rf"container {CATTLE} .* is not in pool paddock") as caught:
+        up(node.agent(template="auto", token=WIDE))
+    assert f"pveum pool modify paddock --vms {CATTLE};" in str(caught.value.hint)
+    node.root("pveum", "pool", "modify", "paddock", "--vms", CATTLE)
+    up(node.agent(template="auto", token=WIDE))
     expect_up(node, 102)

@@ -12,7 +12,7 @@ from paddock.places.proxmox.client import TaskFailed
 from paddock.places.proxmox.errors import ApiError, BadParameters, Protected, RootOnly
 from paddock.plan.actions import CheckStateSize, PlaceAction
 from paddock.run.verbs import cycle, down, up
-from places.node import CATTLE, DEPLOYER, PET, ROOT, Node
+from places.node import CATTLE, PET, ROOT, WIDE, Node
 
 STATE = "local-lvm:vm-100-disk-1"
 LXC = "/nodes/pve/lxc"
@@ -24,7 +24,7 @@ def perform(node: Node, action: PlaceAction) -> None:
     agent.place.perform(action, agent.observe().place, {})
 
 
-@pytest.mark.parametrize("token", [DEPLOYER, ROOT])
+@pytest.mark.parametrize("token", [WIDE, ROOT])
 def test_a_token_of_root_has_no_more_rights_than_another(node: Node, token: str) -> None:
     up(node.agent(token=token))
     for params in ({"mp1": "/srv,mp=/x"}, {"dev0": "/dev/fuse"}, {"features": "keyctl=1,nesting=1"}):
@@ -49,7 +49,7 @@ def test_a_clone_gets_its_settings_in_one_put(node: Node) -> None:
     """A clone inherits tags, features and net, and refuses tags, mount points and ssh keys."""
     up(node.agent(template="auto", machine={"tags": ["ai"], "cores": 3}))
     clone = next(sent for sent in node.writes if sent.path.endswith("/clone"))
-    assert clone.params.keys() == {"newid", "hostname", "description"}
+    assert clone.params.keys() == {"newid", "hostname", "description", "pool"}
     for key, value in (("tags", "x"), ("mp0", f"{STATE},mp=/x"), ("ssh-public-keys", "ssh-ed25519 AAAA")):
         with pytest.raises(BadParameters, match=key):
             node.client().send("POST", clone.path, {"newid": 200, key: value})
@@ -139,13 +139,16 @@ def test_the_network_card_is_always_sent_with_its_mac(node: Node) -> None:
 
 
 def test_starting_a_missing_container_is_an_error(node: Node) -> None:
-    """``start`` of a missing container: 200 and a failing task."""
+    """``start`` of a missing container: 200 and a failing task; 403 for a token with privileges on the pool only."""
     node.before("POST", "*/status/start", lambda: node.root("pct", "destroy", CATTLE))
     with pytest.raises(
         TaskFailed, match=rf"vzstart failed: Configuration file 'nodes/pve/lxc/{CATTLE}\.conf' does not"
     ):
-        up(node.agent())
-    up(node.agent())
+        up(node.agent(token=WIDE))
+    node.before("POST", "*/status/start", lambda: node.root("pct", "destroy", CATTLE))
+    agent = node.agent()
+    up(agent)
+    assert f"someone has deleted container {CATTLE}; observing again" in str(agent.told)
     assert node.running == [CATTLE]
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from paddock import __version__
-from paddock.errors import PaddockError, Refused
+from paddock.errors import PaddockError, Refused, WorldChanged
 from paddock.places.proxmox.claim import Claim, Holder
 from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.errors import Forbidden
 from paddock.places.proxmox.expected import ExpectedContainers
 from paddock.places.proxmox.mark import Mark
+from paddock.places.proxmox.numbering import is_taken
 from paddock.places.proxmox.seen import LxcContainer
 
 _DELETING: Final = timedelta(minutes=5)
@@ -35,7 +38,8 @@ class Containers:
 
         Every step reads before it acts: requests name containers by number, and another one may have it by now.
         """
-        config: dict[str, Any] = self._client.get(f"{self._path}/{vmid}/config")
+        with self._unless_deleted(vmid):
+            config: dict[str, Any] = self._client.get(f"{self._path}/{vmid}/config")
         container = LxcContainer(vmid, "unknown", config)
         self._expected.check(container)
         return container
@@ -53,14 +57,26 @@ class Containers:
     def _put(self, read: LxcContainer, params: Mapping[str, str | int]) -> None:
         """Change a configuration; Proxmox refuses if someone else changed it since it was read."""
         digest = str(read.config["digest"])
-        self._client.send("PUT", f"{self._path}/{read.vmid}/config", {**params, "digest": digest})
+        with self._unless_deleted(read.vmid):
+            self._client.send("PUT", f"{self._path}/{read.vmid}/config", {**params, "digest": digest})
+
+    @contextmanager
+    def _unless_deleted(self, vmid: int) -> Iterator[None]:
+        """Tell a deleted container from a forbidden one: privileges on a pool hold for its members only."""
+        try:
+            yield
+        except Forbidden:
+            if is_taken(self._client, vmid):
+                raise
+            raise WorldChanged(f"someone has deleted container {vmid}", hint="run the same command again") from None
 
     def _delete(self, container: LxcContainer, **changes: int) -> None:
         """Delete a container under a claim, unless another run has one."""
         self._check_claim(container)
         # Another run that read the same configuration now has a stale digest, or sees the claim.
         self._put(container, {**changes, "description": self._claim(_DELETING).written_into(container.notes)})
-        self._task("DELETE", f"{self._path}/{container.vmid}")
+        with self._unless_deleted(container.vmid):
+            self._task("DELETE", f"{self._path}/{container.vmid}")
 
     def _claim(self, lasts: timedelta) -> Claim:
         """Return a claim of this run that begins now."""

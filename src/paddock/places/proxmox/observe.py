@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import ApiError, Forbidden, NoContainer, Stopped
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.pet import path_in_pet
-from paddock.places.proxmox.seen import Capacity, LxcContainer, Pool, ProxmoxSeen
+from paddock.places.proxmox.seen import Capacity, Hidden, LxcContainer, Pool, ProxmoxSeen
 from paddock.spec.agent_id import AgentId
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.place import BaseSpec
@@ -97,11 +97,13 @@ def _is_new(agent: AgentId | None, seen: ProxmoxSeen) -> bool:
 
 def _concerns(agent: AgentId | None, container: LxcContainer) -> bool:
     """Whether a container is the agent's machine, its pet, or a template; the locks of others do not matter."""
-    if container.mark is None or agent is None:
+    # A container joins its pool when it is complete; until then its mark does not count.
+    mark = container.noted_mark if container.lock == "create" else container.mark
+    if mark is None or agent is None:
         return False
-    if container.has(Role.PET):
+    if mark.role is Role.PET:
         return container.mount_at(path_in_pet(agent)) is not None
-    return container.mark.agent in (agent, None)
+    return mark.agent in (agent, None)
 
 
 def _own_task(client: Client) -> str | None:
@@ -142,11 +144,18 @@ def _read(
         datetime.now(UTC),
         elsewhere,
         on_other_nodes,
-        members.hidden(containers.keys() | on_other_nodes.keys()),
+        _hidden(client, members, containers.keys() | on_other_nodes.keys()),
     )
     if want and _is_new(want.id, seen):
         seen = replace(seen, taken=seen.taken | numbering.taken_unseen(client, want, seen.taken))
     return seen, frozenset(locked | (here - containers.keys() - seen.hidden.members.keys()))
+
+
+def _hidden(client: Client, members: pools.Members, read: Collection[int]) -> Hidden:
+    """Return what the token could not read, without the members that were deleted since they were listed."""
+    hidden = members.hidden(read)
+    left = {vmid: pool for vmid, pool in hidden.members.items() if numbering.is_taken(client, vmid)}
+    return replace(hidden, members=left)
 
 
 def _distant(client: Client, row: Mapping[str, Any], members: pools.Members) -> tuple[str, LxcContainer] | None:

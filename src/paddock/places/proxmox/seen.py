@@ -239,4 +239,8 @@ class ProxmoxSeen(PlaceSeen):
         container = self.containers.get(vmid)
         if container and container.lock == "create":
             return f"if a crash of the node left it incomplete, run there: pct unlock {vmid} && pct destroy {vmid}"
-        return "choose another number, or leave it out; to use the existing container, run `paddock adopt`"
+        hint = "choose another number, or leave it out; to use the existing container, run `paddock adopt`"
+        if container is None:
+            left = f"if a crash of the node left it incomplete (pct config {vmid} shows lock: create)"
+            return f"{hint}; {left}, run there: pct unlock {vmid} && pct destroy {vmid}"
+        return hint

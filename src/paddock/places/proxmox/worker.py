@@ -201,14 +201,16 @@ class Worker(Containers):
     def _start(self, vmid: int) -> None:
         self.read(vmid)
         try:
-            self._task("POST", f"{self._path}/{vmid}/status/start")
+            with self._unless_deleted(vmid):
+                self._task("POST", f"{self._path}/{vmid}/status/start")
         except Running:
             self._reporter(f"machine {vmid} is already running")
 
     def _shutdown(self, vmid: int, seconds: int) -> None:
         self.read(vmid)
         try:
-            self._task("POST", f"{self._path}/{vmid}/status/shutdown", {"timeout": seconds, "forceStop": 1})
+            with self._unless_deleted(vmid):
+                self._task("POST", f"{self._path}/{vmid}/status/shutdown", {"timeout": seconds, "forceStop": 1})
         except NotRunning:
             self._reporter(f"machine {vmid} has already stopped")
 
