@@ -387,6 +387,8 @@ class Node(httpx.BaseTransport):
         template: str = "none",
         root: str | None = None,
         patient: bool = True,
+        pools: str | dict[str, str] | None = None,
+        fingerprint: str | None = None,
         **keys: Any,
     ) -> PaperAgent:
         """An agent in a file of its own, as a new run of Paddock finds it; runs before it have ended by now."""
@@ -404,6 +406,8 @@ class Node(httpx.BaseTransport):
             "base": BASE,
             "template": template,
             "ssh": {"key": "id", **({"root": root} if root else {})},
+            **({"pools": pools} if pools else {}),
+            **({"fingerprint": fingerprint} if fingerprint else {}),
         }
         agents = {name: {"kind": "service", "command": ["/bin/true"], "place": "home", **keys}}
         file.write_text(json.dumps({"project": "home", "places": {"home": {"proxmox": home}}, "agents": agents}))

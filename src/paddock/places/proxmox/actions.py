@@ -35,6 +35,7 @@ class CreatePet(PlaceAction):
 
     vmid: int
     params: Params
+    agent_to_note: str | None = None  # the agent in whose part of the file the number should be written
 
 
 @dataclass(frozen=True)

@@ -242,6 +242,7 @@ def _state_steps(
         number = pet.vmid if pet else named or next(ids)
         return pets.pet_steps(want, pet, number, node)
     mount, owner = volume.mount, seen.containers.get(volume.mount.owner or 0)
+    membership.check_owner_visible(node.pools, mount.owner, seen)
     _check_writers(mount.volume, [machine, owner, volume.at], seen)
     if volume.at is not machine:
         _check_owner(want, mount)

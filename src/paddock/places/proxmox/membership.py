@@ -77,6 +77,16 @@ def check_visible(spec: PoolsSpec | None, machine: int, seen: ProxmoxSeen) -> No
         )
 
 
+def check_owner_visible(spec: PoolsSpec | None, owner: int | None, seen: ProxmoxSeen) -> None:
+    """Refuse to adopt a volume whose owner the token may not see."""
+    if spec and owner is not None and owner not in seen.containers:
+        raise CannotPlan(
+            f"container {owner} owns the volume, and is not in the pools of Paddock",
+            f"run as root on the node: {join_command(spec, Role.PET, owner)}",
+            code="adopt.unseen-owner",
+        )
+
+
 def check_adoptable(
     spec: PoolsSpec | None, machine: LxcContainer | None, pet: LxcContainer | None, source: LxcContainer | None
 ) -> None:

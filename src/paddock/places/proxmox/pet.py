@@ -15,6 +15,7 @@ from paddock.places.proxmox.actions import (
     DeleteVolume,
     DestroyPet,
     GrowVolume,
+    Params,
 )
 from paddock.places.proxmox.cache import cache_in
 from paddock.places.proxmox.cannot import CannotPlan
@@ -107,7 +108,9 @@ def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return a container that looks like the agent's pet, but has no readable mark."""
     path = path_in_pet(want.id)
     for container in seen.containers.values():
-        named = not container.has(Role.PET) and container.config.get("hostname") == _name(want)
+        if container.noted_mark and container.noted_mark.role is Role.PET:
+            continue  # a pet, or one outside its pool
+        named = container.config.get("hostname") == _name(want)
         owns = container.mark is None and not container.running and container.mount_at(path) is not None
         owns = owns and container.vmid != want.spec.machine.vmid  # an interrupted adoption set the path
         if named or owns:
@@ -285,7 +288,7 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> 
     if pet is None:
         params = {**_params(want, node, Mark(Role.PET)), _FIRST_KEY: value}
         title = f"create pet {vmid} with a state volume of {size}"
-        yield Step("pet.create", title, "the agent has no state yet", CreatePet(vmid, params), needs_place_lock=True)
+        yield _create(want, title, "the agent has no state yet", vmid, params)
     elif pet.state is None:
         key = pet.container.free_key
         title = f"create a state volume of {size} on pet {pet.vmid}"
@@ -304,9 +307,12 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> 
 def empty_pet_step(want: MachineWant, vmid: int, node: ProxmoxSpec) -> Step:
     """Return the step that creates a pet for an existing volume."""
     params = _params(want, node, Mark(Role.PET, adopted=str(want.id)))
-    return Step(
-        "pet.create", f"create pet {vmid}", "a pet must own the state", CreatePet(vmid, params), needs_place_lock=True
-    )
+    return _create(want, f"create pet {vmid}", "a pet must own the state", vmid, params)
+
+
+def _create(want: MachineWant, title: str, reason: str, vmid: int, params: Params) -> Step:
+    action = CreatePet(vmid, params, None if want.spec.state.pet.vmid else want.agent)
+    return Step("pet.create", title, reason, action, needs_place_lock=True)
 
 
 def _params(want: MachineWant, node: ProxmoxSpec, mark: Mark) -> dict[str, str | int]:

@@ -86,6 +86,9 @@ class Worker(Containers):
                 self._task("POST", f"/nodes/{self._client.node}/storage/{storage}/download-url", params)
             case CreatePet(vmid, params):
                 made = self._create(vmid, params)
+                if action.agent_to_note:
+                    line = f"agents.{action.agent_to_note}: state: {{pet: {vmid}}}"
+                    self._reporter(f"write the pet's number into the file, so that `up` accepts no other pet: {line}")
                 return {**made, STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)} if MOUNT_KEY in params else made
             case AddVolume(vmid, key, value):
                 return {STATE_VOLUME.name: self._add_volume(vmid, key, value)}
