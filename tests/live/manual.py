@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from live.node import Node, wait_for
+from live.node import ROOT, Node, wait_for
 from paddock.guests.ssh import scan_host_key
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
@@ -14,10 +14,10 @@ from paddock.secret import Secret
 
 
 def api_client(node: Node) -> Client:
-    """Return a client of the node's API."""
+    """Return a client of the node's API that may do everything."""
     place = node.file()["places"]["box"]["proxmox"]
     trust = tls.context(place["url"], Path(place["ca"]), None)
-    return Client(place["url"], place["node"], Secret(node.stage.environment["PVE_TOKEN"]), trust)
+    return Client(place["url"], place["node"], Secret(node.token(ROOT)), trust)
 
 
 def container(node: Node, api: Client, vmid: int, **params: Any) -> str:

@@ -20,6 +20,8 @@ from ruamel.yaml import YAML
 from paddock.demo import Stage
 from paddock.process import run
 
+DAILY, ROOT = "pooled@pve!daily", "root@pam!sandbox"  # tokens besides that of the file
+
 
 @dataclass(frozen=True)
 class Node:
@@ -44,6 +46,11 @@ class Node:
     def with_environment(self, **more: str) -> Node:
         """Return the same node for commands with more environment variables."""
         return Node(replace(self.stage, environment={**self.stage.environment, **more}))
+
+    def token(self, name: str) -> str:
+        """Return a token of the sandbox with its secret."""
+        cluster = json.loads((self.stage.folder / "sandbox/cluster.json").read_text())
+        return f"{name}={cluster['tokens'][name]['secret']}"
 
     def ask(self, prompt: str) -> str:
         return self.paddock("ask", "hermes", prompt).stdout.strip()

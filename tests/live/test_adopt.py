@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from live.node import Node, wait_for
+from live.node import ROOT, Node, wait_for
+from live.node_root import root
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
 from paddock.process import run
@@ -51,7 +52,7 @@ class ManualContainer:
     def make(self) -> None:
         box = self.tree["places"]["box"]["proxmox"]
         trust = tls.context(box["url"], Path(box["ca"]) if "ca" in box else None, box.get("fingerprint"))
-        client = Client(box["url"], box["node"], Secret(self.node.stage.environment["PVE_TOKEN"]), trust)
+        client = Client(box["url"], box["node"], Secret(self.node.token(ROOT)), trust)
         params = {
             "vmid": VMID,
             "ostemplate": box["base"],
@@ -101,6 +102,9 @@ def manual(node: Node) -> Iterator[ManualContainer]:
 def test_a_manually_created_container_is_adopted_and_its_state_survives_a_cycle(manual: ManualContainer) -> None:
     wait_for(lambda: manual.inside("systemctl is-system-running --wait || true") != "")
     manual.inside(LEFT_BEHIND)
+    into_pool = f"pveum pool modify paddock --vms {VMID}"
+    assert f"run as root on the node: {into_pool}" in manual.paddock("adopt", "kept", str(VMID), fails=True)
+    assert root(manual.node, *into_pool.split()).returncode == 0
     assert f"paddock adopt kept {VMID} --state mp0" in manual.paddock("adopt", "kept", str(VMID), fails=True)
     manual.paddock("adopt", "kept", str(VMID), "--state", "mp0", "--yes")
 

@@ -32,7 +32,7 @@ def by_ssh(node: Node, where: str) -> dict[str, Any]:
 def test_a_second_machine_on_the_same_state_does_not_start_its_agent(agent: Node, api: Client) -> None:
     agent.ask(f"Remember: {FACT}")
     status = agent.status()
-    where = container(agent, api, 201, mp0=f"{status['state']},mp=/var/lib/paddock/hermes")
+    where = container(agent, api, 201, pool="paddock", mp0=f"{status['state']},mp=/var/lib/paddock/hermes")
     try:
         refused = agent.paddock("plan", fails=True).stdout
         assert "container 201 (by-hand-201) also mounts local-lvm:vm-" in refused
@@ -49,7 +49,7 @@ def test_a_second_machine_on_the_same_state_does_not_start_its_agent(agent: Node
 @slow_proof
 def test_a_waiting_machine_starts_when_the_lease_is_released(agent: Node, api: Client) -> None:
     status = agent.status()
-    where = container(agent, api, 202, mp0=f"{status['state']},mp=/var/lib/paddock/hermes")
+    where = container(agent, api, 202, pool="paddock", mp0=f"{status['state']},mp=/var/lib/paddock/hermes")
     try:
         path = str(agent.write("thief.yaml", by_ssh(agent, where)))
         agent.paddock("up", "-f", path, fails=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from levels import slow_proof
-from live.node import Node, wait_for
+from live.node import ROOT, Node, wait_for
 from paddock.demo import FACT, QUESTION
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
@@ -76,7 +76,7 @@ class Bench:
     def api(self) -> Client:
         place = self.node.file()["places"]["box"]["proxmox"]
         trust = tls.context(place["url"], Path(place["ca"]), None)
-        return Client(place["url"], place["node"], Secret(self.node.stage.environment["PVE_TOKEN"]), trust)
+        return Client(place["url"], place["node"], Secret(self.node.token(ROOT)), trust)
 
     def wait_until_healthy(self) -> None:
         wait_for(lambda: "open" in self.root("bash -c ': </dev/tcp/127.0.0.1/8642' 2>/dev/null && echo open || true"))

@@ -179,7 +179,7 @@ def test_the_commands_up_status_token_root_fault_reset_down_and_clean_work_toget
     first = json.loads(command("up", "--runtime", "memory", "--port", "0"))
     try:
         assert json.loads(command("up")) == first
-        assert command("token").startswith("paddock@pve!deploy=")
+        assert command("token").startswith("pooled@pve!setup=")
         assert "VMID" in command("root", "--", "pct", "list")
         command("fault", "answer", "500", "--path", "/version")
         assert len(json.loads(command("fault", "list"))) == 1
