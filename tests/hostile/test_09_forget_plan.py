@@ -119,7 +119,7 @@ def test_forget_keeps_a_volume_that_another_container_mounts_right_before_the_de
     down(node.agent())
     if shared:
         up(ant(node))
-    node.somebody(150, hostname="thief")
+    node.somebody(150, pool="paddock", hostname="thief")
     agent = node.agent()
     seen, plan = plan_forget(agent)
     agent.told.when("and all that bee has learned", lambda: node.put(150, mp0=f"{STATE},mp=/mnt"))
@@ -134,7 +134,7 @@ def test_forget_keeps_a_volume_whose_removal_from_a_running_container_is_pending
     """Proxmox no longer lists such a volume in the configuration, but it stays mounted until the container stops."""
     up(node.agent())
     down(node.agent())
-    node.somebody(150, hostname="thief", mp0=f"{STATE},mp=/mnt")
+    node.somebody(150, pool="paddock", hostname="thief", mp0=f"{STATE},mp=/mnt")
     node.root("pct", "start", 150)
     node.somebody_asks("PUT", "/nodes/pve/lxc/150/config", delete="mp0")
     agent = node.agent()
@@ -151,7 +151,7 @@ def test_forget_keeps_the_root_disk_of_a_pet_whose_cache_volume_is_in_use(node: 
     up(node.agent(**DATA))
     cache = next(text for key, text in node.config(PET).items() if "paddock-cache" in str(text)).partition(",")[0]
     down(node.agent(**DATA))
-    node.somebody(150, hostname="thief", mp0=f"{cache},mp=/mnt")
+    node.somebody(150, pool="paddock", hostname="thief", mp0=f"{cache},mp=/mnt")
     node.root("pct", "start", 150)
     agent = node.agent(**DATA)
     with suppress(PaddockError):

@@ -35,7 +35,7 @@ class Stranger:
             if vmid in node.vmids:
                 node.put(vmid, mp0=None, protection=None)
                 node.root("pct", "destroy", vmid)
-            node.somebody(vmid, hostname="theirs", cores=7, net0="name=eth0,bridge=vmbr0,ip=dhcp")
+            node.somebody(vmid, pool="paddock", hostname="theirs", cores=7, net0="name=eth0,bridge=vmbr0,ip=dhcp")
             self.vmid = vmid
             if running:
                 node.root("pct", "start", vmid)
@@ -164,7 +164,9 @@ def test_a_container_with_the_vmid_of_a_destroyed_builder_does_not_become_a_temp
 
 def test_adopt_does_not_stop_a_strangers_container(node: Node, stranger: Stranger) -> None:
     """A container that is to be adopted has no mark yet by which it could be recognised."""
-    node.somebody(200, hostname="bee", mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp")
+    node.somebody(
+        200, pool="paddock", hostname="bee", mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp"
+    )
     node.root("pct", "start", 200)
     target = AdoptTarget(200, "mp0")
     said: Mapping[str, Any] = describe(node.agent(), target).said

@@ -80,9 +80,9 @@ class Somebodys:
         self.node = Node(folder)
         play_ssh(monkeypatch, self.node)
         monkeypatch.setattr(reach_module, "SshGuest", lambda *_, **__: self.machine())
-        self.node.somebody(999, hostname="storage", mp0=f"local-lvm:10,mp={VOLUME}", protection=1)
+        self.node.somebody(999, pool="paddock-state", hostname="storage", mp0=f"local-lvm:10,mp={VOLUME}", protection=1)
         volume = f"local-lvm:vm-999-disk-1,mp={VOLUME}"
-        self.node.somebody(105, hostname="bee", net0="name=eth0,bridge=vmbr0,ip=dhcp", mp0=volume)
+        self.node.somebody(105, pool="paddock", hostname="bee", net0="name=eth0,bridge=vmbr0,ip=dhcp", mp0=volume)
         self.node.root("pct", "start", 105)
         self.node.machines.host_keys[105] = HOST_KEY
 

@@ -13,13 +13,18 @@ from paddock.errors import PaddockError
 from paddock.plan.machine import AdoptTarget
 from paddock.run.adopt import adopt, describe
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
-from places.node import CATTLE, PET, Node, PaperAgent, play_ssh
+from places.node import CATTLE, PET, WIDE, Node, PaperAgent, play_ssh
 from places.test_planner import inputs, plans
 
 USER = "paddock@pve"
 DATA: dict[str, Any] = {"runtime": "docker", "container": {"base": "docker.io/library/busybox:1", "data": "1G"}}
 PET_LINE = "paddock: v=2 role=pet"
 MACHINE_LINE = "paddock: v=2 role=cattle agent=home_bee"
+
+
+def wide(node: Node, **keys: Any) -> PaperAgent:
+    """An agent without pools, whose token has privileges on all containers."""
+    return node.agent(token=WIDE, pools="none", **keys)
 
 
 @pytest.fixture
@@ -59,28 +64,28 @@ def narrow(node: Node, path: str, *without: str) -> None:
 
 
 def test_down_fails_when_the_machine_lost_its_mark(node: Node) -> None:
-    up(node.agent())
+    up(wide(node))
     node.put(CATTLE, description="my notes")
-    said, hint = end_of(down, node.agent())
+    said, hint = end_of(down, wide(node))
     assert node.running == [CATTLE]
     assert "was down" not in said, "a running agent was reported as down"
     assert hint.endswith(MACHINE_LINE)
     node.put(CATTLE, description=f"my notes\n\n{hint[-len(MACHINE_LINE) :]}")
     # A person looked, because the line tells nothing about the root disk.
-    assert "down" in down(node.agent(), looked=True)
+    assert "down" in down(wide(node), looked=True)
     assert node.vmids == [PET]
 
 
 def test_down_fails_when_the_machine_has_a_pending_detach_of_its_state(node: Node) -> None:
-    up(node.agent())
+    up(wide(node))
     node.somebody_asks("PUT", f"/nodes/pve/lxc/{CATTLE}/config", delete="mp0", description="my notes")
-    said, _ = end_of(down, node.agent())
+    said, _ = end_of(down, wide(node))
     assert "was down" not in said, "a running agent was reported as down"
 
 
 @pytest.mark.parametrize("where", ["everywhere", "machine", "no access", "pet and machine"])
 def test_down_and_forget_fail_when_the_token_cannot_see_the_machine(node: Node, where: str) -> None:
-    up(node.agent())
+    up(wide(node))
     match where:
         case "everywhere":
             take_away(node, "VM.Audit")
@@ -92,7 +97,7 @@ def test_down_and_forget_fail_when_the_token_cannot_see_the_machine(node: Node, 
             for vmid in (PET, CATTLE):
                 narrow(node, f"/vms/{vmid}", "VM.Audit")
     for verb in (down, forgotten):
-        said, _ = end_of(verb, node.agent())
+        said, _ = end_of(verb, wide(node))
         assert node.running == [CATTLE]
         assert "was down" not in said, "a running agent was reported as down"
         assert "nothing to forget" not in said, "an agent that the token cannot see was reported as forgotten"
@@ -100,8 +105,8 @@ def test_down_and_forget_fail_when_the_token_cannot_see_the_machine(node: Node, 
 
 def test_down_and_forget_of_an_agent_without_a_machine_succeed(node: Node) -> None:
     node.somebody(150)
-    assert "was down" in down(node.agent())
-    assert "nothing to forget" in forgotten(node.agent())
+    assert "was down" in down(wide(node))
+    assert "nothing to forget" in forgotten(wide(node))
 
 
 # Hints never suggest to give up a state
@@ -115,12 +120,12 @@ def test_down_and_forget_of_an_agent_without_a_machine_succeed(node: Node) -> No
 def test_the_hint_for_a_pet_without_its_mark_is_the_line_to_put_back(
     node: Node, keys: dict[str, Any], verb: Callable[[PaperAgent], str], notes: str
 ) -> None:
-    up(node.agent(**keys))
-    down(node.agent(**keys))
+    up(wide(node, **keys))
+    down(wide(node, **keys))
     node.root("pct", "set", PET, "--hostname", "renamed")
     node.put(PET, description=notes)
     before = node.vmids
-    said, hint = end_of(verb, node.agent(**keys))
+    said, hint = end_of(verb, wide(node, **keys))
     assert node.vmids == before, "a new pet without the state was created"
     assert "nothing to forget" not in said, "an existing state was reported as forgotten"
     assert "another number" not in hint
@@ -131,10 +136,10 @@ def test_the_hint_for_a_pet_without_its_mark_is_the_line_to_put_back(
 def test_the_hint_for_a_running_agents_pet_without_its_mark_is_the_line_to_put_back(
     node: Node, keys: dict[str, Any]
 ) -> None:
-    up(node.agent(**keys))
+    up(wide(node, **keys))
     node.put(PET, description="my notes")
     for verb in (up, down, cycle):
-        _, hint = end_of(verb, node.agent(**keys))
+        _, hint = end_of(verb, wide(node, **keys))
         assert "detach" not in hint, "the hint suggests to detach a volume that holds a state"
         assert "another number" not in hint
         assert hint.endswith(PET_LINE), "the hint is not the line to put back"
@@ -155,18 +160,18 @@ def test_no_plan_suggests_to_detach_or_remove_a_volume() -> None:
 
 @pytest.mark.parametrize("verb", [down, cycle])
 def test_a_protected_machine_is_not_stopped(node: Node, verb: Callable[[PaperAgent], str]) -> None:
-    up(node.agent())
+    up(wide(node))
     node.root("pct", "set", CATTLE, "--protection", "1")
-    said, hint = end_of(verb, node.agent())
+    said, hint = end_of(verb, wide(node))
     assert node.running == [CATTLE], "a machine that cannot be destroyed was stopped"
     assert "is protected" in said
     assert f"pct set {CATTLE} --protection 0" in hint
 
 
 def test_a_protected_machine_is_not_stopped_to_add_a_cache_volume(node: Node) -> None:
-    up(node.agent(runtime="docker", container={"base": "docker.io/library/busybox:1"}))
+    up(wide(node, runtime="docker", container={"base": "docker.io/library/busybox:1"}))
     node.root("pct", "set", CATTLE, "--protection", "1")
-    said, _ = end_of(up, node.agent(**DATA))
+    said, _ = end_of(up, wide(node, **DATA))
     assert node.running == [CATTLE], "a machine that cannot get a volume was stopped"
     assert "is protected" in said
 
@@ -176,8 +181,8 @@ def test_adopt_does_not_stop_a_protected_container(node: Node) -> None:
     node.somebody(200, hostname="bee", net0="name=eth0,bridge=vmbr0,ip=dhcp", protection=1)
     node.root("pct", "start", 200)
     target = AdoptTarget(200, "local-lvm:vm-999-disk-1")
-    file: Any = describe(node.agent(), target).said
-    agent = node.agent(**file)
+    file: Any = describe(wide(node), target).said
+    agent = wide(node, **file)
     said, _ = end_of(lambda each: adopt(each, target), agent)
     assert not node.writes, "adopt started although it cannot finish"
     assert "is protected" in said
@@ -197,10 +202,10 @@ def nothing_happened(node: Node, said: str, privilege: str) -> None:
 def test_down_does_not_start_without_a_privilege_it_needs_later(
     node: Node, verb: Callable[[PaperAgent], str], privilege: str
 ) -> None:
-    up(node.agent())
+    up(wide(node))
     node.sent.clear()
     take_away(node, privilege)
-    said, _ = end_of(verb, node.agent())
+    said, _ = end_of(verb, wide(node))
     nothing_happened(node, said, privilege)
 
 
@@ -209,17 +214,17 @@ def test_down_does_not_start_without_a_privilege_it_needs_later(
     ["VM.Clone", "VM.Config.CPU", "VM.Config.Memory", "VM.Config.Network", "Datastore.AllocateSpace", "SDN.Use"],
 )
 def test_cycle_does_not_start_without_a_privilege_for_the_new_machine(node: Node, privilege: str) -> None:
-    up(node.agent(template="auto"))
+    up(wide(node, template="auto"))
     node.sent.clear()
     take_away(node, privilege)
-    said, _ = end_of(cycle, node.agent(template="auto"))
+    said, _ = end_of(cycle, wide(node, template="auto"))
     nothing_happened(node, said, privilege)
 
 
 def test_cycle_does_not_start_when_up_would_be_refused(node: Node) -> None:
-    up(node.agent())
+    up(wide(node))
     node.sent.clear()
-    said, _ = end_of(cycle, node.agent(state={"size": "1G"}))
+    said, _ = end_of(cycle, wide(node, state={"size": "1G"}))
     assert node.running == [CATTLE], "the machine was destroyed although no new one can be created"
     assert not node.writes
     assert "the file says 1G" in said
@@ -227,20 +232,20 @@ def test_cycle_does_not_start_when_up_would_be_refused(node: Node) -> None:
 
 @pytest.mark.parametrize("privilege", ["VM.Config.Disk", "VM.Config.Options"])
 def test_up_does_not_stop_a_machine_to_grow_a_state_without_the_privilege(node: Node, privilege: str) -> None:
-    up(node.agent())
+    up(wide(node))
     node.sent.clear()
     narrow(node, f"/vms/{PET}", privilege)
-    said, _ = end_of(up, node.agent(state={"size": "9G"}))
+    said, _ = end_of(up, wide(node, state={"size": "9G"}))
     nothing_happened(node, said, privilege)
 
 
 @pytest.mark.parametrize("privilege", ["VM.Allocate", "VM.Config.Disk", "VM.Config.Options"])
 def test_forget_does_not_start_without_a_privilege_it_needs(node: Node, privilege: str) -> None:
-    up(node.agent())
-    down(node.agent())
+    up(wide(node))
+    down(wide(node))
     node.sent.clear()
     narrow(node, f"/vms/{PET}", privilege)
-    said, _ = end_of(forgotten, node.agent())
+    said, _ = end_of(forgotten, wide(node))
     assert not node.writes, f"something was changed without {privilege}"
     assert node.config(PET)["protection"] == 1
     assert privilege in said
@@ -251,8 +256,8 @@ def test_adopt_does_not_start_without_a_privilege_it_needs(node: Node, privilege
     node.somebody(200, hostname="bee", mp0="local-lvm:1,mp=/home/bee", net0="name=eth0,bridge=vmbr0,ip=dhcp")
     node.root("pct", "start", 200)
     target = AdoptTarget(200, "mp0")
-    file: Any = describe(node.agent(), target).said
-    agent = node.agent(**file)
+    file: Any = describe(wide(node), target).said
+    agent = wide(node, **file)
     narrow(node, "/vms/200", privilege)
     said, _ = end_of(lambda each: adopt(each, target, looked=True), agent)
     assert not node.writes, f"adopt started without {privilege}"
@@ -264,7 +269,7 @@ def test_privileges_are_read_once_and_only_when_a_plan_has_steps(node: Node) -> 
     def reads() -> int:
         return len([sent for sent in node.sent if sent.path == "/access/permissions"])
 
-    up(node.agent())
+    up(wide(node))
     first = reads()
-    assert "nothing to do" in up(node.agent())
+    assert "nothing to do" in up(wide(node))
     assert (first, reads()) == (1, 1)

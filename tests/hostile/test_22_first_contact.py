@@ -23,9 +23,9 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     """Create a running container with a volume, at whose address another machine's host key answers."""
     node = Node(tmp_path)
     play_ssh(monkeypatch, node)
-    node.somebody(999, hostname="storage", mp0="local-lvm:10,mp=/home/bee", protection=1)
+    node.somebody(999, pool="paddock-state", hostname="storage", mp0="local-lvm:10,mp=/home/bee", protection=1)
     volume = "local-lvm:vm-999-disk-1,mp=/home/bee"
-    node.somebody(105, hostname="bee", net0="name=eth0,bridge=vmbr0,ip=dhcp", mp0=volume)
+    node.somebody(105, pool="paddock", hostname="bee", net0="name=eth0,bridge=vmbr0,ip=dhcp", mp0=volume)
     node.root("pct", "start", 105)
     node.machines.host_keys[105] = IMPOSTOR
     return node

@@ -106,7 +106,9 @@ def test_a_manually_created_container_is_adopted_and_its_state_survives_a_cycle(
     assert f"run as root on the node: {into_pool}" in manual.paddock("adopt", "kept", str(VMID), fails=True)
     assert root(manual.node, *into_pool.split()).returncode == 0
     assert f"paddock adopt kept {VMID} --state mp0" in manual.paddock("adopt", "kept", str(VMID), fails=True)
-    manual.paddock("adopt", "kept", str(VMID), "--state", "mp0", "--yes")
+    key = manual.inside("ssh-keygen -l -f /etc/ssh/ssh_host_ed25519_key.pub").split()[1]
+    confirmed = f"agents.kept.machine.host_key={key}"
+    manual.paddock("adopt", "kept", str(VMID), "--state", "mp0", "--yes", "--set", confirmed)
 
     # `adopt` has written the container into the file; the machine itself needs no change.
     assert f"path: {HOME}" in manual.path.read_text()
