@@ -147,7 +147,8 @@ def _read(
         _hidden(client, members, containers.keys() | on_other_nodes.keys()),
     )
     if want and _is_new(want.id, seen):
-        seen = replace(seen, taken=seen.taken | numbering.taken_unseen(client, want, seen.taken))
+        unseen = numbering.taken_unseen(client, want, seen.taken)
+        seen = replace(seen, taken=seen.taken | unseen, unseen=unseen)
     return seen, frozenset(locked | (here - containers.keys() - seen.hidden.members.keys()))
 
 

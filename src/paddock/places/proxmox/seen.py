@@ -209,6 +209,7 @@ class ProxmoxSeen(PlaceSeen):
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # names of containers on other nodes, and which node
     on_other_nodes: Mapping[int, tuple[str, LxcContainer]] = field(default_factory=dict)  # members of pools, with node
     hidden: Hidden = Hidden()
+    unseen: frozenset[int] = frozenset()  # numbers among ``taken`` that something invisible has
 
     def with_role(self, role: Role) -> list[LxcContainer]:
         """Return the containers with a mark of that role."""

@@ -34,7 +34,7 @@ def refusals(client: Client, node: ProxmoxSpec, want: MachineWant, seen: Proxmox
             code="down.containers-hidden",
         )
         return
-    for vmid in sorted(_possible_numbers(node, want, seen, held) - seen.taken):
+    for vmid in sorted(_possible_numbers(node, want, seen, held) - (seen.taken - seen.unseen)):
         if is_taken(client, vmid):
             reason = f"number {vmid} is taken by something that the token may not see; {unknown}"
             yield Refusal(reason, f"grant the token {AUDIT} on /vms/{vmid}", code="down.number-hidden")
@@ -59,7 +59,7 @@ def _possible_numbers(node: ProxmoxSpec, want: MachineWant, seen: ProxmoxSeen, h
     if node.pools:
         return named  # every other machine of the agent is a member of the pool, which the token may list
     hidden = {int(match[1]) for path in held if (match := _GUEST.fullmatch(path)) and AUDIT not in held[path]}
-    first = next(vmid for vmid in range(100, 1_000_000_000) if vmid not in seen.taken)
+    first = next(vmid for vmid in range(100, 1_000_000_000) if vmid not in seen.taken or vmid in seen.unseen)
     return named | hidden | {first}
 
 
