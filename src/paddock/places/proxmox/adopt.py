@@ -133,10 +133,14 @@ def _machine(want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> LxcCo
 def _check_adoptable(container: LxcContainer, wanted: Mark) -> None:
     """Refuse a container that cannot get the wanted mark."""
     mark = container.mark
+    if container.newer_mark:
+        raise CannotPlan(
+            f"a newer Paddock wrote the mark of {container.name}", pets.NEWER_HINT, code="adopt.newer-mark"
+        )
     if not Mark.readable(container.notes):
         raise CannotPlan(
             f"the mark in the notes of {container.name} cannot be read",
-            "another version of Paddock may have written it",
+            "if the container is not of Paddock, remove the lines that begin with `paddock:` from its notes",
             code="adopt.unreadable-mark",
         )
     if mark and (mark.role, mark.agent) != (wanted.role, wanted.agent):

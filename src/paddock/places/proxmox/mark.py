@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Final, Self
@@ -12,6 +13,7 @@ from paddock.spec.agent_id import AgentId
 _LINE: Final = re.compile(r"^paddock: (.*)$", re.MULTILINE)
 _VERSION: Final = "2"
 _READ: Final = frozenset({"1", _VERSION})  # in version 1 agents had no project
+_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class Role(StrEnum):
@@ -81,6 +83,16 @@ class Mark:
     def readable(notes: str) -> bool:
         """Whether the notes have a readable mark, or none at all."""
         return not _LINE.search(notes) or Mark.from_notes(notes) is not None
+
+    @staticmethod
+    def of_newer_version(notes: str) -> Mapping[str, str] | None:
+        """Return the words of a mark that a newer Paddock wrote; only that Paddock knows their meaning."""
+        for line in _LINE.findall(notes):
+            words = {name: value for name, _, value in (word.partition("=") for word in line.split())}
+            version = words.get("v", "")
+            if _NUMBER.fullmatch(version) and int(version) > int(_VERSION):
+                return words
+        return None
 
     @staticmethod
     def text_above(notes: str) -> str:

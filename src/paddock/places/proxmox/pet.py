@@ -27,6 +27,7 @@ from paddock.spec.agent_id import AgentId
 
 _FIRST_KEY: Final = "mp0"
 _STATES: Final = "/var/lib/paddock"
+NEWER_HINT: Final = "use the version of Paddock that wrote the mark, or a later one"
 
 
 def path_in_pet(agent: AgentId) -> str:
@@ -98,6 +99,8 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
 
 def machine_mark_hint(want: MachineWant, container: LxcContainer) -> str:
     """Return the hint to write the lost mark of an agent's machine back into the container's notes."""
+    if container.newer_mark:
+        return NEWER_HINT
     mark = Mark(Role.CATTLE, want.id)
     return f"if it is the machine of {want.agent}, write this line into its notes{_instead(container)}: {mark}"
 
@@ -116,6 +119,8 @@ def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
 
 def lost_pet_refusal(want: MachineWant, container: LxcContainer) -> CannotPlan:
     """Return the refusal to continue without a pet that lost its mark."""
+    if container.newer_mark:
+        return _newer_pet(want, container)
     return CannotPlan(
         f"{container.name} looks like the pet of {want.agent} but has no readable mark",
         pet_mark_hint(container),
@@ -123,8 +128,25 @@ def lost_pet_refusal(want: MachineWant, container: LxcContainer) -> CannotPlan:
     )
 
 
+def check_no_newer_pet(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """Refuse to create a state while a newer Paddock may have one for the agent, in a pet that cannot be read here."""
+    for container in seen.containers.values():
+        if container.newer_mark and container.newer_mark.get("role", Role.PET) == Role.PET:
+            raise _newer_pet(want, container)
+
+
+def _newer_pet(want: MachineWant, container: LxcContainer) -> CannotPlan:
+    return CannotPlan(
+        f"a newer Paddock wrote the mark of {container.name}, which may have the state of {want.agent}",
+        NEWER_HINT,
+        code="pet.newer-mark",
+    )
+
+
 def pet_mark_hint(container: LxcContainer) -> str:
     """Return the hint to write the lost mark of a pet back into its notes; it ends with the line to copy."""
+    if container.newer_mark:
+        return NEWER_HINT
     return f"if it is a pet, write this line into its notes{_instead(container)}: {Mark(Role.PET)}"
 
 
@@ -132,7 +154,7 @@ def _instead(container: LxcContainer) -> str:
     """Return the part of a hint that names the unreadable mark to replace: two marks count as none."""
     if "paddock: " not in container.notes:
         return ""
-    return " in place of the line that begins with `paddock:` (unless a newer Paddock wrote it)"
+    return " in place of the line that begins with `paddock:`"
 
 
 def taken_number_hint(vmid: int, seen: ProxmoxSeen) -> str:
@@ -140,6 +162,8 @@ def taken_number_hint(vmid: int, seen: ProxmoxSeen) -> str:
     there = seen.containers.get(vmid)
     if there is not None and there.mark is None and not there.running and not there.lock:
         volumes = [mount.volume for mount in there.mounts if mount.key != "rootfs" and not mount.is_bind]
+        if there.newer_mark:
+            return f"a newer Paddock wrote its mark: {NEWER_HINT}"
         if volumes or not Mark.readable(there.notes):
             return f"if it never was a pet, `paddock adopt` makes it one; {pet_mark_hint(there)}"
     return seen.taken_number_hint(vmid)

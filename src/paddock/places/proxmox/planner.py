@@ -58,7 +58,11 @@ class NodePlanner:
         pets.check_no_unfinished_forget(want, seen)
         pet = pets.find_pet(want, seen)
         cattle = machines.find_cattle(want, seen)
+        if cattle is None:
+            machines.check_no_newer_machine(want, seen)
         machines.check_number(want, cattle, seen)
+        if pet is None or pet.state is None:
+            pets.check_no_newer_pet(want, seen)
         if pet:
             pets.check_pet(want, pet, seen)
         else:
