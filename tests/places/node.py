@@ -55,6 +55,7 @@ from paddock.sandbox.runtime import Archive, ContainerSpec, Interface, Say, Unpa
 from paddock.sandbox.shell import CommandResult
 from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
+from paddock.spec.agent_id import AgentId
 from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
 from paper import PaperSide
@@ -226,6 +227,7 @@ class PaperAgent(Deployment):
             reporter=told.of(name),
             machine_side=side,
             told=told,
+            formers=(AgentId("", name),),
         )
 
     @property
@@ -384,6 +386,7 @@ class Node(httpx.BaseTransport):
         template: str = "none",
         root: str | None = None,
         patient: bool = True,
+        project: str = "home",
         **keys: Any,
     ) -> PaperAgent:
         """An agent in a file of its own, as a new run of Paddock finds it; runs before it have ended by now."""
@@ -403,7 +406,7 @@ class Node(httpx.BaseTransport):
             "ssh": {"key": "id", **({"root": root} if root else {})},
         }
         agents = {name: {"kind": "service", "command": ["/bin/true"], "place": "home", **keys}}
-        file.write_text(json.dumps({"project": "home", "places": {"home": {"proxmox": home}}, "agents": agents}))
+        file.write_text(json.dumps({"project": project, "places": {"home": {"proxmox": home}}, "agents": agents}))
         loaded = load(file)
         proxmox = loaded.spec.places["home"].proxmox
         assert proxmox is not None

@@ -260,7 +260,7 @@ def _state_steps(
 def _check_owner(want: MachineWant, mount: Mount) -> None:
     """Refuse a volume that is the state of another agent."""
     agent = pets.agent_of(mount)
-    if agent not in (None, want.id):
+    if agent not in (None, want.id, *want.formers):
         raise CannotPlan(
             f"{mount.volume} is the state of {agent.in_words if agent else None}",
             "a volume is the state of one agent: name another one with --state",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Final, Self
 
@@ -73,6 +73,15 @@ class Mark:
         """The agent and the volume of a `forget` that is not finished."""
         agent, _, volume = (self.forgetting or "").partition("/")
         return (AgentId.parse(agent), volume) if agent and volume else None
+
+    def renamed(self, former: AgentId, agent: AgentId) -> Self:
+        """Return the mark with another id of an agent in place of the former one."""
+        adopted = sorted({agent if each == former else each for each in self.adopted_agents})
+        return replace(
+            self,
+            agent=agent if self.agent == former else self.agent,
+            adopted=",".join(map(str, adopted)) or None,
+        )
 
     def __str__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in fields(self)}

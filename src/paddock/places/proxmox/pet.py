@@ -91,10 +91,22 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
         )
     named = seen.containers.get(asked)
     if named is not None and named.has(Role.PET):
+        _check_project(want, named)
         return Pet(named, state_in(want, named))
     if asked in seen.taken:
         raise number_taken(asked, seen)
     return None
+
+
+def _check_project(want: MachineWant, pet: LxcContainer) -> None:
+    """Refuse a pet that has volumes of other projects only; before projects, a pet could belong to everyone."""
+    projects = {owner.project for mount in pet.mounts if (owner := agent_of(mount))}
+    if projects and projects.isdisjoint({want.id.project, ""}):
+        raise CannotPlan(
+            f"{pet.name} is a pet of project {' and '.join(sorted(projects))}",
+            "set state.pet to another number, or leave it out",
+            code="pet.of-another-project",
+        )
 
 
 def machine_mark_hint(want: MachineWant, container: LxcContainer) -> str:
@@ -107,10 +119,10 @@ def machine_mark_hint(want: MachineWant, container: LxcContainer) -> str:
 
 def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return a container that looks like the agent's pet, but has no readable mark."""
-    path = path_in_pet(want.id)
+    paths = [path_in_pet(each) for each in (want.id, *want.formers)]
     for container in seen.containers.values():
         named = not container.has(Role.PET) and container.config.get("hostname") == _name(want)
-        owns = container.mark is None and not container.running and container.mount_at(path) is not None
+        owns = container.mark is None and not container.running and any(map(container.mount_at, paths))
         owns = owns and container.vmid != want.spec.machine.vmid  # an interrupted adoption set the path
         if named or owns:
             return container
@@ -230,7 +242,8 @@ def check_stopped(container: LxcContainer) -> None:
 
 def holds_adopted_state(want: MachineWant, container: LxcContainer) -> bool:
     """Whether the pet has, or is about to get, an adopted volume of the agent."""
-    return container.mark is not None and want.id in container.mark.adopted_agents
+    ids = {want.id, *want.formers}
+    return container.mark is not None and not ids.isdisjoint(container.mark.adopted_agents)
 
 
 def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> None:
@@ -258,21 +271,27 @@ def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> No
 
 def check_no_unfinished_forget(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse while a `forget` of the agent is unfinished: its state must not come back."""
-    left = pet_with_unfinished_forget(want, seen)
-    if left is not None:
+    for agent in (want.id, *want.formers):
+        left = pet_with_unfinished_forget(agent, seen)
+        if left is None:
+            continue
         raise CannotPlan(
             f"{left.name} has an unfinished `forget` of {want.agent}",
-            "run `paddock forget` again first",
+            _finish_hint(agent, want.id),
             code="pet.unfinished-forget",
         )
 
 
-def pet_with_unfinished_forget(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
+def _finish_hint(agent: AgentId, now: AgentId) -> str:
+    if agent.project in ("", now.project):
+        return "run `paddock forget` again first"
+    return f"run `paddock forget` again first, with a file of project {agent.project}"
+
+
+def pet_with_unfinished_forget(agent: AgentId, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return the pet with an unfinished `forget` of the agent."""
     pets = seen.with_role(Role.PET)
-    return next(
-        (c for c in pets if c.mark and c.mark.unfinished_forget and c.mark.unfinished_forget[0] == want.id), None
-    )
+    return next((c for c in pets if c.mark and c.mark.unfinished_forget and c.mark.unfinished_forget[0] == agent), None)
 
 
 def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSeen) -> None:
@@ -378,7 +397,7 @@ def difference_notes(want: MachineWant, pet: Pet) -> Iterator[str]:
 
 def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:
     """Yield the steps that delete the state; refuse while another container names one of its volumes."""
-    left = pet_with_unfinished_forget(want, seen)
+    left = pet_with_unfinished_forget(want.id, seen)
     if left is not None and (pet is None or pet.vmid != left.vmid):
         yield from _forget_in(want, left, None, seen)
     if pet is not None and pet.state is not None:

@@ -12,8 +12,8 @@ from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import down as downs
+from paddock.places.proxmox import identity, root_work
 from paddock.places.proxmox import pet as pets
-from paddock.places.proxmox import root_work
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import AttachCache, DownloadBase
 from paddock.places.proxmox.cannot import CannotPlan
@@ -56,6 +56,10 @@ class NodePlanner:
 
     def _up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         pets.check_no_unfinished_forget(want, seen)
+        former = identity.find_former(want, seen)
+        if former:
+            seen = former.after(want.id, seen)
+        identity.check_no_namesake(want, seen)
         pet = pets.find_pet(want, seen)
         cattle = machines.find_cattle(want, seen)
         if cattle is None:
@@ -77,7 +81,8 @@ class NodePlanner:
         caches.check(want, owner)
         new_state = pet is None or pet.state is None
         more, cache = caches.pet_steps(want, owner, number, self.node.storage, state_is_new=new_state)
-        steps = [*download, *steps, *more]
+        renames = list(former.steps(want.id)) if former else []
+        steps = [*renames, *download, *steps, *more]
         machines.check_single_writer(want, volume, pet, cattle, seen)
         if cache is not None:
             machines.check_single_writer(want, cache, pet, cattle, seen)
@@ -199,6 +204,7 @@ class NodePlanner:
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to destroy the machine; refuse unless a pet owns the state."""
         try:
+            identity.check_renamed(want, seen)
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
                 downs.check_is_down(want, seen)
@@ -231,6 +237,8 @@ class NodePlanner:
     def forget(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to delete the state."""
         try:
+            want = identity.as_forgotten(want, seen)
+            identity.check_renamed(want, seen)
             machines.check_no_machine(want, seen)
             owner = _owner(want, seen)
             lost = pets.lost_pet(want, seen)
@@ -246,11 +254,16 @@ class NodePlanner:
 
     def adopt(self, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to adopt the target."""
-        left_out = self.describe(want.id, target, seen).left_out
         try:
+            former = identity.find_former(want, seen)
+            if former:
+                seen = former.after(want.id, seen)
+            left_out = self.describe(want.id, target, seen).left_out
             found = adoption.plan(self.node, want, target, seen, _free_ids(want, seen), left_out)
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
+        if former:
+            found = replace(found, steps=[*former.steps(want.id), *found.steps])
         makes = any(step.id == "pet.create" for step in found.steps)
         return replace(found, steps=[*self._download(), *found.steps]) if makes and seen.base_missing else found
 

@@ -36,6 +36,8 @@ from paddock.places.proxmox.actions import (
     ReachAdopted,
     Reassign,
     Reboot,
+    RenameMachine,
+    RenamePet,
     RootWork,
     Seal,
     Shutdown,
@@ -149,7 +151,7 @@ def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen
                 there = seen.containers.get(vmid)
                 recorded = there and there.mark and there.mark.host_key and not clone
                 yield from _vm(vmid, AUDIT, *(() if recorded else ("VM.Config.Options",)))
-            case Describe(vmid) | AdoptMachine(vmid):
+            case Describe(vmid) | AdoptMachine(vmid) | RenameMachine(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options")
             case Detach(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Disk", "VM.Config.Options")
@@ -161,7 +163,7 @@ def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen
             case DestroyPet(vmid):
                 yield Need("/vms", AUDIT)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk", "VM.Allocate")
-            case AdoptPet(vmid):
+            case AdoptPet(vmid) | RenamePet(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
             case Reassign():
                 owners[STATE_VOLUME] = action.pet
