@@ -301,7 +301,7 @@ def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: Prox
             raise _adoption_unfinished(want, container)
     if (lost := lost_pet(want, seen)) is not None:
         raise lost_pet_refusal(want, lost)
-    if (name := _name(want)) in seen.elsewhere:
+    if (name := _name(want)) in seen.elsewhere and not want.beside_others:
         raise CannotPlan(
             f"{name} on node {seen.elsewhere[name]} looks like the pet of {want.agent}",
             "a new pet would have no state: name that node in the file, or migrate the pet to this one",
