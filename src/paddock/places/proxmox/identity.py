@@ -35,10 +35,14 @@ class Holding:
         return [*self.machines, *self.pets]
 
     @property
-    def in_words(self) -> str:
-        """The agent, and the numbers of its containers."""
+    def numbers(self) -> str:
+        """The numbers of its containers, in words."""
         numbers = [str(container.vmid) for container in self.containers]
-        return f"{self.agent.in_words} ({'containers' if len(numbers) > 1 else 'container'} {' and '.join(numbers)})"
+        return f"{'containers' if len(numbers) > 1 else 'container'} {' and '.join(numbers)}"
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.agent.in_words} ({self.numbers})"
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,7 @@ class Former:
 
     def steps(self, agent: AgentId) -> Iterator[Step]:
         """Yield the steps that give the id to the pet and then to the machine; each is possible without the other."""
-        there = f"is in project {self.agent.project}" if self.agent.project else "has no project"
-        reason = f"the agent {there} so far"
+        reason = f"the agent {_so_far(self.agent)}"
         if self.pet:
             title = f"move the state of {agent.name} to project {agent.project}: mount path on pet {self.pet.vmid}"
             action = RenamePet(self.pet.vmid, self.agent, agent, self._moved(agent, self.pet))
@@ -81,6 +84,10 @@ class Former:
         mark = container.mark
         notes = mark.renamed(self.agent, agent).written_into(container.notes) if mark else container.notes
         return replace(container, config={**container.config, **keys, "description": notes})
+
+
+def _so_far(former: AgentId) -> str:
+    return f"is in project {former.project} so far" if former.project else "has no project so far"
 
 
 _PATHS = (pets.path_in_pet, caches.path_in_pet)
@@ -112,7 +119,7 @@ def find_former(want: MachineWant, seen: ProxmoxSeen) -> Former | None:
     if own.containers and not _is_other_part(former, own):
         raise CannotPlan(
             f"{want.agent} is here twice: {own.in_words} and {former.in_words}",
-            f"`paddock up --new` leaves {former.agent.in_words} as it is",
+            "`paddock up --new` uses the first and leaves the second as it is",
             code="agent.former-too",
         )
     return Former(former.agent, next(iter(former.pets), None), next(iter(former.machines), None))
@@ -145,7 +152,7 @@ def check_renamed(want: MachineWant, seen: ProxmoxSeen) -> None:
     for former in (Holding.of(each, seen) for each in want.formers):
         if former.containers and (not own.containers or _is_other_part(former, own)):
             raise CannotPlan(
-                f"{want.agent} is here as {former.in_words} so far",
+                f"{want.agent} {_so_far(former.agent)} ({former.numbers})",
                 f"run `paddock up` first: it moves the agent to project {want.id.project}",
                 code="agent.not-renamed",
             )
@@ -159,13 +166,14 @@ def check_no_namesake(want: MachineWant, seen: ProxmoxSeen) -> None:
     marks = [container.mark for container in seen.with_role(Role.CATTLE)]
     known = {*(pets.agent_of(mount) for mount in volumes), *(mark.agent for mark in marks if mark)}
     others = sorted(each for each in known if each and each.name == want.agent and each != want.id)
-    for other in others:
-        held = Holding.of(other, seen)
-        same = f"write `project: {other.project}` if this file describes that agent"
-        moved = f"`paddock rename --from {other.project}` if its project is to be {want.id.project}"
+    if others:
+        other = Holding.of(others[0], seen)
+        project = other.agent.project
         raise CannotPlan(
-            f"{held.agent.in_words} is here already ({held.containers[0].name})",
-            f"{same}; {moved}; `paddock up --new` if this is another agent of the same name",
+            f"{other.agent.in_words} is here already ({other.numbers})",
+            f"write `project: {project}` if this file describes that agent\n"
+            f"`paddock rename --from {project}` moves that agent to project {want.id.project}\n"
+            f"`paddock up --new` creates another agent of the same name",
             code="agent.of-another-project",
         )
 
