@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from contextlib import nullcontext
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from paddock.errors import Refused
 from paddock.run import rename as renames
+from paddock.run import verbs
 from paddock.run.status import Status
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
 from places.life import STATE, expect_down, expect_up, runs_until_done
@@ -231,6 +233,30 @@ def test_an_unmarked_pet_of_an_earlier_version_stops_up(old: Node) -> None:
     old.put(PET, description="precious", hostname="storage")
     with pytest.raises(Refused, match=r"container 100 \(storage\) looks like the pet of bee"):
         up(old.agent())
+
+
+def test_two_runs_from_two_hosts_give_an_agent_its_project_once(old: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verbs, "agent_lock", nullcontext)
+    monkeypatch.setattr(verbs, "place_lock", nullcontext)
+    runs = [threading.Thread(target=up, args=(old.agent(),)) for _ in range(2)]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    up(old.agent())
+    expect_up(old)
+    assert old.config(PET)["mp0"].startswith(f"{STATE},mp={PATH}/home_bee")
+
+
+def test_forget_names_the_other_agent_whose_machine_has_the_volume(node: Node) -> None:
+    up(node.agent())
+    down(node.agent())
+    other = "paddock: v=2 role=cattle agent=lab_ant"
+    node.somebody(200, description=other, mp0=f"{STATE},mp=/data", hostname="ant")
+    with pytest.raises(Refused, match=r"container 200 \(ant\) still has") as caught:
+        forgotten(node.agent())
+    assert "the machine of ant of project lab" in str(caught.value.hint)
+    assert STATE.partition(":")[2] in node.volumes
 
 
 # Another project on purpose

@@ -434,9 +434,7 @@ def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[st
         users = [c for c in seen.users_of(volume) if c.vmid != pet.vmid]
         if users:
             names = ", ".join(user.name for user in users)
-            marked = all(user.has(Role.CATTLE) for user in users)
-            hint = f"nothing is deleted while that container has the volume; {machine_mark_hint(want, users[0])}"
-            hint = "run `paddock down` first" if marked else hint
+            hint = _user_hint(want, next((user for user in users if not user.has(Role.CATTLE)), users[0]))
             raise CannotPlan(f"{names} still has {volume} in its configuration", hint, code="forget.volume-in-use")
     if pet.running:
         raise CannotPlan(f"{pet.name} is running", "stop it first", code="forget.pet-running")
@@ -455,6 +453,16 @@ def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[st
             f"run `paddock forget {forgets[0].name}`",
             code="forget.another-unfinished",
         )
+
+
+def _user_hint(want: MachineWant, user: LxcContainer) -> str:
+    """Return the hint for a container that uses a volume which is to be deleted."""
+    whose = user.mark.agent if user.mark else None
+    if whose == want.id:
+        return "run `paddock down` first"
+    if whose:
+        return f"that container is the machine of {whose.in_words}: run `paddock down` with its file first"
+    return f"nothing is deleted while that container has the volume; {machine_mark_hint(want, user)}"
 
 
 def _delete(want: MachineWant, vmid: int, volume: str, title: str, reason: str) -> Step:
