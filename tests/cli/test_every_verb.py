@@ -66,7 +66,19 @@ def test_help_of_every_verb_has_an_example_and_the_exit_codes() -> None:
 
 # Verbs that change, send or start something have no --json.
 NOT_READING = {
-    *("adopt", "ask", "up", "down", "cycle", "run", "init", "forget", "sandbox", "schema"),  # schema always prints JSON
+    *(
+        "adopt",
+        "ask",
+        "up",
+        "down",
+        "cycle",
+        "rename",
+        "run",
+        "init",
+        "forget",
+        "sandbox",
+        "schema",
+    ),  # schema always prints JSON
     *("shell", "exec", "logs", "forward"),
     *("secrets set", "secrets rm", "secrets get", "template build", "template refresh", "template prune"),
     "template lock",

@@ -220,7 +220,7 @@ def test_forget_keeps_a_volume_that_is_given_to_another_agent_before_the_delete(
     down(ant(node))
     agent = ant(node)
     seen, plan = plan_forget(agent)
-    cow = node.config(PET)["mp1"].replace("/ant", "/cow")
+    cow = node.config(PET)["mp1"].replace("_ant", "_cow")
     agent.told.when("and all that ant has learned", lambda: node.put(PET, mp1=cow))
     with suppress(PaddockError):
         forget(agent, plan, seen)

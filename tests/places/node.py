@@ -13,7 +13,7 @@ import shlex
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,6 +55,7 @@ from paddock.sandbox.runtime import Archive, ContainerSpec, Interface, Say, Unpa
 from paddock.sandbox.shell import CommandResult
 from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
+from paddock.spec.agent_id import AgentId
 from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
 from paper import PaperSide
@@ -229,6 +230,7 @@ class PaperAgent(Deployment):
             reporter=told.of(name),
             machine_side=side,
             told=told,
+            formers=(AgentId("", name),),
         )
 
     @property
@@ -275,12 +277,14 @@ class PaperAgent(Deployment):
 class Node(httpx.BaseTransport):
     """The simulated node, the connection to it, and its other users."""
 
-    def __init__(self, folder: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
-        self.world = memory_cluster(folder / "node", nodes=nodes)
+    def __init__(self, folder: Path, nodes: tuple[str, ...] = ("pve",), given: Mapping[str, Any] | None = None) -> None:
+        self.world = memory_cluster(folder / "node", given, nodes)
         self.world.configs.lock_timeout = 0.1
         runtime = self.world.runtime
         assert isinstance(runtime, MemoryRuntime)
+        running = runtime.containers._running
         self.machines = runtime.containers = Machines(runtime)
+        self.machines._running.update(running)
         self.side: MachineSide = PaperSide(self.machines.inside)
         self.faults = Faults()
         self.sent: list[Sent] = []
@@ -389,11 +393,10 @@ class Node(httpx.BaseTransport):
         patient: bool = True,
         pools: str | dict[str, str] | None = None,
         fingerprint: str | None = None,
+        project: str = "home",
         **keys: Any,
     ) -> PaperAgent:
-        """An agent in a file of its own, as a new run of Paddock finds it; runs before it have ended by now."""
-        self._dead = False
-        claim_module._open.clear()
+        """An agent in a file of its own."""
         secret = self.world.access.tokens[token].secret
         (self._folder / "token").touch(mode=0o600)
         (self._folder / "token").write_text(f"{token}={secret}")
@@ -410,12 +413,17 @@ class Node(httpx.BaseTransport):
             **({"fingerprint": fingerprint} if fingerprint else {}),
         }
         agents = {name: {"kind": "service", "command": ["/bin/true"], "place": "home", **keys}}
-        file.write_text(json.dumps({"project": "home", "places": {"home": {"proxmox": home}}, "agents": agents}))
-        loaded = load(file)
-        proxmox = loaded.spec.places["home"].proxmox
+        file.write_text(json.dumps({"project": project, "places": {"home": {"proxmox": home}}, "agents": agents}))
+        return self.agent_of(load(file), name, patient=patient)
+
+    def agent_of(self, loaded: Loaded, name: str, *, patient: bool = True) -> PaperAgent:
+        """An agent of a file whose place is this node, as a new run finds it; runs before it have ended by now."""
+        self._dead = False
+        claim_module._open.clear()
+        proxmox = loaded.spec.places[loaded.spec.agents[name].place].proxmox
         assert proxmox is not None
         told = Told()
-        place = ProxmoxPlace(proxmox, self._folder, told.say, patient=patient)
+        place = ProxmoxPlace(proxmox, loaded.folder, told.say, patient=patient)
         place._client._http._transport = self
         return PaperAgent.of_file(name, loaded, place, told, self.side)
 

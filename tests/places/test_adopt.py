@@ -427,7 +427,12 @@ REFUSED: list[tuple[str, Callable[[Node], object], AdoptTarget, str]] = [
         AdoptTarget(200, "mp0"),
         "is a pet of Paddock",
     ),
-    ("a later mark", lambda n: n.put(200, description="paddock: v=3 role=pet"), AdoptTarget(200), "cannot be read"),
+    (
+        "a later mark",
+        lambda n: n.put(200, description="paddock: v=3 role=pet"),
+        AdoptTarget(200),
+        "a newer Paddock wrote the mark",
+    ),
     (
         "one more volume",
         lambda n: n.root("pct", "set", 200, "-mp1", "local-lvm:1,mp=/data"),

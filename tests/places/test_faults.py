@@ -346,9 +346,9 @@ def test_a_clone_interrupted_by_a_crash_names_the_command(node: Node, monkeypatc
             up(node.agent(template="auto", token=WIDE))
         assert str(caught.value.hint).endswith(f"pct unlock {number}")
         node.root("pct", "unlock", number)
-    with pytest.raises(Refused, match=rf"container {CATTLE} .* is not in pool paddock") as caught:
+    with pytest.raises(Refused, match=rf"container {CATTLE} .* has the mark of its machine") as caught:
         up(node.agent(template="auto", token=WIDE))
-    assert f"pveum pool modify paddock --vms {CATTLE};" in str(caught.value.hint)
+    assert f"pveum pool modify paddock --vms {CATTLE}\n" in str(caught.value.hint)
     node.root("pveum", "pool", "modify", "paddock", "--vms", CATTLE)
     up(node.agent(template="auto", token=WIDE))
     expect_up(node, 102)

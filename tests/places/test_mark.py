@@ -59,3 +59,21 @@ def test_a_mark_holds_two_host_keys_during_an_exchange() -> None:
 
 def test_unknown_words_of_a_later_version_are_ignored() -> None:
     assert Mark.from_notes("paddock: v=1 role=pet colour=green") == Mark(Role.PET)
+
+
+@pytest.mark.parametrize(
+    ("line", "newer"),
+    [
+        ("paddock: v=3 role=pet", True),
+        ("paddock: role=pet v=12", True),
+        ("paddock: v=2 role=pet\npaddock: v=3 role=pet", True),
+        ("paddock: v=2 role=horse", False),
+        ("paddock: v=1 role=pet", False),
+        ("paddock: v=³ role=pet", False),
+        ("paddock: v=soon role=pet", False),
+        ("paddock: role=pet", False),
+        ("v=3", False),
+    ],
+)
+def test_a_mark_of_a_newer_version_is_told_from_a_broken_one(line: str, newer: bool) -> None:
+    assert (Mark.of_newer_version(f"mine\n{line}") is not None) == newer

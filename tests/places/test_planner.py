@@ -57,7 +57,15 @@ def inputs(path: Path, case: dict[str, Any]) -> Inputs:
     template = TemplateWant(case["template"], "hermes") if "template" in case else None
     spec = agent_from(agent)
     cache = CacheWant("/var/lib/docker", spec.container.data) if spec.container.data else None
-    want = MachineWant(HERMES, spec, spec.state.path or "/var/lib/paddock/hermes", template, cache)
+    want = MachineWant(
+        HERMES,
+        spec,
+        spec.state.path or "/var/lib/paddock/hermes",
+        template,
+        cache,
+        formers=tuple(AgentId.parse(each) for each in case.get("formers", ())),
+        beside_others=case.get("beside_others", False),
+    )
     return Inputs(planner, want, target, seen)
 
 

@@ -57,9 +57,7 @@ def test_a_forged_mark_outside_the_pools_gets_no_state_and_is_not_destroyed(node
     before = node.config(150)
     if token == WIDE:
         for verb in (up, down):
-            with pytest.raises(
-                Refused, match=r"container 150 .* has the mark of the machine of bee, but is not in pool"
-            ):
+            with pytest.raises(Refused, match=r"container 150 .* has the mark of its machine"):
                 verb(node.agent(token=token))
     else:
         up(node.agent(token=token))
@@ -74,7 +72,7 @@ def test_with_a_machine_of_its_own_a_forged_mark_is_ignored(node: Node) -> None:
     node.somebody(150, description=FORGED)
     before = node.config(150)
     assert "nothing to do" in up(node.agent(token=WIDE))
-    with pytest.raises(Refused, match=rf"container 150 .* is not in pool {MACHINES}"):
+    with pytest.raises(Refused, match=r"container 150 .* has the mark of its machine"):
         cycle(node.agent(token=WIDE))  # after the machine is gone, the mark would be the only one
     assert node.config(150) == before
     assert node.running == [CATTLE]
@@ -84,10 +82,10 @@ def test_a_pet_in_the_pool_of_machines_is_not_believed(node: Node) -> None:
     up(node.agent())
     down(node.agent())
     node.root("pveum", "pool", "modify", MACHINES, "--vms", PET, "--allow-move", 1)
-    with pytest.raises(Refused, match=rf"has the mark of the pet of bee, but is not in pool {STATES}") as caught:
+    with pytest.raises(Refused, match=rf"container {PET} .* has the mark of its pet") as caught:
         up(node.agent())
     command = f"pveum pool modify {STATES} --vms {PET} --allow-move 1"
-    assert f"{command};" in str(caught.value.hint)
+    assert f"{command}\n" in str(caught.value.hint)
     node.root(*command.split())
     up(node.agent())
     expect_up(node)

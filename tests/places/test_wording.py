@@ -20,8 +20,10 @@ CASES = {
     "up": (
         *("nothing-everything-said", "state-grows-and-pending", "data-added-later", "root-mounts-new-machine"),
         *("storage-changed", "pet-lost-its-mark", "pet-unprotected", "machine-number-taken"),
+        *("former-id", "former-id-too", "former-ids-several", "former-id-several-pets", "namesake"),
+        *("pet-of-another-project", "future-mark", "future-mark-of-a-pet"),
     ),
-    "down": ("root-mounts-done", "data-all-is-well", "machine-lost-its-mark", "machine-has-snapshots"),
+    "down": ("root-mounts-done", "data-all-is-well", "machine-lost-its-mark", "machine-has-snapshots", "former-id"),
     "forget": ("data-forget", "data-forget-shared-pet", "forget-cut-off-before", "forget-while-mounted"),
     "cycle": ("template-refreshed", "root-mounts-done", "machine-is-protected"),
     "adopt": ("adopt-machine", "adopt-own-volume", "adopt-several-volumes", "adopt-own-volume-unasked"),

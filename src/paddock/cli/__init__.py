@@ -68,6 +68,7 @@ def import_verbs() -> None:
         init,
         outputs,
         plan,
+        rename,
         run,
         sandbox,
         schema,

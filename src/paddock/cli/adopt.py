@@ -11,7 +11,11 @@ from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, Agent, File, Looked, Sets
 
 
-@verb("paddock adopt hermes 105", "paddock adopt hermes 105 --state mp0 --yes")
+@verb(
+    "paddock adopt hermes 105",
+    "paddock adopt hermes 105 --state mp0 --yes",
+    "paddock adopt hermes --from-project lab",
+)
 def adopt(
     agent: Agent,
     vmid: Annotated[
@@ -26,6 +30,14 @@ def adopt(
             help="Volume that holds the agent's state: a mount point of the container (mp0) or storage:name.",
         ),
     ] = None,
+    project: Annotated[
+        str | None,
+        typer.Option(
+            "--from-project",
+            metavar="PROJECT",
+            help="Take the agent over from another project.",
+        ),
+    ] = None,
     file: File = DEFAULT_FILE,
     sets: Sets = None,
     yes: Annotated[
@@ -36,13 +48,20 @@ def adopt(
     ] = False,
     looked: Looked = False,
 ) -> None:
-    """Adopt an existing container as an agent's machine, or an existing volume as its state."""
+    """Adopt a container as an agent's machine, a volume as its state, or the agent of another project."""
+    from paddock.cli.moving import move
     from paddock.cli.session import changing, looking
+    from paddock.errors import BadInput
     from paddock.plan.machine import AdoptTarget
     from paddock.plan.show import as_text
     from paddock.run import adopt as work
     from paddock.spec import rewrite
 
+    if project is not None:
+        if vmid is not None or state is not None or looked:
+            raise BadInput("--from-project takes over the agent's own machine and state: it needs no other argument")
+        move("adopt", project, [agent], file, sets, yes=yes)
+        return
     target = AdoptTarget(vmid, state)
     with looking(file, [agent], sets) as agents:
         said = work.describe(agents[0], target).said

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, File, Json, Only, Sets
+from paddock.cli.options import DEFAULT_FILE, File, Json, New, Only, Sets
 from paddock.errors import Exit
 
 
@@ -17,6 +17,7 @@ def plan(
     file: File = DEFAULT_FILE,
     sets: Sets = None,
     only: Only = None,
+    new: New = False,
     as_json: Json = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 if `up` would change something.")] = False,
 ) -> None:
@@ -27,7 +28,7 @@ def plan(
     from paddock.run.journal import past_runs
     from paddock.run.usual import usual_seconds
 
-    with looking(file, only, sets) as agents:
+    with looking(file, only, sets, new=new) as agents:
         plans = [verbs.plan(agent) for agent in agents]
     usual = usual_seconds(past_runs(20))
     if as_json:

@@ -15,12 +15,15 @@ from paddock.spec.support import supported
 
 @contextmanager
 def looking(
-    files: Sequence[Path], only: list[str] | None, sets: Sequence[str] | None = None
+    files: Sequence[Path], only: list[str] | None, sets: Sequence[str] | None = None, *, new: bool = False
 ) -> Iterator[list[Deployment]]:
-    """Open the chosen agents of the file for a verb that changes nothing."""
+    """Open the chosen agents of the file for a verb that changes nothing.
+
+    With `new`, agents of the same name in other projects are other agents.
+    """
     loaded = supported(load(*files, sets=sets or ()), only or ())
     with deployments(loaded, only or [], Reporter()) as found:
-        yield found
+        yield [agent.beside_namesakes() for agent in found] if new else found
 
 
 @contextmanager
@@ -32,12 +35,14 @@ def changing(
     sets: Sequence[str] | None = None,
     *,
     patient: bool = True,
+    new: bool = False,
 ) -> Iterator[list[Deployment]]:
     """Open the chosen agents of the file for a verb that changes something, and write a journal.
 
-    With `patient`, the run waits for work that only a person can do.
+    With `patient`, the run waits for work that only a person can do. With `new`, agents of the same name in other
+    projects are other agents.
     """
     loaded = supported(load(*files, sets=sets or ()), only or ())
     reporter = Reporter(Journal(verb), parallel=jobs > 1 and len(only or loaded.spec.agents) > 1)
     with reporter.run(), deployments(loaded, only or [], reporter, patient=patient) as found:
-        yield found
+        yield [agent.beside_namesakes() for agent in found] if new else found

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, File, Jobs, NoWait, Only, Sets
+from paddock.cli.options import DEFAULT_FILE, File, Jobs, New, NoWait, Only, Sets
 
 
 @verb("paddock up --only hermes --jobs 2")
@@ -18,6 +18,7 @@ def up(
     only: Only = None,
     jobs: Jobs = 4,
     no_wait: NoWait = False,
+    new: New = False,
     recreate: Annotated[
         bool,
         typer.Option(
@@ -31,5 +32,5 @@ def up(
     from paddock.run import verbs
     from paddock.run.parallel import each
 
-    with changing("up", file, only, jobs, sets, patient=not no_wait) as agents:
+    with changing("up", file, only, jobs, sets, patient=not no_wait, new=new) as agents:
         print("\n".join(each(agents, jobs, partial(verbs.up, recreate=recreate))))

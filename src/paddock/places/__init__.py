@@ -103,6 +103,7 @@ class Machine:
     owner: str = "-"  # uid and gid of the agent, as the host sees them
     number: int | None = None  # the machine's number, where the place numbers machines
     notes: str = ""  # texts at the place that everyone with access to it can read
+    former: AgentId | None = None  # the id of another project, or of none, that it has so far
 
 
 @dataclass(frozen=True)

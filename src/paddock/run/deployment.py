@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -66,6 +66,10 @@ class Deployment:
     def id(self) -> AgentId:
         """The agent among all agents of its place."""
         return AgentId(self.project, self.name)
+
+    def beside_namesakes(self) -> Self:
+        """Return the agent as another one than all agents of its name in other projects, or in none."""
+        return replace(self, formers=(), beside_others=True)
 
     @property
     def where(self) -> str:

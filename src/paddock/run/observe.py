@@ -51,6 +51,8 @@ def reach(agent: Located, seen: Observation, got: Got | None = None) -> Guest:
     """Return the channel to the agent's machine; an error if there is none."""
     if seen.unreachable and not got:
         raise seen.unreachable
+    if got is None and (former := seen.machine.former):
+        agent.reporter.say(f"this is {former.in_words}; `paddock up` moves it to project {agent.project}")
     guest = agent.place.guest(agent.machine_want, seen.place, got or {})
     if guest is None:
         raise PaddockError(

@@ -18,6 +18,7 @@ class Progress:
     """What a run has done so far, over all its attempts."""
 
     unverified: bool = False  # a step changed something after the agent was last verified
+    began: bool = False  # a step was begun
 
 
 def carry_out(
@@ -44,7 +45,8 @@ def carry_out(
     for at, step in enumerate(plan.steps):
         if at > last_locked:
             release_place()
-        progress.unverified = True  # set before the step, because a failed step may have changed something
+        # Set before the step, because a failed step may have changed something.
+        progress.began = progress.unverified = True
         with agent.reporter.step(step.id, step.title):
             got.update(_perform(agent, step.action, seen, got))
         progress.unverified = not isinstance(step.action, AwaitAnswer)

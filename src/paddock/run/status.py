@@ -43,7 +43,7 @@ class Status:
         return cls(
             agent=deployment.name,
             place=deployment.spec.place,
-            machine=seen.machine.name,
+            machine=_machine(seen),
             status=seen.machine.status,
             address=seen.machine.address or "-",
             uptime=_duration(seen.machine.uptime),
@@ -65,6 +65,11 @@ def health_of(agent: Located, seen: Observation) -> Verdict | None:
     if seen.agent is None or not seen.agent.active:
         return None
     return healthy(reach(agent, seen), agent.paths, agent.runtime, agent.probes("").health)
+
+
+def _machine(seen: Observation) -> str:
+    former = seen.machine.former
+    return f"{seen.machine.name} (of {former.in_words})" if former else seen.machine.name
 
 
 def _mounts(agent: Located, seen: Observation) -> str:

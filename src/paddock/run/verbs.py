@@ -23,15 +23,28 @@ from paddock.run.strays import RootDisk
 _ATTEMPTS: Final = 4
 
 
-def up(agent: Deployment, *, recreate: bool = False) -> str:
-    """Bring an agent up; return a line about the result. ``recreate`` asks for a new container."""
+def up(agent: Deployment, *, recreate: bool = False, agreed: Plan | None = None) -> str:
+    """Bring an agent up; return a line about the result. ``recreate`` asks for a new container.
+
+    A person may have agreed to a plan. Then another plan is refused.
+    """
     with agent_lock(agent):
         located = locate(agent)
         resolved = resolve_or_refuse(located)
         wanted = resolved if isinstance(resolved, Resolved) else located
         want = want_of(resolved, recreate=recreate)
         progress = Progress()
-        plan, seen = converge(wanted, lambda seen: plan_up(wanted, want, seen), progress)
+
+        def plan_for(seen: Observation) -> Plan:
+            found = plan_up(wanted, want, seen)
+            if agreed is not None and not progress.began and not found.refusals and found != agreed:
+                raise Refused(
+                    f"{agent.name}: the plan has changed since it was shown; nothing was changed",
+                    hint="run the same command again and read the new plan",
+                )
+            return found
+
+        plan, seen = converge(wanted, plan_for, progress)
         if wanted.runtime.foreground:
             return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
         if progress.unverified:
@@ -120,6 +133,8 @@ def plan_forget(agent: Deployment) -> tuple[Observation, Plan]:
 def _plan_forget(agent: Located, seen: Observation) -> Plan:
     keeps_machine = agent.place.traits.keeps_machine
     machine = agent.place.plan(Goal.FORGET, agent.machine_want, seen.place)
+    if machine.refusals and not keeps_machine:
+        return Plan(agent.name, refusals=machine.refusals)  # before what is inside a machine that would be destroyed
     plan = plans.forget(agent.name, machine, seen.inside, keeps_machine=keeps_machine)
     if plan.empty and not keeps_machine:
         return replace(plan, refusals=_with_hidden_machines(agent, machine, seen).refusals)

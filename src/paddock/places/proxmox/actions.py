@@ -106,6 +106,25 @@ class AdoptMachine(PlaceAction):
 
 
 @dataclass(frozen=True)
+class RenamePet(PlaceAction):
+    """Give the volumes of an agent on its pet the mount paths of another id. The volumes themselves stay."""
+
+    vmid: int
+    former: AgentId
+    agent: AgentId
+    volumes: Params  # the mount points with their new values
+
+
+@dataclass(frozen=True)
+class RenameMachine(PlaceAction):
+    """Write another id of the agent into the mark of its machine."""
+
+    vmid: int
+    former: AgentId
+    agent: AgentId
+
+
+@dataclass(frozen=True)
 class DeleteVolume(PlaceAction):
     """Delete a pet's volume. The pet's mark names the volume until it is deleted."""
 
@@ -284,6 +303,8 @@ ProxmoxAction = (
     | AdoptPet
     | Reassign
     | AdoptMachine
+    | RenamePet
+    | RenameMachine
     | DeleteVolume
     | DestroyPet
     | CreateCattle

@@ -136,10 +136,14 @@ def _machine(node: ProxmoxSpec, want: MachineWant, target: AdoptTarget, seen: Pr
 def _check_adoptable(container: LxcContainer, wanted: Mark) -> None:
     """Refuse a container that cannot get the wanted mark."""
     mark = container.noted_mark  # also one that does not count: it says whose the container is
+    if container.newer_mark:
+        raise CannotPlan(
+            f"a newer Paddock wrote the mark of {container.name}", pets.NEWER_HINT, code="adopt.newer-mark"
+        )
     if not Mark.readable(container.notes):
         raise CannotPlan(
             f"the mark in the notes of {container.name} cannot be read",
-            "another version of Paddock may have written it",
+            "if the container is not of Paddock, remove the lines that begin with `paddock:` from its notes",
             code="adopt.unreadable-mark",
         )
     if mark and (mark.role, mark.agent) != (wanted.role, wanted.agent):
@@ -261,7 +265,7 @@ def _state_steps(
 def _check_owner(want: MachineWant, mount: Mount) -> None:
     """Refuse a volume that is the state of another agent."""
     agent = pets.agent_of(mount)
-    if agent not in (None, want.id):
+    if agent not in (None, want.id, *want.formers):
         raise CannotPlan(
             f"{mount.volume} is the state of {agent.in_words if agent else None}",
             "a volume is the state of one agent: name another one with --state",

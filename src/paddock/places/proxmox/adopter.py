@@ -88,6 +88,8 @@ class Adopter(Containers):
 
     def _own_mark(self, container: LxcContainer, wanted: Mark) -> Mark:
         """Return the container's mark, or the wanted one if it has none; refuse another role or agent."""
+        if container.newer_mark:
+            raise Refused(f"a newer Paddock wrote the mark of {container.name}")
         if not Mark.readable(container.notes):
             raise Refused(f"the mark in the notes of {container.name} cannot be read")
         mark = container.mark or wanted

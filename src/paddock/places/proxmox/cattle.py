@@ -94,6 +94,18 @@ def _unmarked_users(want: MachineWant, seen: ProxmoxSeen) -> list[LxcContainer]:
     return [c for c in found if c.mark is None]
 
 
+def check_no_newer_machine(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """Refuse while a machine of a newer Paddock mounts the agent's state."""
+    volumes = {state.volume for pet in seen.with_role(Role.PET) if (state := pets.state_in(want, pet))}
+    for container in seen.containers.values():
+        if container.newer_mark and any(mount.path and mount.volume in volumes for mount in container.mounts):
+            raise CannotPlan(
+                f"a newer Paddock wrote the mark of {container.name}, which mounts the state of {want.agent}",
+                pets.NEWER_HINT,
+                code="machine.newer-mark",
+            )
+
+
 def check_unprotected(container: LxcContainer, why: str) -> None:
     """Refuse to change a protected container; Proxmox would refuse too, but only after it was stopped."""
     if container.flag("protection"):

@@ -8,7 +8,7 @@ from paddock.places import MachineWant
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox.actions import MOUNT_KEY, Destroy, Detach
 from paddock.places.proxmox.cannot import CannotPlan
-from paddock.places.proxmox.cattle import check_unprotected, stop_step
+from paddock.places.proxmox.cattle import check_no_newer_machine, check_unprotected, stop_step
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.step import Risk, Step
@@ -19,6 +19,7 @@ def check_is_down(want: MachineWant, seen: ProxmoxSeen) -> None:
     states = {pet.vmid: state for pet in seen.with_role(Role.PET) if (state := pets.state_in(want, pet))}
     if not states and (lost := pets.lost_pet(want, seen)) is not None:
         raise pets.lost_pet_refusal(want, lost)
+    check_no_newer_machine(want, seen)
     for owner, state in states.items():
         for user in seen.users_of(state.volume):
             if user.vmid == owner or not any(mount.path and mount.volume == state.volume for mount in user.mounts):
@@ -75,6 +76,8 @@ def _owner_hint(mount: Mount, seen: ProxmoxSeen) -> str:
     owner = seen.containers.get(mount.owner or 0)
     if owner is None:
         return f"it may hold an agent's state: find container {mount.owner}, which owns it, and let the token see it"
+    if owner.newer_mark:
+        return f"a newer Paddock wrote the mark of {owner.name}, which owns it: {pets.NEWER_HINT}"
     if owner.mark is None:
         return f"{owner.name} owns it and may be a pet that lost its mark; {pets.pet_mark_hint(owner)}"
     return f"{owner.name} owns it: move it to a pet first, because it may hold an agent's state"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from paddock.errors import WorldChanged
@@ -21,12 +22,18 @@ class ExpectedContainers:
     def __init__(self, seen: ProxmoxSeen, got: Got) -> None:
         self._seen = seen.containers
         self._got = got
-        self._made = {vmid: mark for name in got if (vmid := _number(name)) and (mark := Mark.from_notes(got[name]))}
+        self._made = dict(_marks(got, "mark of"))
+        self._renamed = dict(_marks(got, "new mark of"))
 
     def record_created(self, vmid: int, mark: Mark) -> Got:
         """Record a container that this run created; return the value by which later steps recognise it."""
         self._made[vmid] = mark
         return {f"mark of {vmid}": str(mark)}
+
+    def record_renamed(self, vmid: int, mark: Mark) -> Got:
+        """Record the new mark of an observed container; return the value by which later steps recognise it."""
+        self._renamed[vmid] = mark
+        return {f"new mark of {vmid}": str(mark)}
 
     def check(self, now: LxcContainer) -> None:
         """Raise unless the container just read is the one that was planned for."""
@@ -38,7 +45,8 @@ class ExpectedContainers:
             # A container without a mark is adopted: only its configuration tells it from another one.
             same = _look(now.config) == _look(planned.config) and _root(now) == _root(planned)
         else:
-            same = _purpose(now.mark) == _purpose(planned.mark) and _root(now) == _root(planned)
+            mark = self._renamed.get(now.vmid, planned.mark)
+            same = _purpose(now.mark) == _purpose(mark) and _root(now) == _root(planned)
             same = same and self._may_have_keys(planned.mark, now.mark)
         if not same:
             raise WorldChanged(
@@ -65,9 +73,12 @@ def check_key_free(now: LxcContainer, key: str, volume: str) -> None:
         raise WorldChanged(f"{now.name} has {there.volume} at {key} by now", hint=_AGAIN)
 
 
-def _number(name: str) -> int | None:
-    match = re.fullmatch(r"mark of (\d+)", name)
-    return int(match[1]) if match else None
+def _marks(got: Got, words: str) -> Iterator[tuple[int, Mark]]:
+    """Yield the marks that earlier steps recorded under these words, with their containers."""
+    for name, notes in got.items():
+        match, mark = re.fullmatch(rf"{words} (\d+)", name), Mark.from_notes(notes)
+        if match and mark:
+            yield int(match[1]), mark
 
 
 def _purpose(mark: Mark | None) -> tuple[Any, ...] | None:

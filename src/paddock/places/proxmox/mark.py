@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Final, Self
 
@@ -12,6 +13,7 @@ from paddock.spec.agent_id import AgentId
 _LINE: Final = re.compile(r"^paddock: (.*)$", re.MULTILINE)
 _VERSION: Final = "2"
 _READ: Final = frozenset({"1", _VERSION})  # in version 1 agents had no project
+_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 class Role(StrEnum):
@@ -72,6 +74,15 @@ class Mark:
         agent, _, volume = (self.forgetting or "").partition("/")
         return (AgentId.parse(agent), volume) if agent and volume else None
 
+    def renamed(self, former: AgentId, agent: AgentId) -> Self:
+        """Return the mark with another id of an agent in place of the former one."""
+        adopted = sorted({agent if each == former else each for each in self.adopted_agents})
+        return replace(
+            self,
+            agent=agent if self.agent == former else self.agent,
+            adopted=",".join(map(str, adopted)) or None,
+        )
+
     def __str__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         words = [f"{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None]
@@ -81,6 +92,16 @@ class Mark:
     def readable(notes: str) -> bool:
         """Whether the notes have a readable mark, or none at all."""
         return not _LINE.search(notes) or Mark.from_notes(notes) is not None
+
+    @staticmethod
+    def of_newer_version(notes: str) -> Mapping[str, str] | None:
+        """Return the words of a mark that a newer Paddock wrote; only that Paddock knows their meaning."""
+        for line in _LINE.findall(notes):
+            words = {name: value for name, _, value in (word.partition("=") for word in line.split())}
+            version = words.get("v", "")
+            if _NUMBER.fullmatch(version) and int(version) > int(_VERSION):
+                return words
+        return None
 
     @staticmethod
     def text_above(notes: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from paddock.places import MachineWant
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Role
@@ -36,7 +34,7 @@ def check_listed(seen: ProxmoxSeen) -> None:
 
 
 def check_state_known(want: MachineWant, spec: PoolsSpec | None, seen: ProxmoxSeen) -> None:
-    """Refuse to believe that the agent has no pet while one may be hidden, on another node or outside the pool."""
+    """Refuse to believe that the agent has no pet while one may be hidden, or on another node."""
     if spec is None:
         return
     _check_hidden(want, spec.state, "has a pet", seen)
@@ -47,11 +45,10 @@ def check_state_known(want: MachineWant, spec: PoolsSpec | None, seen: ProxmoxSe
                 f"name that node in the file (machine.node: {node}), or migrate the pet to this one",
                 code="state.on-another-node",
             )
-    _check_outside(want, spec, Role.PET, [c for c in _noted(seen, Role.PET) if _is_pet_of(want, c)])
 
 
 def check_machine_known(want: MachineWant, spec: PoolsSpec | None, seen: ProxmoxSeen) -> None:
-    """Refuse to believe that the agent has no machine while one may be hidden, on another node or outside the pool."""
+    """Refuse to believe that the agent has no machine while one may be hidden, or on another node."""
     if spec is None:
         return
     _check_hidden(want, spec.machines, "has a machine", seen)
@@ -63,8 +60,27 @@ def check_machine_known(want: MachineWant, spec: PoolsSpec | None, seen: Proxmox
                 f"name that node in the file (machine.node: {node}), or destroy that machine first: `paddock down`",
                 code="machine.on-another-node",
             )
-    noted = [c for c in _noted(seen, Role.CATTLE) if c.noted_mark and c.noted_mark.agent in ids]
-    _check_outside(want, spec, Role.CATTLE, noted)
+
+
+def check_inside(want: MachineWant, spec: PoolsSpec | None, seen: ProxmoxSeen) -> None:
+    """Refuse while the only pet or machine with the agent's mark is outside its pool, as Paddock 0.1 left them."""
+    if spec is None:
+        return
+    ids = {want.id, *want.formers}
+    pets = [c for c in seen.containers.values() if _noted(c) is Role.PET and _is_pet_of(want, c)]
+    machines = [c for c in seen.containers.values() if c.noted_mark and c.noted_mark.agent in ids]
+    machines = [c for c in machines if _noted(c) is Role.CATTLE]
+    outside = [each for found in (machines, pets) if not any(c.mark for c in found) for each in found]
+    if not outside:
+        return
+    commands = " && ".join(join_command(spec, _noted(each) or Role.CATTLE, each.vmid, each.pool) for each in outside)
+    marks = " and ".join(f"{c.name} has the mark of its {'pet' if c in pets else 'machine'}" for c in outside)
+    raise CannotPlan(
+        f"{want.agent} has nothing in the pools of Paddock, but {marks}",
+        f"if that is right, run as root on the node: {commands}\n"
+        "otherwise remove the line that begins with `paddock:` from the notes",
+        code="pools.outside",
+    )
 
 
 def check_visible(spec: PoolsSpec | None, machine: int, seen: ProxmoxSeen) -> None:
@@ -119,23 +135,9 @@ def _check_hidden(want: MachineWant, pool: str, what: str, seen: ProxmoxSeen) ->
         )
 
 
-def _check_outside(want: MachineWant, spec: PoolsSpec, role: Role, found: Collection[LxcContainer]) -> None:
-    if found:
-        names = ", ".join(container.name for container in found)
-        what = "pet" if role is Role.PET else "machine"
-        commands = " && ".join(join_command(spec, role, each.vmid, each.pool) for each in found)
-        raise CannotPlan(
-            f"{names} has the mark of the {what} of {want.agent}, but is not in pool {pool_for(spec, role)}",
-            f"if it is, run as root on the node: {commands};"
-            " otherwise remove the line that begins with `paddock:` from its notes",
-            code=f"pools.{what}-outside",
-        )
-
-
-def _noted(seen: ProxmoxSeen, role: Role) -> list[LxcContainer]:
-    """Return the containers whose mark of that role does not count."""
-    found = [c for c in seen.containers.values() if c.mark is None]
-    return [c for c in found if c.noted_mark is not None and c.noted_mark.role is role]
+def _noted(container: LxcContainer) -> Role | None:
+    """Return the role in the notes, whether the mark counts or not."""
+    return container.noted_mark.role if container.noted_mark else None
 
 
 def _is_pet_of(want: MachineWant, container: LxcContainer) -> bool:

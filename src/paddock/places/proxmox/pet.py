@@ -29,6 +29,7 @@ from paddock.spec.models import ProxmoxSpec
 
 _FIRST_KEY: Final = "mp0"
 _STATES: Final = "/var/lib/paddock"
+NEWER_HINT: Final = "use the version of Paddock that wrote the mark, or a later one"
 
 
 def path_in_pet(agent: AgentId) -> str:
@@ -92,26 +93,40 @@ def find_pet(want: MachineWant, seen: ProxmoxSeen) -> Pet | None:
         )
     named = seen.containers.get(asked)
     if named is not None and named.has(Role.PET):
+        _check_project(want, named)
         return Pet(named, state_in(want, named))
     if asked in seen.taken:
         raise number_taken(asked, seen)
     return None
 
 
+def _check_project(want: MachineWant, pet: LxcContainer) -> None:
+    """Refuse a pet that has volumes of other projects only; before projects, a pet could belong to everyone."""
+    projects = {owner.project for mount in pet.mounts if (owner := agent_of(mount))}
+    if projects and projects.isdisjoint({want.id.project, ""}):
+        raise CannotPlan(
+            f"{pet.name} is a pet of project {' and '.join(sorted(projects))}",
+            "set state.pet to another number, or leave it out",
+            code="pet.of-another-project",
+        )
+
+
 def machine_mark_hint(want: MachineWant, container: LxcContainer) -> str:
     """Return the hint to write the lost mark of an agent's machine back into the container's notes."""
+    if container.newer_mark:
+        return NEWER_HINT
     mark = Mark(Role.CATTLE, want.id)
     return f"if it is the machine of {want.agent}, write this line into its notes{_instead(container)}: {mark}"
 
 
 def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return a container that looks like the agent's pet, but has no readable mark."""
-    path = path_in_pet(want.id)
+    paths = [path_in_pet(each) for each in (want.id, *want.formers)]
     for container in seen.containers.values():
         if container.noted_mark and container.noted_mark.role is Role.PET:
             continue  # a pet, or one outside its pool
         named = container.config.get("hostname") == _name(want)
-        owns = container.mark is None and not container.running and container.mount_at(path) is not None
+        owns = container.mark is None and not container.running and any(map(container.mount_at, paths))
         owns = owns and container.vmid != want.spec.machine.vmid  # an interrupted adoption set the path
         if named or owns:
             return container
@@ -120,6 +135,8 @@ def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
 
 def lost_pet_refusal(want: MachineWant, container: LxcContainer) -> CannotPlan:
     """Return the refusal to continue without a pet that lost its mark."""
+    if container.newer_mark:
+        return _newer_pet(want, container)
     return CannotPlan(
         f"{container.name} looks like the pet of {want.agent} but has no readable mark",
         pet_mark_hint(container),
@@ -127,8 +144,25 @@ def lost_pet_refusal(want: MachineWant, container: LxcContainer) -> CannotPlan:
     )
 
 
+def check_no_newer_pet(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """Refuse to create a state while a newer Paddock may have one for the agent, in a pet that cannot be read here."""
+    for container in seen.containers.values():
+        if container.newer_mark and container.newer_mark.get("role", Role.PET) == Role.PET:
+            raise _newer_pet(want, container)
+
+
+def _newer_pet(want: MachineWant, container: LxcContainer) -> CannotPlan:
+    return CannotPlan(
+        f"a newer Paddock wrote the mark of {container.name}, which may have the state of {want.agent}",
+        NEWER_HINT,
+        code="pet.newer-mark",
+    )
+
+
 def pet_mark_hint(container: LxcContainer) -> str:
     """Return the hint to write the lost mark of a pet back into its notes; it ends with the line to copy."""
+    if container.newer_mark:
+        return NEWER_HINT
     return f"if it is a pet, write this line into its notes{_instead(container)}: {Mark(Role.PET)}"
 
 
@@ -136,7 +170,7 @@ def _instead(container: LxcContainer) -> str:
     """Return the part of a hint that names the unreadable mark to replace: two marks count as none."""
     if "paddock: " not in container.notes:
         return ""
-    return " in place of the line that begins with `paddock:` (unless a newer Paddock wrote it)"
+    return " in place of the line that begins with `paddock:`"
 
 
 def taken_number_hint(vmid: int, seen: ProxmoxSeen) -> str:
@@ -144,6 +178,8 @@ def taken_number_hint(vmid: int, seen: ProxmoxSeen) -> str:
     there = seen.containers.get(vmid)
     if there is not None and there.mark is None and not there.running and not there.lock:
         volumes = [mount.volume for mount in there.mounts if mount.key != "rootfs" and not mount.is_bind]
+        if there.newer_mark:
+            return f"a newer Paddock wrote its mark: {NEWER_HINT}"
         if volumes or not Mark.readable(there.notes):
             return f"if it never was a pet, `paddock adopt` makes it one; {pet_mark_hint(there)}"
     return seen.taken_number_hint(vmid)
@@ -210,7 +246,8 @@ def check_stopped(container: LxcContainer) -> None:
 
 def holds_adopted_state(want: MachineWant, container: LxcContainer) -> bool:
     """Whether the pet has, or is about to get, an adopted volume of the agent."""
-    return container.mark is not None and want.id in container.mark.adopted_agents
+    ids = {want.id, *want.formers}
+    return container.mark is not None and not ids.isdisjoint(container.mark.adopted_agents)
 
 
 def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> None:
@@ -238,21 +275,27 @@ def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> No
 
 def check_no_unfinished_forget(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse while a `forget` of the agent is unfinished: its state must not come back."""
-    left = pet_with_unfinished_forget(want, seen)
-    if left is not None:
+    for agent in (want.id, *want.formers):
+        left = pet_with_unfinished_forget(agent, seen)
+        if left is None:
+            continue
         raise CannotPlan(
             f"{left.name} has an unfinished `forget` of {want.agent}",
-            "run `paddock forget` again first",
+            _finish_hint(agent, want.id),
             code="pet.unfinished-forget",
         )
 
 
-def pet_with_unfinished_forget(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
+def _finish_hint(agent: AgentId, now: AgentId) -> str:
+    if agent.project in ("", now.project):
+        return "run `paddock forget` again first"
+    return f"run `paddock forget` again first, with a file of project {agent.project}"
+
+
+def pet_with_unfinished_forget(agent: AgentId, seen: ProxmoxSeen) -> LxcContainer | None:
     """Return the pet with an unfinished `forget` of the agent."""
     pets = seen.with_role(Role.PET)
-    return next(
-        (c for c in pets if c.mark and c.mark.unfinished_forget and c.mark.unfinished_forget[0] == want.id), None
-    )
+    return next((c for c in pets if c.mark and c.mark.unfinished_forget and c.mark.unfinished_forget[0] == agent), None)
 
 
 def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSeen) -> None:
@@ -262,7 +305,7 @@ def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: Prox
             raise _adoption_unfinished(want, container)
     if (lost := lost_pet(want, seen)) is not None:
         raise lost_pet_refusal(want, lost)
-    if (name := _name(want)) in seen.elsewhere:
+    if (name := _name(want)) in seen.elsewhere and not want.beside_others:
         raise CannotPlan(
             f"{name} on node {seen.elsewhere[name]} looks like the pet of {want.agent}",
             "a new pet would have no state: name that node in the file, or migrate the pet to this one",
@@ -360,7 +403,7 @@ def difference_notes(want: MachineWant, pet: Pet) -> Iterator[str]:
 
 def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:
     """Yield the steps that delete the state; refuse while another container names one of its volumes."""
-    left = pet_with_unfinished_forget(want, seen)
+    left = pet_with_unfinished_forget(want.id, seen)
     if left is not None and (pet is None or pet.vmid != left.vmid):
         yield from _forget_in(want, left, None, seen)
     if pet is not None and pet.state is not None:
@@ -397,9 +440,7 @@ def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[st
         users = [c for c in seen.users_of(volume) if c.vmid != pet.vmid]
         if users:
             names = ", ".join(user.name for user in users)
-            marked = all(user.has(Role.CATTLE) for user in users)
-            hint = f"nothing is deleted while that container has the volume; {machine_mark_hint(want, users[0])}"
-            hint = "run `paddock down` first" if marked else hint
+            hint = _user_hint(want, next((user for user in users if not user.has(Role.CATTLE)), users[0]))
             raise CannotPlan(f"{names} still has {volume} in its configuration", hint, code="forget.volume-in-use")
     if pet.running:
         raise CannotPlan(f"{pet.name} is running", "stop it first", code="forget.pet-running")
@@ -418,6 +459,16 @@ def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[st
             f"run `paddock forget {forgets[0].name}`",
             code="forget.another-unfinished",
         )
+
+
+def _user_hint(want: MachineWant, user: LxcContainer) -> str:
+    """Return the hint for a container that uses a volume which is to be deleted."""
+    whose = user.mark.agent if user.mark else None
+    if whose == want.id:
+        return "run `paddock down` first"
+    if whose:
+        return f"that container is the machine of {whose.in_words}: run `paddock down` with its file first"
+    return f"nothing is deleted while that container has the volume; {machine_mark_hint(want, user)}"
 
 
 def _delete(want: MachineWant, vmid: int, volume: str, title: str, reason: str) -> Step:

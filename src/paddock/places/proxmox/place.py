@@ -19,6 +19,7 @@ from paddock.places.proxmox.claim import Holder
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.doctor import NodeDoctor
 from paddock.places.proxmox.expected import ExpectedContainers
+from paddock.places.proxmox.identity import as_renamed
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.permissions import NodePermissions
 from paddock.places.proxmox.pet import state_in
@@ -107,6 +108,7 @@ class ProxmoxPlace:
         return Worker(self._client, self._reacher, self._root_worker, self._say, known, self._holder)
 
     def guest(self, want: MachineWant, seen: ProxmoxSeen, got: Got) -> Guest | None:
+        seen, _ = as_renamed(want, seen)
         cattle = next(iter(seen.cattle_of(want.id)), None)
         address = got.get(ADDRESS.name) or (cattle.address if cattle else None)
         on_record = cattle.mark.host_keys if cattle and cattle.mark else ()
@@ -114,13 +116,17 @@ class ProxmoxPlace:
         return self._reacher.guest(want.agent, address, keys) if address and keys else None
 
     def machine(self, want: MachineWant, seen: ProxmoxSeen) -> Machine:
+        seen, former = as_renamed(want, seen)
+        before = former.agent if former else None
         states = [mount for pet in seen.with_role(Role.PET) if (mount := state_in(want, pet))]
         state = states[0].volume if states else "none"
         notes = verify.notes(want, seen)
         cattle = next(iter(seen.cattle_of(want.id)), None)
         if cattle is None:
             hostname, owner = want.spec.machine.hostname or want.agent, owner_on_node(want, None)
-            return Machine(want.agent, "absent", None, state, hostname=hostname, owner=owner, notes=notes)
+            return Machine(
+                want.agent, "absent", None, state, hostname=hostname, owner=owner, notes=notes, former=before
+            )
         return Machine(
             name=str(cattle.vmid),
             status=cattle.status,
@@ -134,6 +140,7 @@ class ProxmoxPlace:
             owner=owner_on_node(want, cattle),
             number=cattle.vmid,
             notes=notes,
+            former=before,
         )
 
     def verify(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:

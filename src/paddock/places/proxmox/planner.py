@@ -12,7 +12,7 @@ from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import down as downs
-from paddock.places.proxmox import membership, root_work
+from paddock.places.proxmox import identity, membership, root_work
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import AttachCache, DownloadBase
@@ -56,12 +56,20 @@ class NodePlanner:
 
     def _up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         membership.check_listed(seen)
+        membership.check_inside(want, self.node.pools, seen)
         pets.check_no_unfinished_forget(want, seen)
+        former = identity.find_former(want, seen)
+        if former:
+            seen = former.after(want.id, seen)
+        identity.check_no_namesake(want, seen)
         pet = pets.find_pet(want, seen)
         cattle = machines.find_cattle(want, seen)
         if cattle is None:
+            machines.check_no_newer_machine(want, seen)
             membership.check_machine_known(want, self.node.pools, seen)
         machines.check_number(want, cattle, seen)
+        if pet is None or pet.state is None:
+            pets.check_no_newer_pet(want, seen)
         if pet:
             pets.check_pet(want, pet, seen)
         else:
@@ -77,7 +85,8 @@ class NodePlanner:
         caches.check(want, owner)
         new_state = pet is None or pet.state is None
         more, cache = caches.pet_steps(want, owner, number, self.node.storage, state_is_new=new_state)
-        steps = [*download, *steps, *more]
+        renames = list(former.steps(want.id)) if former else []
+        steps = [*renames, *download, *steps, *more]
         machines.check_single_writer(want, volume, pet, cattle, seen)
         if cache is not None:
             machines.check_single_writer(want, cache, pet, cattle, seen)
@@ -190,6 +199,8 @@ class NodePlanner:
         """Plan to destroy the machine; refuse unless a pet owns the state."""
         try:
             membership.check_listed(seen)
+            membership.check_inside(want, self.node.pools, seen)
+            identity.check_renamed(want, seen)
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
                 membership.check_machine_known(want, self.node.pools, seen)
@@ -224,6 +235,9 @@ class NodePlanner:
         """Plan to delete the state."""
         try:
             membership.check_listed(seen)
+            membership.check_inside(want, self.node.pools, seen)
+            want = identity.as_forgotten(want, seen)
+            identity.check_renamed(want, seen)
             machines.check_no_machine(want, seen)
             membership.check_machine_known(want, self.node.pools, seen)
             owner = _owner(want, seen)
@@ -242,11 +256,16 @@ class NodePlanner:
 
     def adopt(self, want: MachineWant, target: AdoptTarget, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to adopt the target."""
-        left_out = self.describe(want.id, target, seen).left_out
         try:
+            former = identity.find_former(want, seen)
+            if former:
+                seen = former.after(want.id, seen)
+            left_out = self.describe(want.id, target, seen).left_out
             found = adoption.plan(self.node, want, target, seen, _free_ids(want, seen), left_out)
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
+        if former:
+            found = replace(found, steps=[*former.steps(want.id), *found.steps])
         makes = any(step.id == "pet.create" for step in found.steps)
         return replace(found, steps=[*self._download(), *found.steps]) if makes and seen.base_missing else found
 

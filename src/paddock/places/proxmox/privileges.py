@@ -36,6 +36,8 @@ from paddock.places.proxmox.actions import (
     ReachAdopted,
     Reassign,
     Reboot,
+    RenameMachine,
+    RenamePet,
     RootWork,
     Seal,
     Shutdown,
@@ -173,7 +175,7 @@ def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> 
                 there = seen.containers.get(vmid)
                 recorded = there and there.mark and there.mark.host_key and not clone
                 yield from _vm(vmid, AUDIT, *(() if recorded else ("VM.Config.Options",)))
-            case Describe(vmid) | AdoptMachine(vmid):
+            case Describe(vmid) | AdoptMachine(vmid) | RenameMachine(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options")
             case Detach(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Disk", "VM.Config.Options")
@@ -185,7 +187,7 @@ def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> 
             case DestroyPet(vmid):
                 yield from _sees_users(node)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk", "VM.Allocate")
-            case AdoptPet(vmid):
+            case AdoptPet(vmid) | RenamePet(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
             case Reassign():
                 owners[STATE_VOLUME] = action.pet

@@ -119,6 +119,11 @@ class LxcContainer:
         return Mark.from_notes(self.notes)
 
     @property
+    def newer_mark(self) -> Mapping[str, str] | None:
+        """The words of its mark, if a newer Paddock wrote it."""
+        return Mark.of_newer_version(self.notes)
+
+    @property
     def notes(self) -> str:
         return str(self.config.get("description", ""))
 

@@ -6,14 +6,18 @@ from collections.abc import Iterator, Sequence
 
 from paddock.places import Finding, MachineWant
 from paddock.places.proxmox.cannot import CannotPlan
+from paddock.places.proxmox.identity import as_renamed
 from paddock.places.proxmox.pet import Pet, find_pet
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
+from paddock.spec.agent_id import AgentId
 
 
 def findings(want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:
     """Check that the marked machine runs, and that its pet alone owns the state it mounts."""
+    seen, former = as_renamed(want, seen)
     machines = seen.cattle_of(want.id)
-    return [_machine(want, machines), _owner(want, seen, machines)]
+    marked = former.agent if former and former.machine else want.id
+    return [_machine(want, marked, machines), _owner(want, seen, machines)]
 
 
 def notes(want: MachineWant, seen: ProxmoxSeen) -> str:
@@ -23,14 +27,15 @@ def notes(want: MachineWant, seen: ProxmoxSeen) -> str:
     return "\n".join(container.notes for container in containers)
 
 
-def _machine(want: MachineWant, machines: Sequence[LxcContainer]) -> Finding:
+def _machine(want: MachineWant, marked: AgentId, machines: Sequence[LxcContainer]) -> Finding:
     if not machines:
         return Finding("machine", False, f"no container is marked as the machine of {want.agent}", "run `paddock up`")
     if len(machines) > 1:
         names = " and ".join(each.name for each in machines)
         return Finding("machine", False, f"{names} are marked as the machine of {want.agent}", "destroy the wrong one")
     machine = machines[0]
-    evidence = f"{machine.name} is marked as the machine of {want.agent} and is {machine.status}"
+    whose = want.agent if marked == want.id else marked.in_words
+    evidence = f"{machine.name} is marked as the machine of {whose} and is {machine.status}"
     return Finding("machine", machine.running, evidence, None if machine.running else "run `paddock up`")
 
 

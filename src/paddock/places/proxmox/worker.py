@@ -40,6 +40,8 @@ from paddock.places.proxmox.actions import (
     ReachAdopted,
     Reassign,
     Reboot,
+    RenameMachine,
+    RenamePet,
     RootWork,
     Seal,
     Shutdown,
@@ -54,6 +56,7 @@ from paddock.places.proxmox.expected import ExpectedContainers, check_key_free
 from paddock.places.proxmox.forgetter import Forgetter
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.reach import HostKeyTrust, Reacher
+from paddock.places.proxmox.renamer import Renamer
 from paddock.places.proxmox.root_worker import RootWorker
 from paddock.plan.actions import Ref
 
@@ -78,6 +81,7 @@ class Worker(Containers):
         self._root_worker = root_worker
         self._adopter = Adopter(client, reporter, expected, holder)
         self._forgetter = Forgetter(client, reporter, expected, holder)
+        self._renamer = Renamer(client, reporter, expected, holder)
 
     def perform(self, action: ProxmoxAction, got: Got) -> Got:
         """Perform one action and return the values that later steps refer to."""
@@ -98,6 +102,8 @@ class Worker(Containers):
                 self._attach(vmid, key, _resolve(volume, got), mount)
             case AdoptPet() | Reassign() | AdoptMachine():
                 return self._adopter.perform(action)
+            case RenamePet() | RenameMachine():
+                return self._renamer.perform(action)
             case GrowVolume(vmid, key, size):
                 self._resize(vmid, key, size)
             case CreateCattle(vmid, params, volume, mount):
