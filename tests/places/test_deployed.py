@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from deployed import PaperNode, paper_node
+from paddock.errors import Refused
 from paddock.places.proxmox.mark import Mark
-from paddock.run.verbs import up
+from paddock.plan.step import Refusal
+from paddock.run.verbs import down, up
 from places.life import runs_until_done
 from places.node import Killed, play_ssh
 
@@ -16,10 +19,51 @@ PETS = {"web": 100, "box": 103}
 
 
 @pytest.fixture
-def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PaperNode:
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PaperNode:
+    """The node as it was recorded, without pools."""
     found = paper_node(tmp_path)
     play_ssh(monkeypatch, found.node)
     return found
+
+
+@pytest.fixture
+def deployed(recorded: PaperNode) -> PaperNode:
+    """The recorded node, after root has put its machines and pets into pools."""
+    for pool in ("paddock", "paddock-state"):
+        recorded.node.root("pveum", "pool", "add", pool)
+    for name in PETS:
+        for command in commands_of(refusal_of(recorded, name)):
+            recorded.node.root(*shlex.split(command))
+    return recorded
+
+
+def refusal_of(deployed: PaperNode, name: str) -> Refusal:
+    found = deployed.agent(name).plan_up().refusals
+    assert len(found) == 1
+    return found[0]
+
+
+def commands_of(refusal: Refusal) -> list[str]:
+    """Return the commands for root in a hint."""
+    line = str(refusal.hint).partition("run as root on the node: ")[2].partition("\n")[0]
+    return line.split(" && ")
+
+
+def test_up_names_the_commands_that_put_a_recorded_agent_into_the_pools(recorded: PaperNode) -> None:
+    node = recorded.node
+    before = {vmid: node.config(vmid) for vmid in node.vmids}
+    assert refusal_of(recorded, "web").code == "pools.unlisted"
+    pools = [line for line in recorded.agent("web").examine()[1] if line.startswith("pveum pool")]
+    for line in pools:
+        node.root(*shlex.split(line))
+    found = refusal_of(recorded, "web")
+    assert found.code == "pools.outside"
+    assert commands_of(found) == ["pveum pool modify paddock --vms 101", "pveum pool modify paddock-state --vms 100"]
+    with pytest.raises(Refused):
+        up(recorded.agent("web"))
+    with pytest.raises(Refused):
+        down(recorded.agent("web"))
+    assert {vmid: node.config(vmid) for vmid in node.vmids} == before
 
 
 @pytest.mark.parametrize("name", PETS)

@@ -108,7 +108,7 @@ def test_agents_of_one_name_in_two_projects_live_beside_each_other(node: Node) -
 def test_a_forged_mark_does_not_get_the_state_of_an_agent_that_is_down(node: Node, mark: str) -> None:
     up(node.agent())
     down(node.agent())
-    node.somebody(200, description=f"paddock: {mark}", hostname="trap")
+    node.somebody(200, pool="paddock", description=f"paddock: {mark}", hostname="trap")
     # Without a project it may be the agent's machine of Paddock 0.1.
     refused = pytest.raises(Refused, match="is here twice") if "v=1" in mark else nullcontext()
     with refused:
@@ -252,7 +252,7 @@ def test_forget_names_the_other_agent_whose_machine_has_the_volume(node: Node) -
     up(node.agent())
     down(node.agent())
     other = "paddock: v=2 role=cattle agent=lab_ant"
-    node.somebody(200, description=other, mp0=f"{STATE},mp=/data", hostname="ant")
+    node.somebody(200, pool="paddock", description=other, mp0=f"{STATE},mp=/data", hostname="ant")
     with pytest.raises(Refused, match=r"container 200 \(ant\) still has") as caught:
         forgotten(node.agent())
     assert "the machine of ant of project lab" in str(caught.value.hint)
