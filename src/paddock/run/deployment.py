@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from paddock.run.reporter import AgentReporter, Reporter
 from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
+from paddock.spec.neighbours import neighbours
 
 if TYPE_CHECKING:
     from paddock.run.machine_side import MachineSide
@@ -38,6 +39,7 @@ class Deployment:
     recipe: Recipe[Any]  # what its kind knows
     reporter: AgentReporter
     model_gateway: Deployment | None = None  # the agent that serves its models
+    neighbours: Sequence[str] = ()  # hosts of the file's places and of its other agents
     machine_side: MachineSide = field(default_factory=_on_machine, repr=False, compare=False)
 
     @classmethod
@@ -53,6 +55,7 @@ class Deployment:
             recipe=loaded.kinds[loaded.spec.agents[name].kind],
             reporter=reporter.of(name),
             model_gateway=model_gateway,
+            neighbours=neighbours(name, loaded.spec),
         )
 
     @property

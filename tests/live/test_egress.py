@@ -1,0 +1,141 @@
+"""Where an agent may go: the node, a neighbour and the metadata service are closed to it, and its model answers."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from levels import slow_proof
+from live.manual import api_client, container, destroy, reboot
+from live.node import Node, wait_for
+
+pytestmark = pytest.mark.live
+
+VMID = 250  # of the neighbour
+METADATA = "169.254.169.254"
+TABLE = "paddock-hermes"
+
+# Prints the error number of each connection, or null, in the form of JSON.
+PROBE = """
+import json, socket, sys
+def tried(where):
+    kind, host, port = where.split(",")
+    udp = kind == "udp"
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM if udp else 0)[0]
+        with socket.socket(family, socket.SOCK_DGRAM if udp else socket.SOCK_STREAM) as tried:
+            tried.settimeout(4)
+            tried.connect(address)
+            udp and tried.send(b"x")
+    except OSError as error:
+        return error.errno or "timed out"
+print(json.dumps({where: tried(where) for where in sys.argv[1:]}))
+"""
+REFUSED = {1, 13, 113}  # EPERM for datagrams; EHOSTUNREACH, or EACCES for IPv6, for connections
+
+
+@pytest.fixture(scope="module")
+def neighbour(node: Node) -> Iterator[str]:
+    """A machine on the same network, with an ssh server."""
+    api = api_client(node)
+    yield container(node, api, VMID)
+    destroy(api, VMID)
+
+
+@contextmanager
+def listening(host: str) -> Iterator[int]:
+    """Listen on an address of the node, as its API does, and yield the port."""
+    with socket.create_server((host, 0)) as server:
+        yield server.getsockname()[1]
+
+
+def with_egress(node: Node, egress: Any) -> str:
+    tree = node.file()
+    tree["agents"]["hermes"]["network"] = {"egress": egress}
+    return str(node.write("egress.yaml", tree))
+
+
+def probe(node: Node, path: str, *where: str, agent: str = "hermes") -> dict[str, Any]:
+    """Try connections as the agent."""
+    said = node.paddock("exec", agent, "-f", path, "--", "python3", "-c", PROBE, *where).stdout
+    return dict(json.loads(said))
+
+
+def as_root(node: Node, address: str, *where: str) -> dict[str, Any]:
+    """Try connections as root of the machine, whom nothing limits."""
+    return dict(json.loads(node.shell(address, f"python3 - {' '.join(where)} <<'END'\n{PROBE}\nEND")))
+
+
+def surroundings(node: Node, neighbour: str, api: int) -> list[str]:
+    """What an agent must not reach: the node's API, the network, the metadata service, and other accounts' ports."""
+    address = node.status()["address"]
+    return [
+        *(f"tcp,{node.gateway},{api}", f"udp,{node.gateway},{api}", f"tcp,::ffff:{node.gateway},{api}"),
+        *(f"tcp,{neighbour},22", f"udp,{neighbour},22", f"tcp,{METADATA},80", f"udp,{METADATA},80"),
+        *("tcp,127.0.0.1,22", f"tcp,{address},22", "tcp,::1,22"),
+    ]
+
+
+def test_an_agent_on_its_own_machine_reaches_its_model_but_not_its_surroundings(node: Node, neighbour: str) -> None:
+    path = with_egress(node, "internet")
+    node.paddock("up", "-f", path)
+    try:
+        address = node.status()["address"]
+        with listening(node.gateway) as api:
+            closed = surroundings(node, neighbour, api)
+            reachable = [each for each in closed if METADATA not in each]
+            assert set(as_root(node, address, *reachable).values()) == {None}, "the test would prove nothing"
+            found = probe(node, path, *closed)
+            assert set(found.values()) <= REFUSED, found
+            assert node.paddock("ask", "hermes", "Say hello.", "-f", path).stdout.strip() == "ok: Say hello."
+            # Its own port on loopback, and the name server.
+            own = ("tcp,127.0.0.1,8642", f"udp,{node.gateway},53")
+            assert set(probe(node, path, *own).values()) == {None}
+            said = " ".join(node.paddock("verify", "-f", path).stdout.split())
+            assert f"✓ egress.closed closed to the agent: {METADATA} port 80" in said
+            assert f"✓ egress.open open to the agent: {node.gateway} port" in said
+            assert node.paddock("plan", "-f", path).stdout == "hermes: nothing to do\n"
+
+            # An open agent has no table.
+            path = with_egress(node, "open")
+            node.paddock("up", "-f", path)
+            assert set(probe(node, path, *reachable).values()) == {None}
+            left = f"nft list tables; systemctl list-units --all --plain --no-legend '{TABLE}.egress*'"
+            assert node.shell(address, left) == ""
+    finally:
+        node.paddock("down", "-f", path)
+
+
+@slow_proof
+def test_the_table_outlives_flushes_and_boots_and_without_it_the_agent_does_not_run(node: Node, neighbour: str) -> None:
+    path = with_egress(node, "internet")
+    node.paddock("up", "-f", path)
+    try:
+        with listening(node.gateway) as api:
+            closed = surroundings(node, neighbour, api)
+            # The agent cannot remove its table. Root can, and it comes back.
+            nft = ("exec", "hermes", "-f", path, "--", "/usr/sbin/nft", "delete", "table", "inet", TABLE)
+            assert "Operation not permitted" in node.paddock(*nft, fails=True).stderr
+            machine = node.status()["address"]
+            node.shell(machine, "nft flush ruleset")
+            assert probe(node, path, closed[0])[closed[0]] is None
+            wait_for(lambda: probe(node, path, closed[0])[closed[0]] in REFUSED, seconds=20)
+
+            reboot(api_client(node), int(node.status()["machine"]))
+            machine = node.status()["address"]
+            active = f"systemctl is-active {TABLE}.gateway || true"
+            wait_for(lambda: node.shell(machine, active).strip() == "active")
+            assert set(probe(node, path, *closed).values()) <= REFUSED
+
+            node.shell(machine, f"chmod 600 $(readlink -f /usr/sbin/nft); systemctl restart {TABLE}.egress || true")
+            assert node.shell(machine, active).strip() == "inactive"
+            node.shell(machine, "chmod 755 $(readlink -f /usr/sbin/nft)")
+            wait_for(lambda: node.shell(machine, active).strip() == "active")
+            assert set(probe(node, path, *closed).values()) <= REFUSED
+    finally:
+        node.paddock("down", "-f", path)
