@@ -13,6 +13,7 @@ import pytest
 from levels import slow_proof
 from live.manual import api_client, container, destroy, reboot
 from live.node import Node, wait_for
+from live.test_lease import by_ssh
 
 pytestmark = pytest.mark.live
 
@@ -137,5 +138,39 @@ def test_the_table_outlives_flushes_and_boots_and_without_it_the_agent_does_not_
             node.shell(machine, "chmod 755 $(readlink -f /usr/sbin/nft)")
             wait_for(lambda: node.shell(machine, active).strip() == "active")
             assert set(probe(node, path, *closed).values()) <= REFUSED
+    finally:
+        node.paddock("down", "-f", path)
+
+
+def test_agents_on_one_host_do_not_reach_each_other(node: Node, neighbour: str) -> None:
+    tree = by_ssh(node, neighbour)
+    ports = {"web": (8123, 12000), "shop": (8124, 12001), "friend": (8125, 12002)}
+    for name, (port, uid) in ports.items():
+        tree["agents"][name] = {
+            "kind": "service",
+            "place": "box",
+            "command": ["python3", "-m", "http.server", str(port), "--bind", "127.0.0.1"],
+            "health": {"port": port},
+            "user": {"name": name, "uid": uid},
+        }
+    del tree["agents"]["hermes"]
+    tree["agents"]["web"]["network"] = {"egress": "internet"}
+    tree["agents"]["shop"]["network"] = {"egress": ["localhost:8123"]}
+    path = str(node.write("two.yaml", tree))
+    node.paddock("up", "-f", path)
+    try:
+        with listening(node.gateway) as api:
+            around = [f"tcp,{node.gateway},{api}", f"tcp,{neighbour},22", f"udp,{METADATA},80"]
+            web, shop, friend = (f"tcp,127.0.0.1,{port}" for port, _ in ports.values())
+            reached = {"web": {web}, "shop": {shop, web}, "friend": {web, shop, friend, *around}}
+            for name, wanted in reached.items():
+                found = probe(node, path, web, shop, friend, *around, agent=name)
+                assert {where for where, error in found.items() if error is None} == wanted, (name, found)
+                assert set(found.values()) <= {None, *REFUSED}, (name, found)
+        said = " ".join(node.paddock("verify", "-f", path).stdout.split())
+        assert said.count("✓ egress.closed closed to the agent") == 2
+        assert "· egress.closed open: the agent may connect to every address" in said
+        node.paddock("down", "-f", path)
+        assert node.shell(neighbour, "nft list tables") == ""
     finally:
         node.paddock("down", "-f", path)
