@@ -77,7 +77,10 @@ class Guard:
         return [host] if is_address(host) else self.names.addresses(host)
 
     def uid(self) -> int:
-        return self.user if isinstance(self.user, int) else pwd.getpwnam(self.user).pw_uid
+        uid = self.user if isinstance(self.user, int) else pwd.getpwnam(self.user).pw_uid
+        if uid == 0:
+            sys.exit("paddock: the connections of root cannot be limited")
+        return int(uid)
 
 
 def read(path: str) -> str:

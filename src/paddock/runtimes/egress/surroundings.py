@@ -63,7 +63,7 @@ def may_be_named(name: str, address: str) -> bool:
 def resolvers(text: str) -> list[str]:
     """Return the name servers in the text of a resolv.conf."""
     found = []
-    for line in text.splitlines():
+    for line in filter(None, text.split("\n")):
         words = line.split()
         if len(words) > 1 and words[0] == "nameserver":
             address = words[1].partition("%")[0]
@@ -78,7 +78,7 @@ def connected(routes_4: str, routes_6: str) -> list[str]:
 
 
 def _connected_4(text: str) -> Iterator[str]:
-    for line in text.splitlines()[1:]:
+    for line in text.strip("\n").split("\n")[1:]:
         words = line.split()
         destination, flags, mask = (int(words[at], 16) for at in (1, 3, 7))
         prefix = bin(mask).count("1")
@@ -87,7 +87,7 @@ def _connected_4(text: str) -> Iterator[str]:
 
 
 def _connected_6(text: str) -> Iterator[str]:
-    for line in text.splitlines():
+    for line in filter(None, text.split("\n")):
         words = line.split()
         prefix, flags = int(words[1], 16), int(words[8], 16)
         if prefix >= SHORTEST_6 and not flags & RTF_GATEWAY and words[9] != "lo":
