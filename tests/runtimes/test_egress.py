@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,11 +30,15 @@ question = json.load(sys.stdin)
 for line in question["setup"]:
     subprocess.run(line.split(), check=True)
 subprocess.run(["nft", "--file", "-"], input=question["rules"].encode(), check=True)
+MPTCP = 262
 for uid, port in question["ports"]:
     ready, told = os.pipe()
     if os.fork() == 0:
         os.setuid(uid)
-        server = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        server = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, MPTCP if port == question["multipath"] else 0)
+        server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        server.bind(("::", port))
+        server.listen()
         os.write(told, b"x")
         while True:
             server.accept()[0].close()
@@ -41,7 +46,8 @@ for uid, port in question["ports"]:
 def tried(kind, host, port):
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        with socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM) as trial:
+        protocol = MPTCP if kind == "mptcp" else 0
+        with socket.socket(family, socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM, protocol) as trial:
             trial.settimeout(5)
             trial.connect((host, port))
             trial.send(b"x")
@@ -72,9 +78,10 @@ SETUP = [
 ]
 
 
-def sent(rules: str, tries: list[tuple[str, str, int]], uid: int = AGENT) -> list[int | None]:
-    """Return the error number of each try, or None if it was sent."""
-    question = {"setup": SETUP, "rules": rules, "ports": list(PORTS.values()), "uid": uid, "tries": tries}
+def sent(rules: str, tries: list[tuple[str, str, int]], uid: int = AGENT, multipath: int = 0) -> list[int | None]:
+    """Return the error number of each try, or None if it was sent. The port ``multipath`` is one of MPTCP."""
+    ports = list(PORTS.values())
+    question = {"setup": SETUP, "rules": rules, "ports": ports, "uid": uid, "tries": tries, "multipath": multipath}
     done = subprocess.run(
         ["setsid", "unshare", "--net", sys.executable, "-c", LAB],
         input=json.dumps(question),
@@ -135,6 +142,18 @@ def test_two_agents_with_tables_do_not_reach_each_other_and_keep_their_own_ports
     rules = ruleset("paddock-a", AGENT, [], []) + ruleset("paddock-b", OTHER, [], [])
     for uid, own, others in ((AGENT, 9000, 9001), (OTHER, 9001, 9000)):
         assert sent(rules, [("tcp", "127.0.0.1", own), ("tcp", "127.0.0.1", others)], uid) == [None, errno.EHOSTUNREACH]
+
+
+@in_a_network
+@pytest.mark.skipif(not Path("/proc/sys/net/mptcp").exists(), reason="this kernel has no MPTCP")
+def test_connections_over_several_paths_are_limited_too() -> None:
+    rules = ruleset("paddock-a", AGENT, [], [])
+    tries = [("mptcp", "127.0.0.1", 9000), ("mptcp", "127.0.0.1", 9001), ("mptcp", "192.168.1.10", 9)]
+    assert sent(rules, tries, multipath=9000) == [None, errno.EHOSTUNREACH, errno.EHOSTUNREACH]
+    assert (
+        sent(rules, [("tcp", "127.0.0.1", 9001), ("mptcp", "127.0.0.1", 9001)], multipath=9001)
+        == [errno.EHOSTUNREACH] * 2
+    )
 
 
 def test_networks_that_are_not_the_internet_do_not_overlap() -> None:

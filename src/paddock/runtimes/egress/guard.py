@@ -94,11 +94,19 @@ def main() -> None:
     """Arguments: the folder of the current bundle."""
     folder = Path(sys.argv[1]).resolve()
     guard = Guard(json.loads((folder / "egress.json").read_text()))
+    try:
+        watch(guard, folder.parent / "namespaces")
+    except (OSError, KeyError, subprocess.CalledProcessError) as error:
+        sys.exit(f"paddock: the rules of egress cannot be loaded: {error}")
+
+
+def watch(guard: Guard, namespaces: Path) -> None:
+    """Keep the table for ever. ``namespaces`` is a file for containers."""
     wake = threading.Event()
     signal.signal(signal.SIGHUP, lambda *_: wake.set())
     guard.ask()
     guard.keep()
-    record(folder.parent / "namespaces")
+    record(namespaces)
     ready()
     rounds = 0
     while True:

@@ -51,9 +51,9 @@ def ruleset(table: str, uid: int, allowed: list[tuple[str, int | None]], denied:
             "    chain output {",
             "        type filter hook output priority filter; policy accept;",
             f"        meta skuid {uid} jump agent",
-            # A connection of the agent over loopback is cut when another account answers it.
-            f"        oif lo ct direction reply ct mark {{ {uid}, {DENIED | uid} }} meta skuid != {uid}"
-            f" ct mark set {DENIED | uid} counter drop",
+            # Here the sender is not the agent. So the agent has connected to a port of another account, which accepts.
+            "        oif lo tcp flags & (syn | ack) == syn | ack ct direction reply"
+            f" ct mark {{ {uid}, {DENIED | uid} }} ct mark set {DENIED | uid} counter drop",
             "    }",
             "    chain agent {",
             *(f"        {rule}" for rule in rules),
