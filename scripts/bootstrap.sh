@@ -8,11 +8,11 @@
 # If nothing has changed, it only compares checksums. All messages go to stderr.
 
 system_packages=(
-  lxc uidmap mmdebstrap debian-archive-keyring dnsmasq-base iptables iproute2
+  lxc uidmap mmdebstrap debian-archive-keyring dnsmasq-base iptables iproute2 nftables
   e2fsprogs openssh-client openssl zstd util-linux procps
 )
 # Programs of those packages, to name them where there is no apt.
-system_programs=(lxc-start newuidmap mmdebstrap dnsmasq iptables ip mkfs.ext4 ssh openssl zstd losetup ps)
+system_programs=(lxc-start newuidmap mmdebstrap dnsmasq iptables ip nft mkfs.ext4 ssh openssl zstd losetup ps)
 
 say() { printf '==> %s\n' "$*" >&2; }
 

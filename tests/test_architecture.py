@@ -93,8 +93,8 @@ def test_only_the_gates_start_processes() -> None:
         and path.relative_to(SOURCE).parts[0] != "sandbox"
     }
     # The supervisor's children outlive a call, and the demo types on a terminal like a user. The others run on the
-    # agent's machine: the programs of verify, and the test of a code tree.
-    elsewhere = {"checks/machine/output.py", "checks/inside.py", "recipes/hermes/proof.py"}
+    # agent's machine: the programs of verify, the test of a code tree, and the guard of its connections.
+    elsewhere = {"checks/machine/output.py", "checks/inside.py", "recipes/hermes/proof.py", "runtimes/egress/guard.py"}
     assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py", *elsewhere}
 
 

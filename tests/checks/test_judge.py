@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from cases import DATA, agrees, golden, read_case
-from paddock.checks import asked, judge
+from paddock.checks import asked, egress, judge
 from paddock.checks.line import Line, Outcome, as_text, by_topic
 from paddock.checks.subject import Subject
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Paths
 from paddock.runtimes.isolation import Isolation
+from paddock.spec.egress import Endpoint
 
 STATE = "/var/lib/paddock/hermes"
 PATHS = Paths("/opt/paddock/.store", "/etc/paddock/hermes/current", STATE, f"{STATE}/home", STATE)
@@ -24,6 +25,7 @@ AGENT: dict[str, Any] = {
     "kind": "hermes",
     "version": "0.19.0",
     "place": "home",
+    "network": {"egress": "internet"},
     "settings": {
         "model": {"provider": "custom:standin", "default": "stand-in"},
         "providers": {"standin": {"base_url": "http://192.0.2.9:4000/v1", "key_env": "STANDIN_KEY"}},
@@ -37,6 +39,7 @@ def subject(agent: dict[str, Any], **other: Any) -> Subject:
     spec = HermesSpec.model_validate({**AGENT, **agent})
     recipe = Hermes()
     of_all = asked.of_every_agent("hermes", PATHS, recipe.probes(spec, "Say ok.", "c1"))
+    limits = egress.checks("hermes", spec.network, [Endpoint("192.0.2.9", 4000)], ["192.0.2.10", "pve.example.com"])
     wanted: dict[str, Any] = {
         "agent": "hermes",
         "paths": PATHS,
@@ -44,7 +47,8 @@ def subject(agent: dict[str, Any], **other: Any) -> Subject:
         "bundle_id": "0123456789ab",
         "files": {"hermes/config.yaml": "aa", "lease": "bb"},
         "tree": "/opt/paddock/.store/895a09f82a81",
-        "asked": [*of_all, *recipe.checks(spec, "hermes", PATHS)],
+        "asked": [*of_all, *recipe.checks(spec, "hermes", PATHS), *limits],
+        "limited": spec.network.closed,
         "confined": frozenset(Isolation),
         "mounted": True,
         "own_machine": True,
@@ -121,6 +125,7 @@ def test_a_quick_verification_has_the_cheap_checks_only() -> None:
         "ports",
         "process.gateway",
         "health",
+        "egress.closed",
     ]
 
 

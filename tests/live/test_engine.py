@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shlex
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -212,6 +214,68 @@ def test_an_agent_runs_in_docker(host: Host, roots: dict[str, Path]) -> None:
     assert host.root("docker ps --all --quiet; ls -A /etc/paddock /var/lib/paddock/hermes").split() == [
         *("/etc/paddock:", "/var/lib/paddock/hermes:", ".paddock", "home")
     ]
+
+
+# Prints the error numbers of a datagram and of a connection to each host and port; 0 stands for success.
+_PROBE = """
+import errno, socket, sys
+for where in sys.argv[1:]:
+    host, port = where.split(",")
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+        with socket.socket(socket.AF_INET, kind) as tried:
+            tried.settimeout(4)
+            try:
+                tried.connect((host, int(port)))
+                tried.send(b"x")
+                print(0)
+            except OSError as error:
+                print(error.errno or errno.ETIMEDOUT)
+"""
+_CLOSED = [str(number) for number in (errno.EPERM, errno.EHOSTUNREACH)]
+
+
+def limits_a_container(web: Host) -> None:
+    """Check that the agent's container reaches nothing around it, and does not start where it could."""
+    node, api, there = web.node, socket.create_server((web.node.gateway, 0)), web.address
+    with api:
+        around = [f"{node.gateway},{api.getsockname()[1]}", f"{there},22", "127.0.0.1,22"]
+        probe = shlex.join(["python3", "-c", _PROBE, *around])
+        assert web.root(f"{probe} | sort -u") == "0", "the test would prove nothing"
+        assert web.inside(f"{probe} | sort -u") == "0"
+        before = web.id()
+        web.agent["network"] = {"egress": "internet"}
+        assert "its container stays, with the software installed in it" in web.plan()
+        web.up()
+        assert web.id() == before
+        assert web.inside(probe).split() == _CLOSED * len(around)
+        assert web.inside(shlex.join(["python3", "-c", _PROBE, "127.0.0.1,8123"])).split() == [_CLOSED[0], "0"]
+        assert "✓ egress.closed" in web.paddock("verify").stdout
+
+        # Another network, or other users, than those that the table is for.
+        web.root("sed -i s/net:/other:/ /etc/paddock/web/namespaces; systemctl restart paddock-web.container; true")
+        wait_for(lambda: web.root("systemctl is-active paddock-web.container || true") == "failed")
+        assert "egress would have no effect" in web.paddock("logs", "web").stdout
+        web.root("systemctl restart paddock-web.egress")
+        wait_for(web.runs)
+        assert web.inside(probe).split() == _CLOSED * len(around)
+
+        del web.agent["network"]
+        web.up()
+        assert web.inside(f"{probe} | sort -u") == "0"
+        assert web.root("nft list tables | grep paddock || true") == ""
+
+
+def test_egress_limits_a_container_of_docker(web: Host) -> None:
+    limits_a_container(web)
+
+
+@slow_proof
+def test_egress_limits_a_container_of_podman(host: Host, roots: dict[str, Path]) -> None:
+    base = {"base": "debian:12", "archive": str(roots["bare"]), "install": True}
+    host.becomes("web", runtime="podman", container=base)
+    host.up()
+    limits_a_container(host)
+    host.paddock("down")
 
 
 @slow_proof

@@ -15,10 +15,11 @@ import paddock
 from cases import DATA
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
-from paddock.runtimes import Runtime, shell
+from paddock.runtimes import Runtime, egress, shell
 from paddock.runtimes.bundle import Bundle, BundleFile, secrets_digest
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.process.runtime import ForegroundProcess
+from paddock.runtimes.program import program
 from paddock.runtimes.systemd.confine import word
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.secret import Secret
@@ -45,6 +46,12 @@ def engine(runtime: str, home: str | None = None, **container: object) -> Engine
     return Engine("hermes", HermesSpec.model_validate(spec), Path(), home)
 
 
+def limited(egress: object, runtime: str = "systemd", **more: object) -> HermesSpec:
+    """The agent with limited connections."""
+    spec = {**AGENT.model_dump(by_alias=True), "network": {"egress": egress}, "runtime": runtime, **more}
+    return HermesSpec.model_validate(spec)
+
+
 def package_files() -> Iterator[tuple[str, str]]:
     """The scripts that bundles hold as they are: their names and texts."""
     folder = Path(paddock.__file__).parent
@@ -55,7 +62,7 @@ def package_files() -> Iterator[tuple[str, str]]:
         yield str(path.relative_to(folder)), path.read_text()
 
 
-PACKAGE_FILES = dict(package_files())
+PACKAGE_FILES = {**dict(package_files()), "runtimes/egress": program(*egress.MODULES)}
 
 
 def shown(content: str) -> str:
@@ -70,7 +77,8 @@ def shown(content: str) -> str:
 def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
     tree = None if runtime.container and runtime.container.brings_code else "0123456789ab"
     workload = Hermes().workload(AGENT, runtime.inside, f"{runtime.paths.code}/{tree}" if tree else "")
-    return runtime.bundle(workload, tree, mounted=mounted, health=Hermes().probes(AGENT, "", "").health)
+    health, neighbours = Hermes().probes(AGENT, "", "").health, ["192.0.2.10", "pve.example.com"]
+    return runtime.bundle(workload, tree, mounted=mounted, health=health, neighbours=neighbours)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +86,20 @@ def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
     [
         ("systemd-volume", Systemd("hermes", AGENT), True),
         ("systemd-directory", Systemd("hermes", AGENT), False),
+        ("systemd-internet", Systemd("hermes", limited("internet")), True),
         ("systemd-account", Systemd("hermes", AGENT, "/home/someone"), False),
         ("process", ForegroundProcess("hermes", AGENT), False),
         ("docker-base", engine("docker", base="debian:12", options=["--gpus", "all"], memory="3G", cpus=1.5), False),
+        (
+            "docker-list",
+            Engine("hermes", limited(["10.0.0.5:4000", "fd00::/8"], "docker", container={"base": "debian:12"}), Path()),
+            False,
+        ),
+        (
+            "docker-image-internet",
+            Engine("hermes", limited("internet", "docker", container={"image": "nousresearch/hermes-agent"}), Path()),
+            True,
+        ),
         ("podman-account", engine("podman", "/home/someone", base="debian:12"), False),
         ("podman-image", engine("podman", image="nousresearch/hermes-agent:latest", volumes=["/a:/b:ro"]), True),
     ],

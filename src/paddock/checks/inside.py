@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import json
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -112,6 +114,40 @@ def write(question: Json) -> Json:
     return {"content": BLOCK}
 
 
+def connections(question: Json) -> Json:
+    endpoints = question["endpoints"] or name_servers()[:1]
+    with ThreadPoolExecutor(max_workers=len(endpoints) or 1) as pool:
+        return {"content": list(pool.map(connection, endpoints))}
+
+
+def name_servers() -> list[list[Any]]:
+    try:
+        with open("/etc/resolv.conf", errors="replace") as file:
+            lines = [line.split() for line in file.read(BLOCK).split("\n")]
+    except OSError:
+        return []
+    return [[words[1], 53] for words in lines if len(words) > 1 and words[0] == "nameserver"]
+
+
+def connection(endpoint: list[Any]) -> Json:
+    """A filter on this machine refuses a datagram with EPERM, which no network does."""
+    host, number = endpoint
+    found = {"host": host, "port": number}
+    errors: dict[str, int | None] = {}
+    for name, kind in (("sent", socket.SOCK_DGRAM), ("connected", socket.SOCK_STREAM)):
+        try:
+            family, _, _, _, address = socket.getaddrinfo(host, number, type=kind)[0]
+            with socket.socket(family, kind) as tried:
+                tried.settimeout(CONNECT_SECONDS)
+                tried.connect(address)
+                if kind == socket.SOCK_DGRAM:
+                    tried.send(b"")
+            errors[name] = None
+        except OSError as error:
+            errors[name] = error.errno or errno.ETIMEDOUT
+    return {**found, **errors}
+
+
 def port(question: Json) -> Json:
     return connect(question["port"], CONNECT_SECONDS)
 
@@ -123,4 +159,5 @@ KINDS = {
     "attempt": attempt,
     "write": write,
     "port": port,
+    "connect": connections,
 }

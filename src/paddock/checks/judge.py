@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from paddock.checks import asked, exposure, isolation, shipped, state
+from paddock.checks import asked, egress, exposure, isolation, shipped, state
 from paddock.checks.line import Line, Outcome
 from paddock.checks.subject import Subject
 from paddock.visible import one_line
@@ -31,6 +31,7 @@ def lines(subject: Subject, facts: Facts, *, quick: bool) -> list[Line]:
         *_judged(_QUICK, subject, facts),
         *state.processes(subject, facts),
         *asked.lines(subject.questions(quick=quick), inside.get("found", inside)),
+        *(() if quick else egress.lines(subject.limited)),
         *(() if quick else _judged(_ALL, subject, facts)),
     ]
 

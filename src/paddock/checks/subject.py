@@ -28,6 +28,7 @@ class Subject:
     own_machine: bool  # Paddock made the machine for this agent
     ports: frozenset[int] = frozenset()  # ports that the agent listens on
     health_port: frozenset[int] = frozenset()  # the loopback port that health is asked on, usually the agent's own
+    limited: bool = False  # the file limits the agent's connections
     exposed: frozenset[int] = frozenset()  # ports that other machines may reach
 
     @property

@@ -39,7 +39,17 @@ class WriteInto:
     folder: str
 
 
-Question = Request | ReadFile | Databases | Attempt | OpenPort | WriteInto
+@dataclass(frozen=True)
+class Connect:
+    """Try to send a datagram and to connect, to each host and port; without any, to the first name server.
+
+    The answer is a list of ``host``, ``port``, ``sent`` and ``connected``: an error number each, or None for success.
+    """
+
+    endpoints: Sequence[tuple[str, int]]
+
+
+Question = Request | ReadFile | Databases | Attempt | OpenPort | WriteInto | Connect
 
 
 @dataclass(frozen=True)

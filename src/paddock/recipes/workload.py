@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from paddock.spec.egress import Endpoint
 from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import Source
@@ -184,6 +185,7 @@ class Workload:
     secret_files: Sequence[SecretFile] = ()
     programs: Sequence[Program] = ()
     image: ImageContract | None = None  # how to run the agent from its own image, if there is one
+    reaches: Sequence[Endpoint] = ()  # what the file names, and the agent has to connect to
 
 
 @dataclass(frozen=True)

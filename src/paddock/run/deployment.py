@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from paddock.spec.agent_id import AgentId
 from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
+from paddock.spec.neighbours import neighbours
 
 if TYPE_CHECKING:
     from paddock.run.machine_side import MachineSide
@@ -43,6 +44,7 @@ class Deployment:
     # Ids under which the agent may be deployed so far; what has one of them becomes this agent's.
     formers: tuple[AgentId, ...] = ()
     beside_others: bool = False  # agents of this name in other projects may be at the place too
+    neighbours: Sequence[str] = ()  # hosts of the file's places and of its other agents
     machine_side: MachineSide = field(default_factory=_on_machine, repr=False, compare=False)
 
     @classmethod
@@ -60,6 +62,7 @@ class Deployment:
             reporter=reporter.of(name),
             model_gateway=model_gateway,
             formers=(AgentId("", name),),
+            neighbours=neighbours(name, loaded.spec),
         )
 
     @property

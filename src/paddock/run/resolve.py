@@ -20,7 +20,7 @@ from paddock.recipes.workload import CodeTree, Paths, Probes, Workload
 from paddock.run import gateway as gateways
 from paddock.run.contents import TemplateContents
 from paddock.run.deployment import Deployment
-from paddock.runtimes import Runtime, runtime_for
+from paddock.runtimes import Runtime, egress, runtime_for
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.runtimes.statefiles import secret_name
 from paddock.secret import Secret
@@ -177,7 +177,7 @@ def resolve(agent: Located) -> Resolved:
     workload = agent.workload_of(configured)
     tree = agent.code[0] if agent.code else None
     mounted, health = agent.place.traits.mounts_state, agent.probes("").health
-    bundle = agent.runtime.bundle(workload, tree, mounted=mounted, health=health)
+    bundle = agent.runtime.bundle(workload, tree, mounted=mounted, health=health, neighbours=agent.neighbours)
     return Resolved(
         **_fields(agent, Located),
         configured=configured,
@@ -205,14 +205,15 @@ def _secrets(
 
 
 def _contents(agent: Deployment, runtime: Runtime, tree: CodeTree | None, *, without_root: bool) -> TemplateContents:
+    filters = [egress.PACKAGE] if agent.spec.network.closed else []
     if container := runtime.container:
         # The agent's own packages and code are for its container, which no template holds.
-        return TemplateContents(tuple(container.engine.packages), None)
+        return TemplateContents((*container.engine.packages, *filters), None)
     packages: Sequence[str] = agent.recipe.packages(agent.spec)
     if not (runtime.foreground or without_root):
         # Without root no package can be installed, and the agent works without the recommended ones.
         packages = [*packages, *agent.recipe.recommended_packages(agent.spec)]
-    return TemplateContents(tuple(dict.fromkeys(packages)), tree)
+    return TemplateContents(tuple(dict.fromkeys([*packages, *filters])), tree)
 
 
 def _on_its_machine(spec: AgentSpec, *, keeps_machine: bool) -> AgentSpec:

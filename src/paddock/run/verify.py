@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from paddock.checks import asked, judge
+from paddock.checks import asked, egress, judge
 from paddock.checks.line import Line, Outcome, as_text, by_topic
 from paddock.checks.look import RuntimeArgvs, look
 from paddock.checks.subject import Subject
@@ -159,8 +159,10 @@ def _subject(agent: Resolved) -> Subject:
         asked=[
             *asked.of_every_agent(agent.name, agent.runtime.inside, agent.probes(agent.spec.verify.prompt)),
             *agent.recipe.checks(agent.configured, agent.name, agent.runtime.inside),
+            *egress.checks(agent.name, agent.spec.network, agent.workload.reaches, agent.neighbours),
         ],
         confined=agent.runtime.confines,
+        limited=agent.spec.network.closed,
         mounted=agent.place.traits.mounts_state,
         own_machine=not agent.place.traits.keeps_machine,
         ports=frozenset(ports.values()),

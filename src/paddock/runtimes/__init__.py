@@ -44,11 +44,19 @@ class Runtime(Protocol):
         """The agent's container, or None if its processes run on the machine directly."""
         ...
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
+    def bundle(
+        self,
+        workload: Workload,
+        tree: str | None,
+        *,
+        mounted: bool,
+        health: Health = None,
+        neighbours: Sequence[str] = (),
+    ) -> Bundle:
         """Render the workload as files.
 
         ``tree`` names its code tree, ``mounted`` says that the state must be a volume, and a container engine asks for
-        ``health`` too.
+        ``health`` too. ``neighbours`` are hosts that the agent must not reach if its connections are limited.
         """
         ...
 

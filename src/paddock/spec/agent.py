@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field, field_validator, model_validator
 
 from paddock.spec.durations import Duration
+from paddock.spec.egress import NetworkSpec
 from paddock.spec.fields import IpAddress, LocalPath, Model, Name, Package, Port, RelativePath, VariableName, shorthand
 from paddock.spec.machine import ContainerSpec, MachineSpec, MountSpec, StateSpec
 from paddock.spec.secrets import Source
@@ -162,6 +163,7 @@ class AgentSpec(Model):
         str,
         Annotated[ExposeSpec, shorthand(ExposeSpec, "port", int, example="8642 or {port: 8642, address: 192.168.1.5}")],
     ] = Field(default_factory=dict, description="ports that other machines can reach; without it there are none")
+    network: NetworkSpec = Field(NetworkSpec(), description="what the agent may reach over the network")
     verify: VerifySpec = Field(VerifySpec(), description="how `up` checks that the agent answers")
 
     @model_validator(mode="before")

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from paddock.spec.egress import LIST, WORD
 from paddock.spec.fields import PATTERNS
 from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.names import keys, model_at, unknown_key
@@ -38,7 +39,7 @@ def mistakes(error: ValidationError, tree: Tree, kinds: Kinds[AgentKind]) -> Ite
 
 
 def _location(detail: ErrorDetails, tree: Tree, kinds: Kinds[AgentKind]) -> Location:
-    location = tuple(str(part) for part in detail["loc"])
+    location = tuple(str(part) for part in detail["loc"] if part not in {LIST, WORD})
     if location[:1] == ("agents",) and len(location) > 2 and location[2] in kinds:
         location = location[:2] + location[3:]  # pydantic adds the kind that selected the model
     if location[-1:] == ("[key]",) and location not in tree.origins:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from paddock.recipes.hermes.spec import HermesSpec, McpServerSpec, MessengerSpec
+from paddock.spec.egress import Endpoint
+
+# The servers of the messengers; those of Telegram only without an endpoint in the file.
+_SERVERS: Final = {
+    "telegram": ("api.telegram.org",),
+    "discord": ("discord.com", "gateway.discord.gg", "cdn.discordapp.com"),
+    "slack": ("slack.com", "files.slack.com", "wss-primary.slack.com", "wss-backup.slack.com"),
+}
 
 
 def environment(agent: HermesSpec) -> dict[str, str]:
@@ -47,6 +55,13 @@ def messengers(agent: HermesSpec) -> Mapping[str, MessengerSpec]:
     talk = agent.connectors
     every = {"telegram": talk.telegram, "discord": talk.discord, "slack": talk.slack}
     return {name: messenger for name, messenger in every.items() if messenger is not None}
+
+
+def reaches(agent: HermesSpec) -> list[Endpoint]:
+    """Return the servers of the enabled messengers. A Bot API server that the file names is among the settings."""
+    telegram = agent.connectors.telegram
+    own = {"telegram"} if telegram and telegram.endpoint else set()
+    return [Endpoint(host, 443) for name in messengers(agent) if name not in own for host in _SERVERS[name]]
 
 
 def _mcp_server(server: McpServerSpec) -> dict[str, Any]:

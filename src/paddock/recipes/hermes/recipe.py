@@ -16,6 +16,7 @@ from paddock.recipes.hermes.spec import HermesSpec, Managed
 from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.model_gateway import ModelServer
 from paddock.recipes.packaged import PackagedRecipe
+from paddock.recipes.reaches import named_in
 from paddock.recipes.workload import (
     Answer,
     Distribution,
@@ -176,6 +177,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
                 (Program("hermes", managed.program(paths, tree), f"{tree}/bin/hermes"),) if agent.cli_on_path else ()
             ),
             image=_official_image(agent),
+            reaches=(*named_in(config, agent.environment), *connectors.reaches(agent)),
         )
 
     def probes(self, agent: HermesSpec, prompt: str, conversation: str) -> Probes:

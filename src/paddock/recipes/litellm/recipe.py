@@ -16,6 +16,7 @@ from paddock.recipes.checks import Check
 from paddock.recipes.litellm.spec import MASTER_KEY, LitellmSpec
 from paddock.recipes.model_gateway import Offer
 from paddock.recipes.packaged import PackagedRecipe
+from paddock.recipes.reaches import named_in
 from paddock.recipes.workload import (
     Answer,
     Distribution,
@@ -83,7 +84,8 @@ class Litellm(PackagedRecipe[LitellmSpec]):
             restart_seconds=agent.service.restart_delay,
         )
         config = File("litellm/config.yaml", _yaml(_in_its_words(agent.settings)))
-        return Workload(processes=(proxy,), files=(config,), directories=(), generated=())
+        reaches = named_in(agent.settings, agent.environment)
+        return Workload(processes=(proxy,), files=(config,), directories=(), generated=(), reaches=reaches)
 
     def probes(self, agent: LitellmSpec, prompt: str, conversation: str) -> Probes:
         url, models = agent.url("proxy"), _models(agent.settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paddock.recipes.base import BaseRecipe
 from paddock.recipes.documents import beyond_home, documents, working_directory
+from paddock.recipes.reaches import named_in
 from paddock.recipes.service.spec import ServiceSpec
 from paddock.recipes.workload import (
     Command,
@@ -39,6 +40,7 @@ class Service(BaseRecipe[ServiceSpec]):
             directories=(agent.working_directory,),
             generated=(),
             state_files=documents(agent),
+            reaches=named_in(agent.command, agent.service.args, agent.environment),
         )
 
     def probes(self, agent: ServiceSpec, prompt: str, conversation: str) -> Probes:

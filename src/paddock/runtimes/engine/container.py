@@ -24,6 +24,7 @@ from paddock.runtimes.shell import script, text
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.spec.models import AgentSpec
 
+_NO_NEW: Final = "no-new-privileges"
 _CONFINED: Final = "--no-new-privs --inh-caps=-all --bounding-set=-all"
 
 
@@ -85,7 +86,7 @@ class AgentContainer:
             {
                 "image": [self.image.name],
                 "volumes": self._volumes(workload),
-                "options": self.spec.container.options,
+                "options": [*self.spec.container.options, *self._fewer_privileges],
                 "limits": self._limits,
                 **({"account": [users]} if users else {}),
             }
@@ -188,6 +189,11 @@ class AgentContainer:
             *(["--cpus", f"{container.cpus:g}"] if container.cpus else []),
         ]
 
+    @property
+    def _fewer_privileges(self) -> list[str]:
+        """Options for an image that drops root itself: the filter of connections does not see root."""
+        return ["--security-opt", _NO_NEW] if self.brings_code and self.spec.network.closed else []
+
     def _create(self, workload: Workload) -> str:
         engine, etc = self.engine, self.units.paths.etc
         words = [
@@ -201,6 +207,7 @@ class AgentContainer:
             *self._limits,
             *(("--userns", engine.users, "--user", ROOT) if engine.users else ()),
             *self.spec.container.options,
+            *self._fewer_privileges,
             *("--entrypoint", "/bin/sh", self.image.name, f"{etc}/start"),
         ]
         checks = "".join(
@@ -223,6 +230,7 @@ class AgentContainer:
             "volumes": self._volumes(workload),
             **({"mem_limit": str(container.memory)} if container.memory else {}),
             **({"cpus": container.cpus} if container.cpus else {}),
+            **({"security_opt": [_NO_NEW]} if self._fewer_privileges else {}),
             **({"userns_mode": engine.users, "user": ROOT} if engine.users else {}),
         }
         if not self.brings_code:

@@ -1,7 +1,7 @@
 # engine/observe.sh - report the same as systemd/observe.sh, and the engine, image and container of an agent
 #
 # Arguments: MANAGER ROOT STORE STATE_LINK AGENT PACKAGE...; MANAGER is "system" or "user"
-# Environment: ENGINE, CONTAINER, IMAGE; INFO, a format for `ENGINE info`
+# Environment: ENGINE, CONTAINER, IMAGE; PACKAGES of the engine; INFO, a format for `ENGINE info`
 # Output: a report
 manager=$1 root=$2 store=$3 state_link=$4 agent=$5
 shift 5
@@ -19,7 +19,7 @@ observe_agent "$@"
 observe_units
 observe_left_containers
 if command -v "$ENGINE" >/dev/null; then
-    for package; do report package "$package"; done # another package may have installed the engine
+    for package in $PACKAGES; do report package "$package"; done # another package may have installed the engine
 fi
 if ! command -v "$ENGINE" >/dev/null; then
     report engine missing

@@ -58,7 +58,15 @@ class Engine:
 
     # Rendering
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
+    def bundle(
+        self,
+        workload: Workload,
+        tree: str | None,
+        *,
+        mounted: bool,
+        health: Health = None,
+        neighbours: Sequence[str] = (),
+    ) -> Bundle:
         container = self.container
         if not container.brings_code:
             rendered = replace(workload, processes=[self._at_home(process) for process in workload.processes])
@@ -67,9 +75,11 @@ class Engine:
             contract = container.contract(workload)
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
             start, processes = "engine/start_image.sh", {"main": f'exec "$@" {shlex.join(contract.argv)}\n'}
-        lease, name = self._units.unit("lease"), self._units.unit("container")
-        units = {name: unit(self.agent, container.name, container.engine, lease, self.paths.etc, rendered.processes)}
-        framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, more=container.variables(rendered))
+        name, required = self._units.unit("container"), self._units.required
+        units = {name: unit(self.agent, container.name, container.engine, required, self.paths.etc, rendered.processes)}
+        limits = self._units.limits(workload, self.spec.user.uid, neighbours)
+        more = container.variables(rendered)
+        framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, limits=limits, more=more)
         files = {
             **container.files(workload),
             "start": text(start),
@@ -106,7 +116,8 @@ class Engine:
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
         argv = script("engine/observe.sh", self._units.observed(packages))
-        return self._with(argv, IMAGE=self.container.image.name, INFO=self.container.engine.info)
+        engine = self.container.engine
+        return self._with(argv, IMAGE=self.container.image.name, INFO=engine.info, PACKAGES=" ".join(engine.packages))
 
     def apply(self, bundle_id: str) -> Sequence[str]:
         return script("engine/apply.sh", [self._units.manager, self._root, bundle_id])

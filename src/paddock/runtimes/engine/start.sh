@@ -10,6 +10,7 @@ root=${here%/*}
 # shellcheck source=/dev/null # written by Paddock, in the bundle
 . "$here/bundle.env"
 . ./engine/account.sh
+. ./engine/limited.sh
 . ./engine/users.sh
 . ./ownership.sh
 
@@ -40,6 +41,7 @@ run() { # PROCESS
     as_agent / /bin/sh "$1" 3</dev/null 4<"$root/secrets.env" 5<"$root/generated.env"
 }
 
+check_limits
 make_account
 mkdir -p "$ACCOUNT_HOME"
 OWNER=$USER_UID:$USER_GID

@@ -7,6 +7,9 @@
 set -eu
 here=${0%/*}
 root=${here%/*}
+. ./engine/limited.sh
+
+check_limits confined
 set -a
 # shellcheck source=/dev/null # written by Paddock, in the bundle
 . "$here/environment"

@@ -12,9 +12,14 @@ _ENDED: Final = 143  # the exit code after SIGTERM
 _REFUSED: Final = 78  # the exit code of `start` if a restart would not help
 
 
-def unit(agent: str, container: str, engine: Dialect, lease: str, etc: str, processes: Sequence[Process]) -> str:
-    """Return the unit of a container with these processes. ``etc`` is the folder of the current bundle."""
-    first = processes[0]
+def unit(
+    agent: str, container: str, engine: Dialect, required: Sequence[str], etc: str, processes: Sequence[Process]
+) -> str:
+    """Return the unit of a container with these processes.
+
+    ``required`` are units that must run while it runs, ``etc`` is the folder of the current bundle.
+    """
+    first, bound = processes[0], " ".join(required)
     clean = sorted({_ENDED, *(code for process in processes for code in process.clean_exits)})
     fatal = sorted({_REFUSED, *(code for process in processes for code in process.fatal_exits)})
     again = sorted({code for process in processes for code in process.restart_exits})
@@ -28,8 +33,8 @@ def unit(agent: str, container: str, engine: Dialect, lease: str, etc: str, proc
     return f"""\
 [Unit]
 Description=Container of {agent}
-BindsTo={lease}
-After={lease} network-online.target{daemon}
+BindsTo={bound}
+After={bound} network-online.target{daemon}
 Wants=network-online.target{daemon}
 StartLimitIntervalSec=0
 

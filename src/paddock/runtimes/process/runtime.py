@@ -51,7 +51,15 @@ class ForegroundProcess:
         """The folder of the agent's bundles and secrets."""
         return self.paths.etc.removesuffix("/current")
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
+    def bundle(
+        self,
+        workload: Workload,
+        tree: str | None,
+        *,
+        mounted: bool,
+        health: Health = None,
+        neighbours: Sequence[str] = (),
+    ) -> Bundle:
         paths = self.paths
         environment = {
             "AGENT": self.agent,

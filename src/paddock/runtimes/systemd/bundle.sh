@@ -9,6 +9,7 @@
 . ./systemd/units.sh
 
 apply_bundle() {
+    EGRESS= # a bundle that does not limit connections does not set it
     receive
     check_programs
     prepare
@@ -39,7 +40,7 @@ stop_other_container() {
 
 link_units() {
     for unit in $(own_units); do
-        case " $LEASE $UNITS " in
+        case " $LEASE $EGRESS $UNITS " in
             *" $unit "*) ;;
             *)
                 systemctl stop "$unit"
@@ -47,8 +48,10 @@ link_units() {
                 ;;
         esac
     done
+    # Without its unit the agent has stopped too.
+    [ -n "$EGRESS" ] || drop_table "$AGENT"
     mkdir -p "$units/$target.wants"
-    for unit in $LEASE $UNITS; do
+    for unit in $LEASE $EGRESS $UNITS; do
         ln -sf "$root/current/units/$unit" "$units/$unit"
     done
     ln -sf "$root/current/units/$LEASE" "$units/$target.wants/$LEASE"
@@ -63,10 +66,10 @@ unkept_lease() {
         [ "$(systemctl show --property NFileDescriptorStore --value "$LEASE")" = 0 ]
 }
 
-# shellcheck disable=SC2086 # $UNITS are several units
+# shellcheck disable=SC2086 # $UNITS are several units, and $EGRESS may be none
 bring_up() {
     running=$(systemctl is-active $UNITS | grep -cx active || true)
-    systemctl reset-failed $UNITS 2>/dev/null || true # the restarts of the old bundle do not count for the new one
+    systemctl reset-failed $EGRESS $UNITS 2>/dev/null || true # the restarts of the old bundle do not count for the new one
     # The lease is started and never restarted: a new bundle is no reason to release the state.
     if unkept_lease; then
         systemctl restart "$LEASE" 2>/dev/null || return
@@ -76,11 +79,11 @@ bring_up() {
     # The lease has started the units that did not run. `start` waits for them.
     verb=start
     [ -z "$changed" ] || [ "$running" = 0 ] || verb=restart
-    systemctl $verb $UNITS 2>/dev/null
+    systemctl $verb $EGRESS $UNITS 2>/dev/null
 }
 
 give_up() {
     systemctl is-active --quiet "$LEASE" ||
         fail 75 "$(journalctl -q -u "$LEASE" -o cat -n 20 | grep '^paddock: ' | tail -n 1)"
-    fail 1 "$(for unit in $UNITS; do journalctl -q -u "$unit" -o cat -n 10; done)"
+    fail 1 "$(for unit in $EGRESS $UNITS; do journalctl -q -u "$unit" -o cat -n 10; done)"
 }

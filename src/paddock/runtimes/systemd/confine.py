@@ -39,6 +39,8 @@ _ALWAYS: Final = (
     _yes("RestrictSUIDSGID"),
     Directive("SystemCallArchitectures=native", "SystemCallArchitectures="),
 )
+# The families that the filter of an agent's connections sees, and those that leave no machine.
+_FAMILIES: Final = Directive("RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK", "RestrictAddressFamilies=")
 _PROC: Final = Directive("ProtectProc=invisible", "ProtectProc=default", remounts=True)
 _NAMESPACES: Final = Directive("RestrictNamespaces=yes", "RestrictNamespaces=no")
 _CALLS: Final = Directive("SystemCallFilter=@system-service", "SystemCallFilter=")
@@ -55,6 +57,7 @@ class Confinement:
     reads: Sequence[str]
     of_an_account: bool = False  # run by the account's own systemd, which supports less
     browser: bool = False
+    internet: bool = False  # only connections of the internet's protocols, which can be filtered
 
     @property
     def directives(self) -> Sequence[Directive]:
@@ -64,6 +67,7 @@ class Confinement:
             _OF_AN_ACCOUNT if self.of_an_account else _PROC,
             *self._folders(),
             *_ALWAYS,
+            *((_FAMILIES,) if self.internet else ()),
             _NAMESPACES_OF_A_BROWSER if self.browser else _NAMESPACES,
             _CALLS_OF_A_BROWSER if self.browser else _CALLS,
         )

@@ -1,11 +1,11 @@
 # Library: drop the confinement of units that the machine does not support, directive by directive, and name each.
-# Expects: $root, $units, $passing_units, $LEASE, $UNITS.
+# Expects: $root, $units, $passing_units, $LEASE, $EGRESS, $UNITS.
 
 # Whether systemd could not set up a unit: users (exit code 217), capabilities (218), namespaces (226), new privileges
 # (227), system calls (228, 232) or personality (230).
 refused_confinement() {
     # shellcheck disable=SC2153 # bundle.env sets UNITS
-    for unit in $LEASE $UNITS; do
+    for unit in $LEASE $EGRESS $UNITS; do
         case "$(systemctl show --property ExecMainStatus --value "$unit")" in
             21[78] | 22[678] | 23[02]) return 0 ;;
         esac
@@ -27,7 +27,7 @@ supports() { # LINES REMOUNTS
 relax() {
     tab=$(printf '\t')
     # shellcheck disable=SC2086 # several units
-    systemctl stop $LEASE $UNITS
+    systemctl stop $LEASE $EGRESS $UNITS
     supported=
     echo '[Service]' >"$root/relaxed.conf"
     while IFS=$tab read -r line off remounts; do
@@ -46,7 +46,7 @@ relax() {
 
 link_relaxed() {
     [ -e "$root/relaxed.conf" ] || return 0
-    for unit in $LEASE $UNITS; do
+    for unit in $LEASE $EGRESS $UNITS; do
         mkdir -p "$units/$unit.d"
         ln -sf "$root/relaxed.conf" "$units/$unit.d/paddock-relaxed.conf"
     done

@@ -15,6 +15,7 @@ remove_agent() {
     for unit in $(own_units); do
         drop_unit "$unit"
     done
+    drop_table "$AGENT"
     systemctl daemon-reload
     drop_programs
     expect_no_state "$root"

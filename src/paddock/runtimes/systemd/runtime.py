@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from paddock.recipes.workload import Health, Paths, Process, Program, Workload
-from paddock.runtimes import configuration, environment_of, statefiles, variables
+from paddock.runtimes import configuration, egress, environment_of, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
@@ -70,11 +70,30 @@ class Systemd:
         """The folder of the agent's bundles and secrets."""
         return self.paths.etc.removesuffix("/current")
 
-    def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
-        lease = self.unit("lease")
+    def bundle(
+        self,
+        workload: Workload,
+        tree: str | None,
+        *,
+        mounted: bool,
+        health: Health = None,
+        neighbours: Sequence[str] = (),
+    ) -> Bundle:
         seen = Mounts(self.spec.mounts, mounted)
-        units = {self.unit(process.name): self._process_unit(process, lease, seen) for process in workload.processes}
-        return self.bundle_of(units, workload, tree, mounted=mounted)
+        units = {self.unit(process.name): self._process_unit(process, seen) for process in workload.processes}
+        limits = self.limits(workload, self.spec.user.name, neighbours)
+        return self.bundle_of(units, workload, tree, mounted=mounted, limits=limits)
+
+    def limits(self, workload: Workload, user: str | int, neighbours: Sequence[str]) -> Mapping[str, str]:
+        """Return the files that limit the connections of an account; none if the file does not limit them."""
+        if not self.spec.network.closed:
+            return {}
+        return egress.files(f"paddock-{self.agent}", self.spec, user, workload, neighbours)
+
+    @property
+    def required(self) -> Sequence[str]:
+        """The units that have to run while the agent runs."""
+        return [self.unit("lease"), *([self.unit("egress")] if self.spec.network.closed else [])]
 
     def unit(self, part: str) -> str:
         """Return the name of one of the agent's units."""
@@ -88,9 +107,13 @@ class Systemd:
         tree: str | None,
         *,
         mounted: bool,
+        limits: Mapping[str, str],
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> Bundle:
-        """Return a bundle of these units, with account, directories and lease. ``more`` has variables for scripts."""
+        """Return a bundle of these units, with account, directories, lease and limits of connections.
+
+        ``more`` has variables for scripts.
+        """
         agent, paths, user = self.agent, self.paths, self.spec.user
         environment = {
             "AGENT": agent,
@@ -102,6 +125,7 @@ class Systemd:
             "STATE_LINK": paths.state_link,
             "MOUNTED": "yes" if mounted else "",
             "LEASE": self.unit("lease"),
+            **({"EGRESS": self.unit("egress")} if limits else {}),
             "UNITS": " ".join(units),
             "GENERATED": " ".join(workload.generated),
             "PROGRAMS": " ".join(program.name for program in workload.programs),
@@ -113,6 +137,8 @@ class Systemd:
             **({} if self.home else {"sysusers.conf": account.sysusers(agent, user, paths.home)}),
             "confinement": self._confined(paths.state).trials(),
             f"units/{self.unit('lease')}": self._lease_unit(list(units), mounted=mounted),
+            **({f"units/{self.unit('egress')}": self._egress_unit(list(units))} if limits else {}),
+            **limits,
             **{f"units/{name}": content for name, content in units.items()},
             **statefiles.rendered(workload),
         }
@@ -190,7 +216,9 @@ esac
 
     def _confined(self, *writes: str, browser: bool = False) -> Confinement:
         reads = (self._root, self.paths.code)
-        return Confinement(writes, reads, of_an_account=self.home is not None, browser=browser)
+        return Confinement(
+            writes, reads, of_an_account=self.home is not None, browser=browser, internet=self.spec.network.closed
+        )
 
     def _lease_unit(self, units: Sequence[str], *, mounted: bool) -> str:
         agent, paths = self.agent, self.paths
@@ -215,8 +243,29 @@ RestartSec=5
 WantedBy={"default" if self.home else "multi-user"}.target
 """
 
-    def _process_unit(self, process: Process, lease: str, seen: Mounts) -> str:
-        paths, user = self.paths, self.spec.user
+    def _egress_unit(self, units: Sequence[str]) -> str:
+        etc = self.paths.etc
+        return f"""\
+[Unit]
+Description=Limits of the connections of {self.agent}
+Wants={" ".join(units)} network-online.target
+After=network-online.target nftables.service
+# Loading the machine's own rules removes all tables.
+ReloadPropagatedFrom=nftables.service
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+ExecStart=python3 -I -S {etc}/egress.py {etc}
+ExecReload=kill -HUP $MAINPID
+Restart=always
+RestartSec=5
+CapabilityBoundingSet=CAP_NET_ADMIN
+NoNewPrivileges=yes
+"""
+
+    def _process_unit(self, process: Process, seen: Mounts) -> str:
+        paths, user, required = self.paths, self.spec.user, " ".join(self.required)
         environment = "".join(
             f"Environment={word(f'{name}={value}')}\n" for name, value in sorted(variables(process, _PATH).items())
         )
@@ -226,8 +275,8 @@ WantedBy={"default" if self.home else "multi-user"}.target
         return f"""\
 [Unit]
 Description={process.name} of {self.agent}
-BindsTo={lease}
-After={lease} network-online.target
+BindsTo={required}
+After={required} network-online.target
 Wants=network-online.target
 {seen.conditions}StartLimitIntervalSec=0
 

@@ -1,0 +1,34 @@
+"""Where an agent may connect to: a program of root on the machine that keeps a table of nftables for its account."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from paddock.recipes.workload import Workload
+from paddock.runtimes.program import program
+from paddock.spec.models import AgentSpec
+
+PACKAGE: Final = "nftables"  # the Debian package with the program `nft`
+MODULES: Final = [f"paddock.runtimes.egress.{name}" for name in ("ruleset", "surroundings", "guard")]
+
+
+def files(
+    table: str, spec: AgentSpec, user: str | int, workload: Workload, neighbours: Sequence[str]
+) -> dict[str, str]:
+    """Return the files of a bundle for an agent whose connections are limited: the program and its configuration.
+
+    ``user`` is the name or the number of the agent's account on the machine. ``neighbours`` are hosts that neither the
+    internet nor a host name includes.
+    """
+    listed = spec.network.listed
+    endpoints = dict.fromkeys((*(listed or ()), *workload.reaches))
+    configuration = {
+        "table": table,
+        "user": user,
+        "internet": listed is None,
+        "allowed": [[endpoint.host, endpoint.port] for endpoint in endpoints],
+        "denied": list(neighbours),
+    }
+    return {"egress.json": json.dumps(configuration, indent=2) + "\n", "egress.py": program(*MODULES)}
