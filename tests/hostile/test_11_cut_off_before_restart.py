@@ -44,7 +44,7 @@ agents:
 # Records the key and the bundle that a started process has read.
 _SYSTEMCTL = r"""#!/bin/sh
 [ "$1" != --user ] || shift
-root=$HOME/.config/paddock/web running=$HOME/running
+root=$HOME/.config/paddock/home_web running=$HOME/running
 run() { { cat "$root/secrets.env" && readlink "$root/current"; } >"$running"; }
 verb=$1
 shift

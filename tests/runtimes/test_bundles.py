@@ -22,6 +22,7 @@ from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.runtimes.systemd.confine import word
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.secret import Secret
+from paddock.spec.agent_id import AgentId
 
 AGENT = HermesSpec.model_validate(
     {
@@ -42,7 +43,7 @@ AGENT = HermesSpec.model_validate(
 def engine(runtime: str, home: str | None = None, **container: object) -> Engine:
     mounts = [{"host": "/srv/library", "path": "/library", "read_only": True}]
     spec = {**AGENT.model_dump(by_alias=True), "runtime": runtime, "container": container, "mounts": mounts}
-    return Engine("hermes", HermesSpec.model_validate(spec), Path(), home)
+    return Engine(AgentId("home", "hermes"), HermesSpec.model_validate(spec), Path(), home)
 
 
 def package_files() -> Iterator[tuple[str, str]]:
@@ -76,10 +77,10 @@ def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
 @pytest.mark.parametrize(
     ("name", "runtime", "mounted"),
     [
-        ("systemd-volume", Systemd("hermes", AGENT), True),
-        ("systemd-directory", Systemd("hermes", AGENT), False),
-        ("systemd-account", Systemd("hermes", AGENT, "/home/someone"), False),
-        ("process", ForegroundProcess("hermes", AGENT), False),
+        ("systemd-volume", Systemd(AgentId("home", "hermes"), AGENT), True),
+        ("systemd-directory", Systemd(AgentId("home", "hermes"), AGENT), False),
+        ("systemd-account", Systemd(AgentId("home", "hermes"), AGENT, "/home/someone"), False),
+        ("process", ForegroundProcess(AgentId("home", "hermes"), AGENT), False),
         ("docker-base", engine("docker", base="debian:12", options=["--gpus", "all"], memory="3G", cpus=1.5), False),
         ("podman-account", engine("podman", "/home/someone", base="debian:12"), False),
         ("podman-image", engine("podman", image="nousresearch/hermes-agent:latest", volumes=["/a:/b:ro"]), True),
@@ -114,7 +115,7 @@ def test_the_id_of_a_bundle_depends_on_its_content_alone() -> None:
 
 def test_an_archive_holds_secrets_beside_the_bundle_and_not_in_it() -> None:
     secrets = {"LITELLM_API_KEY": Secret("canary-value-11")}
-    bundle = bundle_of(Systemd("hermes", AGENT), mounted=True)
+    bundle = bundle_of(Systemd(AgentId("home", "hermes"), AGENT), mounted=True)
     assert not any("canary" in file.content for file in bundle.files.values())
     with tarfile.open(fileobj=io.BytesIO(bundle.archive(secrets, {"0": Secret("canary-value-12")}))) as tar:
         holders = [m.name for m in tar.getmembers() if b"canary" in (tar.extractfile(m) or io.BytesIO()).read()]

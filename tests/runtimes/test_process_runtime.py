@@ -24,10 +24,11 @@ from paddock.runtimes import Runtime, machine
 from paddock.runtimes.bundle import Bundle
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.secret import Secret
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import StateSpec
 
 TOY = ServiceSpec.model_validate({"kind": "service", "place": "here", "command": ["true"]})
-RUNTIME = ForegroundProcess("toy", TOY)
+RUNTIME = ForegroundProcess(AgentId("home", "toy"), TOY)
 GUEST = LocalGuest()
 
 
@@ -99,7 +100,7 @@ def test_applying_a_bundle_twice_changes_nothing() -> None:
     first = observe()
     apply(bundle, KEY="canary")
     assert observe() == first
-    assert (first.bundle_id, first.state_of) == (bundle.id, "toy")
+    assert (first.bundle_id, first.state_of) == (bundle.id, "home_toy")
     etc = Path(RUNTIME.paths.etc)
     assert (etc / "note").read_text() == "hello\n"
     assert (etc.parent / "secrets.env").stat().st_mode & 0o777 == 0o400
@@ -139,7 +140,7 @@ def installed(*trees: str, agent: str = "") -> Path:
 
 
 def test_apply_keeps_the_current_and_the_previous_code_tree_only() -> None:
-    versions = installed("t1", "t2", "t3") / "toy"
+    versions = installed("t1", "t2", "t3") / "home_toy"
     store = versions.parent / ".store"
     apply(toy(tree="t1"))
     assert sorted(path.name for path in store.iterdir()) == ["t1"], "nobody needs the others"
@@ -170,14 +171,14 @@ def test_apply_names_a_code_tree_that_was_removed() -> None:
 
 def elsewhere(path: Path) -> ForegroundProcess:
     state = StateSpec().model_copy(update={"path": str(path)})  # a file could not put it below /tmp
-    return ForegroundProcess("toy", TOY.model_copy(update={"state": state}))
+    return ForegroundProcess(AgentId("home", "toy"), TOY.model_copy(update={"state": state}))
 
 
 def test_a_state_at_another_path_is_found_through_its_link(tmp_path: Path) -> None:
     moved = elsewhere(tmp_path / "srv/toy")
     apply(toy(runtime=moved), runtime=moved)
     assert (tmp_path / "srv/toy/home/work").is_dir()
-    assert (observe().state_of, observe().state_at) == ("toy", str(tmp_path / "srv/toy"))
+    assert (observe().state_of, observe().state_at) == ("home_toy", str(tmp_path / "srv/toy"))
     for other in (RUNTIME, elsewhere(tmp_path / "third")):
         with pytest.raises(CommandFailed, match="srv/toy, not "):
             apply(toy(runtime=other), runtime=other)
@@ -202,7 +203,7 @@ def test_forget_deletes_the_link_to_the_state(tmp_path: Path) -> None:
     apply(toy(runtime=moved), runtime=moved)
     expect(GUEST, "removing", moved.remove())
     paths = moved.paths
-    expect(GUEST, "forgetting", machine.delete_state("toy", paths))
+    expect(GUEST, "forgetting", machine.delete_state(AgentId("home", "toy"), paths))
     assert not Path(paths.state_link).is_symlink()
     assert not (tmp_path / "srv").exists()
 
@@ -210,10 +211,30 @@ def test_forget_deletes_the_link_to_the_state(tmp_path: Path) -> None:
 def test_apply_refuses_the_state_of_another_agent() -> None:
     identity = Path(RUNTIME.paths.state) / ".paddock/identity"
     identity.parent.mkdir(parents=True, mode=0o700)
-    identity.write_text("agent=other\nid=1\n")
-    with pytest.raises(CommandFailed, match="state of another agent"):
+    identity.write_text("version=2\nagent=lab_toy\nid=1\n")
+    with pytest.raises(CommandFailed, match="is the state of another agent: toy of project lab"):
         apply(toy())
-    assert identity.read_text() == "agent=other\nid=1\n"
+    assert identity.read_text() == "version=2\nagent=lab_toy\nid=1\n"
+
+
+def test_a_state_of_a_newer_paddock_is_reported_and_left_alone() -> None:
+    apply(toy())
+    identity = Path(RUNTIME.paths.state) / ".paddock/identity"
+    identity.write_text("version=3\nagent=home_toy\nid=1\n")
+    assert observe().state_version == "3"
+    with pytest.raises(CommandFailed, match="a newer Paddock wrote"):
+        apply(toy("exec sleep 61"))
+    expect(GUEST, "removing", RUNTIME.remove())
+    with pytest.raises(CommandFailed, match="a newer Paddock wrote"):
+        expect(GUEST, "forgetting", machine.delete_state(RUNTIME.agent, RUNTIME.paths))
+    assert identity.read_text() == "version=3\nagent=home_toy\nid=1\n"
+
+
+def test_the_link_to_the_state_is_beside_the_states(tmp_path: Path) -> None:
+    apply(toy())
+    link = Path(RUNTIME.paths.state_link)
+    assert (link.parent.name, link.name) == (".agents", "home_toy")
+    assert str(link.readlink()) == RUNTIME.paths.state
 
 
 def test_apply_refuses_a_directory_with_files_and_no_mark() -> None:
@@ -228,7 +249,7 @@ def test_apply_refuses_a_directory_with_files_and_no_mark() -> None:
 def test_apply_completes_an_interrupted_claim() -> None:
     (Path(RUNTIME.paths.state) / ".paddock").mkdir(parents=True, mode=0o700)
     apply(toy())
-    assert observe().state_of == "toy"
+    assert observe().state_of == "home_toy"
 
 
 def test_remove_keeps_the_state() -> None:
@@ -241,7 +262,8 @@ def test_remove_keeps_the_state() -> None:
 
 
 def test_it_runs_with_its_secrets_until_it_is_told_to_stop(tmp_path: Path) -> None:
-    apply(toy('echo "$KEY/${#TOKEN}/$(cat "$HOME/../../etc/current/note")"; exec sleep 60'), KEY="canary-12")
+    note = f"{RUNTIME.paths.etc}/note"
+    apply(toy(f'echo "$KEY/${{#TOKEN}}/$(cat {note})"; exec sleep 60'), KEY="canary-12")
     with supervised(tmp_path / "log") as child:
         wait_for(
             lambda: "canary-12/64/hello" in (tmp_path / "log").read_text() if (tmp_path / "log").exists() else False

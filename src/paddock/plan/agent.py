@@ -24,7 +24,7 @@ from paddock.plan.step import Phase, Refusal, Risk, Step
 _RECORDS: Final = frozenset(
     {
         *("package", "bundle", "init", "answered", "pending", "tree", "secrets", "holder", "room", "note"),
-        *("state.at", "state.agent", "state.planted", "state.forgotten"),
+        *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
         *("unit", "said", "engine", "info", "image", "container", "layer"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
     }
@@ -66,6 +66,7 @@ class AgentSeen:
     init: str = ""
     state_of: str | None = None
     state_at: str | None = None
+    state_version: str = ""  # of its identity, if a newer Paddock wrote it
     planted: str | None = None  # a path where Paddock's own directory in the state should be, and something else is
     forgotten: str | None = None  # a state whose deletion has begun
     holder: str | None = None
@@ -96,6 +97,7 @@ class AgentSeen:
             pending="pending" in values,
             state_of=values.get("state.agent"),
             state_at=values.get("state.at"),
+            state_version=values.get("state.newer", ""),
             planted=values.get("state.planted"),
             forgotten=values.get("state.forgotten"),
             holder=values.get("holder"),
@@ -164,10 +166,22 @@ def planted(agent: str, path: str) -> Refusal:
     )
 
 
+def newer(agent: str, seen: AgentSeen) -> Refusal:
+    """Return the refusal for a state that a newer Paddock wrote."""
+    return Refusal(
+        f"a newer Paddock wrote the state of {agent}:"
+        f" {seen.state_at}/.paddock/identity has version {seen.state_version}",
+        "use that version of Paddock, or a newer one",
+        code="state.newer",
+    )
+
+
 def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
     """Return why the agent cannot be brought up on a machine in this condition, or None."""
     if seen.planted:
         return planted(agent, seen.planted)
+    if seen.state_version:
+        return newer(agent, seen)
     if seen.forgotten:
         return Refusal(
             f"the state of {agent} is being deleted ({seen.forgotten})",

@@ -97,6 +97,8 @@ def forget(agent: str, machine: MachinePlan, seen: InsideSeen, *, keeps_machine:
         return Plan(
             agent, refusals=[Refusal(f"{agent} is still installed", "run `paddock down` first", code="agent.installed")]
         )
+    if seen.agent and seen.agent.state_version:
+        return Plan(agent, refusals=[inside.newer(agent, seen.agent)])
     if keeps_machine and seen.agent and seen.agent.planted:
         return Plan(agent, refusals=[inside.planted(agent, seen.agent.planted)])
     if keeps_machine and not (seen.agent and (seen.agent.state_of or seen.agent.forgotten)):

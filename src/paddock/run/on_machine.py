@@ -75,7 +75,7 @@ class OnMachine:
             case CreateContainer(bundle_id, replaces):
                 _create_container(_resolved(agent), reach(), bundle_id, replaces=replaces)
             case RemoveContainer(engine):
-                remove_container(reach(), engine, agent.name, agent.paths)
+                remove_container(reach(), engine, agent.id, agent.paths)
             case ApplyBundle(bundle_id):
                 _apply(_resolved(agent), reach(), agent.runtime.apply(bundle_id))
             case ClaimState():
@@ -132,7 +132,7 @@ def _install_code(agent: Resolved, guest: Guest) -> None:
     name, tree = agent.code
     container = agent.runtime.container
     try:
-        codetree.install(container.builder(guest) if container else guest, tree, agent.paths.code, agent.name, name)
+        codetree.install(container.builder(guest) if container else guest, tree, agent.paths.code, str(agent.id), name)
     except CommandFailed:
         if container:
             try_image(guest, container, agent.workload)
@@ -171,11 +171,11 @@ def _check_state_size(agent: Located, guest: Guest, size: int) -> None:
 def claim_state(agent: Located, guest: Guest) -> None:
     """Make existing files on the machine the agent's state."""
     mounted = agent.place.traits.mounts_state
-    argv = machine.claim_state(agent.name, agent.spec.user, agent.paths, mounted=mounted)
+    argv = machine.claim_state(agent.id, agent.spec.user, agent.paths, mounted=mounted)
     for line in lines(expect(guest, f"claiming the state of {agent.name}", argv, deadline=600)):
         agent.reporter.say(line)
 
 
 def _delete_state(agent: Located, guest: Guest) -> None:
-    argv = machine.delete_state(agent.name, agent.paths)
+    argv = machine.delete_state(agent.id, agent.paths)
     expect(guest, f"deleting the state of {agent.name}", argv, deadline=300)

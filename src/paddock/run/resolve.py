@@ -134,7 +134,7 @@ class Resolved(Located):
 def locate(agent: Deployment) -> Located:
     """Ask the place for the supervising account; return the agent with its paths and its machine."""
     keeps_machine, home = agent.place.traits.keeps_machine, agent.place.account_home()
-    runtime = runtime_for(agent.name, _on_its_machine(agent.spec, keeps_machine=keeps_machine), agent.folder, home)
+    runtime = runtime_for(agent.id, _on_its_machine(agent.spec, keeps_machine=keeps_machine), agent.folder, home)
     tree = agent.recipe.code(agent.spec, agent.folder)
     contents = _contents(agent, runtime, tree, without_root=home is not None)
     templates = agent.place.templates

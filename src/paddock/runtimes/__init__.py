@@ -10,6 +10,7 @@ from paddock.recipes.workload import Health, Paths, Process, Workload
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec, RuntimeName
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Runtime(Protocol):
         ...
 
 
-def runtime_for(agent: str, spec: AgentSpec, folder: Path, home: str | None) -> Runtime:
+def runtime_for(agent: AgentId, spec: AgentSpec, folder: Path, home: str | None) -> Runtime:
     """Return the runtime that the file chooses for an agent.
 
     ``folder`` is the folder of the file. ``home`` is the home of the account that the agent runs in without root.

@@ -1,11 +1,12 @@
 # Library: report an agent's packages, bundle, code trees and state. Changes nothing.
-# Expects: $root, $store, $state_link, $agent.
-# Sets: $own, the directory .paddock of the state.
+# Expects: $root, $store, $state_link, $state, the path in the file, $agent.
+# Sets: $state, where the state is; $own, its directory .paddock.
 . ./report.sh
+. ./identity.sh
 . ./top.sh
 
 observe_agent() { # PACKAGE...
-    state=$(readlink "$state_link" || echo "$state_link")
+    [ ! -e "$state_link" ] || state=$(readlink "$state_link")
     own=$state/.paddock
     # shellcheck disable=SC2016 # the braces are dpkg's
     [ $# = 0 ] ||
@@ -22,7 +23,8 @@ observe_agent() { # PACKAGE...
     if is_own "$own"; then
         if [ -e "$own/identity" ]; then
             report state.at "$state"
-            report state.agent "$(sed -n 's/^agent=//p' "$own/identity")"
+            report state.agent "$(identity_of "$state")"
+            ! is_newer "$state" || report state.newer "$(identity_version "$state")"
             [ ! -e "$own/holder" ] || report holder "$(cat "$own/holder")"
         fi
     elif [ -e "$own" ] || [ -L "$own" ]; then

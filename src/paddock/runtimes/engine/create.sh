@@ -19,7 +19,7 @@ receive
     fail 75 "there is a container $CONTAINER already"
 prepare
 (umask 022 && mkdir -p "${STORE%/*}") # the container mounts it, even if there is no code yet
-drop_container "$ENGINE" "$CONTAINER.new" # of an interrupted run; the name of an agent has no dot
+drop_container "$ENGINE" "$CONTAINER.new" "$AGENT" # of an interrupted run; an id has no dot
 # The entrypoint of the image, one word a line.
 "$ENGINE" image inspect --format '{{range .Config.Entrypoint}}{{println .}}{{end}}' "$IMAGE" >"$root/incoming/entrypoint"
 set --
@@ -28,6 +28,6 @@ while IFS= read -r word; do
 done <"$root/incoming/entrypoint"
 sh "$root/incoming/bundle/create" "$CONTAINER.new" "$@" >/dev/null
 stop_container_unit
-drop_container "$ENGINE" "$CONTAINER"
+drop_container "$ENGINE" "$CONTAINER" "$AGENT"
 "$ENGINE" rename "$CONTAINER.new" "$CONTAINER"
 rm -rf "$root/incoming"

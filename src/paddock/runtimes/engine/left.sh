@@ -2,6 +2,7 @@
 # Expects: $agent; $ENGINE where the file names an engine.
 . ./report.sh
 . ./engine/layer.sh
+. ./engine/own.sh
 
 # An engine that is not running is not started for this.
 observe_left_containers() {
@@ -11,8 +12,7 @@ observe_left_containers() {
             docker) systemctl is-active --quiet docker || continue ;;
             podman) [ "$(id -u)" = 0 ] || [ -d "$HOME/.local/share/containers" ] || continue ;;
         esac
-        found=$("$other" container inspect --format '{{index .Config.Labels "paddock.identity"}}' "paddock-$agent" 2>/dev/null)
-        [ -n "$found" ] || continue
+        is_ours "$other" "paddock-$agent" "$agent" || continue
         report left "$other"
         layer "$other" "paddock-$agent" | report_lines "left.$other"
     done

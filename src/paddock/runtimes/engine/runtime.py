@@ -17,6 +17,7 @@ from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.shell import script, text
 from paddock.runtimes.systemd.runtime import Systemd
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 
 
@@ -24,7 +25,7 @@ from paddock.spec.models import AgentSpec
 class Engine:
     """The runtimes ``docker`` and ``podman``."""
 
-    agent: str
+    agent: AgentId
     spec: AgentSpec
     folder: Path  # the folder of the agent's file; a relative archive path starts there
     home: str | None = None  # the home of the account that runs the agent without root
@@ -68,7 +69,9 @@ class Engine:
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
             start, processes = "engine/start_image.sh", {"main": f'exec "$@" {shlex.join(contract.argv)}\n'}
         lease, name = self._units.unit("lease"), self._units.unit("container")
-        units = {name: unit(self.agent, container.name, container.engine, lease, self.paths.etc, rendered.processes)}
+        units = {
+            name: unit(self.agent.name, container.name, container.engine, lease, self.paths.etc, rendered.processes)
+        }
         framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, more=container.variables(rendered))
         files = {
             **container.files(workload),
@@ -98,7 +101,7 @@ class Engine:
     def _command(self, program: Program) -> str:
         """Return the script of a command on the machine that runs the agent's program in its container."""
         name = program.name
-        refusal = f"{name} runs in the container of {self.agent}, which only root can enter: sudo {name}"
+        refusal = f"{name} runs in the container of {self.agent.name}, which only root can enter: sudo {name}"
         only_root = "" if self.home else f'[ "$(id -u)" = 0 ] || {{ echo {quote(refusal)} >&2; exit 1; }}\n'
         return f'#!/bin/sh\n{only_root}exec {shlex.join(self.enter([program.own]))} "$@"\n'
 
@@ -126,7 +129,7 @@ class Engine:
         return ["container"]
 
     def inspect(self) -> Sequence[str]:
-        return self._with(script("engine/inspect.sh", [self._units.manager, self.agent, self._root]))
+        return self._with(script("engine/inspect.sh", [self._units.manager, str(self.agent), self._root]))
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
         return self._units.record_verified(bundle_id)

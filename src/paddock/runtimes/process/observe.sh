@@ -1,9 +1,9 @@
 # process/observe.sh - report the packages, bundle, code trees, state and processes of an agent
 #
-# Arguments: ROOT STORE STATE_LINK AGENT PACKAGE...
+# Arguments: ROOT STORE STATE_LINK STATE AGENT PACKAGE...
 # Output: a report
-root=$1 store=$2 state_link=$3 agent=$4
-shift 4
+root=$1 store=$2 state_link=$3 state=$4 agent=$5
+shift 5
 . ./report.sh
 . ./observation.sh
 

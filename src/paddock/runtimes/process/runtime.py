@@ -15,6 +15,7 @@ from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.shell import script
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 
 PROCESSES: Final = "processes.json"
@@ -25,7 +26,7 @@ RUNNING: Final = "running"  # the file beside the bundles that lists the process
 class ForegroundProcess:
     """The runtime ``process``: the agent runs in the person's own account, with all files below one folder."""
 
-    agent: str
+    agent: AgentId
     spec: AgentSpec
     foreground = True
     init = None
@@ -38,8 +39,8 @@ class ForegroundProcess:
         return Paths.of(
             code=f"{data}/.code/.store",
             etc=f"{data}/{self.agent}/etc/current",
-            state_link=f"{data}/{self.agent}/state",
-            state=self.spec.state.path,
+            state_link=f"{data}/.agents/{self.agent}",
+            state=self.spec.state.path or f"{data}/{self.agent.name}/state",
         )
 
     @property
@@ -54,7 +55,7 @@ class ForegroundProcess:
     def bundle(self, workload: Workload, tree: str | None, *, mounted: bool, health: Health = None) -> Bundle:
         paths = self.paths
         environment = {
-            "AGENT": self.agent,
+            "AGENT": str(self.agent),
             "STORE": paths.code,
             "TREE": tree or "",
             "STATE": paths.state,
@@ -73,14 +74,14 @@ class ForegroundProcess:
         return Bundle({**configuration(workload), **{path: BundleFile(text) for path, text in texts.items()}})
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        arguments = [self._root, self.paths.code, self.paths.state_link, self.agent, *packages]
+        arguments = [self._root, self.paths.code, self.paths.state_link, self.paths.state, str(self.agent), *packages]
         return script("process/observe.sh", arguments)
 
     def apply(self, bundle_id: str) -> Sequence[str]:
         return script("process/apply.sh", [self._root, bundle_id])
 
     def remove(self) -> Sequence[str]:
-        return script("process/remove.sh", [self._root, self.paths.code, self.agent, self.paths.state])
+        return script("process/remove.sh", [self._root, self.paths.code, str(self.agent), self.paths.state])
 
     def supervised(self, workload: Workload) -> Sequence[str]:
         return [process.name for process in workload.processes]

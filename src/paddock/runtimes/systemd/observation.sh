@@ -1,6 +1,7 @@
 # Library: report the agent's units.
 # Expects: $manager, $root, $agent.
 . ./report.sh
+. ./names.sh
 . ./systemd/manager.sh
 . ./systemd/units.sh
 
@@ -27,5 +28,5 @@ observe_account() {
         report init "no manager for this account"
     fi
     [ "$(loginctl show-user "$(id -un)" --property Linger --value 2>/dev/null)" = yes ] ||
-        report note "$agent ends when its account logs out; this keeps it running: sudo loginctl enable-linger $(id -un)"
+        report note "$(name_of "$agent") ends when its account logs out; this keeps it running: sudo loginctl enable-linger $(id -un)"
 }

@@ -17,6 +17,7 @@ from paddock.runtimes.shell import script, text
 from paddock.runtimes.systemd import account
 from paddock.runtimes.systemd.confine import Confinement, word
 from paddock.runtimes.systemd.mounts import Mounts
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -26,7 +27,7 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 class Systemd:
     """The runtime ``systemd``: that of the machine, or with ``home`` that of an account without root."""
 
-    agent: str
+    agent: AgentId
     spec: AgentSpec
     home: str | None = None
     foreground = False
@@ -49,16 +50,16 @@ class Systemd:
         return Paths.of(
             code=f"{data}/.code/.store",
             etc=f"{home}/.config/paddock/{self.agent}/current",
-            state_link=f"{data}/{self.agent}/state",
-            state=self.spec.state.path,
+            state_link=f"{data}/.agents/{self.agent}",
+            state=self.spec.state.path or f"{data}/{self.agent.name}/state",
         )
 
     def _paths_of_machine(self) -> Paths:
         return Paths.of(
             code="/opt/paddock/.store",
             etc=f"/etc/paddock/{self.agent}/current",
-            state_link=f"/var/lib/paddock/{self.agent}",
-            state=self.spec.state.path,
+            state_link=f"/var/lib/paddock/.agents/{self.agent}",
+            state=self.spec.state.path or f"/var/lib/paddock/{self.agent.name}",
         )
 
     @property
@@ -78,7 +79,7 @@ class Systemd:
 
     def unit(self, part: str) -> str:
         """Return the name of one of the agent's units."""
-        # No agent's name contains a dot, so `bee.*` does not match the units of `bee-two`.
+        # No id contains a dot, so `home_bee.*` does not match the units of `home_bee-two`.
         return f"paddock-{self.agent}.{part}.service"
 
     def bundle_of(
@@ -93,7 +94,7 @@ class Systemd:
         """Return a bundle of these units, with account, directories and lease. ``more`` has variables for scripts."""
         agent, paths, user = self.agent, self.paths, self.spec.user
         environment = {
-            "AGENT": agent,
+            "AGENT": str(agent),
             "STORE": paths.code,
             "TREE": tree or "",
             "STATE": paths.state,
@@ -110,7 +111,7 @@ class Systemd:
         texts = {
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
-            **({} if self.home else {"sysusers.conf": account.sysusers(agent, user, paths.home)}),
+            **({} if self.home else {"sysusers.conf": account.sysusers(agent.name, user, paths.home)}),
             "confinement": self._confined(paths.state).trials(),
             f"units/{self.unit('lease')}": self._lease_unit(list(units), mounted=mounted),
             **{f"units/{name}": content for name, content in units.items()},
@@ -130,7 +131,7 @@ class Systemd:
     def observed(self, packages: Sequence[str]) -> Sequence[str]:
         """Return the arguments of the scripts that observe the agent."""
         paths = self.paths
-        return [self.manager, self._root, paths.code, paths.state_link, self.agent, *packages]
+        return [self.manager, self._root, paths.code, paths.state_link, paths.state, str(self.agent), *packages]
 
     def apply(self, bundle_id: str) -> Sequence[str]:
         return script("systemd/apply.sh", [self.manager, self._root, bundle_id])
@@ -141,7 +142,7 @@ class Systemd:
     @property
     def removed(self) -> Sequence[str]:
         """The arguments of the scripts that remove the agent."""
-        return [self.manager, self._root, self.paths.code, self.agent]
+        return [self.manager, self._root, self.paths.code, str(self.agent)]
 
     @property
     def manager(self) -> str:
@@ -152,7 +153,7 @@ class Systemd:
         return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
-        return script("systemd/inspect.sh", [self.manager, self.agent, self._root])
+        return script("systemd/inspect.sh", [self.manager, str(self.agent), self._root])
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", bundle_id, f"{self._root}/answered"]
@@ -169,12 +170,12 @@ class Systemd:
 
     def _program(self, program: Program) -> str:
         """Return the script of a command: root and the agent's account run the agent's own program."""
-        own, others, user = quote(program.own), quote(program.others), self.spec.user
+        own, others, user, agent = quote(program.own), quote(program.others), self.spec.user, self.agent.name
         if self.home:
             return f'#!/bin/sh\nexec {shlex.join(self.enter([program.own]))} "$@"\n'
         return f"""\
 #!/bin/sh
-# {program.name}: for root and the account of {self.agent}, the agent's own program. Others run the same code with their
+# {program.name}: for root and the account of {agent}, the agent's own program. Others run the same code with their
 # own home, and see nothing of the agent.
 case "$(id -un)" in
     root) exec {shlex.join(self.enter([program.own]))} "$@" ;;
@@ -196,7 +197,7 @@ esac
         agent, paths = self.agent, self.paths
         return f"""\
 [Unit]
-Description=Lease on the state of {agent}
+Description=Lease on the state of {agent.name}
 Wants={" ".join(units)}
 RequiresMountsFor={paths.state}
 {f"AssertPathIsMountPoint={paths.state}" if mounted else f"AssertPathIsDirectory={paths.state}"}
@@ -225,7 +226,7 @@ WantedBy={"default" if self.home else "multi-user"}.target
         account = "" if self.home else f"User={user.name}\nGroup={user.group_name}\n"
         return f"""\
 [Unit]
-Description={process.name} of {self.agent}
+Description={process.name} of {self.agent.name}
 BindsTo={lease}
 After={lease} network-online.target
 Wants=network-online.target
