@@ -13,7 +13,7 @@ import shlex
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -272,12 +272,14 @@ class PaperAgent(Deployment):
 class Node(httpx.BaseTransport):
     """The simulated node, the connection to it, and its other users."""
 
-    def __init__(self, folder: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
-        self.world = memory_cluster(folder / "node", nodes=nodes)
+    def __init__(self, folder: Path, nodes: tuple[str, ...] = ("pve",), given: Mapping[str, Any] | None = None) -> None:
+        self.world = memory_cluster(folder / "node", given, nodes)
         self.world.configs.lock_timeout = 0.1
         runtime = self.world.runtime
         assert isinstance(runtime, MemoryRuntime)
+        running = runtime.containers._running
         self.machines = runtime.containers = Machines(runtime)
+        self.machines._running.update(running)
         self.side: MachineSide = PaperSide(self.machines.inside)
         self.faults = Faults()
         self.sent: list[Sent] = []
@@ -386,9 +388,7 @@ class Node(httpx.BaseTransport):
         patient: bool = True,
         **keys: Any,
     ) -> PaperAgent:
-        """An agent in a file of its own, as a new run of Paddock finds it; runs before it have ended by now."""
-        self._dead = False
-        claim_module._open.clear()
+        """An agent in a file of its own."""
         secret = self.world.access.tokens[token].secret
         (self._folder / "token").touch(mode=0o600)
         (self._folder / "token").write_text(f"{token}={secret}")
@@ -404,11 +404,16 @@ class Node(httpx.BaseTransport):
         }
         agents = {name: {"kind": "service", "command": ["/bin/true"], "place": "home", **keys}}
         file.write_text(json.dumps({"project": "home", "places": {"home": {"proxmox": home}}, "agents": agents}))
-        loaded = load(file)
-        proxmox = loaded.spec.places["home"].proxmox
+        return self.agent_of(load(file), name, patient=patient)
+
+    def agent_of(self, loaded: Loaded, name: str, *, patient: bool = True) -> PaperAgent:
+        """An agent of a file whose place is this node, as a new run finds it; runs before it have ended by now."""
+        self._dead = False
+        claim_module._open.clear()
+        proxmox = loaded.spec.places[loaded.spec.agents[name].place].proxmox
         assert proxmox is not None
         told = Told()
-        place = ProxmoxPlace(proxmox, self._folder, told.say, patient=patient)
+        place = ProxmoxPlace(proxmox, loaded.folder, told.say, patient=patient)
         place._client._http._transport = self
         return PaperAgent.of_file(name, loaded, place, told, self.side)
 
