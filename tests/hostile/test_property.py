@@ -165,6 +165,7 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield script("mounts.sh", ["54399", "54399", systemd.paths.home]), b""
     yield script("python.sh", ["3.11", "3.12", "3.13"]), b""
     yield script("claim.sh", ["/srv/states/before", "home_wasp", "x", "54399", "54399", ""]), b""
+    yield systemd.rename("wasp", mounted=False), b""
     yield systemd.remove(), b""
     bundle_id, archive = bundle_of(docker)
     yield docker.observe([]), b""

@@ -20,7 +20,7 @@ from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
 from paddock.recipes.service.spec import ServiceSpec
 from paddock.recipes.workload import File, Process, Workload
-from paddock.runtimes import Runtime, machine
+from paddock.runtimes import FORMER, Runtime, machine
 from paddock.runtimes.bundle import Bundle
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.secret import Secret
@@ -65,13 +65,13 @@ def observe() -> AgentSeen:
 
 
 @contextmanager
-def supervised(log: Path) -> Iterator[subprocess.Popen[str]]:
+def supervised(log: Path, runtime: Runtime = RUNTIME) -> Iterator[subprocess.Popen[str]]:
     """`paddock run` without the deployment around it."""
     program = (
         "from pathlib import Path\n"
         "from paddock.recipes.workload import Paths\n"
         "from paddock.runtimes.process.supervise import supervise\n"
-        f"supervise({RUNTIME.paths!r}, Path({str(log)!r}), print)\n"
+        f"supervise({runtime.paths!r}, Path({str(log)!r}), print)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -228,6 +228,104 @@ def test_a_state_of_a_newer_paddock_is_reported_and_left_alone() -> None:
     with pytest.raises(CommandFailed, match="a newer Paddock wrote"):
         expect(GUEST, "forgetting", machine.delete_state(RUNTIME.agent, RUNTIME.paths))
     assert identity.read_text() == "version=3\nagent=home_toy\nid=1\n"
+
+
+# An agent that has a former id
+
+V1 = AgentId("", "toy")
+MOVING = ForegroundProcess(AgentId("home", "toy"), TOY, (V1,))
+
+
+@pytest.fixture
+def former(request: pytest.FixtureRequest, tmp_path: Path) -> Runtime:
+    """An agent as Paddock 0.1 deployed it, with a memory and a code tree; also with its state at another path."""
+    state = tmp_path / "srv/toy" if getattr(request, "param", "") == "elsewhere" else None
+    installed("t1")
+    runtime = replace(elsewhere(state), agent=V1) if state else ForegroundProcess(V1, TOY)
+    bundle = toy(runtime=runtime, tree="t1")
+    apply(bundle, runtime=runtime, KEY="canary")
+    paths = runtime.paths
+    (Path(paths.home) / "work/fact").write_text("7421")
+    (Path(paths.state) / ".paddock/identity").write_text("agent=toy\nid=5bf0\n")
+    Path(paths.state_link).unlink()
+    Path(paths.state_link).parent.rmdir()
+    if state:
+        old = Path(MOVING.paths.state)
+        old.parent.mkdir(parents=True, exist_ok=True)
+        old.symlink_to(state)
+    return runtime
+
+
+def moving_to(former: Runtime) -> ForegroundProcess:
+    return replace(MOVING, spec=former.spec)  # type: ignore[attr-defined]
+
+
+def observed(runtime: Runtime) -> AgentSeen:
+    return AgentSeen.from_records(records(expect(GUEST, "observing", runtime.observe(()))))
+
+
+@pytest.mark.parametrize("former", ["default", "elsewhere"], indirect=True)
+def test_an_agent_of_paddock_0_1_is_observed_under_its_former_id(former: Runtime) -> None:
+    seen = observed(moving_to(former))
+    assert (seen.installed, seen.namesakes.former, seen.namesakes.state_of_former) == (False, "toy", "toy")
+    assert seen.state_at == former.paths.state
+    assert seen.namesakes.others == frozenset()
+
+
+@pytest.mark.parametrize("former", ["default", "elsewhere"], indirect=True)
+def test_a_rename_keeps_state_secrets_and_code(former: Runtime) -> None:
+    new = moving_to(former)
+    old = Path(former.paths.etc).parent
+    kept = {name: (old / name).read_text() for name in ("generated.env", "secrets.env")}
+    for _ in range(2):
+        expect(GUEST, "renaming", new.rename("toy", mounted=False))
+        seen = observed(new)
+        assert (seen.namesakes.to_rename, seen.pending) == (None, True)
+        assert (seen.state_of, seen.state_at) == ("home_toy", former.paths.state)
+        assert (Path(new.paths.state) / ".paddock/identity").read_text() == "version=2\nagent=home_toy\nid=5bf0\n"
+        root = Path(new.paths.etc).parent
+        assert {name: (root / name).read_text() for name in kept} == kept
+        assert not old.exists()
+        assert not Path(MOVING.paths.state).is_symlink()
+        assert (Path(new.paths.code).parent / "home_toy/current").readlink().name == "t1"
+        assert not (Path(new.paths.code).parent / "toy").exists()
+    apply(toy(runtime=new, tree="t1"), runtime=new, KEY="canary")
+    assert (root / "generated.env").read_text() == kept["generated.env"]
+    assert (Path(new.paths.home) / "work/fact").read_text() == "7421"
+
+
+def test_apply_refuses_while_the_agent_has_a_former_id(former: Runtime) -> None:
+    with pytest.raises(CommandFailed, match="this machine has toy, which has no project") as refused:
+        apply(toy(runtime=MOVING), runtime=MOVING)
+    assert refused.value.result.code == FORMER
+    assert not Path(MOVING.paths.etc).parent.exists(), "a secret was left behind"
+
+
+def test_a_rename_refuses_a_running_agent_and_changes_nothing(former: Runtime, tmp_path: Path) -> None:
+    with supervised(tmp_path / "log", former) as running:
+        wait_for(lambda: (tmp_path / "log").exists())
+        with pytest.raises(CommandFailed, match=f"the state is held by process {running.pid}"):
+            expect(GUEST, "renaming", MOVING.rename("toy", mounted=False))
+    assert (Path(former.paths.state) / ".paddock/identity").read_text() == "agent=toy\nid=5bf0\n"
+    assert observed(MOVING).namesakes.former == "toy"
+
+
+def test_a_rename_refuses_the_state_of_another_agent(former: Runtime) -> None:
+    (Path(former.paths.state) / ".paddock/identity").write_text("version=2\nagent=lab_toy\nid=1\n")
+    with pytest.raises(CommandFailed, match="is the state of another agent: toy of project lab"):
+        expect(GUEST, "renaming", MOVING.rename("toy", mounted=False))
+    assert Path(former.paths.etc).exists()
+
+
+def test_an_agent_of_another_project_is_observed() -> None:
+    lab = ForegroundProcess(AgentId("lab", "toy"), TOY)
+    apply(toy(runtime=lab), runtime=lab)
+    ForegroundProcess(AgentId("lab", "toys"), TOY)
+    seen = observed(MOVING)
+    assert seen.namesakes.others == {"lab_toy"}
+    assert seen.namesakes.state_of_other == "lab_toy"
+    expect(GUEST, "removing", lab.remove())
+    assert observed(MOVING).namesakes.others == {"lab_toy"}, "its state is still there"
 
 
 def test_the_link_to_the_state_is_beside_the_states(tmp_path: Path) -> None:

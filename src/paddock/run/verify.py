@@ -21,7 +21,7 @@ from paddock.run import journal
 from paddock.run.ask import healthy
 from paddock.run.deployment import Deployment
 from paddock.run.mounts import problems
-from paddock.run.observe import Observation, observe, reach
+from paddock.run.observe import Observation, expect_own_id, observe, reach
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate, resolve
 from paddock.secret import Secret
 
@@ -56,7 +56,7 @@ def verify(agent: Deployment) -> Report:
     located = locate(agent)
     seen = observe(located)
     try:
-        guest = reach(located, seen)
+        guest = reach(located, expect_own_id(located, seen))
     except PaddockError as error:
         reached = Line("reached", Outcome.FAILED, error.message, error.hint)
         return Report(agent.name, [*_outside(located, seen.place), reached])

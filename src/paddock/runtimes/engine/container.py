@@ -12,6 +12,7 @@ from typing import Any, Final
 from paddock.errors import BadInput
 from paddock.guests import Guest, expect
 from paddock.recipes.workload import CodeTree, ImageContract, Paths, Workload
+from paddock.runtimes import former_ids
 from paddock.runtimes.engine import health
 from paddock.runtimes.engine.archive import Archive
 from paddock.runtimes.engine.compose import compose
@@ -116,6 +117,7 @@ class AgentContainer:
         An existing container is removed first if ``replaces`` is true; otherwise the script exits with ``UNSEEN``.
         """
         arguments = [self.units.manager, self._root, bundle_id, "replace" if replaces else ""]
+        arguments.append(former_ids(self.units.formers))
         return script("engine/create.sh", arguments)
 
     # Rendering, for the runtime's bundle

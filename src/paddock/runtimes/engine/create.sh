@@ -1,13 +1,14 @@
 # engine/create.sh - create the agent's container
 #
-# Arguments: MANAGER ROOT ID REPLACE; MANAGER is "system" or "user"; REPLACE is not empty if a container may be replaced
+# Arguments: MANAGER ROOT ID REPLACE FORMERS; MANAGER is "system" or "user"; REPLACE is not empty if a container may be
+# replaced
 # Input: a tar of bundle/, secrets.env and secret-files/
 #
 # The old container, with its own layer, is removed only when the new one exists: if the new one cannot be created, the old
 # one stays.
 set -eu
 umask 077
-manager=$1 root=$2 id=$3 replace=$4
+manager=$1 root=$2 id=$3 replace=$4 formers=$5
 . ./receive.sh
 . ./systemd/manager.sh
 . ./systemd/prepare.sh

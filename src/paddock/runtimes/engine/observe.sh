@@ -1,16 +1,16 @@
 # engine/observe.sh - report the same as systemd/observe.sh, and the engine, image and container of an agent
 #
-# Arguments: MANAGER ROOT STORE STATE_LINK STATE AGENT PACKAGE...; MANAGER is "system" or "user"
+# Arguments: MANAGER ROOT STORE STATE_LINK STATE AGENT FORMERS PACKAGE...; MANAGER is "system" or "user"; FORMERS
+# are ids, separated by blanks
 # Environment: ENGINE, CONTAINER, IMAGE; INFO, a format for `ENGINE info`
 # Output: a report
-manager=$1 root=$2 store=$3 state_link=$4 state=$5 agent=$6
-shift 6
+manager=$1 root=$2 store=$3 state_link=$4 state=$5 agent=$6 formers=$7
+shift 7
 . ./report.sh
 . ./observation.sh
 . ./systemd/observation.sh
 . ./engine/layer.sh
 . ./engine/left.sh
-. ./engine/own.sh
 
 has_users() { # without root. Podman itself would go on with a single user.
     command -v newuidmap >/dev/null && { getsubids "$(id -un)" || grep "^$(id -un):" /etc/subuid; } >/dev/null 2>&1
@@ -32,9 +32,9 @@ else
     report engine up
     report info "$("$ENGINE" info --format "$INFO" 2>/dev/null)"
     ! "$ENGINE" image inspect "$IMAGE" >/dev/null 2>&1 || report image "$IMAGE"
-    if is_ours "$ENGINE" "$CONTAINER" "$agent"; then
-        report container "$(label "$ENGINE" "$CONTAINER" paddock.identity)"
-        layer "$ENGINE" "$CONTAINER" | report_lines layer
+    if find_container "$ENGINE"; then
+        report container "$(label "$ENGINE" "$found" paddock.identity)"
+        layer "$ENGINE" "$found" | report_lines layer
     elif "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1; then
         report container foreign
     fi

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from paddock.recipes.workload import Health, ImageContract, Paths, Process, Program, Workload
+from paddock.runtimes import former_ids
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.engine.container import AgentContainer
 from paddock.runtimes.engine.health import files as health_files
@@ -29,6 +30,7 @@ class Engine:
     spec: AgentSpec
     folder: Path  # the folder of the agent's file; a relative archive path starts there
     home: str | None = None  # the home of the account that runs the agent without root
+    formers: Sequence[AgentId] = ()  # ids under which the agent may be deployed so far
     foreground = False
 
     @property
@@ -47,7 +49,7 @@ class Engine:
 
     @property
     def _units(self) -> Systemd:
-        return Systemd(self.agent, self.spec, self.home)
+        return Systemd(self.agent, self.spec, self.home, self.formers)
 
     @property
     def _root(self) -> str:
@@ -112,7 +114,10 @@ class Engine:
         return self._with(argv, IMAGE=self.container.image.name, INFO=self.container.engine.info)
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        return script("engine/apply.sh", [self._units.manager, self._root, bundle_id])
+        return script("engine/apply.sh", [self._units.manager, self._root, bundle_id, former_ids(self.formers)])
+
+    def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
+        return self._units.rename(former, mounted=mounted)
 
     def remove(self) -> Sequence[str]:
         return self._with(script("engine/remove.sh", self._units.removed))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from paddock.recipes.workload import Health, Paths, Process, Workload
-from paddock.runtimes import configuration, environment_of, statefiles
+from paddock.runtimes import configuration, environment_of, former_ids, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
@@ -28,6 +28,7 @@ class ForegroundProcess:
 
     agent: AgentId
     spec: AgentSpec
+    formers: Sequence[AgentId] = ()  # ids under which the agent may be deployed so far
     foreground = True
     init = None
     confines: ClassVar[frozenset[Isolation]] = frozenset()
@@ -74,11 +75,17 @@ class ForegroundProcess:
         return Bundle({**configuration(workload), **{path: BundleFile(text) for path, text in texts.items()}})
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        arguments = [self._root, self.paths.code, self.paths.state_link, self.paths.state, str(self.agent), *packages]
-        return script("process/observe.sh", arguments)
+        return script("process/observe.sh", [*self._where, str(self.agent), former_ids(self.formers), *packages])
+
+    @property
+    def _where(self) -> Sequence[str]:
+        return [self._root, self.paths.code, self.paths.state_link, self.paths.state]
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        return script("process/apply.sh", [self._root, bundle_id])
+        return script("process/apply.sh", [self._root, bundle_id, former_ids(self.formers)])
+
+    def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
+        return script("process/rename.sh", [*self._where, str(self.agent), former])
 
     def remove(self) -> Sequence[str]:
         return script("process/remove.sh", [self._root, self.paths.code, str(self.agent), self.paths.state])

@@ -1,7 +1,7 @@
 # Library: report the agent's units.
-# Expects: $manager, $root, $agent.
+# Expects: $manager, $root, $state_link, $agent, $formers.
 . ./report.sh
-. ./names.sh
+. ./formers.sh
 . ./systemd/manager.sh
 . ./systemd/units.sh
 
@@ -15,6 +15,13 @@ observe_units() {
         # The last message for Paddock, or the last error.
         ! has_failed "$unit" || report said "$(journalctl -q -u "$unit" -o cat -n 30 |
             sed -n -e 's/^paddock: //p' -e t -e '/error/Ip' | tail -n 1 | cut -b 1-500)"
+    done
+    for former in $formers; do
+        locate_former "$former"
+        for unit in $(units_of "$former_root"); do
+            report former "$former"
+            report former.unit "$unit $(systemctl is-active "$unit")"
+        done
     done
     [ ! -e "$root/relaxed.conf" ] || report note \
         "this machine does not support all confinement; dropped: $(sed -n 's/=.*//p' "$root/relaxed.conf" | paste -sd ' ')"

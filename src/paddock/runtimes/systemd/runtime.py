@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from paddock.recipes.workload import Health, Paths, Process, Program, Workload
-from paddock.runtimes import configuration, environment_of, statefiles, variables
+from paddock.runtimes import configuration, environment_of, former_ids, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
@@ -30,6 +30,7 @@ class Systemd:
     agent: AgentId
     spec: AgentSpec
     home: str | None = None
+    formers: Sequence[AgentId] = ()  # ids under which the agent may be deployed so far
     foreground = False
     container = None
 
@@ -131,10 +132,16 @@ class Systemd:
     def observed(self, packages: Sequence[str]) -> Sequence[str]:
         """Return the arguments of the scripts that observe the agent."""
         paths = self.paths
-        return [self.manager, self._root, paths.code, paths.state_link, paths.state, str(self.agent), *packages]
+        names = [str(self.agent), former_ids(self.formers)]
+        return [self.manager, self._root, paths.code, paths.state_link, paths.state, *names, *packages]
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        return script("systemd/apply.sh", [self.manager, self._root, bundle_id])
+        return script("systemd/apply.sh", [self.manager, self._root, bundle_id, former_ids(self.formers)])
+
+    def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
+        paths = self.paths
+        where = [self.manager, self._root, paths.code, paths.state_link, paths.state]
+        return script("systemd/rename.sh", [*where, str(self.agent), former, "yes" if mounted else ""])
 
     def remove(self) -> Sequence[str]:
         return script("systemd/remove.sh", self.removed)
