@@ -9,7 +9,7 @@ import pytest
 from hostile import agents
 from hostile.ground import Machine, as_root
 from hostile.test_07_names import DOCKER
-from hostile.test_11_cut_off_before_restart import _KILLED
+from hostile.test_11_cut_off_before_restart import KILLED
 from levels import by_level
 from paddock.process import Result
 from paddock.runtimes import Runtime
@@ -75,7 +75,7 @@ def rename(ground: Machine, runtime: Runtime, at: int = 0) -> Result:
     argv = list(runtime.rename("bee", mounted=False))
     if not at:
         return ground.run(argv)
-    argv[:3] = ["bash", "--posix", "-c", _KILLED + argv[2]]
+    argv[:3] = ["bash", "--posix", "-c", KILLED + argv[2]]
     return ground.run(argv, env={"KILL_AT": str(at), "COUNT_FILE": "/tmp/count"})
 
 
