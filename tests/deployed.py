@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from live.images import base_root
-from live.test_native import ACCOUNT
+from live.test_native import ACCOUNT, SOMEONE
 from paddock.demo import server
 from paddock.places.proxmox.mark import Mark
 from paddock.plan.agent import AgentSeen
@@ -35,21 +35,22 @@ _ENGINES: Final = {
     "docker": "apt-get update -qq && apt-get install -y -qq docker.io >/dev/null 2>&1",
     "podman": "apt-get update -qq && apt-get install -y -qq --no-install-recommends podman runc uidmap >/dev/null 2>&1",
 }
-_AS_ACCOUNT: Final = "cd / && runuser -u someone -- env -u XDG_RUNTIME_DIR"
+_AS_ACCOUNT: Final = f"cd / && {SOMEONE} USER=someone"  # Podman looks up its range of users by this name
 # Creates the account of each bundle, as `up` did, and starts the units that were started at boot.
 _START: Final = """
 for users in /etc/paddock/*/current/sysusers.conf; do
     [ ! -e "$users" ] || systemd-sysusers "$users"
 done
 systemctl daemon-reload
+systemctl try-restart ssh # the recorded machines of a node have their own host keys
 for unit in /etc/systemd/system/multi-user.target.wants/paddock-*; do
     [ ! -e "$unit" ] || systemctl start "${unit##*/}"
 done
 """
-_START_IN_ACCOUNT: Final = """
-systemctl --user --machine someone@ daemon-reload
+_START_IN_ACCOUNT: Final = f"""
+{SOMEONE} systemctl --user daemon-reload
 for unit in /home/someone/.config/systemd/user/default.target.wants/paddock-*; do
-    systemctl --user --machine someone@ start "${unit##*/}"
+    {SOMEONE} systemctl --user start "${{unit##*/}}"
 done
 """
 
@@ -143,11 +144,11 @@ class NodeConsole:
     def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
         given = self.state / f"given-{self.vmid}"
         given.write_bytes(stdin if isinstance(stdin, bytes) else stdin.read_bytes())
-        try:
-            self._pct("push", str(self.vmid), str(given), "/run/given")
-        finally:
-            given.unlink()
-        return self._pct("exec", str(self.vmid), "--", "sh", "-c", f"{shlex.join(argv)} </run/given")
+        pushed = self._pct("push", str(self.vmid), str(given), "/root/given")
+        given.unlink()
+        assert pushed.ok, pushed.err
+        script = f"exec </root/given && rm /root/given && {shlex.join(argv)}"
+        return self._pct("exec", str(self.vmid), "--", "sh", "-c", script)
 
     def _pct(self, *words: str) -> Result:
         command = [sys.executable, "-m", "paddock.sandbox", "root", "--state", str(self.state), "--", "pct", *words]

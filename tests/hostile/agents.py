@@ -15,6 +15,7 @@ from paddock.runtimes import Runtime
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.secret import Secret
+from paddock.spec.agent_id import AgentId
 
 # A stub for `docker` or `podman` that runs programs on the machine itself instead of in a container.
 ENGINE_STUB: Final = r"""
@@ -43,11 +44,11 @@ def spec(runtime: str = "systemd", **more: Any) -> ServiceSpec:
 
 
 def systemd(name: str = "bee", **more: Any) -> Systemd:
-    return Systemd(name, spec(**more))
+    return Systemd(AgentId("home", name), spec(**more))
 
 
 def docker(name: str = "bee", **more: Any) -> Engine:
-    return Engine(name, spec("docker", **more), Path("/"))
+    return Engine(AgentId("home", name), spec("docker", **more), Path("/"))
 
 
 def workload(runtime: Runtime, names: Sequence[str] = ("main",), **environment: str) -> Workload:

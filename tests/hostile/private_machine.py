@@ -13,6 +13,7 @@ from paddock.guests.local import LocalGuest
 from paddock.process import Result
 from paddock.recipes import KINDS, agent_from
 from paddock.runtimes import runtime_for
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 
 
@@ -45,14 +46,14 @@ class PrivateMachine:
     def apply(self, name: str, *, home: str | None = None, **keys: Any) -> None:
         """Run the script of `up`; with ``home`` as for an account without root."""
         spec = spec_of(name, **keys)
-        runtime = runtime_for(name, spec, Path(), home)
+        runtime = runtime_for(AgentId("home", name), spec, Path(), home)
         workload = KINDS[spec.kind].workload(spec, runtime.inside, "")
         bundle = runtime.bundle(workload, None, mounted=False)
         expect(self.guest, "applying", runtime.apply(bundle.id), stdin=bundle.archive({}, {}))
 
     def remove(self, name: str, *, home: str | None = None, **keys: Any) -> None:
         """Run the script of `down`."""
-        runtime = runtime_for(name, spec_of(name, **keys), Path(), home)
+        runtime = runtime_for(AgentId("home", name), spec_of(name, **keys), Path(), home)
         expect(self.guest, "removing", runtime.remove())
 
 

@@ -12,6 +12,7 @@ from hostile.ground import ATTACKER, Machine, as_root
 from paddock.recipes import KINDS
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.runtimes.engine.runtime import Engine
+from paddock.spec.agent_id import AgentId
 
 pytestmark = as_root
 
@@ -75,7 +76,7 @@ def test_the_entrypoint_of_an_image_has_no_directory_of_the_agent_on_its_path() 
             "settings": {"model": "x"},
         }
     )
-    runtime = Engine("bee", hermes, Path("/"))
+    runtime = Engine(AgentId("home", "bee"), hermes, Path("/"))
     bundle = runtime.bundle(KINDS[hermes.kind].workload(hermes, runtime.inside, ""), None, mounted=False)
     assert ".local/bin" not in bundle.files["environment"].content
 

@@ -44,7 +44,8 @@ def test_a_package_name_in_a_container_does_not_add_a_step_to_the_plan(ground: M
     ground.stub("docker", agents.ENGINE_STUB)
     agents.installed(ground, runtime)
     (ground.folder / "diff").write_text(f"A /var/lib/dpkg/info/x{separator}left=evil{separator}.list\n")
-    ground.stub("docker", 'case "$1 $2" in "container inspect") echo schema=1 ;; "diff "*) cat /mnt/diff ;; esac')
+    inspect = '"container inspect") case "$*" in *paddock.agent*) echo home_bee ;; *) echo schema=1 ;; esac ;;'
+    ground.stub("docker", f'case "$1 $2" in {inspect} "diff "*) cat /mnt/diff ;; esac')
     seen = agents.seen(ground, runtime)
     assert seen.container.layer, "the container was not examined"
     assert not seen.left, f"root would run {list(seen.left)}"
@@ -65,7 +66,7 @@ def test_a_container_is_removed_only_with_docker_or_podman(ground: Machine) -> N
     runtime: Systemd = agents.systemd()
     agents.installed(ground, runtime)
     with pytest.raises(PaddockError):
-        remove_container(Guest(), ENGINE, "bee", runtime.paths)  # type: ignore[arg-type]
+        remove_container(Guest(), ENGINE, runtime.agent, runtime.paths)  # type: ignore[arg-type]
     assert not ground.exists("/root/taken"), "root ran a program that the report named"
 
 

@@ -17,7 +17,7 @@ STATE: Final = "/srv/state"
 
 
 def claim(ground: Machine, state: str = STATE) -> Result:
-    arguments = [state, "bee", "nobody-of-that-name", str(ATTACKER), str(ATTACKER), ""]
+    arguments = [state, "home_bee", "nobody-of-that-name", str(ATTACKER), str(ATTACKER), ""]
     return ground.run(script("claim.sh", arguments))
 
 
@@ -33,7 +33,7 @@ def expect_claimed(ground: Machine) -> None:
     assert ground.read(f"{STATE}/home/notes") == "learned\n"
     assert ground.read(f"{STATE}/home/.hidden") == "mine\n"
     assert ground.root('stat -c "%u %a" "$1/.paddock"', STATE) == "0 700\n"
-    assert ground.read(f"{STATE}/.paddock/identity").startswith("agent=bee\n")
+    assert ground.read(f"{STATE}/.paddock/identity").startswith("version=2\nagent=home_bee\n")
 
 
 def test_adopt_does_not_follow_a_planted_link_in_its_own_directory(state: Machine) -> None:
@@ -47,7 +47,7 @@ def test_adopt_does_not_follow_a_planted_link_in_its_own_directory(state: Machin
 
 
 def test_adopt_does_not_use_a_paddock_directory_that_the_agent_owns(state: Machine) -> None:
-    state.agent('cd "$1" && mkdir -m 700 .paddock && echo agent=bee >.paddock/identity', STATE)
+    state.agent('cd "$1" && mkdir -m 700 .paddock && echo agent=home_bee >.paddock/identity', STATE)
     state.agent('cd "$1/.paddock" && ln -s /etc/canary holder && ln -s /etc/canary lease', STATE)
     claim(state)
     owner = state.root('stat -c %u "$1/.paddock"', STATE).strip()

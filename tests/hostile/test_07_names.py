@@ -11,15 +11,23 @@ from hostile.ground import Machine, as_root
 
 pytestmark = as_root
 
-# A stub that keeps each container as a file below /srv/containers, with its label as content.
+# A stub that keeps each container as two files below /srv/containers: one with its identity, one with its agent.
 DOCKER: Final = r"""
 at=/srv/containers
 mkdir -p $at
 case "$1" in
-    container) shift; for name; do :; done; [ -e "$at/$name" ] && cat "$at/$name" ;;
-    create) while [ "$1" != --name ]; do shift; done; echo label >"$at/$2" ;;
-    rename) mv "$at/$2" "$at/$3" ;;
-    rm) for name; do :; done; rm -f "$at/$name" ;;
+    container)
+        for name; do :; done
+        [ -e "$at/$name" ] || exit 1
+        case "$*" in *paddock.agent*) [ ! -e "$at/$name.agent" ] || cat "$at/$name.agent" ;; *) cat "$at/$name" ;; esac
+        ;;
+    create)
+        while [ "$1" != --name ]; do shift; done
+        echo label >"$at/$2"
+        for word; do case "$word" in paddock.agent=*) echo "${word#*=}" >"$at/$2.agent" ;; esac; done
+        ;;
+    rename) mv "$at/$2" "$at/$3" && { [ ! -e "$at/$2.agent" ] || mv "$at/$2.agent" "$at/$3.agent"; } ;;
+    rm) for name; do :; done; rm -f "$at/$name" "$at/$name.agent" ;;
     image) exit 0 ;;
 esac
 """
@@ -30,7 +38,7 @@ def units(ground: Machine) -> list[str]:
 
 
 def other_names(ground: Machine, name: str) -> list[str]:
-    return [unit for unit in units(ground) if f"-{name}" in unit]
+    return [unit for unit in units(ground) if f"_{name}" in unit]
 
 
 @pytest.mark.parametrize("verb", ["up", "down"])
@@ -54,7 +62,7 @@ def test_two_agents_never_have_a_unit_with_the_same_name() -> None:
 def test_the_log_pattern_of_an_agent_does_not_match_another_agent() -> None:
     argv = agents.systemd("bee").logs(10, follow=False)
     pattern = argv[argv.index("--unit") + 1]
-    assert not pattern.startswith("paddock-bee-"), "the pattern also matches bee-two"
+    assert pattern == "paddock-home_bee.*.service", "the pattern also matches bee-two"
 
 
 def create(ground: Machine, name: str, uid: int, *, replaces: bool = False) -> None:
@@ -67,11 +75,11 @@ def create(ground: Machine, name: str, uid: int, *, replaces: bool = False) -> N
 def test_the_temporary_name_of_a_new_container_is_not_the_name_of_another_agents_container(ground: Machine) -> None:
     ground.stub("docker", DOCKER)
     create(ground, "bee-new", 54400)
-    ground.root("echo 'precious layer' >>/srv/containers/paddock-bee-new")
+    ground.root("echo 'precious layer' >>/srv/containers/paddock-home_bee-new")
     create(ground, "bee", 54401)
     create(ground, "bee", 54401, replaces=True)
-    assert ground.exists("/srv/containers/paddock-bee-new"), "the container of bee-new was deleted"
-    assert "precious layer" in ground.read("/srv/containers/paddock-bee-new")
+    assert ground.exists("/srv/containers/paddock-home_bee-new"), "the container of bee-new was deleted"
+    assert "precious layer" in ground.read("/srv/containers/paddock-home_bee-new")
 
 
 def test_removing_an_agent_leaves_the_container_of_another_with_a_longer_name(ground: Machine) -> None:
@@ -79,15 +87,26 @@ def test_removing_an_agent_leaves_the_container_of_another_with_a_longer_name(gr
     create(ground, "bee-new", 54400)
     create(ground, "bee", 54401)
     assert ground.run(agents.docker("bee").remove()).ok
-    assert ground.exists("/srv/containers/paddock-bee-new"), "the container of bee-new was deleted"
+    assert ground.exists("/srv/containers/paddock-home_bee-new"), "the container of bee-new was deleted"
+
+
+def test_a_container_that_names_another_agent_is_not_removed(ground: Machine) -> None:
+    """It has the name of this agent's container, as after `docker rename`."""
+    ground.stub("docker", DOCKER)
+    create(ground, "wasp", 54400)
+    ground.root("cd /srv/containers && for x in '' .agent; do mv paddock-home_wasp$x paddock-home_bee$x; done")
+    agents.installed(ground, agents.docker("bee"))
+    assert agents.seen(ground, agents.docker("bee")).container.identity == "foreign"
+    ground.run(agents.docker("bee").remove())
+    assert ground.exists("/srv/containers/paddock-home_bee"), "a container of another agent was deleted"
 
 
 def test_a_container_without_the_label_is_not_removed(ground: Machine) -> None:
     ground.stub("docker", DOCKER)
-    ground.root("mkdir -p /srv/containers && : >/srv/containers/paddock-bee")
+    ground.root("mkdir -p /srv/containers && : >/srv/containers/paddock-home_bee")
     agents.installed(ground, agents.docker("bee"))
     ground.run(agents.docker("bee").remove())
-    assert ground.exists("/srv/containers/paddock-bee"), "a container that Paddock did not create was deleted"
+    assert ground.exists("/srv/containers/paddock-home_bee"), "a container that Paddock did not create was deleted"
 
 
 def test_units_with_the_names_of_an_earlier_version_are_removed(ground: Machine) -> None:
@@ -96,7 +115,7 @@ def test_units_with_the_names_of_an_earlier_version_are_removed(ground: Machine)
     agents.installed(ground, runtime)
     ground.root(
         """cd /etc/systemd/system && for part in lease main; do
-            ln -s "/etc/paddock/bee/current/units/paddock-bee-$part.service" "paddock-bee-$part.service"
+            ln -s "/etc/paddock/home_bee/current/units/paddock-bee-$part.service" "paddock-bee-$part.service"
         done
         ln -s x multi-user.target.wants/paddock-bee-lease.service"""
     )

@@ -25,6 +25,7 @@ from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.runtimes.systemd.runtime import Systemd
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import HostSpec
 
 
@@ -100,7 +101,7 @@ def test_the_validator_accepts_other_state_paths(path: str) -> None:
 
 
 @as_root
-@pytest.mark.parametrize("path", ["/opt/paddock/toy/memory", "/etc/paddock/toy/memory"])
+@pytest.mark.parametrize("path", ["/opt/paddock/home_toy/memory", "/etc/paddock/home_toy/memory"])
 def test_down_does_not_delete_a_state_below_paddocks_own_folders(machine: PrivateMachine, path: str) -> None:
     sentence = refused(lambda: machine.apply("toy", state=path))
     fact = machine.at(path) / "home/fact"
@@ -112,7 +113,9 @@ def test_down_does_not_delete_a_state_below_paddocks_own_folders(machine: Privat
 
 
 @as_root
-@pytest.mark.parametrize("path", ["/opt/paddock/toy/memory", "/etc/paddock/toy/memory", "/etc/paddock", "/opt/paddock"])
+@pytest.mark.parametrize(
+    "path", ["/opt/paddock/home_toy/memory", "/etc/paddock/home_toy/memory", "/etc/paddock", "/opt/paddock"]
+)
 def test_down_keeps_a_state_that_an_earlier_version_put_into_such_a_folder(machine: PrivateMachine, path: str) -> None:
     machine.apply("toy", state="/srv/toy")
     machine.at("/srv/toy").rename(machine.at("/srv/moved"))
@@ -120,16 +123,16 @@ def test_down_keeps_a_state_that_an_earlier_version_put_into_such_a_folder(machi
     machine.run("sh", "-c", 'mkdir -p "$1" && cp -a /srv/moved/. "$1"', "sh", path)
     fact = machine.at(path) / "home/fact"
     fact.write_text("the only copy")
-    machine.at("/opt/paddock/toy").mkdir(parents=True, exist_ok=True)
+    machine.at("/opt/paddock/home_toy").mkdir(parents=True, exist_ok=True)
     sentence = refused(lambda: machine.remove("toy", state=path))
     assert fact.exists(), f"`down` deleted the state in {path}"
     assert "holds the state of an agent" in sentence
-    lease = Systemd("toy", spec_of("toy")).unit("lease")
+    lease = Systemd(AgentId("home", "toy"), spec_of("toy")).unit("lease")
     assert machine.at(f"/etc/systemd/system/{lease}").is_symlink(), "`down` removed a unit before it failed"
 
 
 @as_root
-@pytest.mark.parametrize("memory", ["/etc/paddock/toy/memory", "/opt/paddock/toy/memory"])
+@pytest.mark.parametrize("memory", ["/etc/paddock/home_toy/memory", "/opt/paddock/home_toy/memory"])
 def test_down_checks_for_a_state_right_before_it_deletes(machine: PrivateMachine, memory: str) -> None:
     machine.apply("toy", state="/srv/toy")
     arrives = f"mkdir -p {memory}/.paddock {memory}/home; touch {memory}/home/fact"
@@ -207,9 +210,9 @@ def test_a_state_inside_or_above_another_agents_state_is_refused(
     if known_by == "its state link":
         machine.remove("wasp", state=first)
     else:
-        machine.at("/var/lib/paddock/wasp").unlink()
+        machine.at("/var/lib/paddock/.agents/home_wasp").unlink()
     sentence = refused(lambda: machine.apply("toy", state=second))
-    assert "the state of the agent wasp" in sentence or "state of another agent" in sentence, (
+    assert "the state of wasp of project home" in sentence or "state of another agent" in sentence, (
         f"{second} became the state of toy, while {first} is the state of wasp"
     )
 
@@ -219,7 +222,7 @@ def test_a_state_that_links_into_another_agents_state_is_refused(machine: Privat
     machine.apply("wasp", state="/srv/disk/wasp")
     machine.at("/srv/toy").symlink_to("/srv/disk/wasp/home")
     sentence = refused(lambda: machine.apply("toy", state="/srv/toy/memory"))
-    assert "the state of the agent wasp" in sentence, "the state of toy is in the home of wasp"
+    assert "the state of wasp of project home" in sentence, "the state of toy is in the home of wasp"
 
 
 @as_root
@@ -231,7 +234,7 @@ def test_a_state_in_a_directory_of_the_agents_own_is_refused(machine: PrivateMac
     mine.mkdir()
     user = spec_of("toy").user
     os.chown(mine, user.uid, user.uid)
-    machine.at("/var/lib/paddock/toy").unlink()
+    machine.at("/var/lib/paddock/.agents/home_toy").unlink()
     sentence = refused(lambda: machine.apply("toy", state="/srv/mine/memory"))
     assert "users other than root can write to /srv/mine" in sentence, "the agent can replace its state by a link"
 
@@ -252,7 +255,16 @@ def test_an_agent_keeps_its_state_through_down_and_up(machine: PrivateMachine) -
 
 @as_root
 @pytest.mark.parametrize(
-    "below", [".config/paddock/toy/memory", ".config/paddock", ".config", ".local/share/paddock/.code/x", "", ".local"]
+    "below",
+    [
+        ".config/paddock/home_toy/memory",
+        ".config/paddock",
+        ".config",
+        ".local/share/paddock/.agents/x",
+        ".local/share/paddock/.code/x",
+        "",
+        ".local",
+    ],
 )
 def test_without_root_a_state_inside_or_above_paddocks_own_folders_is_refused(
     machine: PrivateMachine, below: str
@@ -272,7 +284,10 @@ def test_without_root_a_state_inside_or_above_paddocks_own_folders_is_refused(
 # The same for the runtime `process`
 
 
-@pytest.mark.parametrize("below", ["toy/etc/memory", "toy", "", ".code/memory", "wasp/etc", "wasp/state/home/x"])
+@pytest.mark.parametrize(
+    "below",
+    ["home_toy/etc/memory", "home_toy", "toy", "", ".code/memory", "home_wasp/etc", "wasp/etc", "wasp/state/home/x"],
+)
 def test_with_runtime_process_a_state_inside_or_above_paddocks_own_folders_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str
 ) -> None:
@@ -280,10 +295,10 @@ def test_with_runtime_process_a_state_inside_or_above_paddocks_own_folders_is_re
     process("wasp", None)
     path = (tmp_path / "data/paddock" / below) if below else tmp_path / "data/paddock"
     sentence = refused(lambda: process("toy", str(path)))
-    assert "is Paddock's own" in sentence or "the state of the agent wasp" in sentence, f"the state is {path}"
+    assert "is Paddock's own" in sentence or "the state of wasp of project home" in sentence, f"the state is {path}"
 
 
-@pytest.mark.parametrize("below", ["toy/etc/memory", ".code/toy/memory"])
+@pytest.mark.parametrize("below", ["home_toy/etc/memory", ".code/home_toy/memory"])
 def test_with_runtime_process_down_keeps_a_state_in_such_a_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: str
 ) -> None:
@@ -299,7 +314,7 @@ def test_with_runtime_process_down_keeps_a_state_in_such_a_folder(
 
 def process(name: str, state: str | None) -> ForegroundProcess:
     spec = spec_of(name, state=state, runtime="process")
-    runtime = ForegroundProcess(name, spec)
+    runtime = ForegroundProcess(AgentId("home", name), spec)
     workload = KINDS[spec.kind].workload(spec, runtime.paths, "")
     bundle = runtime.bundle(workload, None, mounted=False)
     expect(LocalGuest(), "applying", runtime.apply(bundle.id), stdin=bundle.archive({}, {}))

@@ -49,7 +49,8 @@ def test_a_forget_that_failed_midway_is_finished_by_the_next_one(down: Machine) 
 
 def test_a_forget_killed_after_the_rename_is_observed_and_finished(down: Machine) -> None:
     down.root(
-        'mv "$1" /var/lib/paddock/.paddock-forgotten-bee && rm -r /var/lib/paddock/.*-bee/.paddock', RUNTIME.paths.state
+        'mv "$1" /var/lib/paddock/.paddock-forgotten-home_bee && rm -r /var/lib/paddock/.*_bee/.paddock',
+        RUNTIME.paths.state,
     )
     seen = agents.seen(down, RUNTIME)
     assert getattr(seen, "forgotten", None), "the observation does not report the rest of the state"
@@ -58,7 +59,7 @@ def test_a_forget_killed_after_the_rename_is_observed_and_finished(down: Machine
     assert refusal is not None
     assert "paddock forget" in str(refusal.hint)
     assert forget(down).ok
-    assert not down.exists("/var/lib/paddock/.paddock-forgotten-bee")
+    assert not down.exists("/var/lib/paddock/.paddock-forgotten-home_bee")
 
 
 def test_a_forget_killed_while_it_deletes_is_observed_and_finished(down: Machine) -> None:

@@ -44,7 +44,7 @@ agents:
 # Records the key and the bundle that a started process has read.
 _SYSTEMCTL = r"""#!/bin/sh
 [ "$1" != --user ] || shift
-root=$HOME/.config/paddock/web running=$HOME/running
+root=$HOME/.config/paddock/home_web running=$HOME/running
 run() { { cat "$root/secrets.env" && readlink "$root/current"; } >"$running"; }
 verb=$1
 shift
@@ -64,7 +64,7 @@ case "$*" in
 esac
 """
 # Put before a script: kills it with SIGKILL at command number $KILL_AT, or counts its commands.
-_KILLED = """\
+KILLED = """\
 set -o functrace
 count=0
 trap 'echo "$count" >"$COUNT_FILE"' EXIT
@@ -119,7 +119,7 @@ class Account:
         """Apply the bundle and kill it at a command. Return the number of commands, or 0 if it was killed."""
         argv = list(deployment.runtime.apply(deployment.bundle.id))
         text = argv.index("-c") + 1
-        argv[text - 2 : text + 1] = ["bash", "--posix", "-c", _KILLED + argv[text]]
+        argv[text - 2 : text + 1] = ["bash", "--posix", "-c", KILLED + argv[text]]
         count = self.home.parent / "count"
         killed = self.apply(deployment, argv, KILL_AT=str(at), COUNT_FILE=str(count))
         return 0 if killed else int(count.read_text())

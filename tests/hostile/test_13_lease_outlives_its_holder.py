@@ -24,6 +24,7 @@ from live.test_native import ACCOUNT
 from paddock.guests.ssh import scan_host_key
 from paddock.recipes.service.spec import ServiceSpec
 from paddock.runtimes.systemd.runtime import Systemd
+from paddock.spec.agent_id import AgentId
 
 __all__ = ["node"]
 pytestmark = pytest.mark.live
@@ -33,7 +34,7 @@ VMID = 241
 
 def _unit(part: str) -> str:
     spec = ServiceSpec.model_validate({"kind": "service", "place": "here", "command": ["true"]})
-    return Systemd("web", spec).unit(part).removesuffix(".service")
+    return Systemd(AgentId("home", "web"), spec).unit(part).removesuffix(".service")
 
 
 LEASE = _unit("lease")
@@ -96,7 +97,7 @@ class Watched:
     def brings_up(self) -> None:
         self.host.agent["command"] = ["python3", "-c", _AGENT, str(self.drain)]
         self.host.up()
-        etc = "/etc/paddock/web" if self.host.account == "root" else "/home/someone/.config/paddock/web"
+        etc = "/etc/paddock/home_web" if self.host.account == "root" else "/home/someone/.config/paddock/home_web"
         # The timeout that Hermes has: it drains for 60 s, and its stop may take 90 s.
         self.host.root(
             f"set -e; mkdir -p {self.units}/{self.unit}.service.d\n"
@@ -263,7 +264,8 @@ def test_a_lease_of_an_earlier_version_is_restarted_exactly_once(machine: Host) 
     machine.becomes("web", runtime="systemd")
     machine.up()
     machine.root(
-        f"cat >/etc/paddock/web/current/lease <<'END'\n{_EARLIER}END\nsystemctl stop {LEASE}; systemctl start {LEASE}"
+        f"cat >/etc/paddock/home_web/current/lease <<'END'\n{_EARLIER}END\n"
+        f"systemctl stop {LEASE}; systemctl start {LEASE}"
     )
     assert machine.root(kept) == "0"
     before = machine.root(holder)

@@ -149,7 +149,7 @@ def test_no_mount_can_cover_a_folder_that_paddock_mounts_into_a_container(contai
 
 def bound(agent: AgentSpec) -> list[str]:
     """Return the paths in the agent's container at which Paddock mounts folders of the machine."""
-    runtime = runtime_for("bee", agent, Path(), None)
+    runtime = runtime_for(AgentId("home", "bee"), agent, Path(), None)
     workload = KINDS[agent.kind].workload(agent, runtime.inside, "")
     words = runtime.bundle(workload, None, mounted=False).files["create"].content.split()
     return [words[at + 1].split(":")[1] for at, word in enumerate(words) if word == "--volume"]

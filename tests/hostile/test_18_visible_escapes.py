@@ -75,7 +75,7 @@ def test_a_lone_surrogate_can_be_printed() -> None:
 def logged(tmp_path: Path) -> Any:
     """Create an agent with a writable log; ``start`` runs `paddock logs` for it."""
     (tmp_path / "paddock.yaml").write_text(FILE)
-    log = tmp_path / "xdg_data_home/paddock/web/etc/log"
+    log = tmp_path / "xdg_data_home/paddock/home_web/etc/log"
     log.parent.mkdir(parents=True)
     log.touch()
 

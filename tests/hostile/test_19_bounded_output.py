@@ -80,7 +80,7 @@ def test_paddock_logs_cuts_a_very_long_line(tmp_path: Path) -> None:
         "project: home\nplaces: {here: {host: {}}}\n"
         "agents: {web: {kind: service, place: here, runtime: process, command: [sleep, inf]}}\n"
     )
-    log = tmp_path / "xdg_data_home/paddock/web/etc/log"
+    log = tmp_path / "xdg_data_home/paddock/home_web/etc/log"
     log.parent.mkdir(parents=True)
     with log.open("wb") as file:
         for _ in range(50):

@@ -40,7 +40,7 @@ def test_an_account_of_another_agent_is_refused(machine: PrivateMachine, user: d
     except CommandFailed as refusal:
         message = str(refusal)
     assert message, f"wasp runs as {user}, and can write bee's files"
-    assert "bee on this machine" in message
+    assert "bee of project home on this machine" in message
     assert "user:" in message
     assert not machine.at("/var/lib/paddock/wasp").exists()
 
@@ -48,17 +48,17 @@ def test_an_account_of_another_agent_is_refused(machine: PrivateMachine, user: d
 def test_an_account_with_another_name_and_the_same_uid_is_refused(machine: PrivateMachine) -> None:
     passwd = machine.at("/etc/passwd")
     passwd.write_text(passwd.read_text() + "drone:x:10777:10777::/:/bin/sh\n")
-    with pytest.raises(CommandFailed, match="the account drone is also used by the agent bee"):
+    with pytest.raises(CommandFailed, match="the account drone is also used by bee of project home"):
         machine.apply("wasp", user={"name": "drone", "group": "bee", "create": False})
 
 
 def test_an_agent_that_shares_an_account_can_move_to_its_own(machine: PrivateMachine) -> None:
     """An earlier version let two agents share an account. The one that moves keeps its files, with the new owner."""
     machine.apply("wasp", user={"name": "wasp", "uid": 10778})
-    settings = machine.at("/etc/paddock/bee/current/bundle.env")
+    settings = machine.at("/etc/paddock/home_bee/current/bundle.env")
     shared = settings.read_text().replace("bee:bee", "wasp:wasp").replace("10777", "10778")
     settings.write_text(shared)
-    with pytest.raises(CommandFailed, match="is also used by the agent bee on this machine"):
+    with pytest.raises(CommandFailed, match="is also used by bee of project home on this machine"):
         machine.apply("wasp", user={"name": "wasp", "uid": 10778})
     fact = machine.at("/var/lib/paddock/wasp/home/fact")
     fact.write_text("mine")

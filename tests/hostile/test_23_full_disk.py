@@ -34,6 +34,7 @@ from paddock.run.journal import Journal
 from paddock.run.reporter import Reporter
 from paddock.run.verbs import down, up
 from paddock.runtimes import codetree
+from paddock.spec.agent_id import AgentId
 from places.node import CATTLE, PET, Node, play_ssh
 
 NOBODY = 65534
@@ -125,6 +126,10 @@ class Named:
 
     name: str
     traits = Traits("home", mounts_state=False, keeps_machine=True)
+
+    @property
+    def id(self) -> AgentId:
+        return AgentId("home", self.name)
 
     @property
     def place(self) -> Any:

@@ -15,7 +15,7 @@ from paddock.recipes.checks import Check
 from paddock.recipes.workload import Paths
 from paddock.spec.models import AgentSpec
 
-PATHS: Final = Paths.of(code="/opt/c", etc="/etc/c", state_link="/var/lib/c", state=None)
+PATHS: Final = Paths.of(code="/opt/c", etc="/etc/c", state_link="/var/lib/.agents/c", state="/var/lib/c")
 AGENTS: Final[dict[str, dict[str, Any]]] = {
     "hermes": {"version": "0.19.0", "settings": {"model": {"default": "m"}}, "dashboard": True},
     "litellm": {"version": "1.106.2", "secrets": {"LITELLM_MASTER_KEY": {"env": "KEY"}}},

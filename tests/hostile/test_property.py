@@ -54,10 +54,10 @@ NAMES: Final = (
         "...",
     ),
     *(".paddock", ".paddock.new", "identity", "lease", "adopting", "locked", "home", ".local", ".hermes", "notes.md"),
-    *("sitecustomize.py", "usercustomize.py", "x\u2028left=docker", ".paddock-forgotten-bee", "lost+found", "run"),
+    *("sitecustomize.py", "usercustomize.py", "x\u2028left=docker", ".paddock-forgotten-home_bee", "lost+found", "run"),
 )
 TARGETS: Final = (
-    *("/etc/canary", "/root", "/etc", "/", "/etc/paddock/bee/secrets.env", "/proc/1/root/etc/canary", "/dev/zero"),
+    *("/etc/canary", "/root", "/etc", "/", "/etc/paddock/home_bee/secrets.env", "/proc/1/root/etc/canary", "/dev/zero"),
     *("../.paddock/identity", "../.paddock", "..", "nowhere", "/srv/containers"),
 )
 FOLDERS: Final = ("", ".local/bin", ".local", ".hermes", "locked", "a/b")
@@ -70,7 +70,7 @@ esac
 """
 DOCKER: Final = """
 case "$1 $2" in
-    "container inspect") echo schema=1 ;;
+    "container inspect") case "$*" in *paddock.agent*) echo home_bee ;; *) echo schema=1 ;; esac ;;
     "diff "*) sed "s|^|A /var/lib/dpkg/info/|" /mnt/log ;;
     "exec "*) shift; while [ "${1#--}" != "$1" ]; do shift; done; shift; exec "$@" ;;
 esac
@@ -164,7 +164,8 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield systemd.logs(10, follow=False), b""
     yield script("mounts.sh", ["54399", "54399", systemd.paths.home]), b""
     yield script("python.sh", ["3.11", "3.12", "3.13"]), b""
-    yield script("claim.sh", ["/srv/states/before", "wasp", "x", "54399", "54399", ""]), b""
+    yield script("claim.sh", ["/srv/states/before", "home_wasp", "x", "54399", "54399", ""]), b""
+    yield systemd.rename("wasp", mounted=False), b""
     yield systemd.remove(), b""
     bundle_id, archive = bundle_of(docker)
     yield docker.observe([]), b""
@@ -176,8 +177,8 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield docker.remove(), b""
     yield systemd.observe([]), b""
     yield script("strays.sh", ["mallory", "54399", "/opt/data", "--", ".hermes"]), b""
-    yield script("forget.sh", ["/srv/states/before", "/srv/states/link", "wasp"]), b""
-    yield script("forget.sh", [systemd.paths.state, systemd.paths.state_link, "bee"]), b""
+    yield script("forget.sh", ["/srv/states/before", "/srv/states/link", "home_wasp"]), b""
+    yield script("forget.sh", [systemd.paths.state, systemd.paths.state_link, "home_bee"]), b""
 
 
 LOOK: Final = """

@@ -142,7 +142,7 @@ def run_the_checks_of_the_seed(shape: Shape) -> None:
     # /data and /fast writable, by the machine's root and by the agent; `docker ps` shows hermes up.
     for writes in (shape.machine, shape.inside):
         assert writes("touch /data/.w /fast/.w && rm /data/.w /fast/.w && echo MOUNTS_OK") == "MOUNTS_OK"
-    assert shape.machine("docker ps --format '{{.Names}} {{.Status}}'").startswith("paddock-hermes Up ")
+    assert shape.machine("docker ps --format '{{.Names}} {{.Status}}'").startswith("paddock-home_hermes Up ")
     # A model list through the gateway, from inside and with the key; a prompt takes the same way.
     assert shape.inside(f"python3 -c {shlex.quote(MODELS)} {shape.models}") == shape.model
     assert shape.paddock("ask", "hermes", "Say hello.").strip() == "ok: Say hello."

@@ -284,21 +284,21 @@ def test_new_code_keeps_the_container(host: Host, roots: dict[str, Path]) -> Non
     host.becomes("hermes", runtime="docker", container=base)
     host.up()
     host.installs_something()
-    first, trees = host.id(), "ls /opt/paddock/hermes"
-    before = host.root("readlink -f /opt/paddock/hermes/current")
+    first, trees = host.id(), "ls /opt/paddock/home_hermes"
+    before = host.root("readlink -f /opt/paddock/home_hermes/current")
     host.agent["extras"] = ["mcp"]
     assert "its container stays, with the software installed in it" in host.plan()
     host.up()
     assert host.id() == first
     assert host.has_installed()
     # The code that runs and the code before it are kept.
-    assert host.root("readlink -f /opt/paddock/hermes/previous") == before
-    assert host.root("readlink -f /opt/paddock/hermes/current") != before
+    assert host.root("readlink -f /opt/paddock/home_hermes/previous") == before
+    assert host.root("readlink -f /opt/paddock/home_hermes/current") != before
     assert len(host.root(trees).split()) == 4
     # The agent runs the new code without a manual restart.
-    running = host.root("docker top paddock-hermes -eo pid,args")
-    assert host.root("readlink /opt/paddock/hermes/current") in running
-    assert "mcp" in host.inside("/opt/paddock/hermes/current/bin/python -c 'import mcp; print(mcp.__name__)'")
+    running = host.root("docker top paddock-home_hermes -eo pid,args")
+    assert host.root("readlink /opt/paddock/home_hermes/current") in running
+    assert "mcp" in host.inside("/opt/paddock/home_hermes/current/bin/python -c 'import mcp; print(mcp.__name__)'")
     host.paddock("down")
 
 
@@ -313,15 +313,18 @@ def test_every_troubleshooting_entry_of_the_seed_is_prevented_or_reported(host: 
     first = host.id()
 
     # Service logs: `logs` shows the journal of the machine.
-    said = host.root("journalctl --unit paddock-hermes.container --identifier docker --output cat --lines 1")
+    said = host.root("journalctl --unit paddock-home_hermes.container --identifier docker --output cat --lines 1")
     assert said in host.paddock("logs", "hermes").stdout
 
     # Container inspection: health, a shell, the current code, the identity.
     assert "health" in (status := host.paddock("status").stdout)
     assert "ok" in status
     assert host.inside("bash -c 'id -un'") == "hermes"
-    assert host.inside("readlink /opt/paddock/hermes/current") == host.root("readlink /opt/paddock/hermes/current")
-    assert "image=" in host.root("docker inspect -f '{{index .Config.Labels \"paddock.identity\"}}' paddock-hermes")
+    current = "readlink /opt/paddock/home_hermes/current"
+    assert host.inside(current) == host.root(current)
+    labels = host.root("docker inspect -f '{{json .Config.Labels}}' paddock-home_hermes")
+    assert "image=" in labels
+    assert '"paddock.agent":"home_hermes"' in labels
 
     # Commands that change the configuration are refused, in the container and on the machine.
     for command in ("hermes config set model.default other", "hermes setup", "hermes gateway install"):
@@ -335,18 +338,18 @@ def test_every_troubleshooting_entry_of_the_seed_is_prevented_or_reported(host: 
     assert "Permission denied" in host.root("runuser -u nobody -- ls /var/lib/paddock/hermes 2>&1 || true")
     host.inside_as_root("umask 077; echo left >/data/workspace/by-root")
     assert "Permission denied" in host.inside("cat /data/workspace/by-root 2>&1 || true")
-    host.root("systemctl restart paddock-hermes.container")
+    host.root("systemctl restart paddock-home_hermes.container")
     wait_for(lambda: host.inside("cat /data/workspace/by-root 2>/dev/null || true") == "left")
 
     # `up` installs removed code again and keeps the container.
-    host.root("rm -r /opt/paddock/.store/*; systemctl restart paddock-hermes.container")
+    host.root("rm -r /opt/paddock/.store/*; systemctl restart paddock-home_hermes.container")
     assert "install the code of hermes" in host.plan()
     host.up()
     assert host.id() == first
     assert host.has_installed()
 
     # Recreation by force, as the seed does it. `up --recreate` is the other way.
-    host.root("systemctl stop paddock-hermes.container && docker rm -f paddock-hermes")
+    host.root("systemctl stop paddock-home_hermes.container && docker rm -f paddock-home_hermes")
     host.up()
     assert host.id() != first
     assert not host.has_installed()
@@ -374,7 +377,7 @@ def test_the_container_persists_across_restarts_and_settings_but_not_images(web:
     first = web.id()
 
     # systemctl restart; and a reboot
-    for restart in (lambda: web.root("systemctl restart paddock-web.container"), web.reboot):
+    for restart in (lambda: web.root("systemctl restart paddock-home_web.container"), web.reboot):
         restart()
         wait_for(web.runs)
         assert web.id() == first
@@ -535,7 +538,7 @@ def test_an_image_may_contain_the_code_of_the_agent(host: Host, tmp_path: Path) 
     host.paddock("ask", "hermes", f"Remember: {FACT}")
     assert host.inside("id -u") == "10000"
     assert host.root("hermes config path </dev/null") == "/opt/data/config.yaml"
-    main = host.root("docker inspect -f '{{.State.Pid}}' paddock-hermes")
+    main = host.root("docker inspect -f '{{.State.Pid}}' paddock-home_hermes")
     assert host.root(f"stat -c %u /proc/{main}") == "10000", "the process has dropped root privileges"
     first = host.id()
     host.agent["environment"] = {"COLOUR": "red"}
@@ -564,18 +567,18 @@ def test_up_resumes_after_a_kill_while_recreating_the_container(web: Host) -> No
     kill_at_step(web.node, "container.recreate", "up", "-f", web.write())
     web.up()
     assert "nothing to do" in web.paddock("up").stdout
-    assert web.root("docker ps --all --format '{{.Names}}'") == "paddock-web"
+    assert web.root("docker ps --all --format '{{.Names}}'") == "paddock-home_web"
 
 
 @slow_proof
 def test_the_container_stops_with_its_lease(web: Host) -> None:
     # When the docker client of the unit is killed, ExecStopPost of the unit stops the container.
-    web.root("kill -9 $(systemctl show --property MainPID --value paddock-web.container)")
+    web.root("kill -9 $(systemctl show --property MainPID --value paddock-home_web.container)")
     wait_for(web.runs)
-    web.root("systemctl kill --signal KILL paddock-web.lease")
+    web.root("systemctl kill --signal KILL paddock-home_web.lease")
     wait_for(web.runs)
-    web.root("systemctl stop paddock-web.lease")
-    assert web.root("docker inspect -f '{{.State.Running}}' paddock-web") == "false"
+    web.root("systemctl stop paddock-home_web.lease")
+    assert web.root("docker inspect -f '{{.State.Running}}' paddock-home_web") == "false"
     web.up()
 
 
@@ -593,7 +596,7 @@ def test_a_switch_of_runtime_leaves_one_running_agent(web: Host) -> None:
     assert "remove the container of web from docker" in (planned := web.plan())
     assert "lost with the container: tiny-tool" in planned
     web.paddock("up", "--set", "agents.web.verify.timeout=3s", fails=True)
-    assert web.root("docker inspect -f '{{.State.Running}}' paddock-web") == "false"
+    assert web.root("docker inspect -f '{{.State.Running}}' paddock-home_web") == "false"
     web.becomes("web", runtime="docker", container=base, command=["python3", "-c", _STUBBORN])
     web.up()
     assert web.id() == first
@@ -619,13 +622,13 @@ def test_a_switch_of_runtime_leaves_one_running_agent(web: Host) -> None:
 
 @slow_proof
 def test_the_engine_reports_the_health_of_the_container(web: Host) -> None:
-    healthy = "inspect -f '{{.State.Health.Status}}' paddock-web"
+    healthy = "inspect -f '{{.State.Health.Status}}' paddock-home_web"
     wait_for(lambda: web.by_engine(healthy) == "healthy", seconds=60)
     web.agent["health"] = {"http": "http://127.0.0.1:8123/nowhere", "status": 404}
     first = web.id()
     web.up()
     assert web.id() == first
-    check = "exec paddock-web /bin/sh /etc/paddock/web/current/health"
+    check = "exec paddock-home_web /bin/sh /etc/paddock/home_web/current/health"
     web.by_engine(check)
     web.root("kill -STOP $(pgrep -f '[h]ttp.server 8123')")
     try:
@@ -701,7 +704,7 @@ def test_failures_are_explained_and_keep_the_container(web: Host, roots: dict[st
 @slow_proof
 def test_an_engine_that_does_not_start_is_reported(web: Host) -> None:
     good, first = web.agent["container"], web.id()
-    web.root("systemctl stop paddock-web.lease docker.socket docker")
+    web.root("systemctl stop paddock-home_web.lease docker.socket docker")
     web.agent["container"] = good | {"install": False}
     assert "Cannot connect to the Docker daemon" in web.paddock("plan", fails=True).stdout
     web.agent["container"] = good
@@ -714,7 +717,7 @@ def test_an_engine_that_does_not_start_is_reported(web: Host) -> None:
     assert "keeps containers running when its daemon stops" in web.paddock("plan", fails=True).stdout
     web.root("rm /etc/docker/daemon.json; systemctl reload docker")
 
-    stop = "systemctl stop paddock-web.lease docker.socket docker"
+    stop = "systemctl stop paddock-home_web.lease docker.socket docker"
     web.root(f"{stop}; mkdir -p /etc/docker && echo '{{ broken' >/etc/docker/daemon.json")
     web.fails_with("docker.service does not start on box:")
     web.fails_with("daemon.json")
@@ -727,7 +730,7 @@ def test_an_engine_that_does_not_start_is_reported(web: Host) -> None:
 def test_a_taken_port_is_reported_with_the_process_that_holds_it(web: Host, roots: dict[str, Path]) -> None:
     first = web.id()
     squat = "systemd-run --quiet --unit squatter python3 -m http.server --bind 127.0.0.1"
-    web.root(f"systemctl stop paddock-web.container && {squat} 8123 && sleep 1")
+    web.root(f"systemctl stop paddock-home_web.container && {squat} 8123 && sleep 1")
     web.fails_with("port 8123 is held by python3 (process ")  # that process answers the health check
     web.root("systemctl stop squatter")
     web.up()
@@ -737,7 +740,7 @@ def test_a_taken_port_is_reported_with_the_process_that_holds_it(web: Host, root
     web.becomes("hermes", runtime="docker", container={"base": "debian:12", "archive": str(roots["base"])})
     web.root(f"{squat} 8642 && sleep 1")
     web.fails_with("port 8642 is held by python3 (process ")
-    ended = web.root("systemctl show -p ExecMainStatus,NRestarts,ActiveState paddock-hermes.container").split()
+    ended = web.root("systemctl show -p ExecMainStatus,NRestarts,ActiveState paddock-home_hermes.container").split()
     assert sorted(ended) == ["ActiveState=failed", "ExecMainStatus=78", "NRestarts=0"], (
         "no restart, since a restart would not help"
     )
@@ -772,7 +775,7 @@ def test_a_full_disk_is_reported_and_up_resumes_with_free_space(web: Host, roots
         web.fails_with("configuring hermes on box failed: no space is left there")
         web.agent["container"] |= {"shm_size": "64M"}
         web.fails_with("no space is left there")
-        web.root("systemctl restart paddock-hermes.container")
+        web.root("systemctl restart paddock-home_hermes.container")
     web.agent["container"] |= {"shm_size": "1G"}
     web.up()
     assert web.id() == first
@@ -814,8 +817,8 @@ def test_images_are_pulled_from_a_registry_by_tag_and_by_digest(web: Host) -> No
 def test_docker_compose_accepts_the_written_compose_file(web: Host) -> None:
     install = "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker-compose"
     web.root(f"{install} >/dev/null 2>&1")
-    told = web.root("docker-compose --file /etc/paddock/web/current/docker-compose.yml config")
-    assert "/etc/paddock/web:/etc/paddock/web:ro" in told
+    told = web.root("docker-compose --file /etc/paddock/home_web/current/docker-compose.yml config")
+    assert "/etc/paddock/home_web:/etc/paddock/home_web:ro" in told
 
 
 @slow_proof

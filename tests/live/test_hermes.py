@@ -182,18 +182,18 @@ def test_a_stop_waits_for_the_answer_in_progress(talker: Talker) -> None:
         asked = beside.submit(talker.node.paddock, "ask", "-f", path, "hermes", "Take 4 seconds and say it.")
         wait_for(lambda: talker.node.machine("ss -Htn state established dport = 8642") != "")
         time.sleep(1)  # until the request has reached the model
-        talker.node.machine("systemctl stop paddock-hermes.gateway")
+        talker.node.machine("systemctl stop paddock-home_hermes.gateway")
         assert asked.result(timeout=30).stdout.strip() == "ok: Take 4 seconds and say it."
-    ended = talker.node.machine("systemctl show -p Result,ExecMainStatus,ActiveState paddock-hermes.gateway")
+    ended = talker.node.machine("systemctl show -p Result,ExecMainStatus,ActiveState paddock-home_hermes.gateway")
     assert ended.split() == ["Result=success", "ExecMainStatus=1", "ActiveState=inactive"]
 
 
 @slow_proof
 def test_systemd_restarts_hermes_when_hermes_asks_for_it(talker: Talker) -> None:
     talker.paddock("up")
-    show = "systemctl show -p NRestarts,ExecMainStatus paddock-hermes.gateway"
+    show = "systemctl show -p NRestarts,ExecMainStatus paddock-home_hermes.gateway"
     assert "NRestarts=0" in talker.node.machine(show)
-    talker.node.machine("systemctl kill -s USR1 --kill-whom=main paddock-hermes.gateway")
+    talker.node.machine("systemctl kill -s USR1 --kill-whom=main paddock-home_hermes.gateway")
     wait_for(lambda: "NRestarts=1" in talker.node.machine(show))
     wait_for(lambda: talker.node.status()["health"] == "ok")
 
@@ -213,7 +213,7 @@ def test_pinned_settings_stay_while_other_settings_can_be_edited(pinned: Talker)
     pinned.as_agent(f"cat > ~/.hermes/config.yaml <<'END'\n{evil}END")
     for path in (".env", ".op.env", "pairing/telegram-approved.json", "platforms/pairing/telegram-approved.json"):
         assert pinned.as_agent(f"echo '{{\"666\": {{}}}}' > ~/.hermes/{path} || echo no").strip() == "no", path
-    pinned.node.machine("systemctl restart paddock-hermes.gateway")
+    pinned.node.machine("systemctl restart paddock-home_hermes.gateway")
     wait_for(lambda: pinned.node.status()["health"] == "ok")
     assert pinned.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."
     pinned.chat.say(666, "And now?")

@@ -39,7 +39,7 @@ def test_a_second_machine_on_the_same_state_does_not_start_its_agent(agent: Node
         path = str(agent.write("thief.yaml", by_ssh(agent, where)))
         told = agent.paddock("up", "-f", path, fails=True).stderr
         assert f"the state of hermes is held by {status['lease']}" in told
-        assert "inactive" in agent.shell(where, "systemctl is-active paddock-hermes.gateway || true")
+        assert "inactive" in agent.shell(where, "systemctl is-active paddock-home_hermes.gateway || true")
         assert agent.ask(QUESTION) == FACT
     finally:
         destroy(api, 201)
@@ -53,10 +53,12 @@ def test_a_waiting_machine_starts_when_the_lease_is_released(agent: Node, api: C
     try:
         path = str(agent.write("thief.yaml", by_ssh(agent, where)))
         agent.paddock("up", "-f", path, fails=True)
-        agent.machine("systemctl stop paddock-hermes.lease")
-        wait_for(lambda: agent.shell(where, "systemctl is-active paddock-hermes.gateway || true").strip() == "active")
+        agent.machine("systemctl stop paddock-home_hermes.lease")
+        wait_for(
+            lambda: agent.shell(where, "systemctl is-active paddock-home_hermes.gateway || true").strip() == "active"
+        )
         told = agent.machine(
-            "systemctl start paddock-hermes.lease 2>&1; journalctl -u paddock-hermes.lease -n 5 -o cat"
+            "systemctl start paddock-home_hermes.lease 2>&1; journalctl -u paddock-home_hermes.lease -n 5 -o cat"
         )
         assert "the state of hermes is held by by-hand-202" in told
     finally:

@@ -15,14 +15,14 @@ from paddock.run.reporter import Reporter
 
 pytestmark = pytest.mark.live
 
-RUNNING = "systemctl show -p MainPID,NRestarts,ExecMainStartTimestamp 'paddock-hermes.*'"
+RUNNING = "systemctl show -p MainPID,NRestarts,ExecMainStartTimestamp 'paddock-home_hermes.*'"
 
 
 def delete_the_memories(agent: Node) -> None:
     """Delete the memories of the agent and nothing else."""
     agent.machine(
-        "systemctl stop paddock-hermes.gateway && rm -rf /var/lib/paddock/hermes/home/.hermes/memories/* && "
-        "systemctl start paddock-hermes.gateway"
+        "systemctl stop paddock-home_hermes.gateway && rm -rf /var/lib/paddock/hermes/home/.hermes/memories/* && "
+        "systemctl start paddock-home_hermes.gateway"
     )
     wait_for(lambda: agent.status()["health"] == "ok")
 
@@ -57,15 +57,15 @@ def test_a_change_of_settings_restarts_the_agent_and_keeps_the_lease(agent: Node
     agent.ask(f"Remember: {FACT}")
     before = dict.fromkeys(("gateway", "lease"), "")
     for unit in before:
-        before[unit] = agent.machine(f"systemctl show -p MainPID --value paddock-hermes.{unit}")
+        before[unit] = agent.machine(f"systemctl show -p MainPID --value paddock-home_hermes.{unit}")
     tree = agent.file()
     tree["agents"]["hermes"]["environment"] = {"GREETING": 'say "100%" for $5 \\o/'}
     path = str(agent.write("changed.yaml", tree))
     assert "(its configuration changed" in agent.paddock("plan", "-f", path).stdout
     agent.paddock("up", "-f", path)
-    pid = agent.machine("systemctl show -p MainPID --value paddock-hermes.gateway")
+    pid = agent.machine("systemctl show -p MainPID --value paddock-home_hermes.gateway")
     assert pid != before["gateway"]
-    assert agent.machine("systemctl show -p MainPID --value paddock-hermes.lease") == before["lease"]
+    assert agent.machine("systemctl show -p MainPID --value paddock-home_hermes.lease") == before["lease"]
     environment = agent.machine(f"tr '\\0' '\\n' < /proc/{pid.strip()}/environ")
     assert 'GREETING=say "100%" for $5 \\o/\n' in environment
     assert agent.ask(QUESTION) == FACT
@@ -74,8 +74,8 @@ def test_a_change_of_settings_restarts_the_agent_and_keeps_the_lease(agent: Node
 def test_the_secret_is_only_in_the_secrets_file(agent: Node) -> None:
     key = agent.stage.environment["STANDIN_KEY"]
     found = agent.machine(f"grep -rlF {key} /etc /opt/paddock /var/lib/paddock /run /var/log 2>/dev/null || true")
-    assert found.split() == ["/etc/paddock/hermes/secrets.env"]
-    assert agent.machine("stat -c '%a %U' /etc/paddock/hermes/secrets.env").strip() == "400 root"
+    assert found.split() == ["/etc/paddock/home_hermes/secrets.env"]
+    assert agent.machine("stat -c '%a %U' /etc/paddock/home_hermes/secrets.env").strip() == "400 root"
     for journal in agent.journals.glob("*"):
         assert key not in journal.read_text()
     assert key not in agent.machine("journalctl -q; systemctl show 'paddock-*'")
@@ -84,10 +84,10 @@ def test_the_secret_is_only_in_the_secrets_file(agent: Node) -> None:
 def test_the_agent_cannot_change_its_code_configuration_or_lease(agent: Node) -> None:
     tries = (
         "touch /opt/paddock/.store/x",
-        "touch /etc/paddock/hermes/current/hermes/config.yaml",
+        "touch /etc/paddock/home_hermes/current/hermes/config.yaml",
         "rm /var/lib/paddock/hermes/.paddock/lease",
         "mv /var/lib/paddock/hermes/.paddock /var/lib/paddock/hermes/away",
-        "cat /etc/paddock/hermes/secrets.env",
+        "cat /etc/paddock/home_hermes/secrets.env",
     )
     for attempt in tries:
         said = agent.machine(
@@ -102,7 +102,11 @@ def test_only_ssh_listens_outside_loopback(agent: Node) -> None:
 
 
 def test_the_unit_is_hardened(agent: Node) -> None:
-    last = agent.machine("systemd-analyze security --no-pager paddock-hermes.gateway.service").strip().splitlines()[-1]
+    last = (
+        agent.machine("systemd-analyze security --no-pager paddock-home_hermes.gateway.service")
+        .strip()
+        .splitlines()[-1]
+    )
     assert float(last.rpartition(": ")[2].split()[0]) <= 2.5
 
 

@@ -52,7 +52,9 @@ def test_an_agent_runs_without_root_in_the_systemd_of_an_account(node: Node, hos
     node.paddock("up", "-f", path)
     assert node.paddock("ask", "hermes", "Say hello.", "-f", path).stdout.strip() == "ok: Say hello."
     assert node.paddock("plan", "-f", path).stdout == "hermes: nothing to do\n"
-    score = node.shell(host, f"{SOMEONE} systemd-analyze --user security --no-pager paddock-hermes.gateway").split()
+    score = node.shell(
+        host, f"{SOMEONE} systemd-analyze --user security --no-pager paddock-home_hermes.gateway"
+    ).split()
     assert float(score[-3]) <= 2.5, score[-8:]
     assert node.shell(host, "find /etc /opt /var/lib /usr/local -user someone ! -path '*/systemd/linger*'") == ""
     node.shell(host, NO_NAMESPACES)
@@ -125,7 +127,7 @@ def test_two_agents_share_a_host_and_its_code(node: Node, host: str) -> None:
 
     # The agents share code: the last `down` removes it. The memory stays.
     node.paddock("ask", "hermes", f"Remember: {FACT}", "-f", path)
-    tree_id = node.shell(host, "readlink /opt/paddock/hermes/current").strip()
+    tree_id = node.shell(host, "readlink /opt/paddock/home_hermes/current").strip()
     node.paddock("down", "-f", path, "--only", "hermes")
     left = node.shell(host, "ls /usr/local/bin /opt/paddock/.store /opt/paddock /etc/paddock /etc/systemd/system")
     assert tree_id in left
@@ -152,5 +154,5 @@ def test_the_browser_renders_a_page_under_the_hardened_unit(node: Node, host: st
     node.paddock("up", "-f", path)
     said = node.paddock("ask", "hermes", "Read http://127.0.0.1:8099/", "-f", path).stdout
     assert "six times seven is 42" in said
-    last = node.shell(host, "systemd-analyze security --no-pager paddock-hermes.gateway").strip().splitlines()[-1]
+    last = node.shell(host, "systemd-analyze security --no-pager paddock-home_hermes.gateway").strip().splitlines()[-1]
     assert float(last.rpartition(": ")[2].split()[0]) <= 2.5

@@ -23,7 +23,7 @@ from paddock.secret import Secret
 pytestmark = pytest.mark.live
 
 HOME = "/var/lib/paddock/hermes/home/.hermes"
-GATEWAY = "paddock-hermes.gateway.service"
+GATEWAY = "paddock-home_hermes.gateway.service"
 DROP_IN = f"/etc/systemd/system/{GATEWAY}.d"
 PACKAGES = "/opt/paddock/.store/*/lib/python3*/site-packages"
 
@@ -131,11 +131,11 @@ def test_all_checks_pass_on_a_healthy_agent(bench: Bench) -> None:
             "systemd-run --quiet --unit listener --uid hermes python3 -m http.server 8000 && sleep 0.5",
             "systemctl stop listener",
         ),
-        ("secrets.machine", "umask 022; sed 's/^/# /' /etc/paddock/hermes/secrets.env >/tmp/note", "rm /tmp/note"),
+        ("secrets.machine", "umask 022; sed 's/^/# /' /etc/paddock/home_hermes/secrets.env >/tmp/note", "rm /tmp/note"),
         (
             "files.configuration",
-            "echo '# mine' >>/etc/paddock/hermes/current/hermes/config.yaml",
-            "sed -i '$d' /etc/paddock/hermes/current/hermes/config.yaml",
+            "echo '# mine' >>/etc/paddock/home_hermes/current/hermes/config.yaml",
+            "sed -i '$d' /etc/paddock/home_hermes/current/hermes/config.yaml",
         ),
         ("files.code", f"touch $(echo {PACKAGES})/sitecustomize.py", f"rm {PACKAGES}/sitecustomize.py"),
         (
@@ -155,7 +155,7 @@ def test_each_defect_fails_its_own_check(bench: Bench, line: str, script: str, m
 
 
 def test_verify_fails_when_managed_commands_are_not_refused(bench: Bench) -> None:
-    refused = "/etc/paddock/hermes/current/hermes/refused.json"
+    refused = "/etc/paddock/home_hermes/current/hermes/refused.json"
     with bench.broken(f"cp -p {refused} /root/refused && echo '[]' >{refused}", f"cp -p /root/refused {refused}"):
         failed = bench.failed()
     assert failed.keys() == {"managed", "files.configuration"}
@@ -163,7 +163,7 @@ def test_verify_fails_when_managed_commands_are_not_refused(bench: Bench) -> Non
 
 
 def test_verify_fails_when_the_dashboard_is_stopped(bench: Bench) -> None:
-    page = "systemctl {} paddock-hermes.dashboard"
+    page = "systemctl {} paddock-home_hermes.dashboard"
     with bench.broken(page.format("stop"), page.format("start")):
         failed = bench.failed()
     assert failed.keys() == {"process.dashboard", "dashboard"}

@@ -93,7 +93,16 @@ def _as_line(step: Step) -> str:
     return f"{step.id}: {type(step.action).__name__}({fields}){risk}"
 
 
-@pytest.mark.parametrize("case", ["container-other-image", "container-left-for-systemd", "container-engine-to-start"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "container-other-image",
+        "container-left-for-systemd",
+        "container-engine-to-start",
+        "renamed-container",
+        "namesake-of-another-project",
+    ],
+)
 def test_wording(case: str) -> None:
     """One snapshot pins the words of each kind of plan; all other cases hold no prose."""
     path = WORDING / f"{case}.yaml"

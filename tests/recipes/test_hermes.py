@@ -12,6 +12,7 @@ from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Answer, Probe
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.spec.agent import ExposeSpec
+from paddock.spec.agent_id import AgentId
 
 AGENT = HermesSpec.model_validate({"kind": "hermes", "version": "0.19.0", "place": "home"})
 PROBES = Hermes().probes(AGENT, "Say ok.", "c1")
@@ -92,9 +93,9 @@ def test_a_browser_adds_its_driver_and_the_permission_for_its_sandbox() -> None:
     agent = AGENT.model_copy(update={"browser": True})
     assert "chromium" in Hermes().packages(agent)
     assert [tool.name for tool in Hermes().code(agent, Path()).tools] == ["agent-browser"]
-    runtime = Systemd("hermes", agent)
+    runtime = Systemd(AgentId("home", "hermes"), agent)
     workload = Hermes().workload(agent, runtime.paths, "/code")
-    unit = runtime.bundle(workload, "t1", mounted=False).files["units/paddock-hermes.gateway.service"].content
+    unit = runtime.bundle(workload, "t1", mounted=False).files["units/paddock-home_hermes.gateway.service"].content
     assert "RestrictNamespaces=user pid net\n" in unit
     assert "SystemCallFilter=@system-service chroot\n" in unit
     assert 'exec /code/bin/agent-browser "$@"' in next(
@@ -103,4 +104,4 @@ def test_a_browser_adds_its_driver_and_the_permission_for_its_sandbox() -> None:
 
 
 def _paths() -> Any:
-    return Systemd("hermes", AGENT).paths
+    return Systemd(AgentId("home", "hermes"), AGENT).paths

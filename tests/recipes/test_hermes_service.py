@@ -7,6 +7,7 @@ from typing import Any
 from paddock.recipes import parse
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.runtimes.systemd.runtime import Systemd
+from paddock.spec.agent_id import AgentId
 
 FILE = """\
 project: home
@@ -22,9 +23,9 @@ agents:
 
 def test_service_args_and_restart_delay_are_in_the_unit_of_the_messaging_process() -> None:
     agent: Any = parse(FILE, "paddock.yaml").agents["hermes"]
-    runtime = Systemd("hermes", agent)
+    runtime = Systemd(AgentId("home", "hermes"), agent)
     bundle = runtime.bundle(Hermes().workload(agent, runtime.paths, "/code"), "t1", mounted=False)
-    unit = bundle.files["units/paddock-hermes.gateway.service"].content
+    unit = bundle.files["units/paddock-home_hermes.gateway.service"].content
     assert '"gateway" "run" "--external-supervisor" "--loud"\n' in unit
     assert "Restart=on-failure\n" in unit
     assert "RestartSec=7\n" in unit

@@ -12,6 +12,7 @@ from paddock.recipes import KINDS
 from paddock.recipes.workload import Recipe
 from paddock.runtimes import runtime_for
 from paddock.spec import checking
+from paddock.spec.agent_id import AgentId
 from paddock.spec.files import inlined
 from paddock.spec.kinds import Kinds
 from paddock.spec.load import Loaded, load, parse
@@ -70,7 +71,7 @@ def test_an_agent_of_a_new_kind_is_rendered_to_a_bundle() -> None:
     tree = recipe.code(agent, file.folder)
     assert tree is not None
     assert (tree.distribution.requirement, tree.lock) == ("echo-agent", "echo-agent==1.0 --hash=sha256:00\n")
-    runtime = runtime_for("hill", agent, file.folder, None)
+    runtime = runtime_for(AgentId("home", "hill"), agent, file.folder, None)
     workload = recipe.workload(agent, runtime.inside, f"{runtime.paths.code}/{tree.id}")
     files = runtime.bundle(workload, tree.id, mounted=False).files
     assert files["echo.txt"].content == "soft 11\n"

@@ -23,7 +23,9 @@ from paddock.runtimes.program import program
 from paddock.runtimes.systemd.confine import word
 from paddock.runtimes.systemd.runtime import Systemd
 from paddock.secret import Secret
+from paddock.spec.agent_id import AgentId
 
+HERMES = AgentId("home", "hermes")
 AGENT = HermesSpec.model_validate(
     {
         "kind": "hermes",
@@ -43,7 +45,7 @@ AGENT = HermesSpec.model_validate(
 def engine(runtime: str, home: str | None = None, **container: object) -> Engine:
     mounts = [{"host": "/srv/library", "path": "/library", "read_only": True}]
     spec = {**AGENT.model_dump(by_alias=True), "runtime": runtime, "container": container, "mounts": mounts}
-    return Engine("hermes", HermesSpec.model_validate(spec), Path(), home)
+    return Engine(HERMES, HermesSpec.model_validate(spec), Path(), home)
 
 
 def limited(egress: object, runtime: str = "systemd", **more: object) -> HermesSpec:
@@ -84,20 +86,28 @@ def bundle_of(runtime: Runtime, *, mounted: bool) -> Bundle:
 @pytest.mark.parametrize(
     ("name", "runtime", "mounted"),
     [
-        ("systemd-volume", Systemd("hermes", AGENT), True),
-        ("systemd-directory", Systemd("hermes", AGENT), False),
-        ("systemd-internet", Systemd("hermes", limited("internet")), True),
-        ("systemd-account", Systemd("hermes", AGENT, "/home/someone"), False),
-        ("process", ForegroundProcess("hermes", AGENT), False),
+        ("systemd-volume", Systemd(HERMES, AGENT), True),
+        ("systemd-directory", Systemd(HERMES, AGENT), False),
+        ("systemd-internet", Systemd(HERMES, limited("internet")), True),
+        ("systemd-account", Systemd(HERMES, AGENT, "/home/someone"), False),
+        ("process", ForegroundProcess(HERMES, AGENT), False),
         ("docker-base", engine("docker", base="debian:12", options=["--gpus", "all"], memory="3G", cpus=1.5), False),
         (
             "docker-list",
-            Engine("hermes", limited(["10.0.0.5:4000", "fd00::/8"], "docker", container={"base": "debian:12"}), Path()),
+            Engine(
+                HERMES,
+                limited(["10.0.0.5:4000", "fd00::/8"], "docker", container={"base": "debian:12"}),
+                Path(),
+            ),
             False,
         ),
         (
             "docker-image-internet",
-            Engine("hermes", limited("internet", "docker", container={"image": "nousresearch/hermes-agent"}), Path()),
+            Engine(
+                HERMES,
+                limited("internet", "docker", container={"image": "nousresearch/hermes-agent"}),
+                Path(),
+            ),
             True,
         ),
         ("podman-account", engine("podman", "/home/someone", base="debian:12"), False),
@@ -133,7 +143,7 @@ def test_the_id_of_a_bundle_depends_on_its_content_alone() -> None:
 
 def test_an_archive_holds_secrets_beside_the_bundle_and_not_in_it() -> None:
     secrets = {"LITELLM_API_KEY": Secret("canary-value-11")}
-    bundle = bundle_of(Systemd("hermes", AGENT), mounted=True)
+    bundle = bundle_of(Systemd(HERMES, AGENT), mounted=True)
     assert not any("canary" in file.content for file in bundle.files.values())
     with tarfile.open(fileobj=io.BytesIO(bundle.archive(secrets, {"0": Secret("canary-value-12")}))) as tar:
         holders = [m.name for m in tar.getmembers() if b"canary" in (tar.extractfile(m) or io.BytesIO()).read()]

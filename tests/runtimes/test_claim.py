@@ -16,7 +16,7 @@ from paddock.runtimes.shell import script
 FILES = {"notes": "a", ".memory/facts": "b", "home/deep": "c", "..odd": "d", "with space/x": "e"}
 
 
-def claim(state: Path, agent: str = "toy", uid: int | None = None, mounted: str = "") -> str:
+def claim(state: Path, agent: str = "home_toy", uid: int | None = None, mounted: str = "") -> str:
     number = str(os.getuid() if uid is None else uid)
     arguments = [str(state), agent, "nobody-of-that-name", number, number, mounted]
     return expect(LocalGuest(), "claiming", script("claim.sh", arguments))
@@ -38,7 +38,7 @@ def expect_claimed(state: Path) -> None:
     assert (state / "home/dangling").is_symlink()
     assert sorted(entry.name for entry in state.iterdir()) == [".paddock", "home", "lost+found"]
     assert sorted(entry.name for entry in (state / ".paddock").iterdir()) == ["identity"]
-    assert (state / ".paddock/identity").read_text().startswith("agent=toy\nid=")
+    assert (state / ".paddock/identity").read_text().startswith("version=2\nagent=home_toy\nid=")
 
 
 def test_claim_moves_all_files_into_the_home(state: Path) -> None:
@@ -102,7 +102,7 @@ def test_claim_changes_the_owner_of_files_of_other_users_only(state: Path) -> No
 def test_claim_refuses_the_state_of_another_agent(state: Path) -> None:
     claim(state)
     with pytest.raises(CommandFailed, match="is the state of another agent"):
-        claim(state, "other")
+        claim(state, "lab_toy")
 
 
 def test_claim_refuses_a_volume_that_is_not_mounted(state: Path) -> None:

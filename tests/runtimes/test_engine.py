@@ -20,6 +20,7 @@ from paddock.recipes.workload import Workload
 from paddock.runtimes.engine.archive import Archive
 from paddock.runtimes.engine.dialect import dialect_of
 from paddock.runtimes.engine.runtime import Engine
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec, RuntimeName
 
 BASE: dict[str, Any] = {
@@ -43,7 +44,7 @@ def workload_of(engine: Engine, spec: AgentSpec) -> Workload:
 
 def identity_of(**changes: Any) -> str:
     spec = spec_of(**changes)
-    engine = Engine("hermes", spec, Path())
+    engine = Engine(AgentId("home", "hermes"), spec, Path())
     return engine.container.identity(workload_of(engine, spec))
 
 
@@ -87,7 +88,9 @@ def test_each_part_of_the_identity_requires_a_new_container(part: str, changes: 
 
 def test_without_root_another_uid_requires_a_new_container() -> None:
     first, second = (
-        Engine("hermes", spec_of(runtime="podman", user={"name": "hermes", "uid": uid}), Path(), "/home/x")
+        Engine(
+            AgentId("home", "hermes"), spec_of(runtime="podman", user={"name": "hermes", "uid": uid}), Path(), "/home/x"
+        )
         for uid in (10000, 12000)
     )
     before, after = (
@@ -100,7 +103,7 @@ def test_without_root_another_uid_requires_a_new_container() -> None:
 def test_each_image_gets_a_code_tree_of_its_own() -> None:
     tree = Hermes().code(HermesSpec.model_validate(BASE), Path())
     names = {
-        Engine("hermes", spec_of(container={"base": base}), Path()).container.tree(tree)
+        Engine(AgentId("home", "hermes"), spec_of(container={"base": base}), Path()).container.tree(tree)
         for base in ("debian:12", "debian:13")
     }
     assert len(names) == 2
@@ -110,7 +113,7 @@ def test_an_image_is_rejected_for_a_kind_that_has_none() -> None:
     spec = agent_from(
         {"kind": "service", "place": "p", "runtime": "docker", "command": ["x"], "container": {"image": "x"}}
     )
-    engine = Engine("web", spec, Path())
+    engine = Engine(AgentId("home", "web"), spec, Path())
     workload = Service().workload(spec, engine.inside, "")  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="web is a service, which has no image of its own"):
         engine.bundle(workload, None, mounted=False)
@@ -205,17 +208,17 @@ def test_the_health_command_asks_what_the_recipe_declares(health: dict[str, Any]
             **{"container": {"base": "debian:12"}, "health": health},
         }
     )
-    engine = Engine("web", spec, Path())
+    engine = Engine(AgentId("home", "web"), spec, Path())
     workload = Service().workload(spec, engine.inside, "")  # type: ignore[arg-type]
     probes = Service().probes(spec, "", "")  # type: ignore[arg-type]
     files = engine.bundle(workload, None, mounted=False, health=probes.health).files
     assert files["health"].content.endswith(said)
-    assert "--health-cmd '/bin/sh /etc/paddock/web/current/health'" in files["create"].content
+    assert "--health-cmd '/bin/sh /etc/paddock/home_web/current/health'" in files["create"].content
 
 
 def compose_file(**container: Any) -> str:
     spec = agent_from({**BASE, "container": container})
-    engine = Engine("hermes", spec, Path())
+    engine = Engine(AgentId("home", "hermes"), spec, Path())
     return engine.bundle(workload_of(engine, spec), "t", mounted=False).files["docker-compose.yml"].content
 
 
@@ -233,4 +236,4 @@ def test_the_compose_file_has_only_keys_that_both_compose_versions_know(containe
         *("mem_limit", "cpus", "entrypoint", "command", "env_file", "healthcheck"),
     }
     assert tree.keys() == {"services"}
-    assert tree["services"]["hermes"].keys() <= known
+    assert tree["services"]["home_hermes"].keys() <= known

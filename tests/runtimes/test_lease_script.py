@@ -46,7 +46,7 @@ class Manager:
             listening.bind(str(address))
             listening.settimeout(0.1)
             environment = {"PATH": os.environ["PATH"], "NOTIFY_SOCKET": str(address)}
-            argv = ["sh", "-c", text("systemd/lease.sh"), "lease", str(self.state), "web"]
+            argv = ["sh", "-c", text("systemd/lease.sh"), "lease", str(self.state), "home_web"]
             if self.store is not None:
                 environment["LISTEN_FDS"] = "1"
                 argv = [sys.executable, "-c", _PASS_ON, str(self.store), *argv]
@@ -86,7 +86,7 @@ class Manager:
 @pytest.fixture
 def manager(tmp_path: Path) -> Iterator[Manager]:
     (tmp_path / "state/.paddock").mkdir(parents=True)
-    (tmp_path / "state/.paddock/identity").write_text("agent=web\nid=1\n")
+    (tmp_path / "state/.paddock/identity").write_text("version=2\nagent=home_web\nid=1\n")
     found = Manager(tmp_path)
     yield found
     found.let_go()
@@ -129,6 +129,23 @@ def test_another_machine_is_refused_while_systemd_keeps_the_lock(manager: Manage
     other.let_go()
 
 
+@pytest.mark.parametrize(
+    ("identity", "told"),
+    [
+        ("agent=web\nid=1\n", "is the state of another agent: web, which has no project"),
+        ("version=2\nagent=lab_web\nid=1\n", "is the state of another agent: web of project lab"),
+        ("version=3\nagent=home_web\nid=1\n", "a newer Paddock wrote"),
+    ],
+)
+def test_the_lease_on_the_state_of_another_agent_is_refused(manager: Manager, identity: str, told: str) -> None:
+    (manager.state / ".paddock/identity").write_text(identity)
+    with manager.process() as refused:
+        assert refused.wait() == 78
+        assert refused.stdout is not None
+        assert told in refused.stdout.read()
+    assert manager.is_free()
+
+
 def test_a_lock_on_a_file_that_was_replaced_is_not_the_lease(manager: Manager) -> None:
     with manager.process():
         pass
@@ -145,7 +162,7 @@ def test_without_python_the_lease_fails_instead_of_becoming_ready(
 ) -> None:
     programs = manager.folder / "bin"
     programs.mkdir()
-    for name in ("sh", "grep", "flock", "cat", "uname", "date"):
+    for name in ("sh", "sed", "flock", "cat", "uname", "date"):
         found = next(path for path in map(Path, ("/usr/bin", "/bin")) if (path / name).exists())
         (programs / name).symlink_to(found / name)
     monkeypatch.setenv("PATH", str(programs))

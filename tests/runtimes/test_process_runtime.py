@@ -20,14 +20,15 @@ from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
 from paddock.recipes.service.spec import ServiceSpec
 from paddock.recipes.workload import File, Process, Workload
-from paddock.runtimes import Runtime, machine
+from paddock.runtimes import FORMER, Runtime, machine
 from paddock.runtimes.bundle import Bundle
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.secret import Secret
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import StateSpec
 
 TOY = ServiceSpec.model_validate({"kind": "service", "place": "here", "command": ["true"]})
-RUNTIME = ForegroundProcess("toy", TOY)
+RUNTIME = ForegroundProcess(AgentId("home", "toy"), TOY)
 GUEST = LocalGuest()
 
 
@@ -64,13 +65,13 @@ def observe() -> AgentSeen:
 
 
 @contextmanager
-def supervised(log: Path) -> Iterator[subprocess.Popen[str]]:
+def supervised(log: Path, runtime: Runtime = RUNTIME) -> Iterator[subprocess.Popen[str]]:
     """`paddock run` without the deployment around it."""
     program = (
         "from pathlib import Path\n"
         "from paddock.recipes.workload import Paths\n"
         "from paddock.runtimes.process.supervise import supervise\n"
-        f"supervise({RUNTIME.paths!r}, Path({str(log)!r}), print)\n"
+        f"supervise({runtime.paths!r}, Path({str(log)!r}), print)\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -99,7 +100,7 @@ def test_applying_a_bundle_twice_changes_nothing() -> None:
     first = observe()
     apply(bundle, KEY="canary")
     assert observe() == first
-    assert (first.bundle_id, first.state_of) == (bundle.id, "toy")
+    assert (first.bundle_id, first.state_of) == (bundle.id, "home_toy")
     etc = Path(RUNTIME.paths.etc)
     assert (etc / "note").read_text() == "hello\n"
     assert (etc.parent / "secrets.env").stat().st_mode & 0o777 == 0o400
@@ -139,7 +140,7 @@ def installed(*trees: str, agent: str = "") -> Path:
 
 
 def test_apply_keeps_the_current_and_the_previous_code_tree_only() -> None:
-    versions = installed("t1", "t2", "t3") / "toy"
+    versions = installed("t1", "t2", "t3") / "home_toy"
     store = versions.parent / ".store"
     apply(toy(tree="t1"))
     assert sorted(path.name for path in store.iterdir()) == ["t1"], "nobody needs the others"
@@ -170,14 +171,14 @@ def test_apply_names_a_code_tree_that_was_removed() -> None:
 
 def elsewhere(path: Path) -> ForegroundProcess:
     state = StateSpec().model_copy(update={"path": str(path)})  # a file could not put it below /tmp
-    return ForegroundProcess("toy", TOY.model_copy(update={"state": state}))
+    return ForegroundProcess(AgentId("home", "toy"), TOY.model_copy(update={"state": state}))
 
 
 def test_a_state_at_another_path_is_found_through_its_link(tmp_path: Path) -> None:
     moved = elsewhere(tmp_path / "srv/toy")
     apply(toy(runtime=moved), runtime=moved)
     assert (tmp_path / "srv/toy/home/work").is_dir()
-    assert (observe().state_of, observe().state_at) == ("toy", str(tmp_path / "srv/toy"))
+    assert (observe().state_of, observe().state_at) == ("home_toy", str(tmp_path / "srv/toy"))
     for other in (RUNTIME, elsewhere(tmp_path / "third")):
         with pytest.raises(CommandFailed, match="srv/toy, not "):
             apply(toy(runtime=other), runtime=other)
@@ -202,7 +203,7 @@ def test_forget_deletes_the_link_to_the_state(tmp_path: Path) -> None:
     apply(toy(runtime=moved), runtime=moved)
     expect(GUEST, "removing", moved.remove())
     paths = moved.paths
-    expect(GUEST, "forgetting", machine.delete_state("toy", paths))
+    expect(GUEST, "forgetting", machine.delete_state(AgentId("home", "toy"), paths))
     assert not Path(paths.state_link).is_symlink()
     assert not (tmp_path / "srv").exists()
 
@@ -210,10 +211,128 @@ def test_forget_deletes_the_link_to_the_state(tmp_path: Path) -> None:
 def test_apply_refuses_the_state_of_another_agent() -> None:
     identity = Path(RUNTIME.paths.state) / ".paddock/identity"
     identity.parent.mkdir(parents=True, mode=0o700)
-    identity.write_text("agent=other\nid=1\n")
-    with pytest.raises(CommandFailed, match="state of another agent"):
+    identity.write_text("version=2\nagent=lab_toy\nid=1\n")
+    with pytest.raises(CommandFailed, match="is the state of another agent: toy of project lab"):
         apply(toy())
-    assert identity.read_text() == "agent=other\nid=1\n"
+    assert identity.read_text() == "version=2\nagent=lab_toy\nid=1\n"
+
+
+def test_a_state_of_a_newer_paddock_is_reported_and_left_alone() -> None:
+    apply(toy())
+    identity = Path(RUNTIME.paths.state) / ".paddock/identity"
+    identity.write_text("version=3\nagent=home_toy\nid=1\n")
+    assert observe().state_version == "3"
+    with pytest.raises(CommandFailed, match="a newer Paddock wrote"):
+        apply(toy("exec sleep 61"))
+    expect(GUEST, "removing", RUNTIME.remove())
+    with pytest.raises(CommandFailed, match="a newer Paddock wrote"):
+        expect(GUEST, "forgetting", machine.delete_state(RUNTIME.agent, RUNTIME.paths))
+    assert identity.read_text() == "version=3\nagent=home_toy\nid=1\n"
+
+
+# An agent that has a former id
+
+V1 = AgentId("", "toy")
+MOVING = ForegroundProcess(AgentId("home", "toy"), TOY, (V1,))
+
+
+@pytest.fixture
+def former(request: pytest.FixtureRequest, tmp_path: Path) -> Runtime:
+    """An agent as Paddock 0.1 deployed it, with a memory and a code tree; also with its state at another path."""
+    state = tmp_path / "srv/toy" if getattr(request, "param", "") == "elsewhere" else None
+    installed("t1")
+    runtime = replace(elsewhere(state), agent=V1) if state else ForegroundProcess(V1, TOY)
+    bundle = toy(runtime=runtime, tree="t1")
+    apply(bundle, runtime=runtime, KEY="canary")
+    paths = runtime.paths
+    (Path(paths.home) / "work/fact").write_text("7421")
+    (Path(paths.state) / ".paddock/identity").write_text("agent=toy\nid=5bf0\n")
+    Path(paths.state_link).unlink()
+    Path(paths.state_link).parent.rmdir()
+    if state:
+        old = Path(MOVING.paths.state)
+        old.parent.mkdir(parents=True, exist_ok=True)
+        old.symlink_to(state)
+    return runtime
+
+
+def moving_to(former: Runtime) -> ForegroundProcess:
+    return replace(MOVING, spec=former.spec)  # type: ignore[attr-defined]
+
+
+def observed(runtime: Runtime) -> AgentSeen:
+    return AgentSeen.from_records(records(expect(GUEST, "observing", runtime.observe(()))))
+
+
+@pytest.mark.parametrize("former", ["default", "elsewhere"], indirect=True)
+def test_an_agent_of_paddock_0_1_is_observed_under_its_former_id(former: Runtime) -> None:
+    seen = observed(moving_to(former))
+    assert (seen.installed, seen.namesakes.former, seen.namesakes.state_of_former) == (False, "toy", "toy")
+    assert seen.state_at == former.paths.state
+    assert seen.namesakes.others == frozenset()
+
+
+@pytest.mark.parametrize("former", ["default", "elsewhere"], indirect=True)
+def test_a_rename_keeps_state_secrets_and_code(former: Runtime) -> None:
+    new = moving_to(former)
+    old = Path(former.paths.etc).parent
+    kept = {name: (old / name).read_text() for name in ("generated.env", "secrets.env")}
+    for _ in range(2):
+        expect(GUEST, "renaming", new.rename("toy", mounted=False))
+        seen = observed(new)
+        assert (seen.namesakes.to_rename, seen.pending) == (None, True)
+        assert (seen.state_of, seen.state_at) == ("home_toy", former.paths.state)
+        assert (Path(new.paths.state) / ".paddock/identity").read_text() == "version=2\nagent=home_toy\nid=5bf0\n"
+        root = Path(new.paths.etc).parent
+        assert {name: (root / name).read_text() for name in kept} == kept
+        assert not old.exists()
+        assert not Path(MOVING.paths.state).is_symlink()
+        assert (Path(new.paths.code).parent / "home_toy/current").readlink().name == "t1"
+        assert not (Path(new.paths.code).parent / "toy").exists()
+    apply(toy(runtime=new, tree="t1"), runtime=new, KEY="canary")
+    assert (root / "generated.env").read_text() == kept["generated.env"]
+    assert (Path(new.paths.home) / "work/fact").read_text() == "7421"
+
+
+def test_apply_refuses_while_the_agent_has_a_former_id(former: Runtime) -> None:
+    with pytest.raises(CommandFailed, match="this machine has toy, which has no project") as refused:
+        apply(toy(runtime=MOVING), runtime=MOVING)
+    assert refused.value.result.code == FORMER
+    assert not Path(MOVING.paths.etc).parent.exists(), "a secret was left behind"
+
+
+def test_a_rename_refuses_a_running_agent_and_changes_nothing(former: Runtime, tmp_path: Path) -> None:
+    with supervised(tmp_path / "log", former) as running:
+        wait_for(lambda: (tmp_path / "log").exists())
+        with pytest.raises(CommandFailed, match=f"the state is held by process {running.pid}"):
+            expect(GUEST, "renaming", MOVING.rename("toy", mounted=False))
+    assert (Path(former.paths.state) / ".paddock/identity").read_text() == "agent=toy\nid=5bf0\n"
+    assert observed(MOVING).namesakes.former == "toy"
+
+
+def test_a_rename_refuses_the_state_of_another_agent(former: Runtime) -> None:
+    (Path(former.paths.state) / ".paddock/identity").write_text("version=2\nagent=lab_toy\nid=1\n")
+    with pytest.raises(CommandFailed, match="is the state of another agent: toy of project lab"):
+        expect(GUEST, "renaming", MOVING.rename("toy", mounted=False))
+    assert Path(former.paths.etc).exists()
+
+
+def test_an_agent_of_another_project_is_observed() -> None:
+    lab = ForegroundProcess(AgentId("lab", "toy"), TOY)
+    apply(toy(runtime=lab), runtime=lab)
+    ForegroundProcess(AgentId("lab", "toys"), TOY)
+    seen = observed(MOVING)
+    assert seen.namesakes.others == {"lab_toy"}
+    assert seen.namesakes.state_of_other == "lab_toy"
+    expect(GUEST, "removing", lab.remove())
+    assert observed(MOVING).namesakes.others == {"lab_toy"}, "its state is still there"
+
+
+def test_the_link_to_the_state_is_beside_the_states(tmp_path: Path) -> None:
+    apply(toy())
+    link = Path(RUNTIME.paths.state_link)
+    assert (link.parent.name, link.name) == (".agents", "home_toy")
+    assert str(link.readlink()) == RUNTIME.paths.state
 
 
 def test_apply_refuses_a_directory_with_files_and_no_mark() -> None:
@@ -228,7 +347,7 @@ def test_apply_refuses_a_directory_with_files_and_no_mark() -> None:
 def test_apply_completes_an_interrupted_claim() -> None:
     (Path(RUNTIME.paths.state) / ".paddock").mkdir(parents=True, mode=0o700)
     apply(toy())
-    assert observe().state_of == "toy"
+    assert observe().state_of == "home_toy"
 
 
 def test_remove_keeps_the_state() -> None:
@@ -241,7 +360,8 @@ def test_remove_keeps_the_state() -> None:
 
 
 def test_it_runs_with_its_secrets_until_it_is_told_to_stop(tmp_path: Path) -> None:
-    apply(toy('echo "$KEY/${#TOKEN}/$(cat "$HOME/../../etc/current/note")"; exec sleep 60'), KEY="canary-12")
+    note = f"{RUNTIME.paths.etc}/note"
+    apply(toy(f'echo "$KEY/${{#TOKEN}}/$(cat {note})"; exec sleep 60'), KEY="canary-12")
     with supervised(tmp_path / "log") as child:
         wait_for(
             lambda: "canary-12/64/hello" in (tmp_path / "log").read_text() if (tmp_path / "log").exists() else False

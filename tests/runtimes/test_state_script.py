@@ -20,11 +20,12 @@ from paddock.recipes.workload import Keep, Process, SecretFile, StateFile, Workl
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.process.runtime import ForegroundProcess
 from paddock.secret import Secret
+from paddock.spec.agent_id import AgentId
 from paddock.spec.secrets import Source
 
 UID = 54321
 RUNTIME = ForegroundProcess(
-    "toy", ServiceSpec.model_validate({"kind": "service", "place": "here", "command": ["true"]})
+    AgentId("home", "toy"), ServiceSpec.model_validate({"kind": "service", "place": "here", "command": ["true"]})
 )
 SOURCE = Source(env="AUTH")
 WORKLOAD = Workload(

@@ -78,6 +78,13 @@ class AwaitAnswer:
 
 
 @dataclass(frozen=True)
+class RenameAgent:
+    """Make everything that has a former id the agent's own."""
+
+    former: str
+
+
+@dataclass(frozen=True)
 class RemoveAgent:
     """Remove the agent's code and configuration from its machine and keep the state."""
 
@@ -121,6 +128,7 @@ AgentAction = (
     | ApplyBundle
     | ClaimState
     | AwaitAnswer
+    | RenameAgent
     | RemoveAgent
     | StartEngine
     | GetImage

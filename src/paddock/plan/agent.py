@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from paddock.errors import PaddockError
-from paddock.plan import container
+from paddock.plan import container, namesakes
 from paddock.plan.actions import (
     ApplyBundle,
     AwaitAnswer,
@@ -18,15 +18,17 @@ from paddock.plan.actions import (
     RemoveAgent,
 )
 from paddock.plan.container import ENGINES, ContainerSeen, ContainerWant
+from paddock.plan.namesakes import NamesakesSeen
 from paddock.plan.step import Phase, Refusal, Risk, Step
 
 # The records that the runtimes' scripts may report.
 _RECORDS: Final = frozenset(
     {
         *("package", "bundle", "init", "answered", "pending", "tree", "secrets", "holder", "room", "note"),
-        *("state.at", "state.agent", "state.planted", "state.forgotten"),
+        *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
         *("unit", "said", "engine", "info", "image", "container", "layer"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
+        *namesakes.RECORDS,
     }
 )
 
@@ -45,6 +47,8 @@ class AgentWant:
     container: ContainerWant | None = None
     mounts: Sequence[str] = ()  # paths of the host's directories, as the agent sees them
     uid: int = 0  # the agent's, which has to own these directories
+    project: str = ""
+    beside_others: bool = False  # other agents of this name may be on the machine too
 
     def preinstalled(self) -> AgentSeen:
         """Return what a new machine holds that was cloned from the agent's template."""
@@ -66,6 +70,7 @@ class AgentSeen:
     init: str = ""
     state_of: str | None = None
     state_at: str | None = None
+    state_version: str = ""  # of its identity, if a newer Paddock wrote it
     planted: str | None = None  # a path where Paddock's own directory in the state should be, and something else is
     forgotten: str | None = None  # a state whose deletion has begun
     holder: str | None = None
@@ -74,6 +79,7 @@ class AgentSeen:
     said: str = ""  # the message of a unit that failed
     container: ContainerSeen = field(default_factory=ContainerSeen)
     left: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by engine: software in a container left behind
+    namesakes: NamesakesSeen = field(default_factory=NamesakesSeen)
     notes: Sequence[str] = ()
     unread: bool = False  # the machine was stopped, so nothing of this could be read
 
@@ -96,6 +102,7 @@ class AgentSeen:
             pending="pending" in values,
             state_of=values.get("state.agent"),
             state_at=values.get("state.at"),
+            state_version=values.get("state.newer", ""),
             planted=values.get("state.planted"),
             forgotten=values.get("state.forgotten"),
             holder=values.get("holder"),
@@ -103,6 +110,7 @@ class AgentSeen:
             said=values.get("said", ""),
             container=ContainerSeen.from_pairs(pairs),
             left={engine: sorted({value for name, value in pairs if name == f"left.{engine}"}) for engine in engines},
+            namesakes=NamesakesSeen.from_pairs(pairs),
             notes=tuple(value for name, value in pairs if name == "note"),
             units={unit: state for unit, _, state in (value.partition(" ") for name, value in pairs if name == "unit")},
         )
@@ -110,6 +118,10 @@ class AgentSeen:
     @property
     def installed(self) -> bool:
         return bool(self.bundle_id or self.units)
+
+    @property
+    def has_own_state(self) -> bool:
+        return self.state_of is not None and not (self.namesakes.state_of_former or self.namesakes.state_of_other)
 
     @property
     def active(self) -> bool:
@@ -136,7 +148,9 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         yield Step("code.install", title, "it is not installed", InstallCode(want.tree), phase=Phase.SOFTWARE)
     if adopted_state and seen.state_of is None:
         yield claim(agent)
-    reason = _why_configure(want, seen)
+    renamed = list(namesakes.rename_steps(agent, want.project, seen.namesakes))
+    yield from renamed
+    reason = "its project changed" if renamed else _why_configure(want, seen)
     if want.container:
         created = list(container.create_steps(agent, want.container, seen.container, want.bundle_id))
         yield from created
@@ -164,10 +178,25 @@ def planted(agent: str, path: str) -> Refusal:
     )
 
 
+def newer(agent: str, seen: AgentSeen) -> Refusal:
+    """Return the refusal for a state that a newer Paddock wrote."""
+    return Refusal(
+        f"a newer Paddock wrote the state of {agent}:"
+        f" {seen.state_at}/.paddock/identity has version {seen.state_version}",
+        "use that version of Paddock, or a newer one",
+        code="state.newer",
+    )
+
+
 def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
     """Return why the agent cannot be brought up on a machine in this condition, or None."""
     if seen.planted:
         return planted(agent, seen.planted)
+    if seen.state_version:
+        return newer(agent, seen)
+    own, project = seen.installed, want.project
+    if found := namesakes.refusal(agent, project, seen.namesakes, installed=own, beside_others=want.beside_others):
+        return found
     if seen.forgotten:
         return Refusal(
             f"the state of {agent} is being deleted ({seen.forgotten})",

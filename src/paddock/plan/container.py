@@ -48,6 +48,7 @@ class ContainerWant:
     data: bool | None = None  # the engine has a data volume; None where the place offers none
     recreate: bool = False  # a person asked for a new container
     without_root: bool = False  # the engine runs in an account, without root
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def refusal(agent: str, want: ContainerWant, seen: ContainerSeen) -> Refusal | N
         )
     if seen.identity == _FOREIGN:
         return Refusal(
-            f"the machine has a container paddock-{agent} that Paddock did not create",
+            f"the machine has a container {want.name} that Paddock did not create for {agent}",
             "rename or remove it",
             code="container.foreign",
         )

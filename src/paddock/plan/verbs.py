@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from paddock.plan import agent as inside
-from paddock.plan import container
+from paddock.plan import container, namesakes
 from paddock.plan.actions import AwaitAnswer
 from paddock.plan.agent import AgentSeen, AgentWant
 from paddock.plan.machine import MachinePlan
@@ -85,8 +85,11 @@ def down(agent: str, machine: MachinePlan, seen: InsideSeen, *, keeps_machine: b
     """Return the plan that destroys the machine, or removes the agent from a machine that Paddock did not create."""
     if not keeps_machine:
         return Plan(agent, machine.steps, machine.refusals, machine.notes, machine.then)
+    found = seen.agent or AgentSeen()
+    if not found.installed and found.namesakes.former and (refusal := namesakes.not_renamed(agent, found.namesakes)):
+        return Plan(agent, refusals=[refusal])
     refusals = [seen.unreachable] if seen.unreachable else []
-    return Plan(agent, list(inside.down(agent, seen.agent or AgentSeen())), refusals)
+    return Plan(agent, list(inside.down(agent, found)), refusals)
 
 
 def forget(agent: str, machine: MachinePlan, seen: InsideSeen, *, keeps_machine: bool) -> Plan:
@@ -97,9 +100,15 @@ def forget(agent: str, machine: MachinePlan, seen: InsideSeen, *, keeps_machine:
         return Plan(
             agent, refusals=[Refusal(f"{agent} is still installed", "run `paddock down` first", code="agent.installed")]
         )
+    if seen.agent and (refusal := namesakes.not_renamed(agent, seen.agent.namesakes)):
+        return Plan(agent, refusals=[refusal])
+    if seen.agent and (refusal := namesakes.half_forgotten(agent, seen.agent.namesakes)):
+        return Plan(agent, refusals=[refusal])
+    if seen.agent and seen.agent.state_version:
+        return Plan(agent, refusals=[inside.newer(agent, seen.agent)])
     if keeps_machine and seen.agent and seen.agent.planted:
         return Plan(agent, refusals=[inside.planted(agent, seen.agent.planted)])
-    if keeps_machine and not (seen.agent and (seen.agent.state_of or seen.agent.forgotten)):
+    if keeps_machine and not (seen.agent and (seen.agent.has_own_state or seen.agent.forgotten)):
         return Plan(agent)
     return Plan(agent, machine.steps, machine.refusals, machine.notes)
 

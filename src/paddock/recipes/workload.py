@@ -29,12 +29,12 @@ class Paths:
     etc: str  # the current bundle
     state: str  # top of the state; its folder ``.paddock`` belongs to Paddock
     home: str  # the agent's own part of the state
-    state_link: str  # the default path, which links to the state; shows when the file names another path than before
+    state_link: str  # links to the state; shows when the file names another path than before
 
     @classmethod
-    def of(cls, *, code: str, etc: str, state_link: str, state: str | None) -> Paths:
-        """Return the paths with the state at the path in the file, or at the default path."""
-        return cls(code, etc, state or state_link, f"{state or state_link}/home", state_link)
+    def of(cls, *, code: str, etc: str, state_link: str, state: str) -> Paths:
+        """Return the paths with the agent's home in the state."""
+        return cls(code, etc, state, f"{state}/home", state_link)
 
 
 @dataclass(frozen=True)

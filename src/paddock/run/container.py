@@ -10,6 +10,7 @@ from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Paths, Workload
 from paddock.runtimes import machine
+from paddock.spec.agent_id import AgentId
 from paddock.visible import lines
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def try_image(guest: Guest, container: AgentContainer, workload: Workload) -> No
         ) from None
 
 
-def remove_container(guest: Guest, engine: str, agent: str, paths: Paths) -> None:
+def remove_container(guest: Guest, engine: str, agent: AgentId, paths: Paths) -> None:
     """Remove the container of an agent from an engine that the agent no longer uses."""
     argv = machine.remove_left_container(agent, engine, paths)
-    expect(guest, f"removing the container of {agent}", argv, deadline=120)
+    expect(guest, f"removing the container of {agent.name}", argv, deadline=120)

@@ -8,14 +8,14 @@ from typing import TextIO
 
 from paddock.errors import BadInput, PaddockError
 from paddock.run.deployment import Deployment
-from paddock.run.observe import observe, reach
+from paddock.run.observe import expect_own_id, observe, reach
 from paddock.run.resolve import locate
 
 
 def enter(agent: Deployment, argv: Sequence[str], *, terminal: bool) -> int:
     """Run a program as the agent's user with its environment, and return its exit code."""
     located = locate(agent)
-    seen = observe(located)
+    seen = expect_own_id(located, observe(located))
     if seen.agent is None or not seen.agent.bundle_id:
         raise PaddockError(f"{agent.name} is not configured on its machine", hint="run `paddock up`")
     return reach(located, seen).attach(located.runtime.enter(argv), terminal=terminal)
@@ -25,7 +25,7 @@ def show_logs(agent: Deployment, lines: int, *, follow: bool) -> int:
     """Print the agent's log and return the exit code."""
     located = locate(agent)
     argv = located.runtime.logs(lines, follow=follow)
-    guest = reach(located, observe(located))
+    guest = reach(located, expect_own_id(located, observe(located)))
     # The agent wrote these lines: they are printed through the streams that mask secrets.
     return guest.stream(argv, _printer(sys.stdout), _printer(sys.stderr))
 

@@ -9,6 +9,7 @@ from paddock.errors import PaddockError
 from paddock.guests import Guest, Unreachable
 from paddock.places import Got, Machine, PlaceSeen
 from paddock.plan.agent import AgentSeen
+from paddock.plan.namesakes import not_renamed
 from paddock.plan.step import Refusal
 from paddock.plan.verbs import InsideSeen
 from paddock.run.resolve import Located
@@ -45,6 +46,14 @@ def observe(agent: Located) -> Observation:
         return Observation(seen, machine, agent.machine_side.look(agent, guest, patience))
     except Unreachable as error:
         return Observation(seen, machine, None, error)
+
+
+def expect_own_id(agent: Located, seen: Observation) -> Observation:
+    """Return the observation of an agent that is not deployed under a former id; an error if it is."""
+    refusal = not_renamed(agent.name, seen.agent.namesakes) if seen.agent and not seen.agent.installed else None
+    if refusal:
+        raise PaddockError(refusal.reason, hint=refusal.hint)
+    return seen
 
 
 def reach(agent: Located, seen: Observation, got: Got | None = None) -> Guest:

@@ -25,6 +25,7 @@ from paddock.plan.actions import (
     InstallPackages,
     RemoveAgent,
     RemoveContainer,
+    RenameAgent,
     StartEngine,
 )
 from paddock.plan.agent import AgentSeen
@@ -36,7 +37,7 @@ from paddock.run.contents import install_packages
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
 from paddock.run.verify import is_healthy, ports_of_others, verify_when_settled
-from paddock.runtimes import codetree, machine
+from paddock.runtimes import FORMER, codetree, machine
 from paddock.runtimes.engine import UNSEEN
 from paddock.visible import lines, one_line
 
@@ -75,7 +76,7 @@ class OnMachine:
             case CreateContainer(bundle_id, replaces):
                 _create_container(_resolved(agent), reach(), bundle_id, replaces=replaces)
             case RemoveContainer(engine):
-                remove_container(reach(), engine, agent.name, agent.paths)
+                remove_container(reach(), engine, agent.id, agent.paths)
             case ApplyBundle(bundle_id):
                 _apply(_resolved(agent), reach(), agent.runtime.apply(bundle_id))
             case ClaimState():
@@ -89,6 +90,9 @@ class OnMachine:
                 mounts.check(reach(), agent.spec, seen.machine.owner, made_for_it=made_for_it)
             case DeleteState():
                 _delete_state(agent, reach())
+            case RenameAgent(former):
+                argv = agent.runtime.rename(former, mounted=agent.place.traits.mounts_state)
+                expect(reach(), f"moving {agent.name} to project {agent.project}", argv, deadline=300)
             case RemoveAgent():
                 expect(reach(), f"removing {agent.name}", agent.runtime.remove(), deadline=180)
             case _:
@@ -132,7 +136,7 @@ def _install_code(agent: Resolved, guest: Guest) -> None:
     name, tree = agent.code
     container = agent.runtime.container
     try:
-        codetree.install(container.builder(guest) if container else guest, tree, agent.paths.code, agent.name, name)
+        codetree.install(container.builder(guest) if container else guest, tree, agent.paths.code, str(agent.id), name)
     except CommandFailed:
         if container:
             try_image(guest, container, agent.workload)
@@ -154,7 +158,14 @@ def _create_container(agent: Resolved, guest: Guest, bundle_id: str, *, replaces
 
 
 def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
-    for line in lines(expect(guest, f"configuring {agent.name}", argv, stdin=agent.archive(), deadline=180)):
+    try:
+        told = expect(guest, f"configuring {agent.name}", argv, stdin=agent.archive(), deadline=180)
+    except CommandFailed as failure:
+        if failure.result.code != FORMER:
+            raise
+        # The machine was stopped or did not exist when the run was planned.
+        raise WorldChanged(f"{agent.name} is not in project {agent.project} yet") from failure
+    for line in lines(told):
         agent.reporter.say(line)
 
 
@@ -171,11 +182,11 @@ def _check_state_size(agent: Located, guest: Guest, size: int) -> None:
 def claim_state(agent: Located, guest: Guest) -> None:
     """Make existing files on the machine the agent's state."""
     mounted = agent.place.traits.mounts_state
-    argv = machine.claim_state(agent.name, agent.spec.user, agent.paths, mounted=mounted)
+    argv = machine.claim_state(agent.id, agent.spec.user, agent.paths, mounted=mounted)
     for line in lines(expect(guest, f"claiming the state of {agent.name}", argv, deadline=600)):
         agent.reporter.say(line)
 
 
 def _delete_state(agent: Located, guest: Guest) -> None:
-    argv = machine.delete_state(agent.name, agent.paths)
+    argv = machine.delete_state(agent.id, agent.paths)
     expect(guest, f"deleting the state of {agent.name}", argv, deadline=300)

@@ -6,14 +6,14 @@ from paddock.errors import BadInput, PaddockError
 from paddock.recipes.workload import Verdict
 from paddock.run.ask import ask
 from paddock.run.deployment import Deployment
-from paddock.run.observe import observe, reach
+from paddock.run.observe import expect_own_id, observe, reach
 from paddock.run.resolve import locate
 
 
 def ask_agent(agent: Deployment, prompt: str) -> Verdict:
     """Send a prompt to the running agent and return its answer."""
     located = locate(agent)
-    seen = observe(located)
+    seen = expect_own_id(located, observe(located))
     probe = located.probes(prompt).prompt
     if probe is None:
         raise BadInput(f"{agent.name} is a {agent.spec.kind}, which takes no prompts")

@@ -111,6 +111,8 @@ class Resolved(Located):
             container=self._container_want(recreate=recreate),
             mounts=[mount.path for mount in self.spec.mounts],
             uid=self.spec.user.uid,
+            project=self.project,
+            beside_others=self.beside_others,
         )
 
     def _container_want(self, *, recreate: bool) -> ContainerWant | None:
@@ -128,13 +130,17 @@ class Resolved(Located):
             data=None if self.place.traits.keeps_machine else has_data_volume,
             recreate=recreate,
             without_root=self.without_root,
+            name=container.name,
         )
 
 
 def locate(agent: Deployment) -> Located:
     """Ask the place for the supervising account; return the agent with its paths and its machine."""
     keeps_machine, home = agent.place.traits.keeps_machine, agent.place.account_home()
-    runtime = runtime_for(agent.name, _on_its_machine(agent.spec, keeps_machine=keeps_machine), agent.folder, home)
+    spec = _on_its_machine(agent.spec, keeps_machine=keeps_machine)
+    # Beside others of its name, an agent takes nothing over.
+    formers = () if agent.beside_others else agent.formers
+    runtime = runtime_for(agent.id, spec, agent.folder, home, formers)
     tree = agent.recipe.code(agent.spec, agent.folder)
     contents = _contents(agent, runtime, tree, without_root=home is not None)
     templates = agent.place.templates

@@ -21,7 +21,7 @@ from paddock.run import journal
 from paddock.run.ask import healthy
 from paddock.run.deployment import Deployment
 from paddock.run.mounts import problems
-from paddock.run.observe import Observation, observe, reach
+from paddock.run.observe import Observation, expect_own_id, observe, reach
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate, resolve
 from paddock.secret import Secret
 
@@ -56,7 +56,7 @@ def verify(agent: Deployment) -> Report:
     located = locate(agent)
     seen = observe(located)
     try:
-        guest = reach(located, seen)
+        guest = reach(located, expect_own_id(located, seen))
     except PaddockError as error:
         reached = Line("reached", Outcome.FAILED, error.message, error.hint)
         return Report(agent.name, [*_outside(located, seen.place), reached])
@@ -159,7 +159,7 @@ def _subject(agent: Resolved) -> Subject:
         asked=[
             *asked.of_every_agent(agent.name, agent.runtime.inside, agent.probes(agent.spec.verify.prompt)),
             *agent.recipe.checks(agent.configured, agent.name, agent.runtime.inside),
-            *egress.checks(agent.name, agent.spec.network, agent.workload.reaches, agent.neighbours),
+            *egress.checks(str(agent.id), agent.spec.network, agent.workload.reaches, agent.neighbours),
         ],
         confined=agent.runtime.confines,
         limited=agent.spec.network.closed,

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from paddock.recipes.workload import Health, Paths, Process, Workload
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec, RuntimeName
 
 if TYPE_CHECKING:
     from paddock.runtimes.engine.container import AgentContainer
+
+FORMER: Final = 76  # the exit code of scripts that find the agent under a former id
 
 
 class Runtime(Protocol):
@@ -68,6 +71,10 @@ class Runtime(Protocol):
         """Return the argv that installs a bundle from its archive on stdin and makes it the current one."""
         ...
 
+    def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
+        """Return the argv that stops the agent with a former id and makes its parts and its state this agent's."""
+        ...
+
     def remove(self) -> Sequence[str]:
         """Return the argv that removes the agent and keeps its state."""
         ...
@@ -102,24 +109,32 @@ class Runtime(Protocol):
         ...
 
 
-def runtime_for(agent: str, spec: AgentSpec, folder: Path, home: str | None) -> Runtime:
+def runtime_for(
+    agent: AgentId, spec: AgentSpec, folder: Path, home: str | None, formers: Sequence[AgentId] = ()
+) -> Runtime:
     """Return the runtime that the file chooses for an agent.
 
     ``folder`` is the folder of the file. ``home`` is the home of the account that the agent runs in without root.
+    ``formers`` are ids under which the agent may be deployed so far.
     """
     match spec.runtime:
         case RuntimeName.SYSTEMD:
             from paddock.runtimes.systemd.runtime import Systemd
 
-            return Systemd(agent, spec, home)
+            return Systemd(agent, spec, home, formers=formers)
         case RuntimeName.PROCESS:
             from paddock.runtimes.process.runtime import ForegroundProcess
 
-            return ForegroundProcess(agent, spec)
+            return ForegroundProcess(agent, spec, formers)
         case RuntimeName.DOCKER | RuntimeName.PODMAN:
             from paddock.runtimes.engine.runtime import Engine
 
-            return Engine(agent, spec, folder, home)
+            return Engine(agent, spec, folder, home, formers)
+
+
+def former_ids(formers: Sequence[AgentId]) -> str:
+    """Return ids as one argument of a script."""
+    return " ".join(map(str, formers))
 
 
 def environment_of(workload: Workload) -> str:

@@ -19,7 +19,7 @@ own=$STATE/.paddock
 [ -d "$STATE" ] || fail 78 "there is no $STATE"
 expect_path_of_root "$STATE"
 if is_own "$own" && [ -e "$own/identity" ]; then
-    grep -qx "agent=$AGENT" "$own/identity" || fail 78 "$STATE is the state of another agent"
+    expect_identity "$STATE" "$AGENT"
     exit 0
 fi
 open_in=$(find /proc/[0-9]*/cwd /proc/[0-9]*/fd -maxdepth 1 \( -lname "$STATE" -o -lname "$STATE/*" \) -print -quit \
@@ -62,6 +62,6 @@ changed=$(find "$STATE/home" -xdev ! -uid "$uid" \( -type d -o -links 1 \) -prin
     -execdir chown -h "$uid:$gid" -- {} + | wc -c)
 left=$(find "$STATE/home" -xdev ! -uid "$uid" ! -type d -links +1 -printf . | wc -c)
 sync
-write_identity
+write_identity "$STATE" "$AGENT"
 [ "$changed" = 0 ] || echo "$changed files in $STATE/home had another owner and now belong to the agent"
 [ "$left" = 0 ] || echo "$left files in $STATE/home have several hard links and keep their owner"

@@ -11,36 +11,37 @@ claim_state() {
     [ -z "$MOUNTED" ] || mountpoint -q "$STATE" || fail 78 "the state volume is not mounted at $STATE"
     expect_path_of_root "$STATE"
     (umask 022 && mkdir -p "${STATE%/*}" "${STATE_LINK%/*}")
-    link_state
+    expect_same_state
     mkdir -p "$STATE"
     take_top "$STATE"
     is_own "$STATE/.paddock" || [ ! -e "$STATE/.paddock" ] && [ ! -L "$STATE/.paddock" ] ||
         fail 78 "$STATE/.paddock is not a directory that only root can enter. If you restored it from a copy:\
  chown -R 0:0 $STATE/.paddock && chmod 700 $STATE/.paddock. Otherwise move it away."
     if [ -e "$STATE/.paddock/identity" ]; then
-        grep -qx "agent=$AGENT" "$STATE/.paddock/identity" ||
-            fail 78 "$STATE is the state of another agent ($(grep agent= "$STATE/.paddock/identity"))"
-        return 0
+        expect_identity "$STATE" "$AGENT"
+    else
+        expect_empty
+        write_identity "$STATE" "$AGENT"
     fi
+    ln -sfn "$STATE" "$STATE_LINK"
+}
+
+expect_empty() {
     for found in "$STATE"/* "$STATE"/.[!.]*; do
         case "$found" in
             */lost+found | */.paddock) ;;
             *)
                 [ ! -e "$found" ] ||
-                    fail 78 "$STATE holds files but no mark of Paddock; \`paddock adopt $AGENT\` claims them"
+                    fail 78 "$STATE holds files but no mark of Paddock; \`paddock adopt $(name_of "$AGENT")\` claims them"
                 ;;
         esac
     done
-    write_identity
 }
 
 # The link always leads to the state. Without this check, a file with another state.path would start an agent without
-# memory.
-link_state() {
-    [ -e "$STATE_LINK" ] || rm -f "$STATE_LINK" # a dangling link: a person has moved the state
-    [ "$STATE" != "$STATE_LINK" ] || [ -L "$STATE_LINK" ] || return 0
-    [ "$STATE" != "$(readlink "$STATE_LINK")" ] || return 0
-    [ ! -e "$STATE_LINK" ] || rmdir "$STATE_LINK" 2>/dev/null ||
-        fail 78 "the state of $AGENT is $(readlink -f "$STATE_LINK"), not $STATE"
-    [ "$STATE" = "$STATE_LINK" ] || ln -s "$STATE" "$STATE_LINK"
+# memory. A link that leads nowhere means that a person has moved the state.
+expect_same_state() {
+    known=$(readlink "$STATE_LINK" || true)
+    [ -z "$known" ] || [ "$known" = "$STATE" ] || [ ! -e "$known" ] ||
+        fail 78 "the state of $(name_of "$AGENT") is $known, not $STATE"
 }

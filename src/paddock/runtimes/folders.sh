@@ -1,6 +1,7 @@
 # Library: check that a directory may become the state of an agent.
 # Expects: $STATE, $AGENT, $root, $STORE, $STATE_LINK.
 . ./fail.sh
+. ./names.sh
 
 # A state must not be at, above or below directories of the system, of Paddock, or of another agent's state. Symbolic
 # links are resolved, which the check of the file cannot do. The files that name other agents' states belong to root, or
@@ -29,12 +30,21 @@ check_state_path() {
             for other in "${root%/*}"/*; do keep_apart_from "$other" "$other"; done
             ;;
     esac
-    case "$STATE_LINK" in
-        */"$AGENT"/state)
-            for other in "${STATE_LINK%/*/*}"/*/state; do keep_apart_from_link "${other%/state}" "$other"; done
-            ;;
-        *) for other in "${STATE_LINK%/*}"/*; do keep_apart_from_link "$other" "$other"; done ;;
-    esac
+    keep_apart "${STATE_LINK%/*}" "Paddock's own"
+    for other in "${STATE_LINK%/*}"/*; do keep_apart_from_link "$other"; done
+    check_default_paths
+}
+
+# Default paths of states are DIRECTORY/NAME, in an account DIRECTORY/NAME/state. Paddock 0.1 put a link there for a state
+# elsewhere. Other paths below DIRECTORY are no place for a state.
+check_default_paths() {
+    states=$(realpath -m -- "${STATE_LINK%/.agents/*}") below=/state
+    [ "$states" != /var/lib/paddock ] || below=
+    for other in "$states"/*"$below"; do keep_apart_from_old_link "$other"; done
+    case "$real" in "$states" | "$states"/*) ;; *) return 0 ;; esac
+    name=${real#"$states"} && name=${name#/}
+    case "$name" in '' | .*) not_for_a_state "$states" "Paddock's own" ;; esac
+    [ "$name" = "${name%%/*}$below" ] || not_for_a_state "$states" "Paddock's own"
 }
 
 not_for_a_state() { # FOLDER OWNER
@@ -52,12 +62,16 @@ keep_apart_from() { # AGENT ROOT: the state that another agent's current bundle 
     [ "${1##*/}" != "$AGENT" ] && [ -e "$2/current/bundle.env" ] || return 0
     # shellcheck source=/dev/null # written by Paddock, in another agent's bundle
     theirs=$(STATE='' && . "$2/current/bundle.env" && echo "$STATE")
-    [ -z "$theirs" ] || keep_apart "$theirs" "the state of the agent ${1##*/}"
+    [ -z "$theirs" ] || keep_apart "$theirs" "the state of $(in_words "${1##*/}")"
 }
 
-keep_apart_from_link() { # AGENT LINK: the state of another agent that may have no bundle at present
-    [ "${1##*/}" != "$AGENT" ] && { [ -L "$2" ] || [ -d "$2" ]; } || return 0
-    # A directory here may be this very state under the name of another agent. The identity in the state decides.
-    [ -L "$2" ] || [ "$(realpath -- "$2")" != "$real" ] || return 0
-    keep_apart "$2" "the state of the agent ${1##*/}"
+keep_apart_from_link() { # LINK: the state of another agent that may have no bundle at present
+    [ "${1##*/}" != "$AGENT" ] && [ -L "$1" ] || return 0
+    keep_apart "$1" "the state of $(in_words "${1##*/}")"
+}
+
+# The link may lead to this very state: then the identity in the state decides.
+keep_apart_from_old_link() { # PATH
+    [ -L "$1" ] && [ "$(realpath -m -- "$1")" != "$real" ] || return 0
+    keep_apart "$1" "the state of an agent that has no project"
 }

@@ -9,6 +9,7 @@ set -eu
 umask 077
 state=$1 state_link=$2 agent=$3
 . ./fail.sh
+. ./identity.sh
 . ./top.sh
 
 forgotten=${state%/*}/.paddock-forgotten-$agent
@@ -26,9 +27,8 @@ delete_forgotten() {
 expect_path_of_root "$state"
 [ ! -e "$forgotten" ] || delete_forgotten
 if [ -e "$state" ]; then
-    if ! is_own "$state/.paddock" || ! grep -qx "agent=$agent" "$state/.paddock/identity"; then
-        fail 78 "$state is not the state of $agent"
-    fi
+    is_own "$state/.paddock" && [ -e "$state/.paddock/identity" ] || fail 78 "$state is not a state of Paddock"
+    expect_identity "$state" "$agent"
     expect_nothing_mounted "$state"
     exec 9>>"$state/.paddock/lease"
     flock --nonblock 9 || fail 75 "the state is held by $(cat "$state/.paddock/holder")"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from paddock.recipes.workload import Paths
 from paddock.runtimes.shell import script
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import UserSpec
 
 
@@ -47,18 +48,18 @@ def report_strays(user: UserSpec, directories: Sequence[str], names: Sequence[st
     return script("strays.sh", [user.name, str(user.uid), *directories, "--", *names])
 
 
-def claim_state(agent: str, user: UserSpec, paths: Paths, *, mounted: bool) -> Sequence[str]:
+def claim_state(agent: AgentId, user: UserSpec, paths: Paths, *, mounted: bool) -> Sequence[str]:
     """Return the argv that makes existing files the state of an agent; ``mounted`` requires a mounted volume."""
     ids = [user.name, str(user.uid), str(user.gid or user.uid)]
     folders = [paths.etc.removesuffix("/current"), paths.code, paths.state_link]
-    return script("claim.sh", [paths.state, agent, *ids, "yes" if mounted else "", *folders])
+    return script("claim.sh", [paths.state, str(agent), *ids, "yes" if mounted else "", *folders])
 
 
-def delete_state(agent: str, paths: Paths) -> Sequence[str]:
+def delete_state(agent: AgentId, paths: Paths) -> Sequence[str]:
     """Return the argv that deletes the state of an agent."""
-    return script("forget.sh", [paths.state, paths.state_link, agent])
+    return script("forget.sh", [paths.state, paths.state_link, str(agent)])
 
 
-def remove_left_container(agent: str, engine: str, paths: Paths) -> Sequence[str]:
+def remove_left_container(agent: AgentId, engine: str, paths: Paths) -> Sequence[str]:
     """Return the argv that removes an agent's container and images from an engine that the agent no longer uses."""
-    return script("engine/leave.sh", [paths.etc.removesuffix("/current"), engine, f"paddock-{agent}"])
+    return script("engine/leave.sh", [paths.etc.removesuffix("/current"), engine, str(agent)])

@@ -14,7 +14,7 @@ as() { if [ "$(id -u)" = 0 ]; then setpriv --reuid "$uid" --regid "$gid" --clear
 # lead there, whatever the file says.
 secret() {
     real=$(realpath -- "$1") && real=${real%/}
-    for own in /etc/paddock /opt/paddock /var/lib/paddock /var/lib/paddock/*; do
+    for own in /etc/paddock /opt/paddock /var/lib/paddock /var/lib/paddock/* /var/lib/paddock/.agents/*; do
         own=$(realpath -m -- "$own")
         case "$real/" in "$own"/*) return 0 ;; esac
         case "$own/" in "$real"/*) return 0 ;; esac

@@ -1,11 +1,13 @@
 # Library: report an agent's packages, bundle, code trees and state. Changes nothing.
-# Expects: $root, $store, $state_link, $agent.
-# Sets: $own, the directory .paddock of the state.
+# Expects: $root, $store, $state_link, $state, the path in the file, $agent, $formers.
+# Sets: $state, where the state is; $own, its directory .paddock.
 . ./report.sh
+. ./formers.sh
+. ./identity.sh
 . ./top.sh
 
 observe_agent() { # PACKAGE...
-    state=$(readlink "$state_link" || echo "$state_link")
+    find_state
     own=$state/.paddock
     # shellcheck disable=SC2016 # the braces are dpkg's
     [ $# = 0 ] ||
@@ -22,12 +24,49 @@ observe_agent() { # PACKAGE...
     if is_own "$own"; then
         if [ -e "$own/identity" ]; then
             report state.at "$state"
-            report state.agent "$(sed -n 's/^agent=//p' "$own/identity")"
+            report state.agent "$(identity_of "$state")"
+            observe_owner "$(identity_of "$state")"
+            ! is_newer "$state" || report state.newer "$(identity_version "$state")"
             [ ! -e "$own/holder" ] || report holder "$(cat "$own/holder")"
         fi
     elif [ -e "$own" ] || [ -L "$own" ]; then
         report state.planted "$own"
     fi
     [ ! -e "${state%/*}/.paddock-forgotten-$agent" ] || report state.forgotten "${state%/*}/.paddock-forgotten-$agent"
+    observe_formers
     [ ! -d "$state" ] || report room "$(df -B1 --output=size,used "$state" | sed -n '2s/ *\([0-9]*\) *\([0-9]*\)/\1 \2/p')"
+}
+
+# Without a link of its own, the agent may have a state under a former id.
+find_state() {
+    if [ -e "$state_link" ]; then
+        state=$(readlink "$state_link")
+        return
+    fi
+    for former in $formers; do
+        locate_former "$former"
+        found=$(readlink "$former_link" || echo "$former_link")
+        if is_own "$found/.paddock" && [ "$(identity_of "$found" 2>/dev/null)" = "$former" ]; then
+            state=$found
+            return
+        fi
+    done
+}
+
+observe_owner() { # ID, of the state
+    case " $formers " in
+        *" $1 "*) report state.former "$1" ;;
+        *) [ "$1" = "$agent" ] || report state.foreign "$1" ;;
+    esac
+}
+
+observe_formers() {
+    for former in $formers; do
+        locate_former "$former"
+        [ ! -L "$former_root/current" ] || report former "$former"
+        left=${state%/*}/.paddock-forgotten-$former
+        [ ! -e "$left" ] || report former.forgotten "$left"
+    done
+    # shellcheck disable=SC2086 # several ids
+    others_of_the_name $formers | report_lines other
 }

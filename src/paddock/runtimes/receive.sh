@@ -1,9 +1,12 @@
 # Library: receive a bundle and make it the current one.
-# Expects: set -eu; umask 077; $root, $id; stdin, a tar of bundle/, secrets.env and secret-files/.
+# Expects: set -eu; umask 077; $root, $id, $formers; stdin, a tar of bundle/, secrets.env and secret-files/.
 # Sets: the variables of bundle.env; $changed.
 # Each function may be interrupted at any point and be called again.
 . ./fail.sh
+. ./formers.sh
+. ./identity.sh
 . ./lock.sh
+. ./top.sh
 
 receive() {
     (umask 022 && mkdir -p "$root")
@@ -14,6 +17,23 @@ receive() {
     find "$root/incoming/bundle" -type d -exec chmod 755 {} +
     # shellcheck source=/dev/null # written by Paddock, in the bundle
     . "$root/incoming/bundle/bundle.env"
+    expect_no_former
+}
+
+# A machine that was stopped when the run was planned, or a state from another machine, can have the agent under a former
+# id. Exit with 76: the run observes again, and renames the agent first.
+expect_no_former() {
+    # shellcheck disable=SC2153 # bundle.env sets them
+    agent=$AGENT state_link=$STATE_LINK
+    for former in $formers; do
+        locate_former "$former"
+        if [ -L "$former_root/current" ] ||
+            { is_own "$STATE/.paddock" && [ "$(identity_of "$STATE" 2>/dev/null)" = "$former" ]; }; then
+            rm -rf "$root/incoming"
+            rmdir "$root" 2>/dev/null || true
+            fail 76 "this machine has $(in_words "$former"), which becomes $(in_words "$AGENT")"
+        fi
+    done
 }
 
 # Set changed=yes if the secrets or the current bundle differ from the received ones. The file $root/pending exists from

@@ -7,6 +7,7 @@
 
 keep_version() { # TREE: becomes the agent's current tree, unless it is already
     [ -e "$STORE/$1/manifest" ] || fail 75 "another run has removed the code $1; run \`paddock up\` again"
+    # shellcheck disable=SC2153 # bundle.env sets it
     versions=${STORE%/*}/$AGENT
     (umask 022 && mkdir -p "$versions")
     ln -sfn "../${STORE##*/}/$1" "$versions/$1"

@@ -60,7 +60,7 @@ def _has_the_usual_form(path: str, own: str) -> bool:
     """Whether a path has the form of Paddock's default path for a state, possibly of another agent."""
     below = PurePosixPath(path).relative_to(own).parts if within(path, own) else ()
     if own == _STATES:
-        return len(below) == 1
+        return len(below) == 1 and not below[0].startswith(".")
     return own not in _OWN and below[1:] == ("state",) and not below[0].startswith(".")
 
 

@@ -1,10 +1,10 @@
 # engine/apply.sh - make a bundle the current one, restart its container, and remove images that no bundle names
 #
-# Arguments: MANAGER ROOT ID; MANAGER is "system" or "user"
+# Arguments: MANAGER ROOT ID FORMERS; MANAGER is "system" or "user"
 # Input: a tar of bundle/, secrets.env and secret-files/
 set -eu
 umask 077
-manager=$1 root=$2 id=$3
+manager=$1 root=$2 id=$3 formers=$4
 . ./systemd/bundle.sh
 . ./engine/images.sh
 

@@ -12,16 +12,18 @@ from typing import Any, Final
 from paddock.errors import BadInput
 from paddock.guests import Guest, expect
 from paddock.recipes.workload import CodeTree, ImageContract, Paths, Workload
+from paddock.runtimes import former_ids
 from paddock.runtimes.engine import health
 from paddock.runtimes.engine.archive import Archive
 from paddock.runtimes.engine.compose import compose
 from paddock.runtimes.engine.dialect import ROOT, Dialect, dialect_of
-from paddock.runtimes.engine.identity import LABEL, digest, identity
+from paddock.runtimes.engine.identity import AGENT_LABEL, LABEL, digest, identity
 from paddock.runtimes.engine.throwaway import Throwaway
 from paddock.runtimes.engine.unit import stop_seconds
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.shell import script, text
 from paddock.runtimes.systemd.runtime import Systemd
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 
 _NO_NEW: Final = "no-new-privileges"
@@ -41,7 +43,7 @@ class Image:
 class AgentContainer:
     """The container of one agent. Only ``trial`` and the guest of ``builder`` run anything."""
 
-    agent: str
+    agent: AgentId
     spec: AgentSpec
     folder: Path  # the folder of the agent's file; a relative archive path starts there
     units: Systemd  # the agent's units and paths on the machine
@@ -116,6 +118,7 @@ class AgentContainer:
         An existing container is removed first if ``replaces`` is true; otherwise the script exits with ``UNSEEN``.
         """
         arguments = [self.units.manager, self._root, bundle_id, "replace" if replaces else ""]
+        arguments.append(former_ids(self.units.formers))
         return script("engine/create.sh", arguments)
 
     # Rendering, for the runtime's bundle
@@ -150,7 +153,7 @@ class AgentContainer:
         """Return how to run an image that contains the agent's code."""
         if workload.image is None:
             raise BadInput(
-                f"{self.agent} is a {self.spec.kind}, which has no image of its own",
+                f"{self.agent.name} is a {self.spec.kind}, which has no image of its own",
                 hint="write base: instead of image:, and name a distribution that its command runs in",
             )
         return workload.image
@@ -197,6 +200,7 @@ class AgentContainer:
     def _create(self, workload: Workload) -> str:
         engine, etc = self.engine, self.units.paths.etc
         words = [
+            *("--label", f"{AGENT_LABEL}={self.agent}"),
             *("--label", f"{LABEL}={self.identity(workload)}"),
             # The agent listens on the machine's loopback, where Paddock asks it.
             *("--network", "host"),
@@ -222,7 +226,7 @@ class AgentContainer:
         service: dict[str, Any] = {
             "image": self.image.name,
             "container_name": self.name,
-            "labels": {LABEL: self.identity(workload)},
+            "labels": {AGENT_LABEL: str(self.agent), LABEL: self.identity(workload)},
             "network_mode": "host",
             "stop_grace_period": f"{stop_seconds(workload.processes)}s",
             "healthcheck": health.composed(f"{etc}/health") if engine.asks_health else {"disable": True},
@@ -239,4 +243,4 @@ class AgentContainer:
             service["command"] = list(self.contract(workload).argv)
             names = ("current/environment", "secrets.env", "generated.env")
             service["env_file"] = [f"{self._root}/{name}" for name in names]
-        return compose(self.agent, service, container.options)
+        return compose(str(self.agent), service, container.options)

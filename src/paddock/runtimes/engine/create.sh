@@ -1,13 +1,14 @@
 # engine/create.sh - create the agent's container
 #
-# Arguments: MANAGER ROOT ID REPLACE; MANAGER is "system" or "user"; REPLACE is not empty if a container may be replaced
+# Arguments: MANAGER ROOT ID REPLACE FORMERS; MANAGER is "system" or "user"; REPLACE is not empty if a container may be
+# replaced
 # Input: a tar of bundle/, secrets.env and secret-files/
 #
 # The old container, with its own layer, is removed only when the new one exists: if the new one cannot be created, the old
 # one stays.
 set -eu
 umask 077
-manager=$1 root=$2 id=$3 replace=$4
+manager=$1 root=$2 id=$3 replace=$4 formers=$5
 . ./receive.sh
 . ./systemd/manager.sh
 . ./systemd/prepare.sh
@@ -19,7 +20,7 @@ receive
     fail 75 "there is a container $CONTAINER already"
 prepare
 (umask 022 && mkdir -p "${STORE%/*}") # the container mounts it, even if there is no code yet
-drop_container "$ENGINE" "$CONTAINER.new" # of an interrupted run; the name of an agent has no dot
+drop_container "$ENGINE" "$CONTAINER.new" "$AGENT" # of an interrupted run; an id has no dot
 # The entrypoint of the image, one word a line.
 "$ENGINE" image inspect --format '{{range .Config.Entrypoint}}{{println .}}{{end}}' "$IMAGE" >"$root/incoming/entrypoint"
 set --
@@ -28,6 +29,6 @@ while IFS= read -r word; do
 done <"$root/incoming/entrypoint"
 sh "$root/incoming/bundle/create" "$CONTAINER.new" "$@" >/dev/null
 stop_container_unit
-drop_container "$ENGINE" "$CONTAINER"
+drop_container "$ENGINE" "$CONTAINER" "$AGENT"
 "$ENGINE" rename "$CONTAINER.new" "$CONTAINER"
 rm -rf "$root/incoming"

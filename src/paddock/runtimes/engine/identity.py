@@ -9,6 +9,7 @@ from typing import Final
 _SCHEMA: Final = 1  # a new number recreates every container; use one only if older containers would not work
 
 LABEL: Final = "paddock.identity"
+AGENT_LABEL: Final = "paddock.agent"  # the id of the agent
 
 
 def identity(parts: Mapping[str, Sequence[str]]) -> str:

@@ -1,7 +1,8 @@
 # Library: report containers of the agent in engines that its file no longer names.
-# Expects: $agent; $ENGINE where the file names an engine.
+# Expects: $agent, $formers; $ENGINE where the file names an engine.
 . ./report.sh
 . ./engine/layer.sh
+. ./engine/own.sh
 
 # An engine that is not running is not started for this.
 observe_left_containers() {
@@ -11,9 +12,20 @@ observe_left_containers() {
             docker) systemctl is-active --quiet docker || continue ;;
             podman) [ "$(id -u)" = 0 ] || [ -d "$HOME/.local/share/containers" ] || continue ;;
         esac
-        found=$("$other" container inspect --format '{{index .Config.Labels "paddock.identity"}}' "paddock-$agent" 2>/dev/null)
-        [ -n "$found" ] || continue
+        find_container "$other" || continue
         report left "$other"
-        layer "$other" "paddock-$agent" | report_lines "left.$other"
+        layer "$other" "$found" | report_lines "left.$other"
     done
+}
+
+# Find the agent's container, which may have the name of a former id.
+# Sets: $found.
+find_container() { # ENGINE
+    for id in $agent $formers; do
+        found=paddock-$id
+        is_ours "$1" "$found" "$id" || continue
+        [ "$id" = "$agent" ] || report former "$id"
+        return 0
+    done
+    return 1
 }

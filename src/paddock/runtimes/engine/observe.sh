@@ -1,10 +1,11 @@
 # engine/observe.sh - report the same as systemd/observe.sh, and the engine, image and container of an agent
 #
-# Arguments: MANAGER ROOT STORE STATE_LINK AGENT PACKAGE...; MANAGER is "system" or "user"
+# Arguments: MANAGER ROOT STORE STATE_LINK STATE AGENT FORMERS PACKAGE...; MANAGER is "system" or "user"; FORMERS
+# are ids, separated by blanks
 # Environment: ENGINE, CONTAINER, IMAGE; PACKAGES of the engine; INFO, a format for `ENGINE info`
 # Output: a report
-manager=$1 root=$2 store=$3 state_link=$4 agent=$5
-shift 5
+manager=$1 root=$2 store=$3 state_link=$4 state=$5 agent=$6 formers=$7
+shift 7
 . ./report.sh
 . ./observation.sh
 . ./systemd/observation.sh
@@ -31,9 +32,11 @@ else
     report engine up
     report info "$("$ENGINE" info --format "$INFO" 2>/dev/null)"
     ! "$ENGINE" image inspect "$IMAGE" >/dev/null 2>&1 || report image "$IMAGE"
-    if found=$("$ENGINE" container inspect --format '{{index .Config.Labels "paddock.identity"}}' "$CONTAINER" 2>/dev/null); then
-        report container "${found:-foreign}"
-        layer "$ENGINE" "$CONTAINER" | report_lines layer
+    if find_container "$ENGINE"; then
+        report container "$(label "$ENGINE" "$found" paddock.identity)"
+        layer "$ENGINE" "$found" | report_lines layer
+    elif "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1; then
+        report container foreign
     fi
 fi
 report end ok

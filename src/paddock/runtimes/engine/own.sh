@@ -1,11 +1,17 @@
 # Library: containers that Paddock made.
 # Expects: nothing.
 
-# Paddock's containers have its label. A container without the label belongs to someone else, whatever its name.
-is_ours() { # ENGINE CONTAINER
-    [ -n "$("$1" container inspect --format '{{index .Config.Labels "paddock.identity"}}' "$2" 2>/dev/null)" ]
+label() { # ENGINE CONTAINER LABEL
+    "$1" container inspect --format "{{index .Config.Labels \"$3\"}}" "$2" 2>/dev/null
 }
 
-drop_container() { # ENGINE CONTAINER
-    ! is_ours "$1" "$2" || "$1" rm --force --volumes "$2" >/dev/null
+# A container belongs to the agent that its label names. Those of Paddock 0.1 do not name one, and are known by their names.
+# A container without Paddock's labels belongs to someone else, whatever its name.
+is_ours() { # ENGINE CONTAINER ID
+    [ -n "$(label "$1" "$2" paddock.identity)" ] && whose=$(label "$1" "$2" paddock.agent) &&
+        [ "${whose:-$3}" = "$3" ]
+}
+
+drop_container() { # ENGINE CONTAINER ID
+    ! is_ours "$1" "$2" "$3" || "$1" rm --force --volumes "$2" >/dev/null
 }

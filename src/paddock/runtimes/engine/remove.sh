@@ -14,7 +14,7 @@ images_before=$(images_named)
 remove_agent
 if command -v "$ENGINE" >/dev/null; then
     "$ENGINE" ps --quiet >/dev/null # if the engine does not run, this fails with the engine's own message
-    drop_container "$ENGINE" "$CONTAINER"
-    drop_container "$ENGINE" "$CONTAINER.new"
+    drop_container "$ENGINE" "$CONTAINER" "$AGENT"
+    drop_container "$ENGINE" "$CONTAINER.new" "$AGENT"
     echo "$images_before" | drop_images
 fi

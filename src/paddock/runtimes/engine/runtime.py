@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from paddock.recipes.workload import Health, ImageContract, Paths, Process, Program, Workload
+from paddock.runtimes import former_ids
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.engine.container import AgentContainer
 from paddock.runtimes.engine.health import files as health_files
@@ -17,6 +18,7 @@ from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.shell import script, text
 from paddock.runtimes.systemd.runtime import Systemd
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 
 
@@ -24,10 +26,11 @@ from paddock.spec.models import AgentSpec
 class Engine:
     """The runtimes ``docker`` and ``podman``."""
 
-    agent: str
+    agent: AgentId
     spec: AgentSpec
     folder: Path  # the folder of the agent's file; a relative archive path starts there
     home: str | None = None  # the home of the account that runs the agent without root
+    formers: Sequence[AgentId] = ()  # ids under which the agent may be deployed so far
     foreground = False
 
     @property
@@ -46,7 +49,7 @@ class Engine:
 
     @property
     def _units(self) -> Systemd:
-        return Systemd(self.agent, self.spec, self.home)
+        return Systemd(self.agent, self.spec, self.home, self.formers)
 
     @property
     def _root(self) -> str:
@@ -76,7 +79,9 @@ class Engine:
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
             start, processes = "engine/start_image.sh", {"main": f'exec "$@" {shlex.join(contract.argv)}\n'}
         name, required = self._units.unit("container"), self._units.required
-        units = {name: unit(self.agent, container.name, container.engine, required, self.paths.etc, rendered.processes)}
+        units = {
+            name: unit(self.agent.name, container.name, container.engine, required, self.paths.etc, rendered.processes)
+        }
         limits = self._units.limits(workload, self.spec.user.uid, neighbours)
         more = container.variables(rendered)
         framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, limits=limits, more=more)
@@ -108,7 +113,7 @@ class Engine:
     def _command(self, program: Program) -> str:
         """Return the script of a command on the machine that runs the agent's program in its container."""
         name = program.name
-        refusal = f"{name} runs in the container of {self.agent}, which only root can enter: sudo {name}"
+        refusal = f"{name} runs in the container of {self.agent.name}, which only root can enter: sudo {name}"
         only_root = "" if self.home else f'[ "$(id -u)" = 0 ] || {{ echo {quote(refusal)} >&2; exit 1; }}\n'
         return f'#!/bin/sh\n{only_root}exec {shlex.join(self.enter([program.own]))} "$@"\n'
 
@@ -120,7 +125,10 @@ class Engine:
         return self._with(argv, IMAGE=self.container.image.name, INFO=engine.info, PACKAGES=" ".join(engine.packages))
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        return script("engine/apply.sh", [self._units.manager, self._root, bundle_id])
+        return script("engine/apply.sh", [self._units.manager, self._root, bundle_id, former_ids(self.formers)])
+
+    def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
+        return self._units.rename(former, mounted=mounted)
 
     def remove(self) -> Sequence[str]:
         return self._with(script("engine/remove.sh", self._units.removed))
@@ -137,7 +145,7 @@ class Engine:
         return ["container"]
 
     def inspect(self) -> Sequence[str]:
-        return self._with(script("engine/inspect.sh", [self._units.manager, self.agent, self._root]))
+        return self._with(script("engine/inspect.sh", [self._units.manager, str(self.agent), self._root]))
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
         return self._units.record_verified(bundle_id)

@@ -1,12 +1,12 @@
 # process/apply.sh - make a bundle the current one
 #
-# Arguments: ROOT ID
+# Arguments: ROOT ID FORMERS
 # Input: a tar of bundle/, secrets.env and secret-files/
 #
 # Running processes keep the old bundle until `paddock run` is started again.
 set -eu
 umask 077
-root=$1 id=$2
+root=$1 id=$2 formers=$3
 . ./receive.sh
 . ./claim_state.sh
 . ./state.sh

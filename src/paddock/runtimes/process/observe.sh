@@ -1,9 +1,9 @@
 # process/observe.sh - report the packages, bundle, code trees, state and processes of an agent
 #
-# Arguments: ROOT STORE STATE_LINK AGENT PACKAGE...
+# Arguments: ROOT STORE STATE_LINK STATE AGENT FORMERS PACKAGE...; FORMERS are ids, separated by blanks
 # Output: a report
-root=$1 store=$2 state_link=$3 agent=$4
-shift 4
+root=$1 store=$2 state_link=$3 state=$4 agent=$5 formers=$6
+shift 6
 . ./report.sh
 . ./observation.sh
 

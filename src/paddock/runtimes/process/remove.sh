@@ -11,4 +11,5 @@ if [ -e "$state/.paddock/lease" ] && ! flock --shared --nonblock "$state/.paddoc
 fi
 expect_no_state "$root"
 rm -rf --one-file-system "$root"
+rmdir "${root%/*}" 2>/dev/null || true # a state may be in it
 drop_versions

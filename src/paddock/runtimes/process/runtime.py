@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from paddock.recipes.workload import Health, Paths, Process, Workload
-from paddock.runtimes import configuration, environment_of, statefiles
+from paddock.runtimes import configuration, environment_of, former_ids, statefiles
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.shell import script
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 
 PROCESSES: Final = "processes.json"
@@ -25,8 +26,9 @@ RUNNING: Final = "running"  # the file beside the bundles that lists the process
 class ForegroundProcess:
     """The runtime ``process``: the agent runs in the person's own account, with all files below one folder."""
 
-    agent: str
+    agent: AgentId
     spec: AgentSpec
+    formers: Sequence[AgentId] = ()  # ids under which the agent may be deployed so far
     foreground = True
     init = None
     confines: ClassVar[frozenset[Isolation]] = frozenset()
@@ -38,8 +40,8 @@ class ForegroundProcess:
         return Paths.of(
             code=f"{data}/.code/.store",
             etc=f"{data}/{self.agent}/etc/current",
-            state_link=f"{data}/{self.agent}/state",
-            state=self.spec.state.path,
+            state_link=f"{data}/.agents/{self.agent}",
+            state=self.spec.state.path or f"{data}/{self.agent.name}/state",
         )
 
     @property
@@ -62,7 +64,7 @@ class ForegroundProcess:
     ) -> Bundle:
         paths = self.paths
         environment = {
-            "AGENT": self.agent,
+            "AGENT": str(self.agent),
             "STORE": paths.code,
             "TREE": tree or "",
             "STATE": paths.state,
@@ -81,14 +83,20 @@ class ForegroundProcess:
         return Bundle({**configuration(workload), **{path: BundleFile(text) for path, text in texts.items()}})
 
     def observe(self, packages: Sequence[str]) -> Sequence[str]:
-        arguments = [self._root, self.paths.code, self.paths.state_link, self.agent, *packages]
-        return script("process/observe.sh", arguments)
+        return script("process/observe.sh", [*self._where, str(self.agent), former_ids(self.formers), *packages])
+
+    @property
+    def _where(self) -> Sequence[str]:
+        return [self._root, self.paths.code, self.paths.state_link, self.paths.state]
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        return script("process/apply.sh", [self._root, bundle_id])
+        return script("process/apply.sh", [self._root, bundle_id, former_ids(self.formers)])
+
+    def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
+        return script("process/rename.sh", [*self._where, str(self.agent), former])
 
     def remove(self) -> Sequence[str]:
-        return script("process/remove.sh", [self._root, self.paths.code, self.agent, self.paths.state])
+        return script("process/remove.sh", [self._root, self.paths.code, str(self.agent), self.paths.state])
 
     def supervised(self, workload: Workload) -> Sequence[str]:
         return [process.name for process in workload.processes]

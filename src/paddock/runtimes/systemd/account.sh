@@ -1,6 +1,7 @@
 # Library: create or find the account of the agent.
 # Expects: $root, $AGENT, $OWNER (USER:GROUP), $USER_UID, $GROUP_GID.
 . ./fail.sh
+. ./names.sh
 
 # With another uid or gid than the file says, the state would belong to another account.
 have_account() {
@@ -47,6 +48,6 @@ is_same() { # passwd|group NAME NUMBER NAME NUMBER; the numbers are used for nam
 }
 
 fail_shared() { # ACCOUNT_OR_GROUP
-    fail 78 "$1 is also used by the agent $name on this machine, and each could read and change the other's memory: give \
-$AGENT an account and a group of its own, user: {name: NAME, uid: 10001}; \`paddock up\` gives its files to that account"
+    fail 78 "$1 is also used by $(in_words "$name") on this machine, and each could read and change the other's memory: give \
+$(name_of "$AGENT") an account and a group of its own, user: {name: NAME, uid: 10001}; \`paddock up\` gives its files to that account"
 }

@@ -35,7 +35,7 @@ stop_other_container() {
     # shellcheck source=/dev/null # written by Paddock, in the bundle
     [ "$(. "$root/current/bundle.env" && echo "$ENGINE")" != "${ENGINE-}" ] || return 0
     stop_container_unit
-    sh "$root/current/halt" || fail 75 "the previous container of $AGENT does not stop"
+    sh "$root/current/halt" || fail 75 "the previous container of $(name_of "$AGENT") does not stop"
 }
 
 link_units() {

@@ -9,12 +9,14 @@
 # stops, and the next process of this unit gets the descriptor back.
 set -eu
 state=$1 agent=$2
+. ./identity.sh
 
 lease=$state/.paddock/lease
-if ! grep -qx "agent=$agent" "$state/.paddock/identity"; then
-    echo "paddock: $state is not the state of $agent"
+if ! told=$(expect_identity "$state" "$agent" 2>&1); then
+    echo "paddock: $told"
     exit 78
 fi
+agent=$(name_of "$agent")
 kept=
 [ "${LISTEN_FDS:-0}" = 0 ] || [ ! /proc/self/fd/3 -ef "$lease" ] || kept=yes
 if [ -n "$kept" ]; then exec 9>&3; else exec 9>>"$lease"; fi

@@ -1,6 +1,7 @@
 # Library: report the agent's units.
-# Expects: $manager, $root, $agent.
+# Expects: $manager, $root, $state_link, $agent, $formers.
 . ./report.sh
+. ./formers.sh
 . ./systemd/manager.sh
 . ./systemd/units.sh
 
@@ -15,6 +16,13 @@ observe_units() {
         ! has_failed "$unit" || report said "$(journalctl -q -u "$unit" -o cat -n 30 |
             sed -n -e 's/^paddock: //p' -e t -e '/error/Ip' | tail -n 1 | cut -b 1-500)"
     done
+    for former in $formers; do
+        locate_former "$former"
+        for unit in $(units_of "$former_root"); do
+            report former "$former"
+            report former.unit "$unit $(systemctl is-active "$unit")"
+        done
+    done
     [ ! -e "$root/relaxed.conf" ] || report note \
         "this machine does not support all confinement; dropped: $(sed -n 's/=.*//p' "$root/relaxed.conf" | paste -sd ' ')"
     [ "$manager" != user ] || observe_account
@@ -27,5 +35,5 @@ observe_account() {
         report init "no manager for this account"
     fi
     [ "$(loginctl show-user "$(id -un)" --property Linger --value 2>/dev/null)" = yes ] ||
-        report note "$agent ends when its account logs out; this keeps it running: sudo loginctl enable-linger $(id -un)"
+        report note "$(name_of "$agent") ends when its account logs out; this keeps it running: sudo loginctl enable-linger $(id -un)"
 }

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 from paddock.recipes.workload import Health, Paths, Process, Program, Workload
-from paddock.runtimes import configuration, egress, environment_of, statefiles, variables
+from paddock.runtimes import configuration, egress, environment_of, former_ids, statefiles, variables
 from paddock.runtimes.bundle import Bundle, BundleFile
 from paddock.runtimes.envfile import quote
 from paddock.runtimes.isolation import Isolation
@@ -17,6 +17,7 @@ from paddock.runtimes.shell import script, text
 from paddock.runtimes.systemd import account
 from paddock.runtimes.systemd.confine import Confinement, word
 from paddock.runtimes.systemd.mounts import Mounts
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -26,9 +27,10 @@ _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 class Systemd:
     """The runtime ``systemd``: that of the machine, or with ``home`` that of an account without root."""
 
-    agent: str
+    agent: AgentId
     spec: AgentSpec
     home: str | None = None
+    formers: Sequence[AgentId] = ()  # ids under which the agent may be deployed so far
     foreground = False
     container = None
 
@@ -49,16 +51,16 @@ class Systemd:
         return Paths.of(
             code=f"{data}/.code/.store",
             etc=f"{home}/.config/paddock/{self.agent}/current",
-            state_link=f"{data}/{self.agent}/state",
-            state=self.spec.state.path,
+            state_link=f"{data}/.agents/{self.agent}",
+            state=self.spec.state.path or f"{data}/{self.agent.name}/state",
         )
 
     def _paths_of_machine(self) -> Paths:
         return Paths.of(
             code="/opt/paddock/.store",
             etc=f"/etc/paddock/{self.agent}/current",
-            state_link=f"/var/lib/paddock/{self.agent}",
-            state=self.spec.state.path,
+            state_link=f"/var/lib/paddock/.agents/{self.agent}",
+            state=self.spec.state.path or f"/var/lib/paddock/{self.agent.name}",
         )
 
     @property
@@ -97,7 +99,7 @@ class Systemd:
 
     def unit(self, part: str) -> str:
         """Return the name of one of the agent's units."""
-        # No agent's name contains a dot, so `bee.*` does not match the units of `bee-two`.
+        # No id contains a dot, so `home_bee.*` does not match the units of `home_bee-two`.
         return f"paddock-{self.agent}.{part}.service"
 
     def bundle_of(
@@ -116,7 +118,7 @@ class Systemd:
         """
         agent, paths, user = self.agent, self.paths, self.spec.user
         environment = {
-            "AGENT": agent,
+            "AGENT": str(agent),
             "STORE": paths.code,
             "TREE": tree or "",
             "STATE": paths.state,
@@ -134,7 +136,7 @@ class Systemd:
         texts = {
             "environment": environment_of(workload),
             "bundle.env": "".join(f"{name}={quote(value)}\n" for name, value in environment.items()),
-            **({} if self.home else {"sysusers.conf": account.sysusers(agent, user, paths.home)}),
+            **({} if self.home else {"sysusers.conf": account.sysusers(agent.name, user, paths.home)}),
             "confinement": self._confined(paths.state).trials(),
             f"units/{self.unit('lease')}": self._lease_unit(list(units), mounted=mounted),
             **({f"units/{self.unit('egress')}": self._egress_unit(list(units))} if limits else {}),
@@ -156,10 +158,16 @@ class Systemd:
     def observed(self, packages: Sequence[str]) -> Sequence[str]:
         """Return the arguments of the scripts that observe the agent."""
         paths = self.paths
-        return [self.manager, self._root, paths.code, paths.state_link, self.agent, *packages]
+        names = [str(self.agent), former_ids(self.formers)]
+        return [self.manager, self._root, paths.code, paths.state_link, paths.state, *names, *packages]
 
     def apply(self, bundle_id: str) -> Sequence[str]:
-        return script("systemd/apply.sh", [self.manager, self._root, bundle_id])
+        return script("systemd/apply.sh", [self.manager, self._root, bundle_id, former_ids(self.formers)])
+
+    def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
+        paths = self.paths
+        where = [self.manager, self._root, paths.code, paths.state_link, paths.state]
+        return script("systemd/rename.sh", [*where, str(self.agent), former, "yes" if mounted else ""])
 
     def remove(self) -> Sequence[str]:
         return script("systemd/remove.sh", self.removed)
@@ -167,7 +175,7 @@ class Systemd:
     @property
     def removed(self) -> Sequence[str]:
         """The arguments of the scripts that remove the agent."""
-        return [self.manager, self._root, self.paths.code, self.agent]
+        return [self.manager, self._root, self.paths.code, str(self.agent)]
 
     @property
     def manager(self) -> str:
@@ -178,7 +186,7 @@ class Systemd:
         return [process.name for process in workload.processes]
 
     def inspect(self) -> Sequence[str]:
-        return script("systemd/inspect.sh", [self.manager, self.agent, self._root])
+        return script("systemd/inspect.sh", [self.manager, str(self.agent), self._root])
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
         return ["sh", "-c", 'echo "$1" >"$2"', "paddock", bundle_id, f"{self._root}/answered"]
@@ -195,12 +203,12 @@ class Systemd:
 
     def _program(self, program: Program) -> str:
         """Return the script of a command: root and the agent's account run the agent's own program."""
-        own, others, user = quote(program.own), quote(program.others), self.spec.user
+        own, others, user, agent = quote(program.own), quote(program.others), self.spec.user, self.agent.name
         if self.home:
             return f'#!/bin/sh\nexec {shlex.join(self.enter([program.own]))} "$@"\n'
         return f"""\
 #!/bin/sh
-# {program.name}: for root and the account of {self.agent}, the agent's own program. Others run the same code with their
+# {program.name}: for root and the account of {agent}, the agent's own program. Others run the same code with their
 # own home, and see nothing of the agent.
 case "$(id -un)" in
     root) exec {shlex.join(self.enter([program.own]))} "$@" ;;
@@ -224,7 +232,7 @@ esac
         agent, paths = self.agent, self.paths
         return f"""\
 [Unit]
-Description=Lease on the state of {agent}
+Description=Lease on the state of {agent.name}
 Wants={" ".join(units)}
 RequiresMountsFor={paths.state}
 {f"AssertPathIsMountPoint={paths.state}" if mounted else f"AssertPathIsDirectory={paths.state}"}
@@ -247,7 +255,7 @@ WantedBy={"default" if self.home else "multi-user"}.target
         etc = self.paths.etc
         return f"""\
 [Unit]
-Description=Limits of the connections of {self.agent}
+Description=Limits of the connections of {self.agent.name}
 Wants={" ".join(units)} network-online.target
 After=network-online.target nftables.service
 # Loading the machine's own rules removes all tables.
@@ -274,7 +282,7 @@ NoNewPrivileges=yes
         account = "" if self.home else f"User={user.name}\nGroup={user.group_name}\n"
         return f"""\
 [Unit]
-Description={process.name} of {self.agent}
+Description={process.name} of {self.agent.name}
 BindsTo={required}
 After={required} network-online.target
 Wants=network-online.target

@@ -4,8 +4,12 @@
 # The agent's units are the links into its own folder. The names of units do not suffice: the name of one agent can be the
 # beginning of another's.
 own_units() {
+    units_of "$root"
+}
+
+units_of() { # ROOT, of any agent
     for link in "$units"/paddock-*.service; do
-        [ "$(readlink "$link")" != "$root/current/units/${link##*/}" ] || echo "${link##*/}"
+        [ "$(readlink "$link")" != "$1/current/units/${link##*/}" ] || echo "${link##*/}"
     done
 }
 

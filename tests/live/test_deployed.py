@@ -1,0 +1,145 @@
+"""What Paddock 0.1 deployed runs again from its recorded files, and `up` moves it to the project of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from deployed import Deployed, NodeConsole, by_engine, node_state, prepare_machine, put_on, sandbox, shell
+from hostile.test_11_cut_off_before_restart import KILLED
+from levels import by_level, slow_proof
+from live.manual import api_client, container, destroy
+from live.node import Node, wait_for
+from paddock.demo import Stage, environment, stage_folder
+from paddock.guests.ssh import SshGuest, scan_host_key
+from paddock.places.proxmox import tls
+from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.observe import address
+from paddock.recipes import load
+from paddock.run.deployment import deployments
+from paddock.run.reporter import Reporter
+from paddock.run.resolve import locate
+from paddock.secret import Secret
+
+pytestmark = pytest.mark.live
+
+VMID = 250  # of a host
+# Owners, modes and content of a state, without its holder and without its mark, of which only the UUID stays.
+STATE = """cd {state} && find . ! -name holder ! -name identity -printf '%P %U:%G %m %l\\n' | sort
+find . -type f ! -name holder ! -name identity -exec sha256sum {{}} + | sort && sed -n 's/^id=//p' .paddock/identity
+cat home/memory/facts"""
+PROJECT = ("--set", "project=home")
+MOVE = "  ~ move web to project home: rename its units, configuration and state mark  ("
+# Kills a rename at these commands. It has about 150; each run goes on where the one before was killed.
+KILLS = range(20, 160, by_level(140, 45, 5))
+
+
+@contextmanager
+def recorded_node() -> Iterator[tuple[Node, Client]]:
+    """Run a sandbox with real containers that is the recorded node. Its machines are empty."""
+    with stage_folder() as folder:
+        Deployed("proxmox").write_file(folder)
+        with sandbox(folder, node_state()) as ready:
+            node = Node(Stage(folder, environment(folder)))
+            place = {"url": ready["url"], "ca": ready["ca"]}
+            YAML(typ="safe").dump({"places": {"box": {"proxmox": place}}}, folder / "here.yaml")
+            token = Secret((folder / "token.key").read_text().strip())
+            yield node, Client(ready["url"], "pve", token, tls.context(ready["url"], Path(ready["ca"]), None))
+
+
+def test_up_moves_a_recorded_machine_with_its_state_to_a_project() -> None:
+    web = Deployed("proxmox")
+    with recorded_node() as (node, api):
+        put_on(NodeConsole(node.stage.folder / "sandbox", 101), web, "web")
+        wait_for(lambda: (found := address(api, 101)) is not None and scan_host_key(found) is not None)
+        where = address(api, 101)
+        assert where
+        before = node.shell(where, STATE.format(state="/var/lib/paddock/web"))
+        assert "the gate code is 7421" in before
+        assert node.shell(where, "systemctl is-active paddock-web.lease paddock-web.main") == "active\nactive\n"
+        files = ("-f", "paddock.yaml", "-f", "here.yaml", "--only", "web", *PROJECT)
+        assert MOVE in node.paddock("plan", *files).stdout
+        assert node.paddock("up", *files).stdout == "web: up and working\n"
+        assert node.shell(where, STATE.format(state="/var/lib/paddock/web")) == before
+        assert node.shell(where, "systemctl is-active 'paddock-*.service'") == "active\nactive\n"
+        assert node.paddock("plan", *files).stdout == "web: nothing to do\n"
+        assert node.paddock("up", *files).stdout == "web: nothing to do, and healthy\n"
+
+
+@pytest.fixture
+def host(node: Node) -> Iterator[SshGuest]:
+    api = api_client(node)
+    where = container(node, api, VMID, memory=3072, rootfs="local-lvm:10", hostname="host")
+    try:
+        yield SshGuest(where, where, key=node.stage.folder / "id_ed25519", host_keys=(scan_host_key(where) or "",))
+    finally:
+        destroy(api, VMID)
+
+
+@pytest.mark.parametrize(
+    ("shape", "state"),
+    [
+        ("systemd-host", "/var/lib/paddock/web"),
+        *(
+            pytest.param(shape, state, marks=slow_proof)
+            for shape, state in (
+                ("systemd-account", "/home/someone/.local/share/paddock/web/state"),
+                ("docker-host", "/var/lib/paddock/web"),
+                ("podman-host", "/var/lib/paddock/web"),
+                ("podman-account", "/home/someone/.local/share/paddock/web/state"),
+            )
+        ),
+    ],
+)
+def test_up_moves_a_recorded_agent_on_a_host_to_a_project(
+    node: Node, host: SshGuest, tmp_path: Path, shape: str, state: str
+) -> None:
+    deployed = Deployed(shape)
+    engine = shape.partition("-")[0]
+    prepare_machine(host, engine, without_root=deployed.without_root)
+    put_on(host, deployed, "web")
+    before = shell(host, STATE.format(state=state))
+    assert "the gate code is 7421" in before
+    here = {"address": host.address, "host_key": host.host_keys[0], "key": str(host.key)}
+    YAML(typ="safe").dump({"places": {"box": {"host": here}}}, tmp_path / "here.yaml")
+    files = ("-f", str(deployed.write_file(tmp_path)), "-f", str(tmp_path / "here.yaml"), *PROJECT)
+    assert MOVE in node.paddock("plan", *files).stdout
+    for refused in (("down",), ("exec", "web"), ("logs", "web")):
+        words = (*refused, *files, *(("--", "true") if refused[0] == "exec" else ()))
+        assert "on its machine, web has no project" in node.paddock(*words, fails=True).stderr
+    assert "project" in node.paddock("verify", "web", *files, fails=True).stdout
+    assert node.paddock("status", *files).stdout
+    for command in KILLS:
+        cut_off_rename(tmp_path, command)
+        assert shell(host, STATE.format(state=state)) == before
+    assert node.paddock("up", *files).stdout == "web: up and working\n"
+    assert shell(host, STATE.format(state=state)) == before
+    units = f"{Path(state).parents[3]}/.config/systemd/user" if deployed.without_root else "/etc/systemd/system"
+    found = shell(host, f"cd {units} && ls -d paddock-*.service").split()
+    part = "main" if engine == "systemd" else "container"
+    assert set(found) == {f"paddock-home_web.{part}.service", "paddock-home_web.lease.service"}
+    if engine != "systemd":
+        listed = f"{by_engine(engine, without_root=deployed.without_root)} ps --all --format '{{{{.Names}}}}'"
+        assert shell(host, listed).split() == ["paddock-home_web"]
+    # A plan may also note that the engine's storage driver is slow.
+    assert node.paddock("plan", *files).stdout.startswith("web: nothing to do\n")
+    assert node.paddock("up", *files).stdout == "web: nothing to do, and healthy\n"
+    assert shell(host, STATE.format(state=state)) == before
+
+
+def cut_off_rename(folder: Path, command: int) -> None:
+    """Run the step that renames the agent, as `up` does, and kill it at a command."""
+    loaded = load(folder / "paddock.yaml", folder / "here.yaml", sets=["project=home"])
+    with deployments(loaded, [], Reporter()) as found:
+        agent = locate(found[0])
+        guest = agent.place.guest(agent.machine_want, agent.place.observe(agent.machine_want), {})
+        assert guest
+        argv = list(agent.runtime.rename("web", mounted=False))
+        argv[:3] = ["bash", "--posix", "-c", KILLED + argv[2]]
+        # A shell outlives the script, and its exit code is not that of a lost connection.
+        survived = ["sh", "-c", '"$@" || true', "sh", "env", f"KILL_AT={command}", "COUNT_FILE=/dev/null"]
+        assert guest.run([*survived, *argv], deadline=120).ok
