@@ -72,7 +72,7 @@ def test_up_plans_to_give_a_recorded_agent_its_project(deployed: PaperNode, name
     assert plan.refusals == ()
     assert [step.id for step in plan.steps[:2]] == ["pet.rename", "cattle.rename"]
     # What is inside the machine gets the project too, and nothing else changes.
-    inside = {"agent.rename", "container.create", "agent.configure", "agent.answer"}
+    inside = {"agent.rename", "container.create", "container.recreate", "agent.configure", "agent.answer"}
     assert {step.id for step in plan.steps[2:]} <= inside
 
 
