@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl
@@ -282,6 +284,7 @@ class Node(httpx.BaseTransport):
         self.faults = Faults()
         self.sent: list[Sent] = []
         self.at_once = 0  # the most requests that were under way at the same time
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # of the node
         self.kill_after = 0  # after how many writing requests the run is killed
         self._dead = False
         self.rewrite: Callable[[Any], Any] = lambda data: data
@@ -339,7 +342,8 @@ class Node(httpx.BaseTransport):
         if answer.status_code == 200:
             content = json.dumps(self.rewrite(answer.json())).encode()
         reason = answer.headers["x-paddock-reason"].encode()
-        return httpx.Response(answer.status_code, content=content, extensions={"reason_phrase": reason})
+        date = {"Date": format_datetime(self.clock(), usegmt=True)}
+        return httpx.Response(answer.status_code, headers=date, content=content, extensions={"reason_phrase": reason})
 
     def _due(self, method: str, path: str) -> list[Callable[[], object]]:
         with self._lock:

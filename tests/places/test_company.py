@@ -74,6 +74,21 @@ def test_down_keeps_a_machine_while_another_run_has_a_claim(node: Node) -> None:
     expect_down(node)
 
 
+@pytest.mark.parametrize("hours", [-5, 5])
+def test_a_claim_lasts_by_the_clock_of_the_node(node: Node, hours: int) -> None:
+    """The clock of this computer may be hours off."""
+    there = datetime.now(UTC) + timedelta(hours=hours)
+    node.clock = lambda: there
+    up(node.agent())
+    notes = node.config(CATTLE)["description"]
+    node.put(CATTLE, description=Claim("laptop", there + timedelta(minutes=1)).written_into(notes))
+    with pytest.raises(Refused, match=f"laptop is at work on .* until {there + timedelta(minutes=1):%H:%M:%S} UTC"):
+        down(node.agent())
+    node.put(CATTLE, description=Claim("laptop", there - timedelta(minutes=1)).written_into(notes))
+    down(node.agent())
+    expect_down(node)
+
+
 def test_the_claim_of_a_killed_run_does_not_block_the_next_run(node: Node) -> None:
     up(node.agent())
     node.sent.clear()

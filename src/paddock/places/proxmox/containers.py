@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from paddock import __version__
@@ -64,12 +64,12 @@ class Containers:
 
     def _claim(self, lasts: timedelta) -> Claim:
         """Return a claim of this run that begins now."""
-        return Claim.new(self._holder, datetime.now(UTC), lasts)
+        return Claim.new(self._holder, self._client.now(), lasts)
 
     def _check_claim(self, container: LxcContainer) -> None:
         """Raise while another run has a claim on the container."""
         other = Claim.from_notes(container.notes)
-        if other and other.blocks(str(self._holder), datetime.now(UTC)):
+        if other and other.blocks(str(self._holder), self._client.now()):
             raise Refused(f"{other.holder} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
 
     def _volume(self, vmid: int, key: str) -> str:

@@ -6,7 +6,6 @@ import ipaddress
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from paddock.errors import PaddockError, Refused
@@ -130,7 +129,7 @@ def _read(client: Client, node: ProxmoxSpec, holder: str) -> tuple[ProxmoxSeen, 
         base_missing.result(),
         storages.result(),
         holder,
-        datetime.now(UTC),
+        client.now(),
         elsewhere,
     )
     return seen, frozenset(locked | (here - containers.keys()))

@@ -173,7 +173,7 @@ class ProxmoxSeen(PlaceSeen):
     base_missing: bool = False  # the base archive must be downloaded first
     storages: Mapping[str, str] = field(default_factory=dict)  # directory of each storage
     holder: str = ""  # the run that observed
-    now: datetime = _LONG_AGO  # time of the observation
+    now: datetime = _LONG_AGO  # time on the node at the observation
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # names of containers on other nodes, and which node
 
     def with_role(self, role: Role) -> list[LxcContainer]:

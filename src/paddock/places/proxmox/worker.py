@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final, assert_never
 
 from paddock.errors import PaddockError, Refused
@@ -247,7 +247,7 @@ class Worker(Containers):
         container = self.read(vmid)
         if container.mark is None or container.mark.role is not Role.BUILDER:
             raise Refused(f"{container.name} is not a builder of Paddock")
-        made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        made = self._client.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         marked = replace(container.mark, role=Role.TEMPLATE, host_key=got[HOST_KEY.name], made=made)
         self._put(container, {"description": without_claim(marked.written_into(container.notes))})
         known = self._expected.record_created(vmid, marked)
