@@ -26,7 +26,6 @@ import httpx
 import pytest
 
 from paddock.places import AnyPlace, Finding, MachineWant
-from paddock.places.proxmox import claim as claim_module
 from paddock.places.proxmox import client as client_module
 from paddock.places.proxmox import observe as observe_module
 from paddock.places.proxmox import reach as reach_module
@@ -34,6 +33,7 @@ from paddock.places.proxmox import root_worker as root_worker_module
 from paddock.places.proxmox import tls
 from paddock.places.proxmox import worker as worker_module
 from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan.agent import AgentSeen
 from paddock.plan.step import Plan
@@ -290,6 +290,7 @@ class Node(httpx.BaseTransport):
         self.rewrite: Callable[[Any], Any] = lambda data: data
         self._under_way = 0
         self._hooks: list[Hook] = []
+        self._holders: list[Holder] = []
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         face = HttpApi(self.world, delay_401=0)
@@ -388,11 +389,18 @@ class Node(httpx.BaseTransport):
         template: str = "none",
         root: str | None = None,
         patient: bool = True,
+        alongside: bool = False,
         **keys: Any,
     ) -> PaperAgent:
-        """An agent in a file of its own, as a new run of Paddock finds it; runs before it have ended by now."""
+        """An agent in a file of its own, as a new run of Paddock finds it.
+
+        Runs before it have ended by now, unless it runs ``alongside``.
+        """
         self._dead = False
-        claim_module._open.clear()
+        if not alongside:
+            for ended in self._holders:
+                ended.close()
+            self._holders.clear()
         secret = self.world.access.tokens[token].secret
         (self._folder / "token").touch(mode=0o600)
         (self._folder / "token").write_text(f"{token}={secret}")
@@ -414,6 +422,7 @@ class Node(httpx.BaseTransport):
         told = Told()
         place = ProxmoxPlace(proxmox, self._folder, told.say, patient=patient)
         place._client._http._transport = self
+        self._holders.append(place._holder)
         return PaperAgent.of_file(name, loaded, place, told, self.side)
 
     def client(self, token: str = DEPLOYER, secret: str | None = None) -> Client:

@@ -6,13 +6,12 @@ import threading
 import time
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paddock.errors import Refused
-from paddock.places.proxmox import claim
 from paddock.places.proxmox.claim import Claim
 from paddock.run import verbs
 from paddock.run.lock import Busy
@@ -102,16 +101,17 @@ def test_the_claim_of_a_killed_run_does_not_block_the_next_run(node: Node) -> No
     expect_down(node)
 
 
-def test_a_running_delete_blocks_down_on_another_host(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_delete_blocks_down_on_another_host(
+    node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     up(node.agent())
     said: list[str] = []
 
     def other_laptop() -> None:
         with monkeypatch.context() as there:
-            there.setattr(claim, "socket", SimpleNamespace(gethostname=lambda: "other"))
-            there.setattr(verbs, "agent_lock", nullcontext)
+            there.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
             try:
-                down(node.agent())
+                down(node.agent(alongside=True))
             except Refused as refused:
                 said.append(refused.message)
 
@@ -158,7 +158,7 @@ def test_up_does_not_create_a_machine_that_another_run_is_creating(node: Node, p
 def test_two_runs_from_two_hosts_create_one_pet_and_one_machine(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs, "agent_lock", nullcontext)
     monkeypatch.setattr(verbs, "place_lock", nullcontext)
-    runs = [threading.Thread(target=up, args=(node.agent(),)) for _ in range(2)]
+    runs = [threading.Thread(target=up, args=(node.agent(alongside=True),)) for _ in range(2)]
     for run in runs:
         run.start()
     for run in runs:

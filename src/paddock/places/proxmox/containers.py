@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from paddock import __version__
 from paddock.errors import PaddockError, Refused
-from paddock.places.proxmox.claim import Claim, Holder
+from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.expected import ExpectedContainers
+from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.seen import LxcContainer
 
@@ -64,12 +65,12 @@ class Containers:
 
     def _claim(self, lasts: timedelta) -> Claim:
         """Return a claim of this run that begins now."""
-        return Claim.new(self._holder, self._client.now(), lasts)
+        return self._holder.claim(self._client.now(), lasts)
 
     def _check_claim(self, container: LxcContainer) -> None:
         """Raise while another run has a claim on the container."""
         other = Claim.from_notes(container.notes)
-        if other and other.blocks(str(self._holder), self._client.now()):
+        if other and other.blocks(self._holder.name, self._client.now(), self._holder.has_ended):
             raise Refused(f"{other.holder} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
 
     def _volume(self, vmid: int, key: str) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from paddock.errors import PaddockError, Refused
+from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import Forbidden, NoContainer, Stopped
+from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import path_in_pet
 from paddock.places.proxmox.seen import Capacity, LxcContainer, ProxmoxSeen
@@ -40,7 +42,7 @@ _MACHINE_TASKS: Final = frozenset(
 
 
 def observe(
-    client: Client, node: ProxmoxSpec, agent: AgentId | None, reporter: Callable[[str], None], holder: str
+    client: Client, node: ProxmoxSpec, agent: AgentId | None, reporter: Callable[[str], None], holder: Holder
 ) -> ProxmoxSeen:
     """Observe the node, once no change to the agent's containers is under way.
 
@@ -108,7 +110,7 @@ def _own_task(client: Client) -> str | None:
     return None
 
 
-def _read(client: Client, node: ProxmoxSpec, holder: str) -> tuple[ProxmoxSeen, frozenset[int]]:
+def _read(client: Client, node: ProxmoxSpec, holder: Holder) -> tuple[ProxmoxSeen, frozenset[int]]:
     """Return the observation, and the containers that are being created and have no mark yet."""
     listed = client.get(f"/nodes/{client.node}/lxc")
     with ThreadPoolExecutor(max_workers=8) as pool:
@@ -128,11 +130,17 @@ def _read(client: Client, node: ProxmoxSpec, holder: str) -> tuple[ProxmoxSeen, 
         capacity.result(),
         base_missing.result(),
         storages.result(),
-        holder,
+        holder.name,
         client.now(),
         elsewhere,
+        _ended(containers.values(), holder),
     )
     return seen, frozenset(locked | (here - containers.keys()))
+
+
+def _ended(containers: Iterable[LxcContainer], holder: Holder) -> frozenset[str]:
+    claims = {claim.holder for container in containers if (claim := Claim.from_notes(container.notes))}
+    return frozenset(name for name in claims if holder.has_ended(name))
 
 
 def _on_another(node: str, row: Mapping[str, Any]) -> bool:

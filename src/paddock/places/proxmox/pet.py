@@ -18,7 +18,6 @@ from paddock.places.proxmox.actions import (
 )
 from paddock.places.proxmox.cache import cache_in
 from paddock.places.proxmox.cannot import CannotPlan
-from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.actions import Ref
@@ -159,12 +158,11 @@ def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
         _check_named(want, container, pet.state)
     elif holds_adopted_state(want, container):
         raise _adoption_unfinished(want, container)
-    claim = Claim.from_notes(container.notes)
-    if claim and claim.blocks(seen.holder, seen.now):
+    if (claim := seen.claim_of_another(container)) is not None:
         raise CannotPlan(
-            f"{claim.holder} is deleting {container.name}",
+            f"{claim.holder} is at work on {container.name}",
             f"wait until {claim.until:%H:%M:%S} UTC",
-            code="pet.being-deleted",
+            code="pet.claimed",
         )
     check_stopped(container)
     if pet.state is None:

@@ -15,10 +15,10 @@ from paddock.places.proxmox import observe, tls, verify
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, ProxmoxAction
 from paddock.places.proxmox.adoption import NodeAdoption
 from paddock.places.proxmox.cattle import is_adopted
-from paddock.places.proxmox.claim import Holder
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.doctor import NodeDoctor
 from paddock.places.proxmox.expected import ExpectedContainers
+from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.permissions import NodePermissions
 from paddock.places.proxmox.pet import state_in
@@ -86,7 +86,7 @@ class ProxmoxPlace:
         return [line for key in self._spec.ssh.people for line in key.lines(self._folder)]
 
     def observe(self, agent: AgentId | None = None) -> ProxmoxSeen:
-        return observe.observe(self._client, self._spec, agent, self._say, str(self._holder))
+        return observe.observe(self._client, self._spec, agent, self._say, self._holder)
 
     def plan(self, goal: Goal, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         match goal:

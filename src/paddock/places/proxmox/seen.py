@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from paddock.places import PlaceSeen
+from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.spec.agent_id import AgentId
 from paddock.spec.sizes import Size
@@ -175,6 +176,12 @@ class ProxmoxSeen(PlaceSeen):
     holder: str = ""  # the run that observed
     now: datetime = _LONG_AGO  # time on the node at the observation
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # names of containers on other nodes, and which node
+    ended: frozenset[str] = frozenset()  # runs of this computer that have claims and have ended
+
+    def claim_of_another(self, container: LxcContainer) -> Claim | None:
+        """Return the claim by which another run excludes this one from the container."""
+        claim = Claim.from_notes(container.notes)
+        return claim if claim and claim.blocks(self.holder, self.now, self.ended.__contains__) else None
 
     def with_role(self, role: Role) -> list[LxcContainer]:
         """Return the containers with a mark of that role."""

@@ -46,12 +46,13 @@ from paddock.places.proxmox.actions import (
     Start,
 )
 from paddock.places.proxmox.adopter import Adopter
-from paddock.places.proxmox.claim import Holder, without_claim
+from paddock.places.proxmox.claim import without_claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.containers import Containers, with_version
 from paddock.places.proxmox.errors import NotRunning, Running
 from paddock.places.proxmox.expected import ExpectedContainers, check_key_free
 from paddock.places.proxmox.forgetter import Forgetter
+from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.reach import HostKeyTrust, Reacher
 from paddock.places.proxmox.root_worker import RootWorker
