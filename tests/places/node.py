@@ -27,6 +27,7 @@ import pytest
 
 from paddock.places import AnyPlace, Finding, MachineWant
 from paddock.places.proxmox import client as client_module
+from paddock.places.proxmox import contest as contest_module
 from paddock.places.proxmox import observe as observe_module
 from paddock.places.proxmox import reach as reach_module
 from paddock.places.proxmox import root_worker as root_worker_module
@@ -535,5 +536,5 @@ def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
     monkeypatch.setattr(reach_module, "SshGuest", lambda name, address, **_: PlayedSsh(node.machines, address))
     monkeypatch.setattr(tls, "context", lambda *_: NO_TRUST)
     FastClock.end = time.monotonic() + 120
-    for module in (root_worker_module, client_module, observe_module, reach_module, worker_module):
+    for module in (root_worker_module, client_module, contest_module, observe_module, reach_module, worker_module):
         monkeypatch.setattr(module, "time", FastClock)

@@ -17,7 +17,7 @@ from paddock.run import verbs
 from paddock.run.lock import Busy
 from paddock.run.verbs import down, up
 from places.life import LXC, expect_down, expect_up, runs_until_done
-from places.node import CATTLE, PET, Killed, Node
+from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
 
 @pytest.mark.parametrize("nth", [1, 2])
@@ -142,7 +142,9 @@ def test_up_does_not_create_a_machine_that_another_run_is_creating(node: Node, p
     """Another host brings the same agent up, and begins to create the machine during this run's observation."""
     up(node.agent())
     down(node.agent())
-    params = node.writes[1].params
+    create = next(sent for sent in node.writes if sent.params.get("vmid") == str(CATTLE))
+    claim = Claim("laptop/00000001", datetime.now(UTC) + timedelta(minutes=15))
+    params = {**create.params, "description": claim.written_into(create.params["description"])}
     go = node.hold_creates()
 
     def elsewhere() -> None:
@@ -151,20 +153,31 @@ def test_up_does_not_create_a_machine_that_another_run_is_creating(node: Node, p
 
     node.before("GET", path, elsewhere)
     threading.Timer(0.05, go.set).start()
-    up(node.agent())
-    expect_up(node)
+    with pytest.raises(Refused, match=rf"laptop/00000001 is at work on container {CATTLE} \(bee\) until"):
+        up(node.agent())
+    assert node.vmids == [PET, CATTLE]
 
 
 def test_two_runs_from_two_hosts_create_one_pet_and_one_machine(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs, "agent_lock", nullcontext)
     monkeypatch.setattr(verbs, "place_lock", nullcontext)
-    runs = [threading.Thread(target=up, args=(node.agent(alongside=True),)) for _ in range(2)]
-    for run in runs:
-        run.start()
-    for run in runs:
-        run.join()
+    ends: list[str] = []
+
+    def run(agent: PaperAgent) -> None:
+        try:
+            up(agent)
+        except Refused as refused:
+            ends.append(refused.message)
+
+    runs = [threading.Thread(target=run, args=(node.agent(alongside=True),)) for _ in range(2)]
+    for each in runs:
+        each.start()
+    for each in runs:
+        each.join()
+    assert len(ends) <= 1, "one of them wins"
     up(node.agent())
-    expect_up(node)
+    assert len(node.running) == 1
+    assert len(node.vmids) == 2
 
 
 def test_up_does_not_wait_for_the_lock_of_another_agents_machine(node: Node) -> None:

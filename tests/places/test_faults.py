@@ -20,7 +20,7 @@ from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
 # Responses
 
-UP = [(verb, nth) for verb, writes in (("up", 4), ("down", 5)) for nth in range(1, writes + 1)]
+UP = [(verb, nth) for verb, writes in (("up", 6), ("down", 6)) for nth in range(1, writes + 1)]
 
 
 def with_fault(node: Node, verb: str, nth: int, kind: str, value: str = "") -> list[BaseException]:
@@ -46,7 +46,7 @@ def test_a_request_lost_before_the_work_is_repeated(node: Node, verb: str, nth: 
 
 
 @pytest.mark.parametrize(("kind", "value"), [("reset", ""), ("answer", "595"), ("answer", "503"), ("stall", "5")])
-@pytest.mark.parametrize(("verb", "nth"), [("up", 2), ("down", 5)])
+@pytest.mark.parametrize(("verb", "nth"), [("up", 3), ("down", 6)])
 def test_every_kind_of_lost_request_is_handled_alike(node: Node, verb: str, nth: int, kind: str, value: str) -> None:
     assert with_fault(node, verb, nth, kind, value) == []
 
@@ -58,7 +58,7 @@ def test_the_next_run_continues_after_an_error_of_the_node(node: Node, verb: str
     assert end.message.endswith("cluster not ready - no quorum?")
 
 
-@pytest.mark.parametrize(("verb", "nth"), [("up", 1), ("up", 4), ("down", 2)])
+@pytest.mark.parametrize(("verb", "nth"), [("up", 1), ("up", 6), ("down", 3)])
 def test_the_next_run_continues_after_the_token_expired(node: Node, verb: str, nth: int) -> None:
     [end] = with_fault(node, verb, nth, "answer", "401")
     assert isinstance(end, Unauthorized)
@@ -156,7 +156,7 @@ def writes_of(node: Node, life: Callable[[], object]) -> int:
     return len(node.writes) - before
 
 
-@pytest.mark.parametrize("after", range(1, 10))
+@pytest.mark.parametrize("after", range(1, 13))
 def test_the_next_run_continues_after_a_kill_at_any_request(node: Node, after: int) -> None:
     node.kill_after = after
     ends = runs_until_done(up, node.agent)
@@ -166,7 +166,7 @@ def test_the_next_run_continues_after_a_kill_at_any_request(node: Node, after: i
     assert [type(end) for end in ends] == [Killed]
 
 
-@pytest.mark.parametrize("after", range(1, 19))
+@pytest.mark.parametrize("after", range(1, 21))
 def test_the_next_run_with_a_template_continues_after_a_kill_at_any_request(node: Node, after: int) -> None:
     node.kill_after = after
     ends = runs_until_done(up, lambda: node.agent(template="auto"))
@@ -179,7 +179,7 @@ def test_the_next_run_with_a_template_continues_after_a_kill_at_any_request(node
     assert [type(end) for end in ends] == [Killed]
 
 
-@pytest.mark.parametrize("after", range(1, 7))
+@pytest.mark.parametrize("after", range(1, 8))
 def test_a_pet_left_unprotected_is_protected_again(node: Node, after: int) -> None:
     up(node.agent())
     node.sent.clear()
@@ -203,7 +203,7 @@ def test_a_pet_gets_one_volume_whatever_response_is_lost(node: Node, kind: str, 
     assert node.volumes == PETS_VOLUMES | {"vm-100-disk-2", "vm-101-disk-0", "vm-102-disk-0"}
 
 
-@pytest.mark.parametrize("nth", range(2, 14))
+@pytest.mark.parametrize("nth", range(2, 15))
 def test_one_template_is_built_whatever_response_is_lost(node: Node, nth: int) -> None:
     node.before("*", "*", lambda: node.fault("lose"), nth=nth)
     assert runs_until_done(up, lambda: node.agent(template="auto")) == []
@@ -214,11 +214,11 @@ def test_one_template_is_built_whatever_response_is_lost(node: Node, nth: int) -
 
 def test_the_ranges_of_the_fault_tests_cover_every_request(node: Node) -> None:
     """The ranges fit the current plans; a plan with more requests needs longer ranges."""
-    assert writes_of(node, lambda: up(node.agent())) == 4
-    assert writes_of(node, lambda: up(node.agent("ant", state={"pet": PET}))) == 6
+    assert writes_of(node, lambda: up(node.agent())) == 6
+    assert writes_of(node, lambda: up(node.agent("ant", state={"pet": PET}))) == 7
     down(node.agent("ant", state={"pet": PET}))
-    assert writes_of(node, lambda: down(node.agent())) == 5
-    assert writes_of(node, lambda: up(node.agent(template="auto"))) + 1 + 5 == 18  # with the pet, and down
+    assert writes_of(node, lambda: down(node.agent())) == 6
+    assert writes_of(node, lambda: up(node.agent(template="auto"))) + 2 + 6 == 20  # with the pet, and down
 
 
 # Crashes of the node
@@ -275,7 +275,7 @@ def test_up_waits_until_the_conversion_to_a_template_has_ended(node: Node, monke
         rename(*arguments)
 
     monkeypatch.setattr(node.world.runtime.volumes, "rename", slow)
-    node.kill_after = 7  # the conversion has been requested
+    node.kill_after = 8  # the conversion has been requested
     with pytest.raises(Killed):
         up(node.agent(template="auto"))
     assert str(node.writes[-1]).endswith("/template")

@@ -126,8 +126,23 @@ class DestroyPet(PlaceAction):
 
 
 @dataclass(frozen=True)
+class SettlePet(PlaceAction):
+    """Finish a pet that an interrupted run created."""
+
+    vmid: int
+
+
+@dataclass(frozen=True)
+class RemovePet(PlaceAction):
+    """Remove a pet that an interrupted run created and that was never used."""
+
+    vmid: int
+    agent: AgentId
+
+
+@dataclass(frozen=True)
 class CreateCattle(PlaceAction):
-    """Create the machine from the base archive, with the state volume attached, in one call."""
+    """Create the machine from the base archive. It gets the state if no other run has created one too."""
 
     vmid: int
     params: Params
@@ -137,7 +152,7 @@ class CreateCattle(PlaceAction):
 
 @dataclass(frozen=True)
 class CloneCattle(PlaceAction):
-    """Clone the machine from a template, then attach the state and set its configuration in one PUT."""
+    """Clone the machine from a template; then, if no other run has created one too, configure it in one PUT."""
 
     vmid: int
     template: int | Ref
@@ -285,6 +300,8 @@ ProxmoxAction = (
     | AdoptMachine
     | DeleteVolume
     | DestroyPet
+    | SettlePet
+    | RemovePet
     | CreateCattle
     | CloneCattle
     | Configure

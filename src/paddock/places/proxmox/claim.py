@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Self
 
+AGAIN: Final = "wait until it is done, and run the same command again"
 _LINE: Final = re.compile(r"^paddock-claim: (\S+) until (\S+)$\n?", re.MULTILINE)
 
 
@@ -40,6 +41,10 @@ class Claim:
     def blocks(self, holder: str, now: datetime, has_ended: Callable[[str], bool]) -> bool:
         """Whether the claim excludes another run at that moment."""
         return self.holder != holder and now < self.until and not has_ended(self.holder)
+
+    def over(self, container: str) -> str:
+        """Return the sentence for a run that has to leave this container alone."""
+        return f"{self.holder} is at work on {container} until {self.until:%H:%M:%S} UTC"
 
 
 def without_claim(notes: str) -> str:

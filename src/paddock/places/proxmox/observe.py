@@ -110,6 +110,11 @@ def _own_task(client: Client) -> str | None:
     return None
 
 
+def look(client: Client, node: ProxmoxSpec, holder: Holder) -> ProxmoxSeen:
+    """Observe the node as it is now, whatever is under way."""
+    return _read(client, node, holder)[0]
+
+
 def _read(client: Client, node: ProxmoxSpec, holder: Holder) -> tuple[ProxmoxSeen, frozenset[int]]:
     """Return the observation, and the containers that are being created and have no mark yet."""
     listed = client.get(f"/nodes/{client.node}/lxc")

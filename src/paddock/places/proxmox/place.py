@@ -105,7 +105,10 @@ class ProxmoxPlace:
         return self._worker(ExpectedContainers(seen, got)).perform(action, got)
 
     def _worker(self, known: ExpectedContainers) -> Worker:
-        return Worker(self._client, self._reacher, self._root_worker, self._say, known, self._holder)
+        return Worker(self._client, self._reacher, self._root_worker, self._say, known, self._holder, self._look)
+
+    def _look(self) -> ProxmoxSeen:
+        return observe.look(self._client, self._spec, self._holder)
 
     def guest(self, want: MachineWant, seen: ProxmoxSeen, got: Got) -> Guest | None:
         cattle = next(iter(seen.cattle_of(want.id)), None)

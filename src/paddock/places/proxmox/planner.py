@@ -12,8 +12,8 @@ from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import down as downs
+from paddock.places.proxmox import leftovers, root_work
 from paddock.places.proxmox import pet as pets
-from paddock.places.proxmox import root_work
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import AttachCache, DownloadBase
 from paddock.places.proxmox.cannot import CannotPlan
@@ -56,6 +56,8 @@ class NodePlanner:
 
     def _up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         pets.check_no_unfinished_forget(want, seen)
+        clear_machines, seen = leftovers.clear_machines(want, seen)
+        clear_pets, seen = leftovers.clear_pets(want, seen)
         pet = pets.find_pet(want, seen)
         cattle = machines.find_cattle(want, seen)
         machines.check_number(want, cattle, seen)
@@ -73,7 +75,7 @@ class NodePlanner:
         caches.check(want, owner)
         new_state = pet is None or pet.state is None
         more, cache = caches.pet_steps(want, owner, number, self.node.storage, state_is_new=new_state)
-        steps = [*download, *steps, *more]
+        steps = [*clear_machines, *clear_pets, *download, *steps, *more]
         machines.check_single_writer(want, volume, pet, cattle, seen)
         if cache is not None:
             machines.check_single_writer(want, cache, pet, cattle, seen)
@@ -195,12 +197,13 @@ class NodePlanner:
     def down(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to destroy the machine; refuse unless a pet owns the state."""
         try:
+            clear, seen = leftovers.clear_machines(want, seen)
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
                 downs.check_is_down(want, seen)
-                return MachinePlan()
+                return MachinePlan(clear)
             steps = list(downs.down_steps(cattle, seen))
-            return MachinePlan(steps, notes=list(self._left_behind(want, cattle, seen)))
+            return MachinePlan([*clear, *steps], notes=list(self._left_behind(want, cattle, seen)))
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 

@@ -36,8 +36,10 @@ from paddock.places.proxmox.actions import (
     ReachAdopted,
     Reassign,
     Reboot,
+    RemovePet,
     RootWork,
     Seal,
+    SettlePet,
     Shutdown,
     Start,
 )
@@ -158,7 +160,9 @@ def needed(actions: Sequence[Action], node: str, storage: str, seen: ProxmoxSeen
             case DeleteVolume(vmid):
                 yield Need("/vms", AUDIT)  # a container that the token cannot see might use the volume
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
-            case DestroyPet(vmid):
+            case SettlePet(vmid):
+                yield from _vm(vmid, AUDIT, "VM.Config.Options")
+            case DestroyPet(vmid) | RemovePet(vmid):
                 yield Need("/vms", AUDIT)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk", "VM.Allocate")
             case AdoptPet(vmid):

@@ -126,6 +126,11 @@ class LxcContainer:
         """Whether the container has a mark of that role."""
         return self.mark is not None and self.mark.role is role
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether a run is creating the container, or was interrupted while it did."""
+        return self.mark is not None and self.mark.new is not None
+
     def mount_at(self, path: str) -> Mount | None:
         """Return the container's own volume with that mount path."""
         return next((m for m in self.mounts if m.path == path and m.owner == self.vmid), None)
@@ -189,6 +194,10 @@ class ProxmoxSeen(PlaceSeen):
 
     def cattle_of(self, agent: AgentId) -> list[LxcContainer]:
         """Return the containers that are marked as this agent's machine."""
+        return [c for c in self.machines_of(agent) if not c.unsettled]
+
+    def machines_of(self, agent: AgentId) -> list[LxcContainer]:
+        """Return this agent's machines, also unfinished ones."""
         return [c for c in self.with_role(Role.CATTLE) if c.mark and c.mark.agent == agent]
 
     def users_of(self, volume: str) -> list[LxcContainer]:
