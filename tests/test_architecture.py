@@ -18,7 +18,7 @@ SOURCE = Path(paddock.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 # A room may import itself, the rooms listed for it, and the top-level modules that every room may import.
-EVERYONES = {"diskfull", "errors", "secret", "process", "visible", "__version__"}
+EVERYONES = {"diskfull", "errors", "secret", "process", "statefolder", "visible", "__version__"}
 ALLOWED = {
     "spec": set[str](),
     "recipes": {"spec"},

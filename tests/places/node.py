@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl
@@ -24,14 +26,15 @@ import httpx
 import pytest
 
 from paddock.places import AnyPlace, Finding, MachineWant
-from paddock.places.proxmox import claim as claim_module
 from paddock.places.proxmox import client as client_module
+from paddock.places.proxmox import contest as contest_module
 from paddock.places.proxmox import observe as observe_module
 from paddock.places.proxmox import reach as reach_module
 from paddock.places.proxmox import root_worker as root_worker_module
 from paddock.places.proxmox import tls
 from paddock.places.proxmox import worker as worker_module
 from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan.agent import AgentSeen
 from paddock.plan.step import Plan
@@ -289,11 +292,13 @@ class Node(httpx.BaseTransport):
         self.faults = Faults()
         self.sent: list[Sent] = []
         self.at_once = 0  # the most requests that were under way at the same time
+        self.clock: Callable[[], datetime] = lambda: datetime.now(UTC)  # of the node
         self.kill_after = 0  # after how many writing requests the run is killed
         self._dead = False
         self.rewrite: Callable[[Any], Any] = lambda data: data
         self._under_way = 0
         self._hooks: list[Hook] = []
+        self._holders: list[Holder] = []
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         face = HttpApi(self.world, delay_401=0)
@@ -346,7 +351,8 @@ class Node(httpx.BaseTransport):
         if answer.status_code == 200:
             content = json.dumps(self.rewrite(answer.json())).encode()
         reason = answer.headers["x-paddock-reason"].encode()
-        return httpx.Response(answer.status_code, content=content, extensions={"reason_phrase": reason})
+        date = {"Date": format_datetime(self.clock(), usegmt=True)}
+        return httpx.Response(answer.status_code, headers=date, content=content, extensions={"reason_phrase": reason})
 
     def _due(self, method: str, path: str) -> list[Callable[[], object]]:
         with self._lock:
@@ -394,9 +400,10 @@ class Node(httpx.BaseTransport):
         pools: str | dict[str, str] | None = None,
         fingerprint: str | None = None,
         project: str = "home",
+        alongside: bool = False,
         **keys: Any,
     ) -> PaperAgent:
-        """An agent in a file of its own."""
+        """An agent in a file of its own, as a new run of Paddock finds it."""
         secret = self.world.access.tokens[token].secret
         (self._folder / "token").touch(mode=0o600)
         (self._folder / "token").write_text(f"{token}={secret}")
@@ -414,17 +421,24 @@ class Node(httpx.BaseTransport):
         }
         agents = {name: {"kind": "service", "command": ["/bin/true"], "place": "home", **keys}}
         file.write_text(json.dumps({"project": project, "places": {"home": {"proxmox": home}}, "agents": agents}))
-        return self.agent_of(load(file), name, patient=patient)
+        return self.agent_of(load(file), name, patient=patient, alongside=alongside)
 
-    def agent_of(self, loaded: Loaded, name: str, *, patient: bool = True) -> PaperAgent:
-        """An agent of a file whose place is this node, as a new run finds it; runs before it have ended by now."""
+    def agent_of(self, loaded: Loaded, name: str, *, patient: bool = True, alongside: bool = False) -> PaperAgent:
+        """An agent of a file whose place is this node, as a new run finds it.
+
+        Runs before it have ended by now, unless it runs ``alongside``.
+        """
         self._dead = False
-        claim_module._open.clear()
+        if not alongside:
+            for ended in self._holders:
+                ended.close()
+            self._holders.clear()
         proxmox = loaded.spec.places[loaded.spec.agents[name].place].proxmox
         assert proxmox is not None
         told = Told()
         place = ProxmoxPlace(proxmox, loaded.folder, told.say, patient=patient)
         place._client._http._transport = self
+        self._holders.append(place._holder)
         return PaperAgent.of_file(name, loaded, place, told, self.side)
 
     def client(self, token: str = WIDE, secret: str | None = None) -> Client:
@@ -537,5 +551,5 @@ def play_ssh(monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
     monkeypatch.setattr(reach_module, "SshGuest", lambda name, address, **_: PlayedSsh(node.machines, address))
     monkeypatch.setattr(tls, "context", lambda *_: NO_TRUST)
     FastClock.end = time.monotonic() + 120
-    for module in (root_worker_module, client_module, observe_module, reach_module, worker_module):
+    for module in (root_worker_module, client_module, contest_module, observe_module, reach_module, worker_module):
         monkeypatch.setattr(module, "time", FastClock)

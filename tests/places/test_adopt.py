@@ -164,7 +164,7 @@ def test_cycle_recreates_an_adopted_machine_with_its_state(pet_and_cattle: Node)
     assert node.volumes == {"vm-999-disk-0", "vm-999-disk-1"}
 
 
-@pytest.mark.parametrize("after", range(1, 6))
+@pytest.mark.parametrize("after", range(1, 8))
 def test_adopt_continues_after_a_kill_at_any_request(pet_and_cattle: Node, after: int) -> None:
     adoption = Adoption(pet_and_cattle, 105)
     pet_and_cattle.kill_after = after
@@ -174,14 +174,14 @@ def test_adopt_continues_after_a_kill_at_any_request(pet_and_cattle: Node, after
     assert pet_and_cattle.config(999)["protection"] == 1
 
 
-@pytest.mark.parametrize("after", range(1, 5))
+@pytest.mark.parametrize("after", range(1, 7))
 def test_up_after_an_interrupted_adopt_creates_no_second_state(pet_and_cattle: Node, after: int) -> None:
     """The last request records the host key; `up` does that too."""
     adoption = Adoption(pet_and_cattle, 105)
     pet_and_cattle.kill_after = after
     with pytest.raises(Killed):
         adoption.run()
-    if after < 4:
+    if after < 5:
         with pytest.raises(Refused):
             up(adoption.agent())
         adoption.run()
@@ -243,7 +243,7 @@ def test_adopt_moves_a_volume_of_the_machine_to_a_pet(single: Node) -> None:
     assert single.vmids == [100]
 
 
-@pytest.mark.parametrize("after", range(1, 12))
+@pytest.mark.parametrize("after", range(1, 13))
 def test_moving_the_volume_continues_after_a_kill_at_any_request(single: Node, after: int) -> None:
     adoption = Adoption(single, 200, "mp0")
     single.kill_after = after
@@ -255,7 +255,7 @@ def test_moving_the_volume_continues_after_a_kill_at_any_request(single: Node, a
     assert single.vmids == [100, 200]
 
 
-@pytest.mark.parametrize("after", range(1, 12))
+@pytest.mark.parametrize("after", range(1, 13))
 def test_up_after_an_interrupted_move_creates_no_second_state(single: Node, after: int) -> None:
     adoption = Adoption(single, 200, "mp0")
     single.kill_after = after
@@ -272,7 +272,7 @@ def test_up_after_an_interrupted_move_creates_no_second_state(single: Node, afte
     assert adoption.planned() == []
 
 
-@pytest.mark.parametrize("nth", range(1, 12))
+@pytest.mark.parametrize("nth", range(1, 13))
 @pytest.mark.parametrize(("kind", "value"), [("lose", ""), ("answer", "596")])
 def test_moving_the_volume_survives_any_lost_response(single: Node, kind: str, value: str, nth: int) -> None:
     adoption = Adoption(single, 200, "mp0")
@@ -288,14 +288,15 @@ def test_the_ranges_of_the_kill_tests_cover_every_request(single: Node) -> None:
     calls = [(sent.method, sent.path.removeprefix(LXC)) for sent in single.writes]
     assert calls == [
         ("POST", ""),
-        ("PUT", "/100/config"),  # its tags
+        ("PUT", "/100/config"),  # the pet is settled
         ("POST", "/200/status/shutdown"),
         ("PUT", "/200/config"),  # the path that names the agent
         ("PUT", "/100/config"),  # protection off
         ("POST", "/200/move_volume"),
         ("PUT", "/100/config"),  # protection on
-        ("PUT", "/200/config"),  # the state attached
-        ("PUT", "/200/config"),  # the mark
+        ("PUT", "/100/config"),  # a claim
+        ("PUT", "/200/config"),  # the state attached, with the mark
+        ("PUT", "/100/config"),  # no claim
         ("POST", "/200/status/start"),
         ("PUT", "/200/config"),  # its host key
     ]

@@ -200,10 +200,10 @@ def test_a_missing_privilege_on_the_pet_is_named_before_create(node: Node) -> No
     node.before("POST", LXC, lambda: node.root(*narrow), nth=2)
     with pytest.raises(Forbidden, match=rf"\(/vms/{PET}, VM\.Config\.Disk\)"):
         up(node.agent())
-    assert node.vmids == [PET]
+    assert "mp0" not in node.config(CATTLE)
     node.root("pveum", "acl", "delete", f"/vms/{PET}", "--roles", "NoAccess", "--tokens", DEPLOYER)
     up(node.agent())
-    assert node.config(CATTLE)["mp0"] == f"{STATE},mp=/var/lib/paddock/bee"
+    assert node.config(CATTLE)["mp0"].startswith(f"{STATE},mp=/var/lib/paddock/bee")
     assert "nothing to do" in up(node.agent())
 
 
@@ -215,9 +215,7 @@ def test_up_never_replaces_a_missing_state_volume(node: Node) -> None:
     node.somebody_asks("DELETE", f"/nodes/pve/storage/local-lvm/content/{STATE}")
     with pytest.raises(TaskFailed, match="no such logical volume pve/vm-100-disk-1"):
         up(node.agent())
-    assert node.vmids == [PET]
-    node.sent.clear()
-    node.somebody(CATTLE, description="paddock: v=2 role=cattle agent=home_bee")
+    assert node.running == []
     with pytest.raises(TaskFailed, match="no such logical volume pve/vm-100-disk-1"):
         up(node.agent())
     assert "vm-100-disk-1" not in node.volumes
@@ -243,10 +241,11 @@ def test_down_detaches_the_state_from_a_stopped_machine_without_unused_entries(n
     down(node.agent())
     told = [(str(sent).removeprefix("POST ").rpartition("/")[2], sent.params.get("delete")) for sent in node.writes]
     assert told == [
+        ("config", None),  # the claim
         ("shutdown", None),
         ("config", "mp0"),
         ("config", "unused0"),
-        ("config", None),  # the claim
+        ("config", None),  # the claim begins again
         (str(CATTLE), None),
     ]
     # A detach that was requested while the machine ran happens when it stops.
@@ -295,7 +294,7 @@ def test_down_stops_the_machine_before_destroying_it(node: Node) -> None:
     assert node.vmids == [PET]
     assert not any("force" in sent.params for sent in node.writes)
     up(node.agent())
-    node.before("PUT", f"{LXC}/{CATTLE}/config", lambda: node.root("pct", "start", CATTLE))
+    node.before("PUT", f"{LXC}/{CATTLE}/config", lambda: node.root("pct", "start", CATTLE), nth=2)
     down(node.agent())  # the same during the detach, which stays pending
     assert node.vmids == [PET]
     assert "vm-100-disk-1" in node.volumes
@@ -540,8 +539,9 @@ def test_a_second_writer_is_refused_and_a_proxy_timeout_is_checked(node: Node) -
     node.root("pct", "stop", 150)
     node.root("pct", "destroy", 150)
     node.fault("lose", method="POST", path=LXC)
-    node.fault("answer", "596", method="DELETE", path=f"{LXC}/{CATTLE}")
     up(node.agent())
+    node.sent.clear()
+    node.fault("answer", "596", method="DELETE", path=f"{LXC}/{CATTLE}")
     agent = node.agent()
     down(agent)
     assert "596" in str(agent.told)

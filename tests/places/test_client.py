@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
@@ -172,3 +173,34 @@ def test_an_untrusted_certificate_is_not_retried(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(PaddockError, match="is not trusted") as caught:
         client.get("/version")
     assert "pve-root-ca.pem" in str(caught.value.hint)
+
+
+# The time on the node
+
+NODE_TIME = datetime(2031, 2, 3, 4, 5, 6, tzinfo=UTC)
+
+
+def dated(date: str) -> httpx.Response:
+    return httpx.Response(200, json={"data": None}, headers={"Date": date})
+
+
+def test_the_time_is_that_of_the_nodes_last_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = node(monkeypatch, answers(dated("Sat, 01 Jan 2000 00:00:00 GMT"), dated("Mon, 03 Feb 2031 04:05:06 GMT")))
+    client.get("/version")
+    client.get("/version")
+    assert timedelta(0) <= client.now() - NODE_TIME < timedelta(seconds=30)
+
+
+def test_an_error_of_the_node_also_sets_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusal = httpx.Response(403, headers={"Date": "Mon, 03 Feb 2031 04:05:06 GMT"})
+    client = node(monkeypatch, answers(refusal))
+    with pytest.raises(Forbidden):
+        client.get("/version")
+    assert client.now() >= NODE_TIME
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Feb 2031 04:05:06 GMT"])
+def test_without_a_readable_date_the_time_is_that_of_this_computer(monkeypatch: pytest.MonkeyPatch, date: str) -> None:
+    client = node(monkeypatch, answers(dated(date)))
+    client.get("/version")
+    assert abs(client.now() - datetime.now(UTC)) < timedelta(seconds=30)

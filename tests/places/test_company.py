@@ -6,19 +6,18 @@ import threading
 import time
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from paddock.errors import Refused
-from paddock.places.proxmox import claim
 from paddock.places.proxmox.claim import Claim
 from paddock.run import verbs
 from paddock.run.lock import Busy
 from paddock.run.verbs import down, up
 from places.life import LXC, expect_down, expect_up, runs_until_done
-from places.node import CATTLE, PET, Killed, Node
+from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
 
 @pytest.mark.parametrize("nth", [1, 2])
@@ -74,6 +73,21 @@ def test_down_keeps_a_machine_while_another_run_has_a_claim(node: Node) -> None:
     expect_down(node)
 
 
+@pytest.mark.parametrize("hours", [-5, 5])
+def test_a_claim_lasts_by_the_clock_of_the_node(node: Node, hours: int) -> None:
+    """The clock of this computer may be hours off."""
+    there = datetime.now(UTC) + timedelta(hours=hours)
+    node.clock = lambda: there
+    up(node.agent())
+    notes = node.config(CATTLE)["description"]
+    node.put(CATTLE, description=Claim("laptop", there + timedelta(minutes=1)).written_into(notes))
+    with pytest.raises(Refused, match=f"laptop is at work on .* until {there + timedelta(minutes=1):%H:%M:%S} UTC"):
+        down(node.agent())
+    node.put(CATTLE, description=Claim("laptop", there - timedelta(minutes=1)).written_into(notes))
+    down(node.agent())
+    expect_down(node)
+
+
 def test_the_claim_of_a_killed_run_does_not_block_the_next_run(node: Node) -> None:
     up(node.agent())
     node.sent.clear()
@@ -87,16 +101,17 @@ def test_the_claim_of_a_killed_run_does_not_block_the_next_run(node: Node) -> No
     expect_down(node)
 
 
-def test_a_running_delete_blocks_down_on_another_host(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_running_delete_blocks_down_on_another_host(
+    node: Node, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     up(node.agent())
     said: list[str] = []
 
     def other_laptop() -> None:
         with monkeypatch.context() as there:
-            there.setattr(claim, "socket", SimpleNamespace(gethostname=lambda: "other"))
-            there.setattr(verbs, "agent_lock", nullcontext)
+            there.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
             try:
-                down(node.agent())
+                down(node.agent(alongside=True))
             except Refused as refused:
                 said.append(refused.message)
 
@@ -127,7 +142,9 @@ def test_up_does_not_create_a_machine_that_another_run_is_creating(node: Node, p
     """Another host brings the same agent up, and begins to create the machine during this run's observation."""
     up(node.agent())
     down(node.agent())
-    params = node.writes[1].params
+    create = next(sent for sent in node.writes if sent.params.get("vmid") == str(CATTLE))
+    claim = Claim("laptop/00000001", datetime.now(UTC) + timedelta(minutes=15))
+    params = {**create.params, "description": claim.written_into(create.params["description"])}
     go = node.hold_creates()
 
     def elsewhere() -> None:
@@ -136,20 +153,31 @@ def test_up_does_not_create_a_machine_that_another_run_is_creating(node: Node, p
 
     node.before("GET", path, elsewhere)
     threading.Timer(0.05, go.set).start()
-    up(node.agent())
-    expect_up(node)
+    with pytest.raises(Refused, match=rf"laptop/00000001 is at work on container {CATTLE} \(bee\) until"):
+        up(node.agent())
+    assert node.vmids == [PET, CATTLE]
 
 
 def test_two_runs_from_two_hosts_create_one_pet_and_one_machine(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs, "agent_lock", nullcontext)
     monkeypatch.setattr(verbs, "place_lock", nullcontext)
-    runs = [threading.Thread(target=up, args=(node.agent(),)) for _ in range(2)]
-    for run in runs:
-        run.start()
-    for run in runs:
-        run.join()
+    ends: list[str] = []
+
+    def run(agent: PaperAgent) -> None:
+        try:
+            up(agent)
+        except Refused as refused:
+            ends.append(refused.message)
+
+    runs = [threading.Thread(target=run, args=(node.agent(alongside=True),)) for _ in range(2)]
+    for each in runs:
+        each.start()
+    for each in runs:
+        each.join()
+    assert len(ends) <= 1, "one of them wins"
     up(node.agent())
-    expect_up(node)
+    assert len(node.running) == 1
+    assert len(node.vmids) == 2
 
 
 def test_up_does_not_wait_for_the_lock_of_another_agents_machine(node: Node) -> None:

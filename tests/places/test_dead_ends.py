@@ -111,7 +111,6 @@ def test_the_state_is_mounted_from_the_first_start(node: Node) -> None:
     """Nothing is attached to a running machine, and nothing is stopped to attach it."""
     up(node.agent())
     calls = [sent.path.rpartition("/")[2] for sent in node.writes]
-    # After each create its tags, and at the end the host key.
-    assert calls == ["lxc", "config", "lxc", "config", "start", "config"]
-    assert node.writes[2].params["mp0"].startswith(f"local-lvm:vm-{PET}-disk-1")
+    assert calls == ["lxc", "config", "lxc", "config", "start", "config"]  # the last request records the host key
+    assert node.writes[3].params["mp0"].startswith(f"local-lvm:vm-{PET}-disk-1")
     assert node.running == [CATTLE]

@@ -20,7 +20,7 @@ from places.node import CATTLE, PET, WIDE, Killed, Node, PaperAgent
 
 # Responses
 
-UP = [(verb, nth) for verb, writes in (("up", 6), ("down", 5)) for nth in range(1, writes + 1)]
+UP = [(verb, nth) for verb, writes in (("up", 6), ("down", 6)) for nth in range(1, writes + 1)]
 
 
 def with_fault(node: Node, verb: str, nth: int, kind: str, value: str = "") -> list[BaseException]:
@@ -46,7 +46,7 @@ def test_a_request_lost_before_the_work_is_repeated(node: Node, verb: str, nth: 
 
 
 @pytest.mark.parametrize(("kind", "value"), [("reset", ""), ("answer", "595"), ("answer", "503"), ("stall", "5")])
-@pytest.mark.parametrize(("verb", "nth"), [("up", 2), ("down", 5)])
+@pytest.mark.parametrize(("verb", "nth"), [("up", 3), ("down", 6)])
 def test_every_kind_of_lost_request_is_handled_alike(node: Node, verb: str, nth: int, kind: str, value: str) -> None:
     assert with_fault(node, verb, nth, kind, value) == []
 
@@ -58,7 +58,7 @@ def test_the_next_run_continues_after_an_error_of_the_node(node: Node, verb: str
     assert end.message.endswith("cluster not ready - no quorum?")
 
 
-@pytest.mark.parametrize(("verb", "nth"), [("up", 1), ("up", 4), ("down", 2)])
+@pytest.mark.parametrize(("verb", "nth"), [("up", 1), ("up", 6), ("down", 3)])
 def test_the_next_run_continues_after_the_token_expired(node: Node, verb: str, nth: int) -> None:
     [end] = with_fault(node, verb, nth, "answer", "401")
     assert isinstance(end, Unauthorized)
@@ -156,7 +156,7 @@ def writes_of(node: Node, life: Callable[[], object]) -> int:
     return len(node.writes) - before
 
 
-@pytest.mark.parametrize("after", range(1, 12))
+@pytest.mark.parametrize("after", range(1, 13))
 def test_the_next_run_continues_after_a_kill_at_any_request(node: Node, after: int) -> None:
     node.kill_after = after
     ends = runs_until_done(up, node.agent)
@@ -203,7 +203,7 @@ def test_a_pet_gets_one_volume_whatever_response_is_lost(node: Node, kind: str, 
     assert node.volumes == PETS_VOLUMES | {"vm-100-disk-2", "vm-101-disk-0", "vm-102-disk-0"}
 
 
-@pytest.mark.parametrize("nth", range(2, 14))
+@pytest.mark.parametrize("nth", range(2, 15))
 def test_one_template_is_built_whatever_response_is_lost(node: Node, nth: int) -> None:
     node.before("*", "*", lambda: node.fault("lose"), nth=nth)
     assert runs_until_done(up, lambda: node.agent(template="auto")) == []
@@ -217,8 +217,8 @@ def test_the_ranges_of_the_fault_tests_cover_every_request(node: Node) -> None:
     assert writes_of(node, lambda: up(node.agent())) == 6
     assert writes_of(node, lambda: up(node.agent("ant", state={"pet": PET}))) == 7
     down(node.agent("ant", state={"pet": PET}))
-    assert writes_of(node, lambda: down(node.agent())) == 5
-    assert writes_of(node, lambda: up(node.agent(template="auto"))) + 2 + 5 == 20  # with the pet, and down
+    assert writes_of(node, lambda: down(node.agent())) == 6
+    assert writes_of(node, lambda: up(node.agent(template="auto"))) + 2 + 6 == 21  # with the pet, and down
 
 
 # Crashes of the node

@@ -17,6 +17,7 @@ from typing import IO, Any, Final, Self
 from paddock.diskfull import is_full, warn_not_written
 from paddock.errors import PaddockError
 from paddock.secret import mask
+from paddock.statefolder import state_folder
 from paddock.visible import visible
 
 _NAME: Final = re.compile(r"\d{8}T\d{6}\.\d{6}-[a-z-]+\.jsonl")
@@ -27,8 +28,7 @@ _KEPT_FOR: Final = timedelta(days=90)
 
 def folder() -> Path:
     """Return the folder of the journals, which has one file per run."""
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local/state") / "paddock/runs"
+    return state_folder() / "runs"
 
 
 class Journal:

@@ -18,7 +18,7 @@ from paddock.diskfull import is_full, warn_not_written
 from paddock.errors import PaddockError
 from paddock.places import AnyPlace
 from paddock.run.deployment import Deployment
-from paddock.run.journal import folder
+from paddock.statefolder import state_folder
 
 
 class Busy(PaddockError):
@@ -54,7 +54,7 @@ def place_lock(place: AnyPlace) -> Iterator[None]:
 def _file(kind: str, identity: str) -> Iterator[IO[str]]:
     """Open the file of a lock. The kernel releases the lock when its holder ends."""
     name = hashlib.sha256(identity.encode()).hexdigest()[:32]
-    path = folder().parent / "locks" / f"{kind}-{name}.lock"
+    path = state_folder() / "locks" / f"{kind}-{name}.lock"
     with ExitStack() as opened:
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

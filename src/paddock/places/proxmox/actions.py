@@ -146,8 +146,23 @@ class DestroyPet(PlaceAction):
 
 
 @dataclass(frozen=True)
+class SettlePet(PlaceAction):
+    """Finish a pet that an interrupted run created."""
+
+    vmid: int
+
+
+@dataclass(frozen=True)
+class RemovePet(PlaceAction):
+    """Remove a pet that an interrupted run created and that was never used."""
+
+    vmid: int
+    agent: AgentId
+
+
+@dataclass(frozen=True)
 class CreateCattle(PlaceAction):
-    """Create the machine from the base archive, with the state volume attached, in one call."""
+    """Create the machine from the base archive. It gets the state if no other run has created one too."""
 
     vmid: int
     params: Params
@@ -157,7 +172,7 @@ class CreateCattle(PlaceAction):
 
 @dataclass(frozen=True)
 class CloneCattle(PlaceAction):
-    """Clone the machine from a template, then attach the state and set its configuration in one PUT."""
+    """Clone the machine from a template; then, if no other run has created one too, configure it in one PUT."""
 
     vmid: int
     template: int | Ref
@@ -307,6 +322,8 @@ ProxmoxAction = (
     | RenameMachine
     | DeleteVolume
     | DestroyPet
+    | SettlePet
+    | RemovePet
     | CreateCattle
     | CloneCattle
     | Configure

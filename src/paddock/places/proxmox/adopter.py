@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import assert_never
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
 from paddock.places.proxmox.actions import STATE_VOLUME, AdoptMachine, AdoptPet, Reassign
+from paddock.places.proxmox.claim import without_claim
+from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.containers import Containers, with_version
-from paddock.places.proxmox.expected import check_key_free
+from paddock.places.proxmox.contest import Contest
+from paddock.places.proxmox.expected import ExpectedContainers, check_key_free
+from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Mark, Role
-from paddock.places.proxmox.pet import path_in_pet
-from paddock.places.proxmox.seen import LxcContainer
+from paddock.places.proxmox.pet import agent_of, path_in_pet, pets_for
+from paddock.places.proxmox.seen import LxcContainer, Mount
 from paddock.spec.agent_id import AgentId
 
 
 class Adopter(Containers):
-    """Performs the actions of `adopt`."""
+    """Performs the actions of `adopt`. While it changes a pet or gives its volume to a machine, it claims the pet."""
+
+    def __init__(
+        self,
+        client: Client,
+        reporter: Callable[[str], None],
+        expected: ExpectedContainers,
+        holder: Holder,
+        contest: Contest,
+    ) -> None:
+        super().__init__(client, reporter, expected, holder)
+        self._contest = contest
 
     def perform(self, action: AdoptPet | Reassign | AdoptMachine) -> Got:
         """Perform one action and return the values that later steps refer to."""
@@ -37,7 +54,7 @@ class Adopter(Containers):
         try:
             self._set_volume(vmid, key, value)
         finally:
-            self._put(self.read(vmid), {"protection": 1})
+            self._protect(vmid)
         return self._adopted_volume(vmid, agent)
 
     def _reassign(self, action: Reassign) -> Got:
@@ -56,7 +73,7 @@ class Adopter(Containers):
         }
         self._task("POST", f"{self._path}/{source.vmid}/move_volume", params)
         # Not after a failure: a task whose response was lost may still add the volume.
-        self._put(self.read(pet.vmid), {"protection": 1})
+        self._protect(pet.vmid)
         return self._adopted_volume(pet.vmid, action.agent)
 
     def _set_volume(self, vmid: int, key: str, value: str) -> None:
@@ -66,12 +83,16 @@ class Adopter(Containers):
         self._put(container, {key: value})
 
     def _unprotect(self, vmid: int, agent: AgentId) -> None:
-        """Remove a pet's protection, and record in its mark that the agent's volume is adopted."""
+        """Claim a pet, remove its protection, and record in its mark that the agent's volume is adopted."""
         pet = self.read(vmid)
-        mark = self._own_mark(pet, Mark(Role.PET))
+        mark = self._own_mark(pet, Mark(Role.PET)).settled
         adopted = ",".join(map(str, sorted({*mark.adopted_agents, agent})))
-        notes = with_version(replace(mark, adopted=adopted).written_into(pet.notes))
+        notes = self._claimed_notes(with_version(replace(mark, adopted=adopted).written_into(pet.notes)))
         self._put(pet, {"protection": 0, "description": notes, "tags": pet.tagged})
+
+    def _protect(self, vmid: int) -> None:
+        pet = self.read(vmid)
+        self._put(pet, {"protection": 1, "description": without_claim(pet.notes)})
 
     def _adopted_volume(self, vmid: int, agent: AgentId) -> Got:
         pet = self.read(vmid)
@@ -80,11 +101,39 @@ class Adopter(Containers):
             raise PaddockError(f"{pet.name} does not have the volume of {agent.name} after it was adopted")
         return {STATE_VOLUME.name: mount.volume}
 
+    def attach(self, vmid: int, key: str, volume: str, path: str) -> None:
+        """Mount the state in a container and mark it, so that other runs see the agent's machine."""
+        owner = Mount.from_config(key, volume).owner
+        pet = self.read(owner) if owner is not None else None
+        agent = next((agent_of(mount) for mount in pet.mounts if mount.volume == volume), None) if pet else None
+        if pet is None or agent is None:
+            raise Refused(f"no pet has {volume} as the state of an agent")
+        with self._only_machine(vmid, agent, pet.vmid):
+            check_key_free(self.read(vmid), key, volume)
+            self._mark_machine(vmid, agent, {key: f"{volume},mp={path}"})
+
     def _adopt_machine(self, vmid: int, agent: AgentId) -> None:
+        if self.read(vmid).has(Role.CATTLE):
+            return  # marked when it got the state
+        pet = next(iter(pets_for(agent, self._contest.look())), None)
+        with self._only_machine(vmid, agent, pet.vmid if pet else None):
+            self._mark_machine(vmid, agent, {})
+
+    @contextmanager
+    def _only_machine(self, vmid: int, agent: AgentId, pet: int | None) -> Iterator[None]:
+        """Keep other runs from creating a machine of the agent; refuse if there is one besides this container.
+
+        A run that creates a machine reads the pet's claim once its machine is visible, and looks for others after that.
+        """
+        with self._claimed(pet) if pet is not None else nullcontext():
+            self._contest.check_no_other_machine(vmid, agent)
+            yield
+
+    def _mark_machine(self, vmid: int, agent: AgentId, params: Mapping[str, str | int]) -> None:
         container = self.read(vmid)
         mark = self._own_mark(container, Mark(Role.CATTLE, agent))
         notes = with_version(mark.written_into(container.notes))
-        self._put(container, {"description": notes, "tags": container.tagged})
+        self._put(container, {**params, "description": notes, "tags": container.tagged})
 
     def _own_mark(self, container: LxcContainer, wanted: Mark) -> Mark:
         """Return the container's mark, or the wanted one if it has none; refuse another role or agent."""

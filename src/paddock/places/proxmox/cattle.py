@@ -60,7 +60,7 @@ def find_cattle(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
 
 def check_no_machine(want: MachineWant, seen: ProxmoxSeen) -> None:
     """Refuse while the agent has a machine."""
-    cattle = find_cattle(want, seen)
+    cattle = next(iter(seen.machines_of(want.id)), None)
     if cattle is not None:
         raise CannotPlan(f"{cattle.name} still exists", "run `paddock down` first", code="forget.machine-exists")
 

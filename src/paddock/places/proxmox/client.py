@@ -6,6 +6,8 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -52,6 +54,14 @@ class Client:
         self._url = url
         self.user = token.reveal().partition("=")[0]
         self.node = node
+        self._dated: tuple[datetime, float] | None = None  # time on the node, and our monotonic clock at that moment
+
+    def now(self) -> datetime:
+        """Return the time on the node, which all runs share; this computer's time if the node never sent its own."""
+        if self._dated is None:
+            return datetime.now(UTC)
+        there, at = self._dated
+        return there + timedelta(seconds=time.monotonic() - at)
 
     def close(self) -> None:
         self._http.close()
@@ -128,7 +138,17 @@ class Client:
                 body += part
                 if len(body) > _LARGEST:
                     raise PaddockError(f"the answer of {self._url} to {method} {path} is over {_LARGEST >> 20} MiB")
+        self._set_clock(response.headers.get("Date"))
         return httpx.Response(response.status_code, content=bytes(body), extensions=response.extensions)
+
+    def _set_clock(self, date: str | None) -> None:
+        """Take over the node's time from a response; it has a resolution of one second."""
+        try:
+            there = parsedate_to_datetime(date) if date else None
+        except ValueError:
+            return
+        if there is not None:
+            self._dated = there if there.tzinfo else there.replace(tzinfo=UTC), time.monotonic()
 
     def _data(self, method: str, path: str, response: httpx.Response) -> Any:
         try:

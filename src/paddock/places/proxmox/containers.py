@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from paddock import __version__
 from paddock.errors import PaddockError, Refused, WorldChanged
-from paddock.places.proxmox.claim import Claim, Holder
+from paddock.places.proxmox.claim import AGAIN, Claim, without_claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import Forbidden
 from paddock.places.proxmox.expected import ExpectedContainers
+from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Mark
 from paddock.places.proxmox.numbering import is_taken
 from paddock.places.proxmox.seen import LxcContainer
 
-_DELETING: Final = timedelta(minutes=5)
+_AT_WORK: Final = timedelta(minutes=5)
 
 
 class Containers:
@@ -37,11 +38,13 @@ class Containers:
         """Return a container as it is now; raise unless it is the container that was planned for.
 
         Every step reads before it acts: requests name containers by number, and another one may have it by now.
+        Refused while another run has a claim on the container.
         """
         with self._unless_deleted(vmid):
             config: dict[str, Any] = self._client.get(f"{self._path}/{vmid}/config")
         container = LxcContainer(vmid, "unknown", config)
         self._expected.check(container)
+        self._check_claim(container)
         return container
 
     def _marked(self, vmid: int) -> tuple[LxcContainer, Mark]:
@@ -70,23 +73,42 @@ class Containers:
                 raise
             raise WorldChanged(f"someone has deleted container {vmid}", hint="run the same command again") from None
 
-    def _delete(self, container: LxcContainer, **changes: int) -> None:
-        """Delete a container under a claim, unless another run has one."""
-        self._check_claim(container)
+    def _delete(self, container: LxcContainer, prove: Callable[[], None] = lambda: None, **changes: int) -> None:
+        """Delete a container under a claim. ``prove`` raises if the container must be kept."""
         # Another run that read the same configuration now has a stale digest, or sees the claim.
-        self._put(container, {**changes, "description": self._claim(_DELETING).written_into(container.notes)})
+        self._put(container, {**changes, "description": self._claimed_notes(container.notes)})
+        prove()
         with self._unless_deleted(container.vmid):
             self._task("DELETE", f"{self._path}/{container.vmid}")
 
+    @contextmanager
+    def _claimed(self, vmid: int) -> Iterator[None]:
+        """Keep other runs away from a pet during a change, if the token may write the pet's notes."""
+        pet = self.read(vmid)
+        try:
+            self._put(pet, {"description": self._claimed_notes(pet.notes)})
+        except Forbidden:
+            yield
+            return
+        try:
+            yield
+        finally:
+            pet = self.read(vmid)
+            self._put(pet, {"description": without_claim(pet.notes)})
+
+    def _claimed_notes(self, notes: str) -> str:
+        """Return the notes with a claim of this run for a short change."""
+        return self._claim(_AT_WORK).written_into(notes)
+
     def _claim(self, lasts: timedelta) -> Claim:
         """Return a claim of this run that begins now."""
-        return Claim.new(self._holder, datetime.now(UTC), lasts)
+        return self._holder.claim(self._client.now(), lasts)
 
     def _check_claim(self, container: LxcContainer) -> None:
         """Raise while another run has a claim on the container."""
         other = Claim.from_notes(container.notes)
-        if other and other.blocks(str(self._holder), datetime.now(UTC)):
-            raise Refused(f"{other.holder} is at work on {container.name} until {other.until:%H:%M:%S} UTC")
+        if other and other.blocks(self._holder.name, self._client.now(), self._holder.has_ended):
+            raise Refused(other.over(container.name), hint=AGAIN)
 
     def _volume(self, vmid: int, key: str) -> str:
         mount = self.read(vmid).mount(key)

@@ -63,9 +63,8 @@ class Forgetter(Containers):
         ``last`` the mark is kept, because the pet itself is deleted next.
         """
         pet, mark = self._pet(vmid, agent)
-        marked = replace(mark, forgetting=f"{agent}/{volume}").written_into(pet.notes)
-        self._put(pet, {"protection": 0, "description": marked})
-        done: dict[str, str] = {}
+        after = replace(mark, forgetting=f"{agent}/{volume}")
+        self._put(pet, {"protection": 0, "description": self._claimed_notes(after.written_into(pet.notes))})
         try:
             for prefix in ("mp", "unused"):
                 pet, _ = self._pet(vmid, agent)
@@ -73,7 +72,7 @@ class Forgetter(Containers):
                 _check_agent(pet, own, agent)
                 named = [mount.key for mount in own if mount.key.startswith(prefix)]
                 if named:
-                    self._check_unused(vmid, volume)
+                    self._check_unused(vmid, volume, agent)
                     self._put(pet, {"delete": ",".join(named)})
             pet = self.read(vmid)
             if any(mount.volume == volume for mount in pet.mounts):
@@ -82,20 +81,20 @@ class Forgetter(Containers):
                 )
             if not last:
                 adopted = ",".join(map(str, sorted(mark.adopted_agents - {agent}))) or None
-                done = {"description": replace(mark, adopted=adopted, forgetting=None).written_into(pet.notes)}
+                after = replace(mark, adopted=adopted, forgetting=None)
         except Refused:
             pet = self.read(vmid)
             untouched = any(mount.volume == volume and mount.path for mount in pet.mounts)
             if untouched and mark.unfinished_forget is None:
-                done = {"description": mark.written_into(pet.notes)}
+                after = mark
             raise
         finally:
-            self._put(self.read(vmid), {"protection": 1, **done})
+            pet = self.read(vmid)
+            self._put(pet, {"protection": 1, "description": without_claim(after.written_into(pet.notes))})
 
     def _pet(self, vmid: int, agent: AgentId) -> tuple[LxcContainer, Mark]:
         """Return the pet as it is now; refuse unless a volume of the agent may be deleted from it."""
         pet = self.read(vmid)
-        self._check_claim(pet)
         mark = pet.mark
         if mark is None or mark.role is not Role.PET:
             raise Refused(f"{pet.name} is not a pet of Paddock")
@@ -107,9 +106,9 @@ class Forgetter(Containers):
             raise Refused(f"{pet.name} has an unfinished `forget` of {other.in_words}", hint=hint)
         return pet, mark
 
-    def _check_unused(self, pet: int, volume: str) -> None:
-        """Refuse while another container of the cluster has the volume mounted or in its configuration."""
-        users = users_of(self._client, volume, pet)
+    def _check_unused(self, pet: int, volume: str, agent: AgentId) -> None:
+        """Refuse while another container of the cluster has the volume, or is a machine that is about to get it."""
+        users = [user.name for user in users_of(self._client, volume, pet, agent)]
         if users:
             raise Refused(
                 f"{', '.join(users)} uses {volume}, which is kept",

@@ -37,6 +37,8 @@ class Mark:
     by: str | None = None  # version of the Paddock that created it
     adopted: str | None = None  # pet: ids of agents whose volumes were adopted, separated by commas
     forgetting: str | None = None  # pet: the volume that is being deleted, with the id of its agent: id/storage:name
+    new: str | None = None  # pet, cattle: the run that is creating it; until it is settled, nothing may use it
+    maker: str | None = None  # pet, cattle: the run that created it
     host_key: str | None = None  # base64 part of its ed25519 ssh host key; two keys during an exchange
 
     @classmethod
@@ -67,6 +69,11 @@ class Mark:
     def adopted_agents(self) -> frozenset[AgentId]:
         """The agents whose volumes held files before they were adopted."""
         return frozenset(AgentId.parse(each) for each in self.adopted.split(",")) if self.adopted else frozenset()
+
+    @property
+    def settled(self) -> Mark:
+        """The mark once the container is the agent's own."""
+        return replace(self, new=None, maker=self.new or self.maker)
 
     @property
     def unfinished_forget(self) -> tuple[AgentId, str] | None:

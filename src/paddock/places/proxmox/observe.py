@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import MachineWant
 from paddock.places.proxmox import numbering, pools
+from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import ApiError, Forbidden, NoContainer, Stopped
+from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.pet import path_in_pet
 from paddock.places.proxmox.seen import Capacity, Hidden, LxcContainer, Pool, ProxmoxSeen
@@ -44,7 +45,7 @@ _MACHINE_TASKS: Final = frozenset(
 
 
 def observe(
-    client: Client, node: ProxmoxSpec, want: MachineWant | None, reporter: Callable[[str], None], holder: str
+    client: Client, node: ProxmoxSpec, want: MachineWant | None, reporter: Callable[[str], None], holder: Holder
 ) -> ProxmoxSeen:
     """Observe the node, once no change to the agent's containers is under way.
 
@@ -115,8 +116,13 @@ def _own_task(client: Client) -> str | None:
     return None
 
 
+def look(client: Client, node: ProxmoxSpec, holder: Holder) -> ProxmoxSeen:
+    """Observe the node as it is now, whatever is under way."""
+    return _read(client, node, None, holder)[0]
+
+
 def _read(
-    client: Client, node: ProxmoxSpec, want: MachineWant | None, holder: str
+    client: Client, node: ProxmoxSpec, want: MachineWant | None, holder: Holder
 ) -> tuple[ProxmoxSeen, frozenset[int]]:
     """Return the observation, and the containers that are being created and have no mark yet."""
     listed = client.get(f"/nodes/{client.node}/lxc")
@@ -140,11 +146,12 @@ def _read(
         capacity.result(),
         base_missing.result(),
         storages.result(),
-        holder,
-        datetime.now(UTC),
+        holder.name,
+        client.now(),
         elsewhere,
         on_other_nodes,
         _hidden(client, members, containers.keys() | on_other_nodes.keys()),
+        ended=_ended(containers.values(), holder),
     )
     if want and _is_new(want.id, seen):
         unseen = numbering.taken_unseen(client, want, seen.taken)
@@ -167,6 +174,11 @@ def _distant(client: Client, row: Mapping[str, Any], members: pools.Members) -> 
     except ApiError:
         return None  # it counts as hidden
     return where, LxcContainer(vmid, str(row.get("status", "unknown")), config, pool=members.pool_of(vmid))
+
+
+def _ended(containers: Iterable[LxcContainer], holder: Holder) -> frozenset[str]:
+    claims = {claim.holder for container in containers if (claim := Claim.from_notes(container.notes))}
+    return frozenset(name for name in claims if holder.has_ended(name))
 
 
 def _on_another(node: str, row: Mapping[str, Any]) -> bool:

@@ -16,10 +16,11 @@ from paddock.places.proxmox.actions import (
     DestroyPet,
     GrowVolume,
     Params,
+    SettlePet,
 )
 from paddock.places.proxmox.cache import cache_in
 from paddock.places.proxmox.cannot import CannotPlan
-from paddock.places.proxmox.claim import Claim
+from paddock.places.proxmox.claim import AGAIN
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
 from paddock.plan.actions import Ref
@@ -41,6 +42,12 @@ def agent_of(mount: Mount) -> AgentId | None:
     """Return the agent whose state a volume is, from its mount path in the pet."""
     top, _, agent = (mount.path or "").rpartition("/")
     return AgentId.parse(agent) if top == _STATES else None
+
+
+def pets_for(agent: AgentId, seen: ProxmoxSeen) -> list[LxcContainer]:
+    """Return the pets that have a volume of the agent, or are to get one that is adopted."""
+    pets = seen.with_role(Role.PET)
+    return [c for c in pets if c.mount_at(path_in_pet(agent)) or (c.mark and agent in c.mark.adopted_agents)]
 
 
 def state_in(want: MachineWant, container: LxcContainer) -> Mount | None:
@@ -199,14 +206,15 @@ def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
         _check_named(want, container, pet.state)
     elif holds_adopted_state(want, container):
         raise _adoption_unfinished(want, container)
-    claim = Claim.from_notes(container.notes)
-    if claim and claim.blocks(seen.holder, seen.now):
-        raise CannotPlan(
-            f"{claim.holder} is deleting {container.name}",
-            f"wait until {claim.until:%H:%M:%S} UTC",
-            code="pet.being-deleted",
-        )
+    if (claim := seen.claim_of_another(container)) is not None:
+        raise CannotPlan(claim.over(container.name), AGAIN, code="pet.claimed")
     check_stopped(container)
+    if pet.state is None and container.unsettled:
+        raise CannotPlan(
+            f"{container.name} is unfinished: the run that created it was interrupted",
+            "run `paddock up` for the agent that it was created for",
+            code="pet.unfinished",
+        )
     if pet.state is None:
         loose = [m.volume for m in container.mounts if m.key.startswith("unused")]
         if loose:
@@ -342,6 +350,9 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> 
             AddVolume(pet.vmid, key, value),
             needs_place_lock=True,
         )
+    elif pet.container.unsettled:
+        title, reason = f"finish pet {pet.vmid}", "the run that created it was interrupted"
+        yield Step("pet.settle", title, reason, SettlePet(pet.vmid), needs_place_lock=True)
     elif not pet.container.flag("protection"):
         action = Configure(pet.vmid, {"protection": 1})
         yield Step("pet.protect", f"protect pet {pet.vmid}", "its protection is off", action)

@@ -15,10 +15,10 @@ from paddock.places.proxmox import observe, tls, verify
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, ProxmoxAction
 from paddock.places.proxmox.adoption import NodeAdoption
 from paddock.places.proxmox.cattle import is_adopted
-from paddock.places.proxmox.claim import Holder
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.doctor import NodeDoctor
 from paddock.places.proxmox.expected import ExpectedContainers
+from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.identity import as_renamed
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.permissions import NodePermissions
@@ -86,7 +86,7 @@ class ProxmoxPlace:
         return [line for key in self._spec.ssh.people for line in key.lines(self._folder)]
 
     def observe(self, want: MachineWant | None = None) -> ProxmoxSeen:
-        return observe.observe(self._client, self._spec, want, self._say, str(self._holder))
+        return observe.observe(self._client, self._spec, want, self._say, self._holder)
 
     def plan(self, goal: Goal, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         match goal:
@@ -105,7 +105,10 @@ class ProxmoxPlace:
         return self._worker(ExpectedContainers(seen, got)).perform(action, got)
 
     def _worker(self, known: ExpectedContainers) -> Worker:
-        return Worker(self._client, self._reacher, self._root_worker, self._say, known, self._holder)
+        return Worker(self._client, self._reacher, self._root_worker, self._say, known, self._holder, self._look)
+
+    def _look(self) -> ProxmoxSeen:
+        return observe.look(self._client, self._spec, self._holder)
 
     def guest(self, want: MachineWant, seen: ProxmoxSeen, got: Got) -> Guest | None:
         seen, _ = as_renamed(want, seen)

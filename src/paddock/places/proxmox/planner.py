@@ -12,7 +12,7 @@ from paddock.places.proxmox import adopt as adoption
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import down as downs
-from paddock.places.proxmox import identity, membership, root_work
+from paddock.places.proxmox import identity, leftovers, membership, root_work
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import AttachCache, DownloadBase
@@ -58,6 +58,8 @@ class NodePlanner:
         membership.check_listed(seen)
         membership.check_inside(want, self.node.pools, seen)
         pets.check_no_unfinished_forget(want, seen)
+        clear_machines, seen = leftovers.clear_machines(want, seen)
+        clear_pets, seen = leftovers.clear_pets(want, seen)
         former = identity.find_former(want, seen)
         if former:
             seen = former.after(want.id, seen)
@@ -86,7 +88,7 @@ class NodePlanner:
         new_state = pet is None or pet.state is None
         more, cache = caches.pet_steps(want, owner, number, self.node.storage, state_is_new=new_state)
         renames = list(former.steps(want.id)) if former else []
-        steps = [*renames, *download, *steps, *more]
+        steps = [*clear_machines, *clear_pets, *renames, *download, *steps, *more]
         machines.check_single_writer(want, volume, pet, cattle, seen)
         if cache is not None:
             machines.check_single_writer(want, cache, pet, cattle, seen)
@@ -201,13 +203,14 @@ class NodePlanner:
             membership.check_listed(seen)
             membership.check_inside(want, self.node.pools, seen)
             identity.check_renamed(want, seen)
+            clear, seen = leftovers.clear_machines(want, seen)
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
                 membership.check_machine_known(want, self.node.pools, seen)
                 downs.check_is_down(want, seen)
-                return MachinePlan()
+                return MachinePlan(clear)
             steps = list(downs.down_steps(cattle, seen))
-            return MachinePlan(steps, notes=list(self._left_behind(want, cattle, seen)))
+            return MachinePlan([*clear, *steps], notes=list(self._left_behind(want, cattle, seen)))
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 

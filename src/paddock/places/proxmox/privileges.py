@@ -36,10 +36,12 @@ from paddock.places.proxmox.actions import (
     ReachAdopted,
     Reassign,
     Reboot,
+    RemovePet,
     RenameMachine,
     RenamePet,
     RootWork,
     Seal,
+    SettlePet,
     Shutdown,
     Start,
 )
@@ -184,7 +186,9 @@ def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> 
             case DeleteVolume(vmid):
                 yield from _sees_users(node)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
-            case DestroyPet(vmid):
+            case SettlePet(vmid):
+                yield from _vm(vmid, AUDIT, "VM.Config.Options")
+            case DestroyPet(vmid) | RemovePet(vmid):
                 yield from _sees_users(node)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk", "VM.Allocate")
             case AdoptPet(vmid) | RenamePet(vmid):

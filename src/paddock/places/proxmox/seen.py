@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from paddock.places import PlaceSeen
+from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.spec.agent_id import AgentId
 from paddock.spec.sizes import Size
@@ -154,6 +155,11 @@ class LxcContainer:
         """Whether the container has a mark of that role."""
         return self.mark is not None and self.mark.role is role
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether a run is creating the container, or was interrupted while it did."""
+        return self.mark is not None and self.mark.new is not None
+
     def mount_at(self, path: str) -> Mount | None:
         """Return the container's own volume with that mount path."""
         return next((m for m in self.mounts if m.path == path and m.owner == self.vmid), None)
@@ -210,11 +216,17 @@ class ProxmoxSeen(PlaceSeen):
     base_missing: bool = False  # the base archive must be downloaded first
     storages: Mapping[str, str] = field(default_factory=dict)  # directory of each storage
     holder: str = ""  # the run that observed
-    now: datetime = _LONG_AGO  # time of the observation
+    now: datetime = _LONG_AGO  # time on the node at the observation
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # names of containers on other nodes, and which node
     on_other_nodes: Mapping[int, tuple[str, LxcContainer]] = field(default_factory=dict)  # members of pools, with node
     hidden: Hidden = Hidden()
     unseen: frozenset[int] = frozenset()  # numbers among ``taken`` that something invisible has
+    ended: frozenset[str] = frozenset()  # runs of this computer that have claims and have ended
+
+    def claim_of_another(self, container: LxcContainer) -> Claim | None:
+        """Return the claim by which another run excludes this one from the container."""
+        claim = Claim.from_notes(container.notes)
+        return claim if claim and claim.blocks(self.holder, self.now, self.ended.__contains__) else None
 
     def with_role(self, role: Role) -> list[LxcContainer]:
         """Return the containers with a mark of that role."""
@@ -222,6 +234,10 @@ class ProxmoxSeen(PlaceSeen):
 
     def cattle_of(self, agent: AgentId) -> list[LxcContainer]:
         """Return the containers that are marked as this agent's machine."""
+        return [c for c in self.machines_of(agent) if not c.unsettled]
+
+    def machines_of(self, agent: AgentId) -> list[LxcContainer]:
+        """Return this agent's machines, also unfinished ones."""
         return [c for c in self.with_role(Role.CATTLE) if c.mark and c.mark.agent == agent]
 
     def users_of(self, volume: str) -> list[LxcContainer]:

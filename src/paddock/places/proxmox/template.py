@@ -9,7 +9,6 @@ from typing import Final
 from paddock.places import TemplateInfo, TemplateWant
 from paddock.places.proxmox.actions import CreateBuilder, Destroy, Reach, Seal, Shutdown, Start
 from paddock.places.proxmox.cannot import CannotPlan
-from paddock.places.proxmox.claim import Claim
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.plan.actions import InstallContents
@@ -50,8 +49,7 @@ def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step
     for left in seen.containers.values():
         unfinished = left.has(Role.BUILDER) or (left.has(Role.TEMPLATE) and not left.is_template)
         if unfinished and left.mark and left.mark.template == template.id:
-            claim = Claim.from_notes(left.notes)
-            if claim and claim.blocks(seen.holder, seen.now):
+            if (claim := seen.claim_of_another(left)) is not None:
                 raise CannotPlan(
                     f"{claim.holder} is building template {template.id} in {left.name}",
                     f"wait until it is finished; after {claim.until:%H:%M} UTC it counts as interrupted",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from paddock.errors import WorldChanged
 from paddock.places import MachineWant
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import NoContainer
@@ -16,6 +17,7 @@ from paddock.places.proxmox.pet import state_in
 from paddock.places.proxmox.privileges import AUDIT, Held
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.plan.step import Refusal
+from paddock.spec.agent_id import AgentId
 from paddock.spec.models import ProxmoxSpec
 
 _GUEST: Final = re.compile(r"/vms/(\d+)")
@@ -41,9 +43,11 @@ def refusals(client: Client, node: ProxmoxSpec, want: MachineWant, seen: Proxmox
     for pet in seen.with_role(Role.PET):
         state = state_in(want, pet)
         users = users_of(client, state.volume, pet.vmid) if state else []
+        if any(user.mark and user.mark.agent == want.id for user in users):
+            raise WorldChanged(f"{users[0].name} is the machine of {want.agent} by now")
         if state and users:
             yield Refusal(
-                f"{', '.join(users)} uses {state.volume}, the state of {want.agent}; {unknown}",
+                f"{', '.join(user.name for user in users)} uses {state.volume}, the state of {want.agent}; {unknown}",
                 "stop that container",
                 code="down.state-in-use",
             )
@@ -63,20 +67,23 @@ def _possible_numbers(node: ProxmoxSpec, want: MachineWant, seen: ProxmoxSeen, h
     return named | hidden | {first}
 
 
-def users_of(client: Client, volume: str, but: int) -> list[str]:
-    """Return the names of all other containers of the cluster that have a volume mounted or configured."""
+def users_of(client: Client, volume: str, but: int, agent: AgentId | None = None) -> list[LxcContainer]:
+    """Return all other containers of the cluster that have a volume mounted or configured.
+
+    A machine of the agent counts too: another run may be about to give it the volume.
+    """
     listed = client.get(f"/nodes/{client.node}/lxc")
     everywhere = client.get("/cluster/resources", {"type": "vm"})
     numbers = {(client.node, int(row["vmid"])) for row in listed}
     numbers |= {(str(row["node"]), int(row["vmid"])) for row in everywhere if row["type"] == "lxc"}
     others = sorted(each for each in numbers if each[1] != but)
     with ThreadPoolExecutor(max_workers=8) as pool:
-        found = list(pool.map(lambda each: _user(client, each[0], each[1], volume), others))
-    return [name for name in found if name]
+        found = list(pool.map(lambda each: _user(client, each[0], each[1], volume, agent), others))
+    return [container for container in found if container]
 
 
-def _user(client: Client, node: str, vmid: int, volume: str) -> str | None:
-    """Return the container's name if it uses the volume, now or after its next start."""
+def _user(client: Client, node: str, vmid: int, volume: str, agent: AgentId | None) -> LxcContainer | None:
+    """Return the container if it uses the volume, now or after its next start."""
     path = f"/nodes/{node}/lxc/{vmid}/config"
     try:
         # A volume that is detached with the next stop is only in the second response.
@@ -85,4 +92,6 @@ def _user(client: Client, node: str, vmid: int, volume: str) -> str | None:
         return None
     containers = [LxcContainer(vmid, "unknown", config) for config in configs]
     uses = any(mount.volume == volume for container in containers for mount in container.mounts)
-    return containers[0].name if uses else None
+    mark = containers[0].mark
+    marked = agent is not None and mark is not None and mark.agent == agent
+    return containers[0] if uses or marked else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final, assert_never
 
 from paddock.errors import PaddockError, Refused
@@ -40,25 +40,32 @@ from paddock.places.proxmox.actions import (
     ReachAdopted,
     Reassign,
     Reboot,
+    RemovePet,
     RenameMachine,
     RenamePet,
     RootWork,
     Seal,
+    SettlePet,
     Shutdown,
     Start,
 )
 from paddock.places.proxmox.adopter import Adopter
-from paddock.places.proxmox.claim import Holder, without_claim
+from paddock.places.proxmox.claim import Claim, without_claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.containers import Containers, with_version
+from paddock.places.proxmox.contest import Contest
 from paddock.places.proxmox.errors import NotRunning, Running
 from paddock.places.proxmox.expected import ExpectedContainers, check_key_free
 from paddock.places.proxmox.forgetter import Forgetter
+from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Mark, Role
+from paddock.places.proxmox.pet import agent_of
 from paddock.places.proxmox.reach import HostKeyTrust, Reacher
 from paddock.places.proxmox.renamer import Renamer
 from paddock.places.proxmox.root_worker import RootWorker
+from paddock.places.proxmox.seen import Mount, ProxmoxSeen
 from paddock.plan.actions import Ref
+from paddock.spec.agent_id import AgentId
 
 _BUILDING: Final = timedelta(minutes=30)
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
@@ -75,11 +82,13 @@ class Worker(Containers):
         reporter: Callable[[str], None],
         expected: ExpectedContainers,
         holder: Holder,
+        look: Callable[[], ProxmoxSeen],
     ) -> None:
         super().__init__(client, reporter, expected, holder)
         self._reacher = reacher
         self._root_worker = root_worker
-        self._adopter = Adopter(client, reporter, expected, holder)
+        self._contest = Contest(client, reporter, expected, holder, look)
+        self._adopter = Adopter(client, reporter, expected, holder, self._contest)
         self._forgetter = Forgetter(client, reporter, expected, holder)
         self._renamer = Renamer(client, reporter, expected, holder)
 
@@ -89,28 +98,32 @@ class Worker(Containers):
             case DownloadBase(storage, params):
                 self._task("POST", f"/nodes/{self._client.node}/storage/{storage}/download-url", params)
             case CreatePet(vmid, params):
-                made = self._create(vmid, params)
+                made = self._create_pet(vmid, params)
                 if action.agent_to_note:
                     line = f"agents.{action.agent_to_note}: state: {{pet: {vmid}}}"
                     self._reporter(f"write the pet's number into the file, so that `up` accepts no other pet: {line}")
-                return {**made, STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)} if MOUNT_KEY in params else made
+                return made
+            case SettlePet(vmid):
+                self._contest.settle_interrupted_pet(vmid)
+            case RemovePet(vmid, agent):
+                self._contest.remove_pet(vmid, agent)
             case AddVolume(vmid, key, value):
                 return {STATE_VOLUME.name: self._add_volume(vmid, key, value)}
             case AddCache(vmid, key, value):
                 return {CACHE_VOLUME.name: self._add_volume(vmid, key, value)}
-            case AttachCache(vmid, key, volume, mount) | Attach(vmid, key, volume, mount):
+            case AttachCache(vmid, key, volume, mount):
                 self._attach(vmid, key, _resolve(volume, got), mount)
+            case Attach(vmid, key, volume, mount):
+                self._adopter.attach(vmid, key, _resolve(volume, got), mount)
             case AdoptPet() | Reassign() | AdoptMachine():
                 return self._adopter.perform(action)
             case RenamePet() | RenameMachine():
                 return self._renamer.perform(action)
             case GrowVolume(vmid, key, size):
-                self._resize(vmid, key, size)
-            case CreateCattle(vmid, params, volume, mount):
-                name = _resolve(volume, got)
-                made = self._create(vmid, {**params, MOUNT_KEY: f"{name},mp={mount}"})
-                self._expect_mount(vmid, name, mount)
-                return made
+                with self._claimed(vmid):
+                    self._resize(vmid, key, size)
+            case CreateCattle():
+                return self._create_machine(action, got)
             case CloneCattle():
                 return self._clone(action, got)
             case CreateBuilder(vmid, params):
@@ -148,13 +161,36 @@ class Worker(Containers):
                 assert_never(action)
         return {}
 
+    def _create_pet(self, vmid: int, params: Mapping[str, str | int]) -> Got:
+        agent = _agent_of_pet(params)
+        first, later = _split(params)
+        made = self._create(vmid, {**first, "description": self._contest.entry_notes(str(params["description"]))})
+        self._contest.settle_pet(vmid, agent, later)
+        return {**made, STATE_VOLUME.name: self._volume(vmid, MOUNT_KEY)} if MOUNT_KEY in params else made
+
+    def _create_machine(self, action: CreateCattle, got: Got) -> Got:
+        first, later = _split(action.params)
+        notes = self._contest.entry_notes(str(action.params["description"]))
+        made = self._create(action.vmid, {**first, "description": notes})
+        self._settle_machine(action.vmid, notes, _resolve(action.volume, got), action.mount, later)
+        return made
+
+    def _settle_machine(self, vmid: int, notes: str, volume: str, mount: str, params: Mapping[str, str | int]) -> None:
+        mark = Mark.from_notes(notes)
+        if mark is None or mark.agent is None:
+            raise PaddockError(f"the mark of machine {vmid} names no agent")
+        owner = Mount.from_config(MOUNT_KEY, volume).owner
+        self._contest.settle_machine(vmid, mark.agent, owner, {**params, MOUNT_KEY: f"{volume},mp={mount}"})
+        self._expect_mount(vmid, volume, mount)
+
     def _create(self, vmid: int, params: Mapping[str, str | int]) -> Got:
         notes = with_version(str(params["description"]))
         # Proxmox checks the privilege for tags on the container alone, and it joins its pool when the task ends.
         first = {key: value for key, value in params.items() if key != "tags"}
         self._task("POST", self._path, {"vmid": vmid, **first, "description": notes})
         made = self._made(vmid, notes)
-        self._put(self.read(vmid), {"tags": params["tags"]})
+        if "tags" in params:
+            self._put(self.read(vmid), {"tags": params["tags"]})
         return made
 
     def _made(self, vmid: int, notes: str) -> Got:
@@ -167,6 +203,9 @@ class Worker(Containers):
         container = self.read(vmid)
         if MOUNT_KEY in params:
             check_key_free(container, MOUNT_KEY, str(params[MOUNT_KEY]).partition(",")[0])
+        claim = Claim.from_notes(container.notes)
+        if claim and claim.holder != self._holder.name:
+            params = {**params, "description": without_claim(container.notes)}  # its run has died
         self._put(container, params)
 
     def _attach(self, vmid: int, key: str, volume: str, mount: str) -> None:
@@ -181,25 +220,25 @@ class Worker(Containers):
         self._task("PUT", f"{self._path}/{vmid}/resize", {"disk": key, "size": size, "digest": digest})
 
     def _add_volume(self, vmid: int, key: str, value: str) -> str:
-        self._put(self.read(vmid), {"protection": 0})
+        pet = self.read(vmid)
+        self._put(pet, {"protection": 0, "description": self._claimed_notes(pet.notes)})
         try:
             self._put(self.read(vmid), {key: value})
         finally:
-            self._put(self.read(vmid), {"protection": 1})
+            pet = self.read(vmid)
+            self._put(pet, {"protection": 1, "description": without_claim(pet.notes)})
         return self._volume(vmid, key)
 
     def _clone(self, action: CloneCattle, got: Got) -> Got:
         template = self.read(int(_resolve(action.template, got)))
-        notes = with_version(str(action.clone["description"]))
+        notes = self._contest.entry_notes(str(action.clone["description"]))
         mark = Mark.from_notes(notes)
         if template.mark is None or template.mark.role is not Role.TEMPLATE or mark is None:
             raise Refused(f"{template.name} is not a template of Paddock")
         marked = {"description": replace(mark, host_key=template.mark.host_key).written_into(notes)}
         self._task("POST", f"{self._path}/{template.vmid}/clone", {**action.clone, **marked})
         made = self._made(action.vmid, notes)
-        volume = _resolve(action.volume, got)
-        self._put(self.read(action.vmid), {**action.params, MOUNT_KEY: f"{volume},mp={action.mount}"})
-        self._expect_mount(action.vmid, volume, action.mount)
+        self._settle_machine(action.vmid, notes, _resolve(action.volume, got), action.mount, action.params)
         return made
 
     def _expect_mount(self, vmid: int, volume: str, path: str) -> None:
@@ -216,7 +255,10 @@ class Worker(Containers):
             self._reporter(f"machine {vmid} is already running")
 
     def _shutdown(self, vmid: int, seconds: int) -> None:
-        self.read(vmid)
+        machine = self.read(vmid)
+        if machine.has(Role.CATTLE):
+            # This run keeps the machine until it has reached it again or destroyed it.
+            self._put(machine, {"description": self._claimed_notes(machine.notes)})
         try:
             with self._unless_deleted(vmid):
                 self._task("POST", f"{self._path}/{vmid}/status/shutdown", {"timeout": seconds, "forceStop": 1})
@@ -226,12 +268,18 @@ class Worker(Containers):
     def _reach(self, vmid: int, *, clone: bool = False, from_file: str | None = None) -> Got:
         def record(key: str) -> None:
             container, mark = self._marked(vmid)
-            self._put(container, {"description": replace(mark, host_key=key).written_into(container.notes)})
+            notes = replace(mark, host_key=key).written_into(container.notes)
+            final = mark.role is Role.CATTLE and "," not in key  # two keys are on record during their exchange
+            self._put(container, {"description": without_claim(notes) if final else notes})
 
         mark = self.read(vmid).mark
         adopted = mark.agent.name if mark and mark.agent and mark.made_from is None else None
         known = HostKeyTrust(mark.host_keys if mark else (), from_file, adopted)
-        return self._reacher.reach(vmid, known, record, clone=clone)
+        reached = self._reacher.reach(vmid, known, record, clone=clone)
+        machine = self.read(vmid)
+        if machine.has(Role.CATTLE) and Claim.from_notes(machine.notes):
+            self._put(machine, {"description": without_claim(machine.notes)})
+        return reached
 
     def _detach(self, vmid: int) -> None:
         self._drop(vmid, "mp")
@@ -245,7 +293,8 @@ class Worker(Containers):
         if any(mount.owner in (vmid, None) for mount in mounts if not mount.is_bind):
             raise Refused(f"machine {vmid} has volumes that no pet owns: {', '.join(m.volume for m in mounts)}")
         if mounts:
-            self._put(container, {"delete": ",".join(mount.key for mount in mounts)})
+            keys = ",".join(mount.key for mount in mounts)
+            self._put(container, {"delete": keys, "description": self._claimed_notes(container.notes)})
 
     def destroy(self, vmid: int) -> None:
         """Delete a machine, builder or template; refuse unless it has only its root disk."""
@@ -262,7 +311,7 @@ class Worker(Containers):
         container = self.read(vmid)
         if container.mark is None or container.mark.role is not Role.BUILDER:
             raise Refused(f"{container.name} is not a builder of Paddock")
-        made = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        made = self._client.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         marked = replace(container.mark, role=Role.TEMPLATE, host_key=got[HOST_KEY.name], made=made)
         self._put(container, {"description": without_claim(marked.written_into(container.notes))})
         known = self._expected.record_created(vmid, marked)
@@ -277,6 +326,22 @@ class Worker(Containers):
             if time.monotonic() > end:
                 raise PaddockError(f"builder {vmid} did not become a template")
             time.sleep(0.1)
+
+
+def _split(params: Mapping[str, str | int]) -> tuple[dict[str, str | int], dict[str, str | int]]:
+    """Return the parameters for creating a container, and those that are set when it is settled."""
+    later = {key: value for key, value in params.items() if key == "tags"}
+    return {key: value for key, value in params.items() if key not in later}, later
+
+
+def _agent_of_pet(params: Mapping[str, str | int]) -> AgentId:
+    """Return the agent that a new pet is created for: the one of its volume, or of the volume that it is to get."""
+    mark = Mark.from_notes(str(params["description"]))
+    own = agent_of(Mount.from_config(MOUNT_KEY, str(params.get(MOUNT_KEY, ""))))
+    found = [own] if own else [*(mark.adopted_agents if mark else ())]
+    if not found:
+        raise PaddockError("the new pet has no agent")
+    return found[0]
 
 
 def _resolve(value: str | int | Ref, got: Got) -> str:

@@ -1,0 +1,62 @@
+"""Planning around containers that a run is creating, or that an interrupted run did not finish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from paddock.places import MachineWant
+from paddock.places.proxmox.actions import Destroy, RemovePet
+from paddock.places.proxmox.cannot import CannotPlan
+from paddock.places.proxmox.cattle import stop_step
+from paddock.places.proxmox.claim import AGAIN
+from paddock.places.proxmox.pet import pets_for
+from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
+from paddock.plan.step import Risk, Step
+
+
+def clear_machines(want: MachineWant, seen: ProxmoxSeen) -> tuple[list[Step], ProxmoxSeen]:
+    """Return the steps that destroy unfinished machines, and the observation without them.
+
+    Refuse while another run is at work on a machine of the agent.
+    """
+    for machine in seen.machines_of(want.id):
+        if (claim := seen.claim_of_another(machine)) is not None:
+            raise CannotPlan(claim.over(machine.name), AGAIN, code="machine.claimed")
+    left = [machine for machine in seen.machines_of(want.id) if machine.unsettled]
+    return [step for machine in left for step in _destroy(machine)], seen.without(left)
+
+
+def _destroy(machine: LxcContainer) -> Iterator[Step]:
+    reason = "the run that created it was interrupted before it got the state"
+    if machine.running:
+        yield stop_step(machine, reason)
+    title = f"destroy the unfinished machine {machine.vmid}"
+    yield Step("cattle.clear", title, reason, Destroy(machine.vmid), Risk.RECREATES)
+
+
+def clear_pets(want: MachineWant, seen: ProxmoxSeen) -> tuple[list[Step], ProxmoxSeen]:
+    """Return the steps that remove surplus unfinished pets, and the observation without them.
+
+    An unfinished pet is kept if the agent has no other: the one that the file names, or the one with the lowest number.
+    Refuse while another run is creating one.
+    """
+    pets = sorted(pets_for(want.id, seen), key=lambda pet: pet.vmid)
+    left = [pet for pet in pets if pet.unsettled]
+    for pet in left:
+        if (claim := seen.claim_of_another(pet)) is not None:
+            raise CannotPlan(claim.over(pet.name), AGAIN, code="pet.being-created")
+    if left and len(left) == len(pets):
+        asked = want.spec.state.pet.vmid
+        left.remove(next((pet for pet in left if pet.vmid == asked), left[0]))
+    steps = [
+        Step(
+            "pet.clear",
+            f"remove the unfinished pet {pet.vmid}, which is empty",
+            "the run that created it was interrupted, and another pet has the state",
+            RemovePet(pet.vmid, want.id),
+            Risk.RECREATES,
+            needs_place_lock=True,
+        )
+        for pet in left
+    ]
+    return steps, seen.without(left)
