@@ -198,7 +198,7 @@ def test_a_missing_privilege_on_the_pet_is_named_before_create(node: Node) -> No
     with it (+Datastore.Audit, AllocateSpace) -> ok, stored without size"""
     narrow = ("pveum", "acl", "modify", f"/vms/{PET}", "--roles", "NoAccess", "--tokens", DEPLOYER)
     node.before("POST", LXC, lambda: node.root(*narrow), nth=2)
-    with pytest.raises(Forbidden, match=rf"\(/vms/{PET}, VM\.Config\.Disk\)"):
+    with pytest.raises(Refused, match=rf"may not read container {PET} in pool paddock-state"):
         up(node.agent())
     assert "mp0" not in node.config(CATTLE)
     node.root("pveum", "acl", "delete", f"/vms/{PET}", "--roles", "NoAccess", "--tokens", DEPLOYER)

@@ -28,12 +28,14 @@ def claim(minutes: float = 15) -> str:
 def other_pet(node: Node, vmid: int, words: str) -> None:
     """A pet of the agent, by another run."""
     mark = f"paddock: v=2 role=pet {words}"
-    node.somebody(vmid, hostname="bee-pet", description=mark, mp0=f"local-lvm:8,mp={PATH}", protection=1)
+    volume = f"local-lvm:8,mp={PATH}"
+    node.somebody(vmid, pool="paddock-state", hostname="bee-pet", description=mark, mp0=volume, protection=1)
 
 
 def other_machine(node: Node, vmid: int, words: str, **more: Any) -> None:
     """A machine of the agent, by another run."""
-    node.somebody(vmid, hostname="bee", description=f"paddock: v=2 role=cattle agent=home_bee {words}", **more)
+    mark = f"paddock: v=2 role=cattle agent=home_bee {words}"
+    node.somebody(vmid, pool="paddock", hostname="bee", description=mark, **more)
 
 
 def gone(node: Node, vmid: int) -> Callable[[], None]:
@@ -172,7 +174,7 @@ def test_a_surplus_pet_that_runs_is_kept(node: Node) -> None:
 
 def test_a_surplus_pet_whose_volume_a_container_names_is_kept(node: Node) -> None:
     leftover(node)
-    node.somebody(160, mp0="local-lvm:vm-150-disk-1,mp=/mnt")
+    node.somebody(160, pool="paddock", mp0="local-lvm:vm-150-disk-1,mp=/mnt")
     with pytest.raises(
         Refused, match=r"container 160 \(CT160\) uses a volume of container 150 \(bee-pet\), which is kept"
     ):
@@ -184,7 +186,8 @@ def test_a_surplus_pet_whose_volume_a_container_names_is_kept(node: Node) -> Non
 
 def test_a_container_that_names_the_volume_at_the_last_moment_keeps_the_pet(node: Node) -> None:
     leftover(node)
-    node.before("PUT", f"{LXC}/150/config", lambda: node.somebody(160, mp0="local-lvm:vm-150-disk-1,mp=/mnt"))
+    volume = "local-lvm:vm-150-disk-1,mp=/mnt"
+    node.before("PUT", f"{LXC}/150/config", lambda: node.somebody(160, pool="paddock", mp0=volume))
     with pytest.raises(Refused, match="uses a volume of"):
         up(node.agent())
     assert node.config(150)["protection"] == 1

@@ -100,7 +100,7 @@ def test_agents_of_one_name_in_two_projects_live_beside_each_other(node: Node) -
     forgotten(lab(node))
     assert [config["mp0"] for config in map(node.config, node.vmids)] == [
         f"local-lvm:vm-102-disk-1,mp={PATH}/home_bee,backup=1,size=8G",
-        f"local-lvm:vm-102-disk-1,mp={PATH}/bee",
+        f"local-lvm:vm-102-disk-1,mp={PATH}/bee,size=8G",
     ]
 
 

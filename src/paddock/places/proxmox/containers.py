@@ -12,11 +12,10 @@ from paddock import __version__
 from paddock.errors import PaddockError, Refused, WorldChanged
 from paddock.places.proxmox.claim import AGAIN, Claim, without_claim
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.errors import Forbidden
+from paddock.places.proxmox.errors import Forbidden, NoContainer
 from paddock.places.proxmox.expected import ExpectedContainers
 from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Mark
-from paddock.places.proxmox.numbering import is_taken
 from paddock.places.proxmox.seen import LxcContainer
 
 _AT_WORK: Final = timedelta(minutes=5)
@@ -65,13 +64,20 @@ class Containers:
 
     @contextmanager
     def _unless_deleted(self, vmid: int) -> Iterator[None]:
-        """Tell a deleted container from a forbidden one: privileges on a pool hold for its members only."""
+        """Tell a deleted container from a missing privilege: privileges on a pool hold for its members only."""
         try:
             yield
         except Forbidden:
-            if is_taken(self._client, vmid):
+            if self._may_read(vmid):
                 raise
             raise WorldChanged(f"someone has deleted container {vmid}", hint="run the same command again") from None
+
+    def _may_read(self, vmid: int) -> bool:
+        try:
+            self._client.get(f"{self._path}/{vmid}/config")
+        except (Forbidden, NoContainer):
+            return False
+        return True
 
     def _delete(self, container: LxcContainer, prove: Callable[[], None] = lambda: None, **changes: int) -> None:
         """Delete a container under a claim. ``prove`` raises if the container must be kept."""

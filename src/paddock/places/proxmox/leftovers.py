@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from paddock.places import MachineWant
 from paddock.places.proxmox.actions import Destroy, RemovePet
@@ -59,4 +60,5 @@ def clear_pets(want: MachineWant, seen: ProxmoxSeen) -> tuple[list[Step], Proxmo
         )
         for pet in left
     ]
-    return steps, seen.without(left)
+    # Their numbers stay taken: what this plan creates there would be in another pool.
+    return steps, replace(seen.without(left), taken=seen.taken)

@@ -132,7 +132,9 @@ def _read(
         base_missing = parallel.submit(_base_missing, client, node.base)
         storages = parallel.submit(_storages, client)
         members = pools.read(client, node.pools)
-        found = list(parallel.map(lambda row: _container(client, row, members.pool_of(int(row["vmid"]))), listed))
+        # A container may have joined its pool since the list was made.
+        rows = [*listed, *members.not_in(listed, client.node)]
+        found = list(parallel.map(lambda row: _container(client, row, members.pool_of(int(row["vmid"]))), rows))
         distant = list(parallel.map(lambda row: _distant(client, row, members), members.on_other_nodes(client.node)))
     containers = {container.vmid: container for container in found if container}
     on_other_nodes = {container.vmid: (where, container) for where, container in filter(None, distant)}
@@ -208,7 +210,7 @@ def _capacity(client: Client) -> Capacity:
     return Capacity(int(memory) if memory else None, free)
 
 
-def _container(client: Client, row: dict[str, Any], pool: Pool) -> LxcContainer | None:
+def _container(client: Client, row: Mapping[str, Any], pool: Pool) -> LxcContainer | None:
     vmid = int(row["vmid"])
     path = f"/nodes/{client.node}/lxc/{vmid}"
     try:

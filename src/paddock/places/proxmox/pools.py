@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,11 @@ class Members:
         """Yield the members that are on another node of the cluster."""
         return (row for rows in self.rows.values() for row in rows.values() if row["node"] != node)
 
+    def not_in(self, listed: Iterable[Mapping[str, Any]], node: str) -> list[Mapping[str, Any]]:
+        """Return the members on a node that a list of its containers lacks."""
+        known = {int(row["vmid"]) for row in listed}
+        return [row for rows in self.rows.values() for row in rows.values() if _lacks(known, row, node)]
+
     def hidden(self, read: Collection[int]) -> Hidden:
         """Return what the token could not read, given the containers that it could."""
         if self.spec is None:
@@ -41,6 +46,10 @@ class Members:
         names = {Pool.MACHINES: self.spec.machines, Pool.STATE: self.spec.state}
         unread = {vmid: names[pool] for pool, rows in self.rows.items() for vmid in rows if vmid not in read}
         return Hidden(self.unlisted, unread)
+
+
+def _lacks(known: Collection[int], row: Mapping[str, Any], node: str) -> bool:
+    return row["node"] == node and int(row["vmid"]) not in known
 
 
 def read(client: Client, spec: PoolsSpec | None) -> Members:
