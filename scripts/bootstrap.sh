@@ -9,10 +9,10 @@
 
 system_packages=(
   lxc uidmap mmdebstrap debian-archive-keyring dnsmasq-base iptables iproute2 nftables
-  e2fsprogs openssh-client openssl zstd util-linux procps
+  e2fsprogs openssh-client openssl zstd util-linux procps faketime
 )
 # Programs of those packages, to name them where there is no apt.
-system_programs=(lxc-start newuidmap mmdebstrap dnsmasq iptables ip nft mkfs.ext4 ssh openssl zstd losetup ps)
+system_programs=(lxc-start newuidmap mmdebstrap dnsmasq iptables ip nft mkfs.ext4 ssh openssl zstd losetup ps faketime)
 
 say() { printf '==> %s\n' "$*" >&2; }
 

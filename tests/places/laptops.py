@@ -84,7 +84,10 @@ class Race(httpx.BaseTransport):
         return self._seconds
 
     def pass_time(self, passed: timedelta) -> None:
+        """Let time pass without requests; all tasks end."""
         self._seconds += passed.total_seconds()
+        self._turns += _LONGEST_HOLD
+        self._end_tasks()
 
     def sleep(self, seconds: float) -> None:
         self._seconds += seconds

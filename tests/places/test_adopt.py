@@ -501,3 +501,39 @@ def test_adopt_refuses_a_second_machine_of_the_agent(pet_and_cattle: Node) -> No
     with pytest.raises(Refused, match="is already the machine of bee"):
         Adoption(pet_and_cattle, 105).run()
     assert not pet_and_cattle.writes
+
+
+# Other runs
+
+OTHER_CLAIM = "\npaddock-claim: desk/00000001 until 2999-01-01T00:00:00+00:00"
+
+
+@pytest.mark.parametrize("claimed", [999, 105])
+def test_adopt_respects_the_claim_of_another_run(pet_and_cattle: Node, claimed: int) -> None:
+    node = pet_and_cattle
+    node.put(claimed, description=node.config(claimed).get("description", "") + OTHER_CLAIM)
+    before = node.config(105)
+    with pytest.raises(Refused, match=f"desk/00000001 is at work on container {claimed} .* until 00:00:00 UTC"):
+        Adoption(node, 105).run()
+    assert node.config(105) == before
+
+
+def test_adopt_claims_the_pet_while_it_gives_the_state_to_the_machine(single: Node) -> None:
+    Adoption(single, 200, "mp0").run()
+    attach = next(at for at, sent in enumerate(single.writes) if "role=cattle" in sent.params.get("description", ""))
+    before, after = single.writes[attach - 1], single.writes[attach + 1]
+    assert (before.path, after.path) == (f"{LXC}/100/config",) * 2
+    assert "paddock-claim" in before.params["description"]
+    assert "paddock-claim" not in after.params["description"]
+    assert single.writes[attach].params["mp0"].startswith("local-lvm:vm-100-disk-1")
+
+
+@pytest.mark.parametrize("words", ["new=desk/00000001", "maker=desk/00000001"])
+def test_adopt_gives_no_state_to_a_second_machine(single: Node, words: str) -> None:
+    """Another run creates a machine for the same agent, after the plan of `adopt`."""
+    mark = f"paddock: v=2 role=cattle agent=home_bee {words}"
+    single.before("POST", "*/move_volume", lambda: single.somebody(150, hostname="bee", description=mark))
+    with pytest.raises(Refused, match=r"container 150 \(bee\) is a machine of bee by now"):
+        Adoption(single, 200, "mp0").run()
+    assert "mp0" not in single.config(200)
+    assert "claim" not in single.config(100)["description"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,10 +13,16 @@ from typing import Any
 import pytest
 
 from paddock.errors import Refused
+from paddock.guests import Guest, Unreachable
 from paddock.places.proxmox.claim import Claim
+from paddock.plan.actions import AgentAction, AwaitAnswer
+from paddock.plan.agent import AgentSeen
 from paddock.run import verbs
 from paddock.run.lock import Busy
+from paddock.run.observe import Observation
+from paddock.run.resolve import Located
 from paddock.run.verbs import down, up
+from paper import PaperSide
 from places.life import LXC, expect_down, expect_up, runs_until_done
 from places.node import CATTLE, PET, Killed, Node, PaperAgent
 
@@ -187,3 +194,54 @@ def test_up_does_not_wait_for_the_lock_of_another_agents_machine(node: Node) -> 
     agent = node.agent("bee")
     up(agent)
     assert "is locked" not in str(agent.told)
+
+
+class Disconnected(PaperSide):
+    """Machines that cannot be reached any more while their agents are verified."""
+
+    def __init__(self, inside: dict[str, AgentSeen], first: Callable[[], None]) -> None:
+        super().__init__(inside)
+        self._first = first
+
+    def perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
+        if isinstance(action, AwaitAnswer):
+            self._first()
+            raise Unreachable("connection refused")
+        super().perform(agent, action, seen, reach)
+
+
+def claim_machine(node: Node) -> None:
+    claim = Claim("laptop/00000001", datetime.now(UTC) + timedelta(minutes=5))
+    node.put(CATTLE, description=claim.written_into(node.config(CATTLE)["description"]))
+
+
+def remove_machine(node: Node) -> None:
+    node.root("pct", "stop", CATTLE)
+    node.root("pct", "destroy", CATTLE)
+
+
+def replace_machine(node: Node) -> None:
+    remove_machine(node)
+    node.somebody(CATTLE, description="paddock: v=2 role=cattle agent=home_bee maker=laptop/00000001")
+
+
+@pytest.mark.parametrize(
+    ("happening", "told"),
+    [
+        (claim_machine, rf"laptop/00000001 is at work on container {CATTLE} \(bee\)"),
+        (remove_machine, "another run has removed the machine of bee"),
+        (replace_machine, f"laptop/00000001 created machine {CATTLE} for bee meanwhile"),
+    ],
+)
+def test_a_run_that_loses_its_machine_names_the_run_that_took_it(
+    node: Node, happening: Callable[[Node], None], told: str
+) -> None:
+    node.side = Disconnected(node.machines.inside, lambda: happening(node))
+    with pytest.raises(Refused, match=f"bee: {told}"):
+        up(node.agent())
+
+
+def test_a_lost_connection_that_no_run_caused_is_reported_as_it_is(node: Node) -> None:
+    node.side = Disconnected(node.machines.inside, lambda: None)
+    with pytest.raises(Unreachable, match="connection refused"):
+        up(node.agent())

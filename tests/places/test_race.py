@@ -11,6 +11,7 @@ import pytest
 
 from levels import by_level
 from paddock.errors import Refused
+from paddock.guests import Unreachable
 from paddock.places.proxmox.mark import Role
 from paddock.run.verbs import cycle, down, up
 from places.laptops import Race, make_race
@@ -34,6 +35,9 @@ def run_race(race: Race, seed: int, *, deadly: bool) -> None:
     expect_losers_told(race)
     race.pass_time(timedelta(hours=1))  # the claims of killed runs expire
     race.run({"two": lambda: race.attempt(up, template)})
+    if isinstance(race.laptops[1].ends[-1][1], Unreachable):
+        # Only the laptop that created a machine can prove its host key, and that run was killed: `cycle` is the way.
+        race.run({"two": lambda: race.attempt(cycle, template)})
     expect_one_of_each(race)
 
 
@@ -51,7 +55,7 @@ def expect_losers_told(race: Race) -> None:
 
 
 def expect_one_of_each(race: Race) -> None:
-    assert race.laptops[1].ends[-1] == ("up", None), f"{race.laptops[1].ends[-1]}\n{race}"
+    assert race.laptops[1].ends[-1][1] is None, f"{race.laptops[1].ends[-1]}\n{race}"
     [machine] = race.containers(Role.CATTLE)
     [pet] = race.containers(Role.PET)
     assert machine.vmid in race.node.running

@@ -120,5 +120,8 @@ class MemoryPlace:
         state = str(self.states.get(want.agent, "none"))
         return Machine(want.agent, status, "memory" if status == "running" else None, state)
 
+    def other_run(self, want: MachineWant, seen: MemorySeen) -> None:
+        return None
+
     def verify(self, want: MachineWant, seen: MemorySeen) -> Sequence[Finding]:
         return [Finding("machine", want.agent in seen.machines, "in memory")]

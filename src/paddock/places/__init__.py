@@ -234,6 +234,10 @@ class Place(Protocol[Observed, Own]):
         """Return the observed machine."""
         ...
 
+    def other_run(self, want: MachineWant, seen: Observed) -> str | None:
+        """Say what another run did to the machine since it was observed, for a run that lost its connection."""
+        ...
+
     def verify(self, want: MachineWant, seen: Observed) -> Sequence[Finding]:
         """Return findings about the machine and its state that need no access to the machine. Pure."""
         ...

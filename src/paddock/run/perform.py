@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from paddock.errors import Refused
+from paddock.errors import PaddockError, Refused
+from paddock.guests import Unreachable
 from paddock.places import Got
 from paddock.plan.actions import Action, AwaitAnswer, PlaceAction
 from paddock.plan.step import Plan
@@ -48,8 +49,17 @@ def carry_out(
         # Set before the step, because a failed step may have changed something.
         progress.began = progress.unverified = True
         with agent.reporter.step(step.id, step.title):
-            got.update(_perform(agent, step.action, seen, got))
+            try:
+                got.update(_perform(agent, step.action, seen, got))
+            except Unreachable as lost:
+                raise _explained(agent, seen, lost) from None
         progress.unverified = not isinstance(step.action, AwaitAnswer)
+
+
+def _explained(agent: Located, seen: Observation, lost: Unreachable) -> PaddockError:
+    """Return the error for a lost connection: perhaps another run has stopped or removed the machine."""
+    why = agent.place.other_run(agent.machine_want, seen.place)
+    return Refused(f"{agent.name}: {why}", hint="run the same command again") if why else lost
 
 
 def _perform(agent: Located, action: Action, seen: Observation, got: Got) -> Got:

@@ -79,6 +79,9 @@ class HostPlace:
     def guest(self, want: MachineWant, seen: HostSeen, got: Got) -> Guest:
         return self._guest()
 
+    def other_run(self, want: MachineWant, seen: HostSeen) -> None:
+        return None
+
     def machine(self, want: MachineWant, seen: HostSeen) -> Machine:
         return Machine(
             name=self._name,

@@ -27,7 +27,7 @@ from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.reach import Reacher
 from paddock.places.proxmox.root_work import owner_on_node
 from paddock.places.proxmox.root_worker import RootWorker
-from paddock.places.proxmox.seen import ProxmoxSeen
+from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
 from paddock.places.proxmox.templates import NodeTemplates
 from paddock.places.proxmox.worker import Worker
 from paddock.plan.machine import Goal, MachinePlan
@@ -118,6 +118,18 @@ class ProxmoxPlace:
         keys = (got[HOST_KEY.name],) if HOST_KEY.name in got else on_record
         return self._reacher.guest(want.agent, address, keys) if address and keys else None
 
+    def other_run(self, want: MachineWant, seen: ProxmoxSeen) -> str | None:
+        now = self._look()
+        for machine in now.machines_of(want.id):
+            if (claim := now.claim_of_another(machine)) is not None:
+                return claim.over(machine.name)
+        known = {self._holder.name, *(_maker(machine) for machine in seen.machines_of(want.id))}
+        settled = now.cattle_of(want.id)
+        for machine in settled:
+            if (maker := _maker(machine)) not in known:
+                return f"{maker} created machine {machine.vmid} for {want.agent} meanwhile"
+        return None if settled else f"another run has removed the machine of {want.agent}"
+
     def machine(self, want: MachineWant, seen: ProxmoxSeen) -> Machine:
         seen, former = as_renamed(want, seen)
         before = former.agent if former else None
@@ -148,6 +160,10 @@ class ProxmoxPlace:
 
     def verify(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:
         return verify.findings(want, seen)
+
+
+def _maker(machine: LxcContainer) -> str | None:
+    return machine.mark.maker if machine.mark else None
 
 
 def _root_guest(destination: str) -> SshGuest:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from paddock.errors import WorldChanged
 from paddock.places import MachineWant
 from paddock.places.proxmox.client import Client
-from paddock.places.proxmox.errors import NoContainer
+from paddock.places.proxmox.errors import Forbidden, NoContainer
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.numbering import is_taken
 from paddock.places.proxmox.pet import state_in
@@ -90,6 +90,8 @@ def _user(client: Client, node: str, vmid: int, volume: str, agent: AgentId | No
         configs: list[Mapping[str, Any]] = [client.get(path), client.get(path, {"current": 1})]
     except NoContainer:
         return None
+    except Forbidden:
+        raise WorldChanged(f"container {vmid} was listed, and cannot be read any more") from None
     containers = [LxcContainer(vmid, "unknown", config) for config in configs]
     uses = any(mount.volume == volume for container in containers for mount in container.mounts)
     mark = containers[0].mark
