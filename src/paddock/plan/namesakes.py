@@ -81,7 +81,7 @@ def half_forgotten(agent: str, seen: NamesakesSeen) -> Refusal | None:
         return None
     return Refusal(
         f"an earlier `paddock forget` began to delete a state of {agent} and did not finish: {seen.forgotten}",
-        f"finish it on the machine: rm -r --one-file-system {seen.forgotten}",
+        "delete that directory on the machine, as root",
         code="state.being-deleted",
     )
 
