@@ -66,7 +66,7 @@ def test_a_container_is_removed_only_with_docker_or_podman(ground: Machine) -> N
     runtime: Systemd = agents.systemd()
     agents.installed(ground, runtime)
     with pytest.raises(PaddockError):
-        remove_container(Guest(), ENGINE, runtime.agent, runtime.paths)  # type: ignore[arg-type]
+        remove_container(Guest(), ENGINE, runtime.agent, (), runtime.paths)  # type: ignore[arg-type]
     assert not ground.exists("/root/taken"), "root ran a program that the report named"
 
 

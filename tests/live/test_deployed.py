@@ -51,23 +51,42 @@ def recorded_node() -> Iterator[tuple[Node, Client]]:
             yield node, Client(ready["url"], "pve", token, tls.context(ready["url"], Path(ready["ca"]), None))
 
 
-def test_up_moves_a_recorded_machine_with_its_state_to_a_project() -> None:
-    web = Deployed("proxmox")
+@pytest.mark.parametrize(
+    ("name", "vmid", "stopped"),
+    [
+        ("web", 101, False),
+        pytest.param("web", 101, True, marks=slow_proof),
+        pytest.param("box", 104, False, marks=slow_proof),
+    ],
+    ids=["systemd", "stopped", "docker"],
+)
+def test_up_moves_a_recorded_machine_with_its_state_to_a_project(name: str, vmid: int, *, stopped: bool) -> None:
+    """A stopped machine is renamed after its start: what is in it cannot be seen before."""
+    deployed, state = Deployed("proxmox"), STATE.format(state=f"/var/lib/paddock/{name}")
     with recorded_node() as (node, api):
-        put_on(NodeConsole(node.stage.folder / "sandbox", 101), web, "web")
-        wait_for(lambda: (found := address(api, 101)) is not None and scan_host_key(found) is not None)
-        where = address(api, 101)
-        assert where
-        before = node.shell(where, STATE.format(state="/var/lib/paddock/web"))
+        console = NodeConsole(node.stage.folder / "sandbox", vmid)
+        if name == "box":
+            prepare_machine(console, "docker", without_root=False)
+        put_on(console, deployed, name)
+        shell(console, "systemctl reset-failed ssh; systemctl restart ssh")  # it gave up before it had a host key
+        wait_for(lambda: (found := address(api, vmid)) is not None and scan_host_key(found) is not None)
+        before = shell(console, state)
         assert "the gate code is 7421" in before
-        assert node.shell(where, "systemctl is-active paddock-web.lease paddock-web.main") == "active\nactive\n"
-        files = ("-f", "paddock.yaml", "-f", "here.yaml", "--only", "web", *PROJECT)
-        assert MOVE in node.paddock("plan", *files).stdout
-        assert node.paddock("up", *files).stdout == "web: up and working\n"
-        assert node.shell(where, STATE.format(state="/var/lib/paddock/web")) == before
-        assert node.shell(where, "systemctl is-active 'paddock-*.service'") == "active\nactive\n"
-        assert node.paddock("plan", *files).stdout == "web: nothing to do\n"
-        assert node.paddock("up", *files).stdout == "web: nothing to do, and healthy\n"
+        assert shell(console, "systemctl is-active 'paddock-*.service'") == "active\nactive\n"
+        files = ("-f", "paddock.yaml", "-f", "here.yaml", "--only", name, *PROJECT)
+        if stopped:
+            api.task("POST", f"/nodes/pve/lxc/{vmid}/status/shutdown")
+        else:
+            assert f"move {name} to project home: rename its units" in node.paddock("plan", *files).stdout
+        assert node.paddock("up", *files).stdout == f"{name}: up and working\n"
+        assert shell(console, state) == before
+        running = shell(
+            console, "systemctl list-units --state active --plain --no-legend 'paddock-*' | cut -d ' ' -f 1"
+        )
+        part = "container" if name == "box" else "main"
+        assert running.split() == [f"paddock-home_{name}.{each}.service" for each in sorted(("lease", part))]
+        assert node.paddock("plan", *files).stdout == f"{name}: nothing to do\n"
+        assert node.paddock("up", *files).stdout == f"{name}: nothing to do, and healthy\n"
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import PaddockError, WorldChanged
@@ -71,7 +72,7 @@ def try_image(guest: Guest, container: AgentContainer, workload: Workload) -> No
         ) from None
 
 
-def remove_container(guest: Guest, engine: str, agent: AgentId, paths: Paths) -> None:
+def remove_container(guest: Guest, engine: str, agent: AgentId, formers: Sequence[AgentId], paths: Paths) -> None:
     """Remove the container of an agent from an engine that the agent no longer uses."""
-    argv = machine.remove_left_container(agent, engine, paths)
+    argv = machine.remove_left_container(agent, formers, engine, paths)
     expect(guest, f"removing the container of {agent.name}", argv, deadline=120)

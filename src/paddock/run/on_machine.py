@@ -76,7 +76,7 @@ class OnMachine:
             case CreateContainer(bundle_id, replaces):
                 _create_container(_resolved(agent), reach(), bundle_id, replaces=replaces)
             case RemoveContainer(engine):
-                remove_container(reach(), engine, agent.id, agent.paths)
+                remove_container(reach(), engine, agent.id, agent.runtime.formers, agent.paths)
             case ApplyBundle(bundle_id):
                 _apply(_resolved(agent), reach(), agent.runtime.apply(bundle_id))
             case ClaimState():

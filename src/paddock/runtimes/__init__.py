@@ -33,6 +33,11 @@ class Runtime(Protocol):
         ...
 
     @property
+    def formers(self) -> Sequence[AgentId]:
+        """Ids under which the agent may be deployed so far."""
+        ...
+
+    @property
     def paths(self) -> Paths:
         """The agent's paths on the machine."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paddock.recipes.workload import Paths
+from paddock.runtimes import former_ids
 from paddock.runtimes.shell import script
 from paddock.spec.agent_id import AgentId
 from paddock.spec.models import UserSpec
@@ -60,6 +61,6 @@ def delete_state(agent: AgentId, paths: Paths) -> Sequence[str]:
     return script("forget.sh", [paths.state, paths.state_link, str(agent)])
 
 
-def remove_left_container(agent: AgentId, engine: str, paths: Paths) -> Sequence[str]:
+def remove_left_container(agent: AgentId, formers: Sequence[AgentId], engine: str, paths: Paths) -> Sequence[str]:
     """Return the argv that removes an agent's container and images from an engine that the agent no longer uses."""
-    return script("engine/leave.sh", [paths.etc.removesuffix("/current"), engine, str(agent)])
+    return script("engine/leave.sh", [paths.etc.removesuffix("/current"), engine, str(agent), former_ids(formers)])

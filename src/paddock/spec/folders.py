@@ -26,7 +26,7 @@ _EMPTY: Final = ("/media", "/mnt", "/srv")
 # Temporary folders: files below them are deleted sooner or later.
 _PASSING: Final = ("/tmp", "/var/tmp")  # noqa: S108 # refused, not used
 
-_STATES: Final = "/var/lib/paddock"  # the states, or symbolic links to them
+_STATES: Final = "/var/lib/paddock"  # the states, and links to them
 _OWN: Final = ("/opt/paddock", "/etc/paddock", _STATES)
 # Paddock's folders below the home of an account, whose path the file does not tell.
 _OF_ACCOUNTS: Final = ((".config", "paddock"), (".local", "share", "paddock"))

@@ -1,11 +1,13 @@
 # engine/leave.sh - remove a container and its images from an engine that the agent no longer uses
 #
-# Arguments: ROOT ENGINE AGENT
+# Arguments: ROOT ENGINE AGENT FORMERS; FORMERS are ids, separated by blanks
 set -eu
-root=$1 ENGINE=$2 agent=$3
+root=$1 ENGINE=$2 agent=$3 formers=$4
 . ./engine/images.sh
 . ./engine/own.sh
 
 case "$ENGINE" in docker | podman) ;; *) exit 78 ;; esac
-drop_container "$ENGINE" "paddock-$agent" "$agent"
+for id in $agent $formers; do
+    drop_container "$ENGINE" "paddock-$id" "$id"
+done
 "$ENGINE" images --format '{{.Repository}}:{{.Tag}}' localhost/paddock/archive | drop_images

@@ -1,5 +1,5 @@
 # Library: report containers of the agent in engines that its file no longer names.
-# Expects: $agent, $formers; $ENGINE where the file names an engine.
+# Expects: $root, $agent, $formers; $ENGINE where the file names an engine.
 . ./report.sh
 . ./engine/layer.sh
 . ./engine/own.sh
@@ -18,13 +18,14 @@ observe_left_containers() {
     done
 }
 
-# Find the agent's container, which may have the name of a former id.
+# Find the agent's container, which may have the name of a former id: before the agent is renamed, and in an engine that
+# did not run when it was.
 # Sets: $found.
 find_container() { # ENGINE
     for id in $agent $formers; do
         found=paddock-$id
         is_ours "$1" "$found" "$id" || continue
-        [ "$id" = "$agent" ] || report former "$id"
+        [ "$id" = "$agent" ] || [ -L "$root/current" ] || report former "$id"
         return 0
     done
     return 1

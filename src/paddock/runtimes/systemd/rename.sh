@@ -13,6 +13,16 @@ manager=$1 root=$2 STORE=$3 state_link=$4 state=$5 agent=$6 former=$7 MOUNTED=$8
 . ./systemd/units.sh
 . ./engine/own.sh
 
+# An engine that does not run hides the container, which would keep its name.
+expect_engine() {
+    [ -e "$former_root/current/bundle.env" ] || return 0
+    # shellcheck source=/dev/null # written by Paddock, in the bundle
+    engine=$(ENGINE='' && . "$former_root/current/bundle.env" && echo "${ENGINE-}")
+    if [ -n "$engine" ] && command -v "$engine" >/dev/null; then
+        "$engine" ps --quiet >/dev/null # this fails with the engine's own message
+    fi
+}
+
 stop_former() {
     for unit in $(units_of "$former_root"); do
         systemctl stop "$unit"
@@ -41,6 +51,7 @@ rename_containers() {
 }
 
 begin_rename
+expect_engine
 stop_former
 rename_state
 drop_former_units
