@@ -61,13 +61,15 @@ def is_value_known(value: Any, schema: Any, models: dict[str, Any]) -> bool:
 
 
 def test_parts_of_files_in_texts_have_keys_that_exist(paddock: Paddock) -> None:
-    models = json.loads(paddock("schema").out)["$defs"]
+    whole = json.loads(paddock("schema").out)
+    models = whole["$defs"]
     for page in PAGES:
         text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
         for inline in re.findall(r"`([^`]+)`", text):
             if re.match(r"(?!paddock)[a-z_]+: [^ ]", inline):  # `paddock: …` is a mark
                 part = YAML(typ="safe").load(inline)
-                assert any(is_known(part, model, models) for model in models.values() if "properties" in model), inline
+                parts = [model for model in (whole, *models.values()) if "properties" in model]
+                assert any(is_known(part, model, models) for model in parts), inline
 
 
 def command_line() -> Any:
