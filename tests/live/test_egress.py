@@ -19,7 +19,7 @@ pytestmark = pytest.mark.live
 
 VMID = 250  # of the neighbour
 METADATA = "169.254.169.254"
-TABLE = "paddock-hermes"
+TABLE = "paddock-home_hermes"
 
 # Prints the error number of each connection, or null, in the form of JSON.
 PROBE = """

@@ -252,10 +252,12 @@ def limits_a_container(web: Host) -> None:
         assert "✓ egress.closed" in web.paddock("verify").stdout
 
         # Another network, or other users, than those that the table is for.
-        web.root("sed -i s/net:/other:/ /etc/paddock/web/namespaces; systemctl restart paddock-web.container; true")
-        wait_for(lambda: web.root("systemctl is-active paddock-web.container || true") == "failed")
+        web.root(
+            "sed -i s/net:/other:/ /etc/paddock/home_web/namespaces; systemctl restart paddock-home_web.container; true"
+        )
+        wait_for(lambda: web.root("systemctl is-active paddock-home_web.container || true") == "failed")
         assert "egress would have no effect" in web.paddock("logs", "web").stdout
-        web.root("systemctl restart paddock-web.egress")
+        web.root("systemctl restart paddock-home_web.egress")
         wait_for(web.runs)
         assert web.inside(probe).split() == _CLOSED * len(around)
 
