@@ -14,6 +14,7 @@ from hostile.test_11_cut_off_before_restart import KILLED
 from levels import by_level, slow_proof
 from live.manual import api_client, container, destroy
 from live.node import Node, wait_for
+from live.node_root import root
 from paddock.demo import Stage, environment, stage_folder
 from paddock.guests.ssh import SshGuest, scan_host_key
 from paddock.places.proxmox import tls
@@ -40,7 +41,7 @@ KILLS = range(20, 160, by_level(140, 45, 5))
 
 @contextmanager
 def recorded_node() -> Iterator[tuple[Node, Client]]:
-    """Run a sandbox with real containers that is the recorded node. Its machines are empty."""
+    """Run a sandbox with real containers that is the recorded node, in pools. Its machines are empty."""
     with stage_folder() as folder:
         Deployed("proxmox").write_file(folder)
         with sandbox(folder, node_state()) as ready:
@@ -48,6 +49,9 @@ def recorded_node() -> Iterator[tuple[Node, Client]]:
             place = {"url": ready["url"], "ca": ready["ca"]}
             YAML(typ="safe").dump({"places": {"box": {"proxmox": place}}}, folder / "here.yaml")
             token = Secret((folder / "token.key").read_text().strip())
+            for pool, vmids in (("paddock", "101,104"), ("paddock-state", "100,103")):
+                assert root(node, "pveum", "pool", "add", pool).returncode == 0
+                assert root(node, "pveum", "pool", "modify", pool, "--vms", vmids).returncode == 0
             yield node, Client(ready["url"], "pve", token, tls.context(ready["url"], Path(ready["ca"]), None))
 
 

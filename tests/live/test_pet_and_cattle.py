@@ -82,7 +82,7 @@ def test_state_survives_any_number_of_machines(web: Web) -> None:
     assert "rsa" not in second
 
     # `forget` refuses while there is a machine, and without the right name.
-    assert "is still" in web.paddock("forget", web.name, "--name", web.name, fails=True)
+    assert "still exists" in web.paddock("forget", web.name, "--name", web.name, fails=True)
     web.paddock("down")
     assert "not the agent's name" in web.paddock("forget", web.name, "--name", "other", fails=True)
     web.paddock("up")
