@@ -131,7 +131,7 @@ class Host:
         return self.root(f"{become} {self.engine} {command}")
 
     def inside_as_root(self, script: str) -> str:
-        return self.by_engine(f"exec paddock-{self.name} sh -c {shlex.quote(script)}")
+        return self.by_engine(f"exec paddock-home_{self.name} sh -c {shlex.quote(script)}")
 
     @contextmanager
     def disk_with_only(self, megabytes: int) -> Iterator[None]:
@@ -145,7 +145,7 @@ class Host:
             self.root("rm -f /full /rest")
 
     def id(self) -> str:
-        return self.by_engine(f"container inspect --format '{{{{.Id}}}}' paddock-{self.name}")
+        return self.by_engine(f"container inspect --format '{{{{.Id}}}}' paddock-home_{self.name}")
 
     def installs_something(self) -> None:
         """Install a package and write files in the container's own layer, as an agent with sudo would."""
@@ -163,8 +163,9 @@ class Host:
         reboot(api_client(self.node), VMID)
 
     def runs(self) -> bool:
-        running = f"{self.engine} inspect --format '{{{{.State.Running}}}}' paddock-{self.name}"
-        return self.root(f"systemctl is-active paddock-{self.name}.container && {running} || true") == "active\ntrue"
+        running = f"{self.engine} inspect --format '{{{{.State.Running}}}}' paddock-home_{self.name}"
+        active = f"systemctl is-active paddock-home_{self.name}.container"
+        return self.root(f"{active} && {running} || true") == "active\ntrue"
 
 
 @pytest.fixture(scope="module")
