@@ -241,7 +241,7 @@ def test_without_pools_marks_count_everywhere(node: Node) -> None:
 
 def test_up_refuses_while_a_pool_is_missing(node: Node) -> None:
     for verb in (up, down):
-        with pytest.raises(Refused, match="the pool elsewhere does not exist, or the token may not list") as caught:
+        with pytest.raises(Refused, match="the members of pool elsewhere cannot be listed") as caught:
             verb(node.agent(pools={"state": "elsewhere"}))
         assert "doctor" in str(caught.value.hint)
     assert not node.writes

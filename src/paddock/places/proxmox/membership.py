@@ -27,7 +27,7 @@ def check_listed(seen: ProxmoxSeen) -> None:
     if seen.hidden.pools:
         names = " and ".join(seen.hidden.pools)
         raise CannotPlan(
-            f"the pool {names} does not exist, or the token may not list its members",
+            f"the members of pool {names} cannot be listed: there is no such pool, or the token may not see it",
             "`paddock doctor` prints the commands that create the pools and grant the token its privileges",
             code="pools.unlisted",
         )
