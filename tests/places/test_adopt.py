@@ -532,7 +532,9 @@ def test_adopt_claims_the_pet_while_it_gives_the_state_to_the_machine(single: No
 def test_adopt_gives_no_state_to_a_second_machine(single: Node, words: str) -> None:
     """Another run creates a machine for the same agent, after the plan of `adopt`."""
     mark = f"paddock: v=2 role=cattle agent=home_bee {words}"
-    single.before("POST", "*/move_volume", lambda: single.somebody(150, hostname="bee", description=mark))
+    single.before(
+        "POST", "*/move_volume", lambda: single.somebody(150, pool=MACHINES, description=mark, hostname="bee")
+    )
     with pytest.raises(Refused, match=r"container 150 \(bee\) is a machine of bee by now"):
         Adoption(single, 200, "mp0").run()
     assert "mp0" not in single.config(200)

@@ -222,7 +222,8 @@ def remove_machine(node: Node) -> None:
 
 def replace_machine(node: Node) -> None:
     remove_machine(node)
-    node.somebody(CATTLE, description="paddock: v=2 role=cattle agent=home_bee maker=laptop/00000001")
+    mark = "paddock: v=2 role=cattle agent=home_bee maker=laptop/00000001"
+    node.somebody(CATTLE, pool="paddock", description=mark)
 
 
 @pytest.mark.parametrize(

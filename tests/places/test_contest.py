@@ -64,7 +64,7 @@ def at(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("vmid", "words", "ends"),
-    [(150, SETTLED, ""), (250, SETTLED, ""), (150, NEW, claim())],
+    [(150, SETTLED, ""), (250, SETTLED, ""), (150, NEW, claim(minutes=600))],
     ids=["settled-lower", "settled-higher", "running-lower"],
 )
 def test_a_new_pet_gives_way(node: Node, vmid: int, words: str, ends: str) -> None:
@@ -199,7 +199,7 @@ def test_a_container_that_names_the_volume_at_the_last_moment_keeps_the_pet(node
 
 @pytest.mark.parametrize(
     ("vmid", "words", "ends"),
-    [(150, SETTLED, ""), (250, SETTLED, ""), (150, NEW, claim())],
+    [(150, SETTLED, ""), (250, SETTLED, ""), (150, NEW, claim(minutes=600))],
     ids=["settled-lower", "settled-higher", "running-lower"],
 )
 def test_a_new_machine_gives_way_before_it_gets_the_state(node: Node, vmid: int, words: str, ends: str) -> None:
