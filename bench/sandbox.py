@@ -32,7 +32,8 @@ class Client:
         where = urlsplit(ready["url"])
         trust = ssl.create_default_context(cafile=ready["ca"])
         self._connection = HTTPSConnection(str(where.hostname), where.port, context=trust)
-        name, secret = next(iter(ready["tokens"].items()))
+        name = "paddock@pve!deploy"  # has privileges on all containers
+        secret = ready["tokens"][name]
         self._headers = {"Authorization": f"PVEAPIToken={name}={secret}"}
 
     def ask(self, method: str, path: str, **params: Json) -> Json:
