@@ -21,7 +21,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-from paddock.demo import Stage, lxc_stage, stage_folder
+from paddock.demo import Stage, lxc_stage
+from pvebox.stage import stage_folder
 
 SERVICE: dict[str, Any] = {
     "kind": "service",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from paddock.sandbox import unable_to_run
+from pvebox import unable_to_run
 
 Json = Any
 
@@ -62,7 +62,7 @@ class Client:
 def sandbox(runtime: str, directory: Path) -> Iterator[dict[str, Json]]:
     """Run a sandbox while the block is open. Yields its ready line."""
     state = directory / runtime
-    command = [sys.executable, "-m", "paddock.sandbox"]
+    command = [sys.executable, "-m", "pvebox"]
     server = subprocess.Popen(
         [*command, "serve", "--runtime", runtime, "--state", str(state), "--port", "0"],
         stdout=subprocess.PIPE,

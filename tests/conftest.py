@@ -113,7 +113,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def live_node() -> Iterator[Node]:
     """Start one node with real containers for all live tests of a worker."""
     from live.node import Node
-    from paddock.demo import lxc_stage, stage_folder
+    from paddock.demo import lxc_stage
+    from pvebox.stage import stage_folder
 
     with stage_folder() as folder, lxc_stage(folder) as stage:
         yield Node(stage)

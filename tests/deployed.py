@@ -16,12 +16,12 @@ from typing import Any, Final, Protocol
 
 from live.images import base_root
 from live.test_native import ACCOUNT, SOMEONE
-from paddock.demo import server
 from paddock.places.proxmox.mark import Mark
 from paddock.plan.agent import AgentSeen
 from paddock.process import Result
 from paddock.recipes import load
 from places.node import Node, PaperAgent, address_of
+from pvebox.stage import server
 
 DATA: Final = Path(__file__).parent / "data/deployed"
 
@@ -151,7 +151,7 @@ class NodeConsole:
         return self._pct("exec", str(self.vmid), "--", "sh", "-c", script)
 
     def _pct(self, *words: str) -> Result:
-        command = [sys.executable, "-m", "paddock.sandbox", "root", "--state", str(self.state), "--", "pct", *words]
+        command = [sys.executable, "-m", "pvebox", "root", "--state", str(self.state), "--", "pct", *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         return Result(tuple(command), done.returncode, done.stdout, done.stderr, 0)
 
@@ -163,10 +163,10 @@ def sandbox(folder: Path, described: Mapping[str, Any], *options: str) -> Iterat
     fixture.write_text(json.dumps(described))
     words = ("--runtime", "lxc", "--state", str(state), "--port", "0", "--fixture", str(fixture), *options)
     try:
-        with server(folder, "paddock.sandbox", "serve", *words) as ready:
+        with server(folder, "pvebox", "serve", *words) as ready:
             yield ready
     finally:
-        subprocess.run([sys.executable, "-m", "paddock.sandbox", "clean", "--state", str(state)], check=True)
+        subprocess.run([sys.executable, "-m", "pvebox", "clean", "--state", str(state)], check=True)
 
 
 def prepare_machine(machine: Runner, engine: str, *, without_root: bool) -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 import paddock
+import pvebox
 from paddock.recipes import KINDS
 from paddock.run.deployment import Deployment
 from paddock.run.resolve import Located, Resolved
 
 SOURCE = Path(paddock.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
+BOX = Path(pvebox.__file__).parent
 
 # A room may import itself, the rooms listed for it, and the top-level modules that every room may import.
 EVERYONES = {"diskfull", "errors", "secret", "process", "statefolder", "visible", "__version__"}
@@ -28,7 +30,7 @@ ALLOWED = {
     "runtimes": {"spec", "recipes", "guests"},
     "checks": {"spec", "recipes", "runtimes", "guests"},
     "run": {"spec", "plan", "checks", "places", "runtimes", "recipes", "guests"},
-    "cli": {"spec", "recipes", "plan", "run", "runtimes", "sandbox"},
+    "cli": {"spec", "recipes", "plan", "run", "runtimes"},
 }
 
 # "service" is also a word of systemd, of ssh and of everyone.
@@ -61,10 +63,21 @@ def test_a_room_imports_only_the_rooms_it_may_import(room: str) -> None:
         assert imported_rooms(path) <= ALLOWED[room] | {room} | EVERYONES, path
 
 
-def test_the_sandbox_imports_no_other_room() -> None:
-    assert in_room("sandbox")
-    for path in in_room("sandbox"):
-        assert imported_rooms(path) <= {"sandbox"}, path
+def test_the_simulated_node_imports_nothing_of_paddock() -> None:
+    modules = sorted(BOX.rglob("*.py"))
+    assert len(modules) > 50, "the test does not find the modules"
+    for path in modules:
+        assert not _of_package("paddock", path), path
+
+
+def test_only_the_demo_and_one_verb_import_the_simulated_node() -> None:
+    users = {str(path.relative_to(SOURCE)) for path in MODULES if _of_package("pvebox", path)}
+    assert users == {"cli/sandbox.py", "demo.py"}
+
+
+def _of_package(package: str, path: Path) -> set[str]:
+    """Return the modules of a package that a file imports."""
+    return {name for name in imported_modules(path) if name.split(".")[0] == package}
 
 
 def test_no_recipe_names_a_place_or_a_runtime() -> None:
@@ -90,7 +103,6 @@ def test_only_the_gates_start_processes() -> None:
         str(path.relative_to(SOURCE))
         for path in MODULES
         if re.search(r"\bimport subprocess\b|\bos\.(system|exec|spawn|popen)", path.read_text())
-        and path.relative_to(SOURCE).parts[0] != "sandbox"
     }
     # The supervisor's children outlive a call, and the demo types on a terminal like a user. The others run on the
     # agent's machine: the programs of verify, the test of a code tree, and the guard of its connections.

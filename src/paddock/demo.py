@@ -6,12 +6,9 @@ import argparse
 import json
 import os
 import shlex
-import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -19,11 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from pvebox.stage import MODEL_KEY, free_port, model_server, node_server, record_pid, removal_commands, stage_folder
+
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 FACT: Final = "the gate code is 7421"
 QUESTION: Final = "What is the gate code?"
-MODEL_KEY: Final = "sk-demo-of-the-stand-in-model"
 VERSION: Final = "0.19.0"
 
 _AGENT: Final = """\
@@ -94,7 +92,7 @@ def main() -> None:
     keep = parser.parse_args().keep
     for number in _STOP_SIGNALS:
         signal.signal(number, _stop)
-    why_not = subprocess.run([sys.executable, "-m", "paddock.sandbox", "probe"], stdout=subprocess.PIPE, text=True)
+    why_not = subprocess.run([sys.executable, "-m", "pvebox", "probe"], stdout=subprocess.PIPE, text=True)
     start = time.monotonic()
     with ExitStack() as cleanup:
         folder = cleanup.enter_context(stage_folder())
@@ -127,19 +125,8 @@ def _print_next_steps(folder: Path) -> None:
 The agent is still running. To use it:
   cd {shlex.quote(str(folder))} && . ./environment && {shlex.quote(sys.executable)} -m paddock status
 To remove it:
-{_removal_commands(folder)}""")
+{removal_commands(folder)}""")
     sys.stdout.flush()
-
-
-def _removal_commands(folder: Path) -> str:
-    """Return the shell commands that stop and remove what a demo left behind."""
-    noted = (folder / "pids").read_text().split() if (folder / "pids").exists() else []
-    pids = [pid for pid in noted if pid.isdecimal() and Path(f"/proc/{pid}").exists()]
-    lines = [f"  kill {' '.join(pids)}"] if pids else []
-    if (folder / "sandbox").exists():
-        clean = [sys.executable, "-m", "paddock.sandbox", "clean", "--state", str(folder / "sandbox")]
-        lines.append(f"  {shlex.join(clean)}")
-    return "\n".join([*lines, f"  {shlex.join(['rm', '-r', '--', str(folder)])}"])
 
 
 def _run_with_container(stage: Stage) -> str:
@@ -166,48 +153,10 @@ def _run_with_processes(stage: Stage, keep: bool) -> str:
     return recalled
 
 
-def _report_killed_demos() -> None:
-    """Print how to clean up after demos that were killed."""
-    for left in Path(tempfile.gettempdir()).glob("paddock-demo-*/pid"):
-        try:
-            # Any user can create a folder of this name; its pids and paths must not end up in a command to run.
-            if any(path.lstat().st_uid != os.geteuid() or path.is_symlink() for path in (left.parent, left)):
-                continue
-            owner = left.read_text()
-        except OSError:
-            continue  # not readable, so of another user
-        if not Path(f"/proc/{owner}").exists() and not (left.parent / "kept").exists():
-            print(
-                f"An earlier demo was killed. To clean up after it:\n{_removal_commands(left.parent)}", file=sys.stderr
-            )
-
-
-@contextmanager
-def stage_folder() -> Iterator[Path]:
-    """Create a temporary folder that containers' root can enter, and remove it when the block ends."""
-    _report_killed_demos()
-    folder = Path(tempfile.mkdtemp(prefix="paddock-demo-"))
-    folder.chmod(0o711)
-    (folder / "pid").write_text(str(os.getpid()))
-    try:
-        yield folder
-    finally:
-        if str(folder) in Path("/proc/self/mounts").read_text():
-            print(f"{folder} was not removed: it still contains a mount.", file=sys.stderr)
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 @contextmanager
 def lxc_stage(folder: Path) -> Iterator[Stage]:
     """Run a sandbox node with real containers, and a stand-in model on its bridge."""
-    state = folder / "sandbox"
-    clean = [sys.executable, "-m", "paddock.sandbox", "clean", "--state", str(state)]
-    with ExitStack() as cleanup:
-        cleanup.callback(subprocess.run, clean, check=True)
-        serve = ("paddock.sandbox", "serve", "--runtime", "lxc", "--state", str(state), "--port", "0")
-        node = cleanup.enter_context(server(folder, *serve))
-        model = cleanup.enter_context(model_server(folder, node["gateway"]))
+    with node_server(folder) as node, model_server(folder, node["gateway"]) as model:
         key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "paddock", "-f", str(folder / "id_ed25519")]
         subprocess.run(key, check=True)
         write_file(folder, _NODE.format(**node), place="box", runtime="systemd", model=model["url"], port=8642)
@@ -265,40 +214,6 @@ def _wait_until_healthy(stage: Stage, process: subprocess.Popen[bytes]) -> None:
             return
         time.sleep(0.3)
     raise SystemExit("The agent did not become healthy within 300 s.")
-
-
-def model_server(folder: Path, host: str) -> Any:
-    """Run the stand-in model, which answers only from the text of each request."""
-    return server(folder, "paddock.sandbox.model", "--host", host, "--port", "0", "--key", MODEL_KEY)
-
-
-@contextmanager
-def server(folder: Path, *words: str) -> Iterator[dict[str, Any]]:
-    """Run a Python module as a server until the block ends. Yields the JSON line that it prints when ready."""
-    # The server gets its own process group: Ctrl-C must reach only the demo, which stops its servers in order.
-    process = subprocess.Popen([sys.executable, "-m", *words], stdout=subprocess.PIPE, text=True, process_group=0)
-    record_pid(folder, process)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{words[0]} did not start.")
-        yield json.loads(line)
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def record_pid(folder: Path, process: subprocess.Popen[Any]) -> None:
-    """Record the pid for the clean-up commands that ``--keep`` prints."""
-    with (folder / "pids").open("a") as pids:
-        pids.write(f"{process.pid}\n")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _shown(word: str) -> str:

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import pytest
 
 from levels import slow_proof
-from paddock.demo import Stage, environment, free_port, model_server, stage_folder
+from paddock.demo import Stage, environment
+from pvebox.stage import free_port, model_server, stage_folder
 
 pytestmark = [pytest.mark.agent, slow_proof]  # the proxy is 750 MB of code to unpack and compile
 

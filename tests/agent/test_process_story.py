@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.demo import FACT, QUESTION, Stage, process_stage, running_agent, stage_folder
+from paddock.demo import FACT, QUESTION, Stage, process_stage, running_agent
+from pvebox.stage import stage_folder
 
 pytestmark = pytest.mark.agent
 

@@ -16,11 +16,11 @@ from urllib.parse import urlencode
 import httpx
 
 from conformance.recordings import masked, masked_text, renumbered
-from paddock.sandbox.assembly import memory_cluster
-from paddock.sandbox.cluster import Cluster
-from paddock.sandbox.fixture import access_lines
-from paddock.sandbox.http import HttpApi
-from paddock.sandbox.status import Statistics
+from pvebox.assembly import memory_cluster
+from pvebox.cluster import Cluster
+from pvebox.fixture import access_lines
+from pvebox.http import HttpApi
+from pvebox.status import Statistics
 
 Json = Any
 # The state before these was recorded while the container of the request was being converted to a template.
@@ -64,7 +64,7 @@ class Replay:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
         answer = asyncio.run(self._send(request["method"], path, headers, content))
         body: Json = answer.json() if answer.content else ""
-        return answer.status_code, answer.headers["x-paddock-reason"], body
+        return answer.status_code, answer.headers["x-pvebox-reason"], body
 
     async def _send(self, method: str, path: str, headers: dict[str, str], content: bytes | None) -> httpx.Response:
         transport = httpx.ASGITransport(app=self._app)

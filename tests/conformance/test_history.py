@@ -14,10 +14,10 @@ import pytest
 
 from conformance.recordings import load, masked
 from conformance.replay import Replay
-from paddock.sandbox.memory import MemoryRuntime
-from paddock.sandbox.recorded import load_into_memory
-from paddock.sandbox.runtime import Archive, ContainerSpec, Unpacked
-from paddock.sandbox.tasks import Task
+from pvebox.memory import MemoryRuntime
+from pvebox.recorded import load_into_memory
+from pvebox.runtime import Archive, ContainerSpec, Unpacked
+from pvebox.tasks import Task
 
 Json = Any
 FIRST, LAST = "r245", "r345"

@@ -14,14 +14,14 @@ import pytest
 from conformance.recordings import load
 from conformance.replay import Replay, case_differences
 from levels import slow_proof
-from paddock.sandbox import unable_to_run
-from paddock.sandbox.assembly import lxc_cluster
-from paddock.sandbox.clean import clean
-from paddock.sandbox.disks import every_volume
-from paddock.sandbox.fixture import apply_access_lines
-from paddock.sandbox.lxc import LxcRuntime
-from paddock.sandbox.mountpoint import MountType, mount_points
-from paddock.sandbox.runtime import VolumeRef
+from pvebox import unable_to_run
+from pvebox.assembly import lxc_cluster
+from pvebox.clean import clean
+from pvebox.disks import every_volume
+from pvebox.fixture import apply_access_lines
+from pvebox.lxc import LxcRuntime
+from pvebox.mountpoint import MountType, mount_points
+from pvebox.runtime import VolumeRef
 
 Json = Any
 GOLDEN = VolumeRef("pve", "golden", "base-9000-disk-0")

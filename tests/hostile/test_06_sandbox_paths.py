@@ -19,23 +19,23 @@ import pytest
 
 pytest.importorskip("starlette", reason="the sandbox is an extra: pip install 'paddock[sandbox]'")
 
-import paddock.sandbox.endpoints  # noqa: F401 - fills the table of methods
-from paddock.sandbox import statedir
-from paddock.sandbox.assembly import assemble, memory_cluster
-from paddock.sandbox.clean import clean, stop_sandbox
-from paddock.sandbox.cluster import Cluster
-from paddock.sandbox.config import CtConfig
-from paddock.sandbox.console import Console
-from paddock.sandbox.errors import ApiError, OperationError, SandboxError
-from paddock.sandbox.fixture import default_fixture, parse_fixture
-from paddock.sandbox.lxc import LxcRuntime, packing
-from paddock.sandbox.lxc.containerroot import ContainerRoot
-from paddock.sandbox.lxc.lxcconfig import render
-from paddock.sandbox.lxc.mounts import is_mounted, mounted_below
-from paddock.sandbox.lxc.names import RUN, Names
-from paddock.sandbox.process import spawn, start_ticks
-from paddock.sandbox.routes import api
-from paddock.sandbox.runtime import ContainerSpec, Mount, VolumeRef
+import pvebox.endpoints  # noqa: F401 - fills the table of methods
+from pvebox import statedir
+from pvebox.assembly import assemble, memory_cluster
+from pvebox.clean import clean, stop_sandbox
+from pvebox.cluster import Cluster
+from pvebox.config import CtConfig
+from pvebox.console import Console
+from pvebox.errors import ApiError, OperationError, SandboxError
+from pvebox.fixture import default_fixture, parse_fixture
+from pvebox.lxc import LxcRuntime, packing
+from pvebox.lxc.containerroot import ContainerRoot
+from pvebox.lxc.lxcconfig import render
+from pvebox.lxc.mounts import is_mounted, mounted_below
+from pvebox.lxc.names import RUN, Names
+from pvebox.process import spawn, start_ticks
+from pvebox.routes import api
+from pvebox.runtime import ContainerSpec, Mount, VolumeRef
 
 DEPLOY = "paddock@pve!deploy"
 NOBODY = 65534
@@ -65,7 +65,7 @@ def refusal(work: Callable[[], object]) -> str:
 
 def sandbox(*words: str) -> str:
     """Run a command of the sandbox and return its stdout."""
-    command = [sys.executable, "-m", "paddock.sandbox", *words]
+    command = [sys.executable, "-m", "pvebox", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, umask=0o022, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -119,7 +119,7 @@ def test_the_log_of_the_server_has_no_secrets_in_it(tmp_path: Path) -> None:
 
 def test_a_log_redirected_to_a_file_has_no_secrets_in_it(tmp_path: Path) -> None:
     state, log = tmp_path / "state", tmp_path / "log"
-    command = [sys.executable, "-m", "paddock.sandbox", "serve", "--runtime", "memory", "--port", "0"]
+    command = [sys.executable, "-m", "pvebox", "serve", "--runtime", "memory", "--port", "0"]
     with log.open("wb") as output:
         server = subprocess.Popen([*command, "--state", str(state)], stdout=output)
     try:
@@ -155,7 +155,7 @@ def test_a_state_directory_of_another_user_is_refused(open_folder: Path) -> None
     os.chown(state, NOBODY, NOBODY)
     said = refusal(lambda: statedir.prepare(state))
     assert "belongs to another user" in said, "root's tokens and disks went into a directory of another user"
-    (state / ".paddock-sandbox").touch()
+    (state / ".pvebox").touch()
     with pytest.raises(SandboxError, match="belongs to another user"):
         clean(state)
 

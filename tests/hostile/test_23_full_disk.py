@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from paddock import cli, demo
+from paddock import cli
 from paddock.checks import asked
 from paddock.errors import PaddockError
 from paddock.guests import ssh
@@ -36,6 +36,7 @@ from paddock.run.verbs import down, up
 from paddock.runtimes import codetree
 from paddock.spec.agent_id import AgentId
 from places.node import CATTLE, PET, Node, play_ssh
+from pvebox import stage
 
 NOBODY = 65534
 SCRIPTS = Path(__file__).parents[2] / "scripts"
@@ -337,9 +338,9 @@ def left_by_a_demo(folder: Path) -> Path:
 def test_no_cleanup_command_is_printed_for_another_users_folder(
     temporary: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = left_by_a_demo(temporary / "paddock-demo-x;reboot")
+    folder = left_by_a_demo(temporary / "pvebox-stage-x;reboot")
     os.chown(folder, NOBODY, NOBODY)
-    demo._report_killed_demos()
+    stage.report_killed()
     said = capsys.readouterr().err
     assert "rm -r" not in said, f"the user is told to run a command with another user's file name: {said}"
 
@@ -347,8 +348,8 @@ def test_no_cleanup_command_is_printed_for_another_users_folder(
 def test_the_users_own_folder_is_quoted_in_the_cleanup_command(
     temporary: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = left_by_a_demo(temporary / "paddock-demo-x;reboot")
-    demo._report_killed_demos()
+    folder = left_by_a_demo(temporary / "pvebox-stage-x;reboot")
+    stage.report_killed()
     lines = capsys.readouterr().err.splitlines()
     assert shlex.split(lines[-1]) == ["rm", "-r", "--", str(folder)], f"{lines[-1]} does something else"
     assert lines[1].split() == ["kill", "1"]
@@ -356,11 +357,11 @@ def test_the_users_own_folder_is_quoted_in_the_cleanup_command(
 
 def test_no_module_prints_a_removal_command_with_an_unquoted_name() -> None:
     """A new module that prints such a command has to be listed here, with a reason."""
-    source = Path(demo.__file__).parent
+    source = Path(cli.__file__).parents[1]
     printing = [
         str(path.relative_to(source))
         for path in source.rglob("*.py")
-        if "sandbox" not in path.parts and any(words in path.read_text() for words in ("rm -r", "rm -f", "rmdir "))
+        if any(words in path.read_text() for words in ("rm -r", "rm -f", "rmdir "))
     ]
     assert printing == [], f"{printing} prints a command with a name in it that is not quoted"
 

@@ -18,8 +18,8 @@ from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.runtimes import codetree
 from paddock.runtimes.codetree import Interpreter
-from paddock.sandbox.base import ensure_base
-from paddock.sandbox.fixture import DEFAULT_TEMPLATE
+from pvebox.base import ensure_base
+from pvebox.fixture import DEFAULT_TEMPLATE
 
 # Files that no container needs. Images are copied several times in a test.
 _DEAD_WEIGHT: Final = re.compile(

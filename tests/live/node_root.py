@@ -13,7 +13,7 @@ from live.node import Node
 
 def root(node: Node, *argv: str) -> subprocess.CompletedProcess[str]:
     """Run a command as root on the node."""
-    door = [sys.executable, "-m", "paddock.sandbox", "root", "--state", str(node.stage.folder / "sandbox"), "--"]
+    door = [sys.executable, "-m", "pvebox", "root", "--state", str(node.stage.folder / "sandbox"), "--"]
     return subprocess.run([*door, *argv], capture_output=True, text=True)
 
 

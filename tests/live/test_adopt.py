@@ -71,7 +71,7 @@ class ManualContainer:
         """Run a script as root in the container with `pct exec`, and return its output."""
         state = str(self.node.stage.folder / "sandbox")
         command = ["root", "--state", state, "--", "pct", "exec", str(VMID), "--", "sh", "-c", script]
-        done = subprocess.run([sys.executable, "-m", "paddock.sandbox", *command], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-m", "pvebox", *command], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

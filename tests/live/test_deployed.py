@@ -15,7 +15,7 @@ from levels import by_level, slow_proof
 from live.manual import api_client, container, destroy
 from live.node import Node, wait_for
 from live.node_root import root
-from paddock.demo import Stage, environment, stage_folder
+from paddock.demo import Stage, environment
 from paddock.guests.ssh import SshGuest, scan_host_key
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
@@ -25,6 +25,7 @@ from paddock.run.deployment import deployments
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate
 from paddock.secret import Secret
+from pvebox.stage import stage_folder
 
 pytestmark = pytest.mark.live
 

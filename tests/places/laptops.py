@@ -31,8 +31,8 @@ from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.places.proxmox.seen import LxcContainer
 from paddock.recipes import load
 from paddock.run import lock
-from paddock.sandbox.access import Token
 from places.node import BASE, DEPLOYER, Killed, Node, PaperAgent, Told
+from pvebox.access import Token
 
 _NOON: Final = datetime(2030, 6, 1, 12, tzinfo=UTC)  # on the node, when a race begins
 _LONGEST_HOLD: Final = 60  # turns that the creation of a container takes at most

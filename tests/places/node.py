@@ -47,21 +47,21 @@ from paddock.run.perform import carry_out
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import locate, resolve
 from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
-from paddock.sandbox.assembly import memory_cluster
-from paddock.sandbox.config import CtConfig
-from paddock.sandbox.console import Console
-from paddock.sandbox.errors import NodeCrashError
-from paddock.sandbox.faults import Faults, Rule, install
-from paddock.sandbox.http import ABORT, HttpApi
-from paddock.sandbox.memory import MemoryContainers, MemoryRuntime
-from paddock.sandbox.runtime import Archive, ContainerSpec, Interface, Say, Unpacked
-from paddock.sandbox.shell import CommandResult
-from paddock.sandbox.tasks import Task
 from paddock.secret import Secret
 from paddock.spec.agent_id import AgentId
 from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
 from paper import PaperSide
+from pvebox.assembly import memory_cluster
+from pvebox.config import CtConfig
+from pvebox.console import Console
+from pvebox.errors import NodeCrashError
+from pvebox.faults import Faults, Rule, install
+from pvebox.http import ABORT, HttpApi
+from pvebox.memory import MemoryContainers, MemoryRuntime
+from pvebox.runtime import Archive, ContainerSpec, Interface, Say, Unpacked
+from pvebox.shell import CommandResult
+from pvebox.tasks import Task
 
 BASE: Final = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 DEPLOYER: Final = "pooled@pve!setup"  # its privileges are on the two pools only
@@ -350,7 +350,7 @@ class Node(httpx.BaseTransport):
         content = answer.content
         if answer.status_code == 200:
             content = json.dumps(self.rewrite(answer.json())).encode()
-        reason = answer.headers["x-paddock-reason"].encode()
+        reason = answer.headers["x-pvebox-reason"].encode()
         date = {"Date": format_datetime(self.clock(), usegmt=True)}
         return httpx.Response(answer.status_code, headers=date, content=content, extensions={"reason_phrase": reason})
 

@@ -13,10 +13,10 @@ import pytest
 from paddock.errors import Refused
 from paddock.places.proxmox.errors import Forbidden, Protected
 from paddock.run.verbs import cycle, down, forget, plan_forget, up
-from paddock.sandbox.certificates import CertificateInfo
 from places.life import LXC, STATE, expect_down, expect_up
 from places.node import BASE, CATTLE, DAILY, DEPLOYER, MACHINES, PET, STATES, WIDE, Node
 from places.test_adopt import Adoption
+from pvebox.certificates import CertificateInfo
 
 FORGED = "paddock: v=2 role=cattle agent=home_bee"
 

@@ -18,8 +18,8 @@ from paddock.errors import PaddockError
 from paddock.places.proxmox import tls
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import AnswerLost, Unauthorized
-from paddock.sandbox import background
 from paddock.secret import Secret
+from pvebox import background
 
 TOKEN = "paddock@pve!deploy"
 POOR: dict[str, str | int] = {
@@ -49,7 +49,7 @@ class Served:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     state = tmp_path_factory.mktemp("served") / "state"
-    argv = [sys.executable, "-m", "paddock.sandbox", "serve", "--runtime", "memory", "--state", str(state)]
+    argv = [sys.executable, "-m", "pvebox", "serve", "--runtime", "memory", "--state", str(state)]
     server = subprocess.Popen([*argv, "--port", "0", "--delay-401", "0.1"], stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     yield Served(state, json.loads(server.stdout.readline()))

@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 import httpx
 
-from paddock.sandbox.assembly import memory_cluster
-from paddock.sandbox.faults import Faults, Rule, install
-from paddock.sandbox.http import HttpApi
-from paddock.sandbox.tasks import Task
+from pvebox.assembly import memory_cluster
+from pvebox.faults import Faults, Rule, install
+from pvebox.http import HttpApi
+from pvebox.tasks import Task
 
 Json = Any
 TEMPLATE = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
@@ -30,7 +30,7 @@ class Api:
         install(self._http_api, self.faults)
 
     def ask(self, method: str, path: str, token: str = "paddock@pve!deploy", /, **params: Json) -> httpx.Response:
-        """Send a request and return the response. Its reason phrase is in the header x-paddock-reason."""
+        """Send a request and return the response. Its reason phrase is in the header x-pvebox-reason."""
         secret = self.cluster.access.tokens[token].secret
         headers = {"Authorization": f"PVEAPIToken={token}={secret}"}
         content = None
@@ -49,7 +49,7 @@ class Api:
 
     def reason(self, method: str, path: str, token: str = "paddock@pve!deploy", /, **params: Json) -> str:
         """Send a request and return the reason phrase of the response."""
-        return self.ask(method, path, token, **params).headers["x-paddock-reason"]
+        return self.ask(method, path, token, **params).headers["x-pvebox-reason"]
 
     def task(self, method: str, path: str, /, **params: Json) -> Task:
         """Send a request that starts a task, and return the finished task."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.sandbox.access import Access, AclEntry, Pool, Token, User
-from paddock.sandbox.errors import CredentialsError, PrivilegeError
-from paddock.sandbox.privileges import ALL
+from pvebox.access import Access, AclEntry, Pool, Token, User
+from pvebox.errors import CredentialsError, PrivilegeError
+from pvebox.privileges import ALL
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from levels import by_level
-from paddock.sandbox.disks import every_volume
-from paddock.sandbox.errors import INTERNAL
-from paddock.sandbox.routes import api as table
+from pvebox.disks import every_volume
+from pvebox.errors import INTERNAL
+from pvebox.routes import api as table
 from sandbox.inprocess import TEMPLATE, Api
 
 VMIDS = st.integers(100, 104)
@@ -36,7 +36,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     def ask(self, method: str, path: str, **params: Any) -> None:
         answer = self.api.ask(method, path, **params)
-        assert answer.headers["x-paddock-reason"] != INTERNAL
+        assert answer.headers["x-pvebox-reason"] != INTERNAL
         while running := self.api.cluster.tasks.running():
             assert running[0].ended.wait(10), f"{running[0].upid} does not finish"
 
@@ -154,7 +154,7 @@ def test_no_parameters_cause_a_python_error_in_the_api(data: st.DataObject, tmp_
     filled = re.sub(r"\{(\w+)\*?\}", lambda part: values.get(part[1], "x"), path)
     params = {key: value for key, value in params.items() if f"{{{key}" not in path}
     answer = api.ask(verb, filled, data.draw(st.sampled_from(["root@pam!sandbox", "paddock@pve!deploy"])), **params)
-    assert answer.headers["x-paddock-reason"] != INTERNAL, (verb, filled, params)
+    assert answer.headers["x-pvebox-reason"] != INTERNAL, (verb, filled, params)
     for task in api.cluster.tasks.newest_first():
         assert task.ended.wait(10)
         assert INTERNAL not in str(task.exitstatus), (verb, filled, params)

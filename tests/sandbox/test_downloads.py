@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.downloads import fetch
-from paddock.sandbox.errors import OperationError
-from paddock.sandbox.tasks import Task, Upid
+from pvebox.downloads import fetch
+from pvebox.errors import OperationError
+from pvebox.tasks import Task, Upid
 from sandbox.inprocess import Api
 
 CONTENT = b"a template"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.console import Console
-from paddock.sandbox.errors import SandboxError
-from paddock.sandbox.faults import Rule
-from paddock.sandbox.http import ABORT
+from pvebox.console import Console
+from pvebox.errors import SandboxError
+from pvebox.faults import Rule
+from pvebox.http import ABORT
 from sandbox.inprocess import TEMPLATE, Api
 
 

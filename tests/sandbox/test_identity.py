@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.access import AclEntry
-from paddock.sandbox.certificates import CertificateInfo, ensure_certificates
-from paddock.sandbox.console import Console
+from pvebox.access import AclEntry
+from pvebox.certificates import CertificateInfo, ensure_certificates
+from pvebox.console import Console
 from sandbox.inprocess import Api
 
 DAILY, ROOT = "pooled@pve!daily", "root@pam!sandbox"
@@ -41,7 +41,7 @@ def test_any_token_reads_the_nodes_certificates(api: Api, tmp_path: Path) -> Non
     api.cluster.certificates = ensure_certificates(tmp_path / "tls", ("10.9.8.7",)).described()
     authority, own = api.ask("GET", "/nodes/pve/certificates/info", DAILY).json()["data"]
     assert (authority["filename"], own["filename"]) == ("pve-root-ca.pem", "pve-ssl.pem")
-    assert (own["subject"], own["issuer"]) == ("/CN=localhost", "/CN=Paddock sandbox CA")
+    assert (own["subject"], own["issuer"]) == ("/CN=localhost", "/CN=pvebox CA")
     assert own["san"] == ["localhost", "127.0.0.1", "10.9.8.7"]
     assert own["notbefore"] >= began - 1
     assert own["notafter"] - own["notbefore"] == 3650 * 86_400

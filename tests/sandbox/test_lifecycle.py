@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.runtime import Archive, ContainerSpec, Unpacked
-from paddock.sandbox.tasks import Task
+from pvebox.runtime import Archive, ContainerSpec, Unpacked
+from pvebox.tasks import Task
 from sandbox.inprocess import TEMPLATE, Api
 
 

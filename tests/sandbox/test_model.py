@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paddock.sandbox.model import UNKNOWN, answer, chunks, delay_seconds, serve
+from pvebox.model import UNKNOWN, answer, chunks, delay_seconds, serve
 
 Json = dict[str, Any]
 
@@ -204,7 +204,7 @@ def test_the_http_api_answers_and_checks_the_key() -> None:
 
 
 def test_the_model_runs_as_a_program_until_sigterm() -> None:
-    command = [sys.executable, "-m", "paddock.sandbox.model", "--port", "0", "--key", "sk-test"]
+    command = [sys.executable, "-m", "pvebox.model", "--port", "0", "--key", "sk-test"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -218,7 +218,7 @@ def test_the_model_runs_as_a_program_until_sigterm() -> None:
 def test_a_port_in_use_is_reported_with_its_number() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        command = [sys.executable, "-m", "paddock.sandbox.model", "--port", port]
+        command = [sys.executable, "-m", "pvebox.model", "--port", port]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox.console import Console
-from paddock.sandbox.runtime import Archive, ContainerSpec, Unpacked
-from paddock.sandbox.shell import CommandResult
-from paddock.sandbox.tasks import Task
+from pvebox.console import Console
+from pvebox.runtime import Archive, ContainerSpec, Unpacked
+from pvebox.shell import CommandResult
+from pvebox.tasks import Task
 from sandbox.inprocess import TEMPLATE, Api, Json
 
 DAILY, SETUP = "pooled@pve!daily", "pooled@pve!setup"
@@ -26,7 +26,7 @@ def api(tmp_path: Path) -> Api:
 def done(api: Api, method: str, path: str, token: str, /, **params: Json) -> Json:
     """Send a request that must succeed, wait for its task, and return the data of the answer."""
     answer = api.ask(method, path, token, **params)
-    assert answer.status_code == 200, answer.headers["x-paddock-reason"]
+    assert answer.status_code == 200, answer.headers["x-pvebox-reason"]
     api.settle()
     data = answer.json()["data"]
     if str(data).startswith("UPID:"):
@@ -80,7 +80,7 @@ def test_a_container_joins_its_pool_when_its_create_task_ends(api: Api, monkeypa
     assert unpacking.wait(5)
     assert members(api, "paddock") == []
     refused = api.ask("GET", f"{LXC}/300/config", DAILY)
-    assert (refused.status_code, refused.headers["x-paddock-reason"]) == (
+    assert (refused.status_code, refused.headers["x-pvebox-reason"]) == (
         403,
         "Permission check failed (/vms/300, VM.Audit)",
     )

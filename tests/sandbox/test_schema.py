@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.sandbox import formats
-from paddock.sandbox.errors import ParameterError
-from paddock.sandbox.options import MOUNT_POINT, NETWORK, SETTABLE
-from paddock.sandbox.schema import Prop, parse_property_string, print_property_string, verify
+from pvebox import formats
+from pvebox.errors import ParameterError
+from pvebox.options import MOUNT_POINT, NETWORK, SETTABLE
+from pvebox.schema import Prop, parse_property_string, print_property_string, verify
 
 
 def errors_of(values: dict[str, object]) -> dict[str, str]:

@@ -20,14 +20,14 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from paddock.sandbox import main
-from paddock.sandbox.background import KEY_HEADER
+from pvebox import main
+from pvebox.background import KEY_HEADER
 
 Ready = dict[str, Any]
 
 
 def serve(state: Path, *options: str) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-m", "paddock.sandbox", "serve", "--runtime", "memory", "--state", str(state)]
+    argv = [sys.executable, "-m", "pvebox", "serve", "--runtime", "memory", "--state", str(state)]
     return subprocess.Popen([*argv, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -69,7 +69,7 @@ def test_the_reason_phrase_is_in_the_status_line(ready: Ready) -> None:
     with client(ready) as api:
         answer = api.get("/nodes/pve/status")
         assert answer.reason_phrase == "Permission check failed (/nodes/pve, Sys.Audit)"
-        assert "x-paddock-reason" not in answer.headers
+        assert "x-pvebox-reason" not in answer.headers
 
 
 def test_the_answer_to_a_wrong_token_is_delayed_and_has_no_body(ready: Ready) -> None:

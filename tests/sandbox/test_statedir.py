@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.sandbox import statedir
-from paddock.sandbox.clean import clean
-from paddock.sandbox.errors import SandboxError
+from pvebox import statedir
+from pvebox.clean import clean
+from pvebox.errors import SandboxError
 
 
 def test_a_directory_with_other_files_is_neither_used_nor_deleted(tmp_path: Path) -> None:

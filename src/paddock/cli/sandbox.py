@@ -13,12 +13,12 @@ from paddock.errors import BadInput
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )
 def sandbox(context: typer.Context) -> None:
-    """Run a Proxmox-like node on this machine, with real LXC containers. See `paddock sandbox --help`."""
+    """Run a simulated Proxmox node on this machine, with real LXC containers. The command `pvebox` is the same."""
     try:
-        from paddock.sandbox.command import main
+        from pvebox.command import main
     except ImportError as error:
         raise BadInput(
             f"the sandbox needs the Python package {error.name}",
             hint="install Paddock with its extra `sandbox`: pip install '.[sandbox]' in a clone",
         ) from None
-    raise typer.Exit(main(context.args))
+    raise typer.Exit(main(context.args, "paddock sandbox"))

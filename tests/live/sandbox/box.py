@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from paddock.sandbox.lxc.names import Names
+from pvebox.lxc.names import Names
 
 Json = Any
 
@@ -71,7 +71,7 @@ class Box:
 
     def root(self, *argv: str) -> str:
         """What a command at the node's console prints."""
-        command = [sys.executable, "-m", "paddock.sandbox", "root", "--state", str(self.state), "--", *argv]
+        command = [sys.executable, "-m", "pvebox", "root", "--state", str(self.state), "--", *argv]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done
         return done.stdout
@@ -120,7 +120,7 @@ def wait_for(question: Callable[[], Json], seconds: float) -> Json:
 def serve(state: Path, *options: str) -> tuple[subprocess.Popen[str], dict[str, Json]]:
     """Start a server on a state directory and return it with its ready line."""
     argv = [
-        *(sys.executable, "-m", "paddock.sandbox", "serve", "--runtime", "lxc", "--state", str(state)),
+        *(sys.executable, "-m", "pvebox", "serve", "--runtime", "lxc", "--state", str(state)),
         *("--port", "0", "--delay-401", "0", *options),
     ]
     server = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
@@ -132,7 +132,7 @@ def serve(state: Path, *options: str) -> tuple[subprocess.Popen[str], dict[str, 
 
 def clean(state: Path) -> None:
     """Remove everything of a sandbox."""
-    subprocess.run([sys.executable, "-m", "paddock.sandbox", "clean", "--state", str(state)], check=True)
+    subprocess.run([sys.executable, "-m", "pvebox", "clean", "--state", str(state)], check=True)
 
 
 @contextlib.contextmanager
@@ -184,7 +184,7 @@ def _processes() -> set[str]:
     for directory in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             line = (directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if "lxc" in line or "dnsmasq" in line or "paddock.sandbox" in line:
+            if "lxc" in line or "dnsmasq" in line or "pvebox" in line:
                 found.add(line)
     return found
 

@@ -12,7 +12,7 @@ import pytest
 
 from levels import by_level, slow_proof
 from live.sandbox.box import Box, host_things, left_behind, running_box, serve, wait_for
-from paddock.sandbox import unable_to_run
+from pvebox import unable_to_run
 
 pytestmark = [
     pytest.mark.live,

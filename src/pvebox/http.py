@@ -31,9 +31,9 @@ from .errors import (
 )
 from .routes import METHODS, Reply, Table, api
 
-_REASON: Final = b"x-paddock-reason"
+_REASON: Final = b"x-pvebox-reason"
 # A response with this header is not sent; the server aborts the connection instead.
-ABORT: Final = "x-paddock-abort"
+ABORT: Final = "x-pvebox-abort"
 _BODY_LIMIT: Final = 512 * 1024
 PREFIX: Final = "/api2/json"
 
@@ -72,7 +72,7 @@ def answer(status: int, reason: str, body: Mapping[str, Any] | None) -> Response
     """Build a response with a reason phrase, and without a body if `body` is None."""
     content = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
     response = Response(content, status_code=status, media_type="application/json;charset=UTF-8")
-    response.headers["x-paddock-reason"] = reason.encode("ascii", "replace").decode() or "OK"
+    response.headers["x-pvebox-reason"] = reason.encode("ascii", "replace").decode() or "OK"
     response.headers["server"] = "pve-api-daemon/3.0"
     response.headers["cache-control"] = "max-age=0"
     if status >= 400:

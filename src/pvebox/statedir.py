@@ -12,7 +12,7 @@ from typing import Final
 
 from .errors import SandboxError
 
-_MARKER: Final = ".paddock-sandbox"
+_MARKER: Final = ".pvebox"
 _HINT: Final = "Choose another directory with --state."
 
 
@@ -85,7 +85,7 @@ def _make_private(state: Path) -> None:
             if (state / _MARKER).exists():
                 sys.stderr.write(
                     f"{state} was accessible to other users of this machine. Its mode is now 0700. "
-                    "They may know its tokens: `paddock sandbox reset` creates new ones.\n"
+                    "They may know its tokens: `pvebox reset` creates new ones.\n"
                 )
 
 

@@ -1,4 +1,4 @@
-"""The command line `paddock sandbox`."""
+"""The command line `pvebox`, which is also `paddock sandbox`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .errors import SandboxError
 from .probe import unable_to_run
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="paddock sandbox", description="A simulated Proxmox VE cluster on this machine, for tests and trials."
+        prog=program, description="A simulated Proxmox VE cluster on this machine, for tests and trials."
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
@@ -129,9 +129,14 @@ def _add_faults(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
-    arguments = _parser().parse_args(argv)
+def run() -> None:
+    """Run the command of this process, and exit."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str], program: str = "pvebox") -> int:
+    """Run one command and return its exit code. `program` is how the user called it."""
+    arguments = _parser(program).parse_args(argv)
     if hasattr(arguments, "state"):
         arguments.state = arguments.state.expanduser().absolute()
     try:
@@ -219,7 +224,7 @@ def _status(arguments: argparse.Namespace) -> int:
 def _token(arguments: argparse.Namespace) -> int:
     ready = background.ready(arguments.state)
     if ready is None:
-        raise SandboxError(f"No sandbox is running in {arguments.state}.", hint="Start one with `paddock sandbox up`.")
+        raise SandboxError(f"No sandbox is running in {arguments.state}.", hint="Start one with `pvebox up`.")
     # The ready line lacks tokens that root has created since; the cluster's file has them.
     cluster = json.loads((arguments.state / "cluster.json").read_text(encoding="utf-8"))
     tokens = {name: entry["secret"] for name, entry in cluster["tokens"].items()}

@@ -92,7 +92,7 @@ def ensure_certificates(directory: Path, addresses: tuple[str, ...]) -> Certific
         _new_key(ca_key)
         run(
             *("openssl", "req", "-x509", "-new", "-key", str(ca_key), "-days", "3650"),
-            *("-subj", "/CN=Paddock sandbox CA", "-out", str(made.ca)),
+            *("-subj", "/CN=pvebox CA", "-out", str(made.ca)),
             *("-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign"),
         )
     _new_key(made.key)

@@ -50,7 +50,7 @@ def unable_to_run() -> str | None:
         _run_container,
     )
     try:
-        with tempfile.TemporaryDirectory(prefix="paddock-probe-") as directory:
+        with tempfile.TemporaryDirectory(prefix="pvebox-probe-") as directory:
             for trial in trials:
                 reason = trial(Path(directory))
                 if reason is not None:
@@ -84,7 +84,7 @@ def _mount_image(directory: Path) -> str | None:
 
 
 def _make_bridge(directory: Path) -> str | None:
-    name = f"pdkp{os.getpid() % 10**7}"
+    name = f"pvbp{os.getpid() % 10**7}"
     made = attempt("ip", "link", "add", name, "type", "bridge")
     if not made.ok:
         return f"Real containers need a network bridge, which this machine cannot create: {_said(made)}."
@@ -103,7 +103,7 @@ def _translate_addresses(directory: Path) -> str | None:
 
 def _run_container(directory: Path) -> str | None:
     """Run a program of the host in an unprivileged container that has almost no files of its own."""
-    name = f"pdkprobe{os.getpid()}"
+    name = f"pvbprobe{os.getpid()}"
     root = directory / "root"
     root.mkdir()
     lines = [

@@ -26,14 +26,14 @@ _HOOKS: Final = (
     'ln -sf /dev/null "$1"/etc/systemd/system/sys-kernel-debug.mount',
     'ln -sf /dev/null "$1"/etc/systemd/system/sys-kernel-tracing.mount',
     # Without a reverse DNS zone, looking up the client's name would delay each login.
-    'printf "UseDNS no\\n" > "$1"/etc/ssh/sshd_config.d/paddock.conf',
+    'printf "UseDNS no\\n" > "$1"/etc/ssh/sshd_config.d/pvebox.conf',
     'rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin',
 )
 
 
 def cache_directory() -> Path:
     """Return the directory of archives that all sandboxes of this account share."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pvebox"
 
 
 def ensure_base(name: str) -> Path:

@@ -10,7 +10,7 @@ its request. It understands these prompts:
 - `Read http://…` calls the agent's browser and repeats the text of the page.
 - `Write /path: X` calls the agent's `write_file` tool with X.
 
-    python -m paddock.sandbox.model --host 127.0.0.1 --port 0 --key sk-stand-in
+    python -m pvebox.model --host 127.0.0.1 --port 0 --key sk-stand-in
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
-from paddock.sandbox.standin import StandIn, parser, run, serving
+from pvebox.standin import StandIn, parser, run, serving
 
 MODEL: Final = "stand-in"
 UNKNOWN: Final = "I do not know."
@@ -210,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self._refused():
             return
-        models = [{"id": MODEL, "object": "model", "created": 0, "owned_by": "paddock"}]
+        models = [{"id": MODEL, "object": "model", "created": 0, "owned_by": "pvebox"}]
         if self.path.partition("?")[0] == "/v1/models":
             self._send(200, {"object": "list", "data": models})
         else:
@@ -291,7 +291,7 @@ def serve(host: str = "127.0.0.1", port: int = 0, key: str | None = None) -> Ite
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = parser("paddock.sandbox.model", "Serve a stand-in for a language model, with an OpenAI-compatible API.")
+    options = parser("pvebox.model", "Serve a stand-in for a language model, with an OpenAI-compatible API.")
     options.add_argument("--key", help="bearer key that clients must send (default: no key needed)")
     return run(options, argv, lambda args: serve(args.host, args.port, args.key))
 

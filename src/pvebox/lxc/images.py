@@ -20,7 +20,7 @@ from .names import FIRST_ID, Names
 
 _MAGIC_AT: Final = 1080
 _MAGIC: Final = b"\x53\xef"
-_MADE: Final = "user.paddock.made"
+_MADE: Final = "user.pvebox.made"
 _FICLONE: Final = 0x40049409
 _LINGER: Final = 3.0
 

@@ -14,7 +14,7 @@ from ..runtime import VolumeRef
 
 FIRST_ID: Final = 100_000
 ID_COUNT: Final = 65_536
-RUN: Final = Path("/run/paddock-sandbox")
+RUN: Final = Path("/run/pvebox")
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -40,16 +40,16 @@ class Names:
     @property
     def bridge(self) -> str:
         """The name of the bridge on the host."""
-        return f"pdk{self.short_id}"
+        return f"pvb{self.short_id}"
 
     @property
     def rule_comment(self) -> str:
         """The comment of the sandbox's firewall rules."""
-        return f"paddock-sandbox-{self.short_id}"
+        return f"pvebox-{self.short_id}"
 
     def container(self, vmid: int) -> str:
         """Return the LXC name of a container."""
-        return f"pdk{self.short_id}-{vmid}"
+        return f"pvb{self.short_id}-{vmid}"
 
     def veth(self, vmid: int, index: int) -> str:
         """Return the name of the host's end of a container's network interface, at most 15 characters."""

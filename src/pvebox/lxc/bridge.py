@@ -15,7 +15,7 @@ from .names import RUN, Names
 _FORWARD: Final = Path("/proc/sys/net/ipv4/ip_forward")
 # The host's forwarding setting before its first sandbox. All sandboxes of the host share this file.
 _FORWARD_NOTE: Final = RUN / "ip_forward"
-_COMMENT_START: Final = "paddock-sandbox-"
+_COMMENT_START: Final = "pvebox-"
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ class ContainerRoot:
             raise OperationError(f"'{path}' is not the name of a file")
         data = content.encode() if isinstance(content, str) else content
         with self.directory(pure.parent) as directory:
-            temporary = f".{pure.name}.paddock"
+            temporary = f".{pure.name}.pvebox"
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=directory)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW

@@ -4,7 +4,7 @@ It implements the methods that a bot needs to poll for text messages and to answ
 A test writes to the bot as a person with `POST /say` (`{"from": 4242, "text": "hello"}`), and reads the bot's
 messages to a person with `GET /said` (`?to=4242`).
 
-    python -m paddock.sandbox.telegram --host 127.0.0.1 --port 0 --token 110201543:AAH-of-a-bot
+    python -m pvebox.telegram --host 127.0.0.1 --port 0 --token 110201543:AAH-of-a-bot
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
-from paddock.sandbox.standin import StandIn, parser, run, serving
+from pvebox.standin import StandIn, parser, run, serving
 
 BOT: Final = {"id": 110201543, "is_bot": True, "first_name": "Stand-in", "username": "stand_in_bot"}
 LARGEST_REQUEST: Final = 1024 * 1024
@@ -197,7 +197,7 @@ def serve(token: str, host: str = "127.0.0.1", port: int = 0) -> contextlib.Abst
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = parser("paddock.sandbox.telegram", "Serve a stand-in for Telegram's Bot API.")
+    options = parser("pvebox.telegram", "Serve a stand-in for Telegram's Bot API.")
     options.add_argument("--token", required=True, help="token of the bot")
     return run(options, argv, lambda args: serve(args.token, args.host, args.port))
 

@@ -40,7 +40,7 @@ class MemoryRuntime:
     def __init__(self, state: Path | None, bridges: Mapping[str, tuple[str, ...]]) -> None:
         self._file = state / "memory.json" if state else None
         # Console commands such as mkdir and chown work on this directory, never on the real host.
-        self._scratch = None if state else tempfile.TemporaryDirectory(prefix="paddock-memory-")
+        self._scratch = None if state else tempfile.TemporaryDirectory(prefix="pvebox-memory-")
         self._host = (state or Path(self._scratch.name if self._scratch else "")) / "host"
         self._bridges = dict(bridges)
         self._saving = threading.Lock()

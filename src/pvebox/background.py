@@ -25,7 +25,7 @@ _READY_WITHIN: Final = 600.0
 def default_state() -> Path:
     """Return the default state directory."""
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
-    return Path(home) / "paddock" / "sandbox"
+    return Path(home) / "pvebox"
 
 
 def is_serving(state: Path) -> bool:
@@ -56,7 +56,7 @@ def up(state: Path, options: Sequence[str]) -> dict[str, Any]:
         begins_at = errors.tell()
         # Standard output is not logged: the ready line holds tokens and the control key.
         server = spawn(
-            *(sys.executable, "-m", "paddock.sandbox", "serve", "--state", str(state), *options),
+            *(sys.executable, "-m", "pvebox", "serve", "--state", str(state), *options),
             errors=errors,
             detached=True,
         )
@@ -92,7 +92,7 @@ def ask(state: Path, method: str, path: str, body: Any = None) -> Any:
     """Send a request to the control endpoint of the running server and return the answer."""
     said = ready(state)
     if said is None:
-        raise SandboxError(f"No sandbox is running in {state}.", hint="Start one with `paddock sandbox up`.")
+        raise SandboxError(f"No sandbox is running in {state}.", hint="Start one with `pvebox up`.")
     where = urlsplit(said["control"]["url"])
     trust = ssl.create_default_context(cafile=said["ca"])
     connection = HTTPSConnection(str(where.hostname), where.port, context=trust, timeout=700)

@@ -1,4 +1,4 @@
-"""Run a sandbox server in the foreground (`paddock sandbox serve`)."""
+"""Run a sandbox server in the foreground (`pvebox serve`)."""
 
 from __future__ import annotations
 

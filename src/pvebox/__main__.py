@@ -1,0 +1,7 @@
+"""Entry point of `python -m pvebox`."""
+
+from __future__ import annotations
+
+from .command import run
+
+run()
