@@ -200,12 +200,21 @@ def _access(data: Mapping[str, Any]) -> Access:
 
 
 def apply_access_lines(access: Access, lines: list[str]) -> None:
-    """Replace the pools and ACLs by those in lines of Proxmox's user.cfg, and add the roles."""
+    """Apply lines of Proxmox's user.cfg: replace the pools and ACLs, add the users, tokens and roles.
+
+    The file has no secrets. A token that the fixture does not have gets a new one.
+    """
     access.pools.clear()
     access.acl.clear()
     for line in lines:
         kind, *fields = line.split(":")
         match kind:
+            case "user":
+                access.users[fields[0]] = User(fields[1] == "1", int(fields[2] or 0))
+            case "token":
+                known = access.tokens.get(fields[0])
+                secret = known.secret if known else str(uuid.uuid4())
+                access.tokens[fields[0]] = Token(secret, fields[2] == "1", int(fields[1] or 0))
             case "role":
                 access.roles[fields[0]] = frozenset(formats.split_list(fields[1]))
             case "pool":
@@ -220,6 +229,19 @@ def apply_access_lines(access: Access, lines: list[str]) -> None:
                 for ugid in ugids.split(","):
                     for role in roles.split(","):
                         access.acl.append(AclEntry(path, ugid, role, propagate == "1"))
+
+
+def storages_in(lines: list[str]) -> dict[str, Storage]:
+    """Return the storages of lines of Proxmox's storage.cfg: `type: id`, then a line for each property."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        kind, colon, name = line.partition(": ")
+        if colon and not line.startswith((" ", "\t")):
+            entry = found.setdefault(name, {"type": kind, "content": []})
+            continue
+        key, _, value = line.strip().partition(" ")
+        entry[key] = formats.split_list(value) if key in ("content", "nodes") else value
+    return {name: _storage(name, entry) for name, entry in found.items()}
 
 
 def access_lines(access: Access) -> list[str]:

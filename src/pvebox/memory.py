@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +47,7 @@ class MemoryRuntime:
         self._saving = threading.Lock()
         self._files: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
         self._archived: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
         self._stopped: list[Callable[[int], None]] = []
         self.volumes = MemoryVolumes(self.busy, self.save)
         self.containers = MemoryContainers(self.volumes, self._call_stop_hooks, self.save)
@@ -63,9 +65,18 @@ class MemoryRuntime:
         """Register a hook that is called after a container has stopped."""
         self._stopped.append(hook)
 
-    def templates(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
+    def files(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
         """Return the files of a directory storage: name to size and time."""
-        return self._files.get((node, storage), {})
+        return dict(self._files.get((node, storage), {}))
+
+    def read_text(self, node: str, storage: str, name: str) -> str | None:
+        """Return the text of a small file, or None."""
+        return self._texts.get(f"{node}/{storage}/{name}")
+
+    def write_text(self, node: str, storage: str, name: str, text: str) -> None:
+        """Record a small file."""
+        self._texts[f"{node}/{storage}/{name}"] = text
+        self.add_file(node, storage, name, len(text.encode()))
 
     def add_file(self, node: str, storage: str, name: str, size: int) -> None:
         """Record a file of this size on a directory storage."""
@@ -84,6 +95,8 @@ class MemoryRuntime:
     def remove_file(self, node: str, storage: str, name: str) -> None:
         """Remove a file if it exists."""
         self._files.get((node, storage), {}).pop(name, None)
+        for records in (self._archived, self._texts):
+            records.pop(f"{node}/{storage}/{name}", None)
         self.save()
 
     def file(self, node: str, storage: str, name: str) -> Path | None:
@@ -117,6 +130,7 @@ class MemoryRuntime:
             "running": self.containers.running_vmids(),
             "files": [[*key, files] for key, files in self._files.items()],
             "archived": self._archived,
+            "texts": self._texts,
         }
         temporary = file.with_suffix(".new")
         temporary.write_text(json.dumps(data), encoding="utf-8")
@@ -130,7 +144,7 @@ class MemoryRuntime:
             self.volumes.put(Volume(VolumeRef(node, storage, name), size, ctime, formatted))
         for node, storage, files in data["files"]:
             self._files[node, storage] = {name: (size, when) for name, (size, when) in files.items()}
-        self._archived = data["archived"]
+        self._archived, self._texts = data["archived"], data["texts"]
         for vmid in data["running"]:
             self.containers.mark_running(vmid, ())
 
@@ -181,6 +195,10 @@ class MemoryVolumes:
         new = replace(ref, name=name)
         self._volumes[new] = replace(self._volumes.pop(ref), ref=new)
         self._changed()
+
+    def mounted(self, ref: VolumeRef) -> bool:
+        """Return whether a running container mounts the volume."""
+        return self._busy(ref)
 
     def resize(self, ref: VolumeRef, size: int, say: Say, *, online: bool) -> None:
         """Change the size of a volume."""
@@ -263,6 +281,10 @@ class MemoryContainers:
         """Stop the container at once and return True."""
         self.stop(vmid)
         return True
+
+    def frozen(self, vmid: int) -> AbstractContextManager[None]:
+        """Do nothing: a simulated container has no processes."""
+        return nullcontext()
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
         """Record the mount."""

@@ -11,16 +11,17 @@ from .cluster import Cluster
 from .config import CtConfig
 from .disks import every_volume
 from .errors import SandboxError
-from .fixture import apply_access_lines
+from .fixture import apply_access_lines, storages_in
 from .lxc import LxcRuntime
 from .memory import MemoryRuntime
 from .mountpoint import mount_points
 from .runtime import Archive, ContainerSpec, Mount, Volume, VolumeRef
-from .storage import StorageType
+from .storage import StorageType, is_backup
 from .tasks import Task, Upid
 
 _DIR_VOLUME_SIZE: Final = 1 << 30
 _BASE_SIZE: Final = 2 << 30
+_BACKUP_SIZE: Final = 100 << 20
 
 
 def load_into_memory(cluster: Cluster, runtime: MemoryRuntime, state: Mapping[str, Any]) -> None:
@@ -29,6 +30,8 @@ def load_into_memory(cluster: Cluster, runtime: MemoryRuntime, state: Mapping[st
     now = int(time.time())
     for ref, size, formatted in _volumes(cluster, node, state):
         runtime.volumes.put(Volume(ref, size, now, formatted))
+    for storage, name, path in _dump_files(cluster, state):
+        _load_dump_file(cluster, runtime, node, storage, name, path, state)
     for vmid in state.get("running", ()):
         runtime.containers.mark_running(int(vmid), tuple(_spec(cluster, int(vmid), node).mounts))
     runtime.save()
@@ -59,8 +62,9 @@ def load_into_lxc(cluster: Cluster, runtime: LxcRuntime, state: Mapping[str, Any
 
 
 def _load_configs(cluster: Cluster, state: Mapping[str, Any]) -> str:
-    """Load configs, pools and ACLs, and return the node of the containers."""
+    """Load storages, configs, accounts, pools and ACLs, and return the node of the containers."""
     node = next(iter(cluster.nodes))
+    cluster.storages.update(storages_in(list(state.get("storage", ()))))
     for vmid, text in state.get("config", {}).items():
         cluster.configs.put(int(vmid), node, text)
     if "access" in state:
@@ -91,10 +95,36 @@ def _volumes(cluster: Cluster, node: str, state: Mapping[str, Any]) -> Iterator[
                 yield VolumeRef(node, storage.id, image[1]), _DIR_VOLUME_SIZE, False
 
 
+def _dump_files(cluster: Cluster, state: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield storage, name and path of each recorded backup, and of each file beside a backup."""
+    for path in state.get("dir", ()):
+        for storage in cluster.storages.values():
+            found = re.match(rf"{re.escape(storage.path)}/dump/([^/]+)$", path)
+            if storage.type is StorageType.DIR and "backup" in storage.content and found:
+                yield storage.id, f"backup/{found[1]}", path
+
+
+def _load_dump_file(
+    cluster: Cluster, runtime: MemoryRuntime, node: str, storage: str, name: str, path: str, state: Mapping[str, Any]
+) -> None:
+    """Load a backup or a file beside it.
+
+    A recorded state has the files' names. What is in them may be given in `archives` (the configs) and `notes`;
+    otherwise a backup has the current config of its container.
+    """
+    if not is_backup(name):
+        text = state.get("notes", {}).get(path.removesuffix(".notes"), "")
+        runtime.write_text(node, storage, name, text)
+        return
+    owner = cluster.storage(storage).parse(name).owner
+    current = state.get("config", {}).get(str(owner), "").partition("\n[")[0]
+    runtime.note_file(node, storage, name, _BACKUP_SIZE, state.get("archives", {}).get(path, current))
+
+
 def _unpack_once(cluster: Cluster, runtime: LxcRuntime, node: str) -> VolumeRef:
     """Unpack the base template into a volume outside all storages, and return the volume."""
     for storage in cluster.storages.values():
-        for name in runtime.templates(node, storage.id):
+        for name in runtime.files(node, storage.id):
             if not name.startswith("vztmpl/"):
                 continue
             golden = VolumeRef(node, "unpacked", "base-0-disk-0")

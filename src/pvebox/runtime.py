@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -132,6 +133,10 @@ class Volumes(Protocol):
         """Grow a volume and, if possible, its filesystem."""
         ...
 
+    def mounted(self, ref: VolumeRef) -> bool:
+        """Return whether a running container mounts the volume."""
+        ...
+
     def copy(self, source: VolumeRef, target: VolumeRef) -> None:
         """Create a volume with a copy of another volume's current content."""
         ...
@@ -170,6 +175,10 @@ class Containers(Protocol):
 
     def shutdown(self, vmid: int, timeout: float) -> bool:
         """Ask a container to shut down; return whether it stopped within the timeout."""
+        ...
+
+    def frozen(self, vmid: int) -> AbstractContextManager[None]:
+        """Freeze the processes of a running container and write its changes to disk, until the block ends."""
         ...
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
@@ -226,8 +235,16 @@ class Runtime(Protocol):
         """Register a hook that is called after a container has stopped, for whatever reason."""
         ...
 
-    def templates(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
-        """Return the files of a directory storage: name to size and time."""
+    def files(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
+        """Return the templates, backups and files beside them on a directory storage: name to size and time."""
+        ...
+
+    def read_text(self, node: str, storage: str, name: str) -> str | None:
+        """Return the text of a small file beside a backup: its notes, its log. None if there is no such file."""
+        ...
+
+    def write_text(self, node: str, storage: str, name: str, text: str) -> None:
+        """Write a small file beside a backup."""
         ...
 
     def file(self, node: str, storage: str, name: str) -> Path | None:

@@ -99,7 +99,7 @@ def ready_line(cluster: Cluster, port: int, ca: Path, gateway: str | None) -> di
     templates = [
         f"{storage.id}:{name}"
         for storage in cluster.storages.values()
-        for name in cluster.runtime.templates(node.name, storage.id)
+        for name in cluster.runtime.files(node.name, storage.id)
         if name.startswith("vztmpl/")
     ]
     return {

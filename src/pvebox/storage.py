@@ -18,6 +18,7 @@ _DIR_IMAGE = re.compile(r"(\d+)/(\S+)\Z", re.ASCII)
 _IMAGE_FILE = re.compile(r"(vm|base|subvol)-\d+-[^/\s]+\.(raw|qcow2|vmdk|subvol)\Z", re.ASCII)
 _DIR_FILE = re.compile(r"(vztmpl|iso|backup|snippets)/([^/]+)\Z")
 _BACKUP_OWNER = re.compile(r"vzdump-(?:lxc|qemu)-(\d+)-")
+_BACKUP = re.compile(r"backup/vzdump-(lxc|qemu|openvz)-[^/]+\.(tgz|tar|vma)(\.(gz|lzo|zst|bz2))?\Z")
 _TEMPLATE_SUFFIX: Final = (".tar.gz", ".tar.xz", ".tar.zst", ".tar")
 _VOLUME_ID = re.compile(r"([a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]):(.+)\Z")
 
@@ -103,6 +104,11 @@ class Storage:
     def base_name(self, name: str) -> str:
         """Return the name that a volume gets when its container becomes a template."""
         return re.sub(r"(^|/)vm-", r"\1base-", name, count=1)
+
+
+def is_backup(name: str) -> bool:
+    """Return whether a file of a storage is a backup, and not a file beside one, such as its log or its notes."""
+    return _BACKUP.match(name) is not None
 
 
 def parse_image_file(name: str) -> tuple[str, str]:

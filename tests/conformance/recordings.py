@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 DATA = Path(__file__).parent.parent / "data" / "recordings"
 Json = Any
@@ -70,23 +71,87 @@ _VMID = re.compile(
 )
 
 
+@dataclass(frozen=True)
+class Recordings:
+    """Recorded requests with their answers, the states before and after them, and the accounts they use."""
+
+    cases: list[Json]
+    states: dict[str, Json]
+    _first_fixture: Json
+    _living_fixture: Json
+
+    def fixture(self, case: Json) -> Json:
+        """Return the accounts, storages and templates that a recorded request was sent to."""
+        return self._first_fixture if case["id"].startswith("r") else self._living_fixture
+
+    def all_accounts(self) -> Json:
+        """Return one fixture with the users and tokens of all recordings."""
+        first, living = self._first_fixture, self._living_fixture
+        return {**first, **{key: {**first[key], **living[key]} for key in ("users", "tokens")}}
+
+    def replayable(self) -> list[Json]:
+        """Return the requests to one node whose answers do not depend on tasks of earlier requests."""
+        return [case for case in self.cases if not any(case.get(key) for key in ("history", "note", "world"))]
+
+
 @functools.cache
-def load(renaming: Renaming = RECORDED_NAMES) -> tuple[list[Json], dict[str, Json], dict[str, Json]]:
-    """Return recordings, states and fixture, renamed if asked."""
-    lines = [line for file in ("pve", "pools") for line in (DATA / f"{file}.jsonl").read_text("utf-8").splitlines()]
-    pools = _read("states-pools")
+def load(renaming: Renaming = RECORDED_NAMES) -> Recordings:
+    """Return the recordings, renamed if asked."""
+    names = ("pve", "pools", "living")
+    lines = [line for name in names for line in (DATA / f"{name}.jsonl").read_text("utf-8").splitlines()]
+    cases = [json.loads(line) for line in lines if line]
+    pools, living = _read("states-pools"), _read("states-living")
     for state in pools.values():
         _add_outsider(state)
-    states = {**_read("states"), **pools}
-    fixture, added = _read("fixture"), _read("fixture-pools")
-    fixture = {**fixture, **{key: {**fixture[key], **added[key]} for key in added}}
-    cases = [json.loads(line) for line in lines if line]
-    return renaming.apply(cases), renaming.apply(states), renaming.apply(fixture)
+    _add_archives(cases, living)
+    states = {**_read("states"), **pools, **living}
+    return Recordings(
+        renaming.apply(cases),
+        renaming.apply(states),
+        renaming.apply(_read("fixture")),
+        renaming.apply(_read("fixture-living")),
+    )
 
 
 def _read(name: str) -> dict[str, Json]:
     found: dict[str, Json] = json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
     return found
+
+
+def _add_archives(cases: list[Json], states: dict[str, Json]) -> None:
+    """Add the configs and notes of the backups to the states, which have only the backups' file names.
+
+    They follow from the requests that made and changed the backups. Where that request is not recorded, the
+    sandbox assumes the container's current config.
+    """
+    archives: dict[str, str] = {}
+    notes: dict[str, str] = {}
+    for case in cases:
+        if case["id"].startswith("L") and "world" not in case and case.get("after"):
+            _follow_backups(case, states, archives, notes)
+    for state in states.values():
+        files = state.get("dir", ())
+        state["archives"] = {file: text for file, text in archives.items() if file in files}
+        state["notes"] = {file: text for file, text in notes.items() if f"{file}.notes" in files}
+
+
+def _follow_backups(case: Json, states: dict[str, Json], archives: dict[str, str], notes: dict[str, str]) -> None:
+    before, after = states[case["before"]], states[case["after"]]
+    params = case["request"]["params"]
+    if case["request"]["path"].endswith("/vzdump"):
+        for file in {*after["dir"]} - {*before["dir"]}:
+            if re.search(r"\.tar(\.zst)?$", file):
+                archives[file] = before["config"][str(params["vmid"])].partition("\n[")[0].rstrip("\n") + "\n"
+            elif file.endswith(".notes"):
+                said = params["notes-template"]
+                guest = re.search(r"^hostname: (.*)", before["config"][str(params["vmid"])], re.MULTILINE)
+                values = {"guestname": guest[1] if guest else "", "vmid": params["vmid"], "node": "pve"}
+                for name, value in {**values, "cluster": "standalone node"}.items():
+                    said = said.replace("{{" + name + "}}", str(value))
+                notes[file.removesuffix(".notes")] = said
+    elif "notes" in params:
+        name = unquote(case["request"]["path"]).rpartition("/")[2]
+        notes[f"/var/lib/vz/dump/{name}"] = params["notes"]
 
 
 def _add_outsider(state: dict[str, Json]) -> None:
@@ -139,6 +204,7 @@ def masked_text(text: str) -> str:
     text = re.sub(r"(?i)\b([0-9a-f]{2}:){5}[0-9a-f]{2}\b", _mask_mac, text)
     text = re.sub(r"UPID:([^:]+):[0-9A-F]{8}:[0-9A-F]{8,9}:[0-9A-F]{8}:", r"UPID:\1:", text)
     text = re.sub(r"/dev/dm-\d+", "/dev/dm-N", text)
+    text = re.sub(r"(vzdump-lxc-\d+-)\d{4}_\d\d_\d\d-\d\d_\d\d_\d\d", r"\1T", text)
     return re.sub(r" line \d+\.", " line N.", text)
 
 

@@ -8,6 +8,7 @@ import json
 import math
 import re
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from urllib.parse import urlencode
 
 import httpx
 
-from conformance.recordings import masked, masked_text, renumbered
+from conformance.recordings import Recordings, masked, masked_text, renumbered
 from pvebox.assembly import memory_cluster
 from pvebox.cluster import Cluster
 from pvebox.fixture import access_lines
 from pvebox.http import HttpApi
 from pvebox.status import Statistics
+from pvebox.storage import Storage
 
 Json = Any
 # The state before these was recorded while the container of the request was being converted to a template.
@@ -82,25 +84,33 @@ def state_of(cluster: Cluster) -> dict[str, Json]:
     node = next(iter(cluster.nodes))
     thin = next(s.id for s in cluster.storages.values() if s.type == "lvmthin")
     directories = [
-        storage.device(volume.ref.name)
+        path
         for storage in cluster.storages.values()
         if storage.type == "dir"
-        for volume in cluster.runtime.volumes.on(node, storage.id)
+        for path in _paths(cluster, node, storage)
     ]
     return {
         "config": {str(vmid): cluster.configs.text(vmid, node) for vmid in cluster.configs.vmids()},
         "volumes": {volume.ref.name: volume.size for volume in cluster.runtime.volumes.on(node, thin)},
         "running": [str(v) for v in cluster.configs.vmids() if cluster.runtime.containers.running(v)],
         "access": access_lines(cluster.access),
-        "dir": directories,
+        "dir": [path for storage in directories for path in _paths(cluster, node, storage)],
     }
 
 
-def differences(
-    case: Mapping[str, Json], states: Mapping[str, Json], fixture: Mapping[str, Json], directory: Path
-) -> list[str]:
+def _paths(cluster: Cluster, node: str, storage: Storage) -> Iterator[str]:
+    """Yield the paths of a directory storage's volumes and backups, and of the files beside the backups."""
+    for volume in cluster.runtime.volumes.on(node, storage.id):
+        yield storage.device(volume.ref.name)
+    for name in cluster.runtime.files(node, storage.id):
+        if name.startswith("backup/"):
+            yield f"{storage.path}/dump/{name.removeprefix('backup/')}"
+
+
+def differences(case: Mapping[str, Json], recordings: Recordings, directory: Path) -> list[str]:
     """Run a case in a new memory sandbox and return all differences from the recording."""
-    replay = Replay.of(directory, fixture, states[case["before"]])
+    states = recordings.states
+    replay = Replay.of(directory, recordings.fixture(case), states[case["before"]])
     if case["id"] in UNCOLLECTED:
         replay.cluster.statistics = Statistics(replay.cluster, interval=math.inf)
     return case_differences(case, states, replay)
@@ -202,12 +212,13 @@ def _state_differences(
         if configs.get(vmid) != wanted_configs.get(vmid):
             found.append(f"config {vmid}: {configs.get(vmid)!r} instead of {wanted_configs.get(vmid)!r}")
     if volumes != wanted_volumes:
-        ours, theirs = volumes.items() - wanted_volumes.items(), wanted_volumes.items() - volumes.items()
-        found.append(f"volumes: {sorted(ours)} instead of {sorted(theirs)}")
+        extra, missing = volumes.items() - wanted_volumes.items(), wanted_volumes.items() - volumes.items()
+        found.append(f"volumes: {sorted(extra)} instead of {sorted(missing)}")
     if set(now["running"]) != set(wanted["running"]) - set(not_started):
         found.append(f"running: {now['running']} instead of {wanted['running']}")
-    if sorted(now["dir"]) != sorted(wanted["dir"]):
-        found.append(f"files: {now['dir']} instead of {wanted['dir']}")
+    ours, theirs = (Counter(masked_text(path) for path in each["dir"]) for each in (now, wanted))
+    if ours != theirs:
+        found.append(f"files: {sorted(ours - theirs)} instead of {sorted(theirs - ours)}")
     if _access(now["access"]) != _access(wanted["access"]):
         found.append(f"access: {now['access']} instead of {wanted['access']}")
     return found

@@ -29,11 +29,12 @@ class Chain:
     """Recorded requests in order. UPIDs in later requests are replaced by those of the sandbox's own tasks."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.cases, self.states, fixture = load()
+        recordings = load()
+        self.cases, self.states = recordings.cases, recordings.states
         begin = next(number for number, case in enumerate(self.cases) if case["id"] == FIRST)
         end = next(number for number, case in enumerate(self.cases) if case["id"] == LAST)
         self.cases = self.cases[begin : end + 1]
-        self.replay = Replay.of(directory, fixture, self.states[self.cases[0]["before"]])
+        self.replay = Replay.of(directory, recordings.fixture(self.cases[0]), self.states[self.cases[0]["before"]])
         self.upids: dict[str, str] = {}
         self.unpacking, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
@@ -144,7 +145,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         return chain.run()
 
 
-HISTORY = [case["id"] for case in load()[0] if case.get("history") and FIRST <= case["id"] <= LAST]
+HISTORY = [case["id"] for case in load().cases if case.get("history") and FIRST <= case["id"] <= LAST]
 
 
 @pytest.mark.parametrize("case_id", HISTORY)

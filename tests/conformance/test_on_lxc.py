@@ -41,11 +41,8 @@ def _is_lifecycle(case: Mapping[str, Json]) -> bool:
 
 CASES = [
     case
-    for case in load()[0]
-    if _is_lifecycle(case)
-    and not case.get("history")
-    and not case.get("note")
-    and "holds the config lock" not in case["case"]
+    for case in load().replayable()
+    if _is_lifecycle(case) and not case["id"].startswith("L") and "holds the config lock" not in case["case"]
 ]
 
 
@@ -66,7 +63,8 @@ class Node:
     """A sandbox with real containers that loads one recorded state after another."""
 
     def __init__(self, directory: Path) -> None:
-        _, self.states, fixture = load()
+        self.states = load().states
+        fixture = load().all_accounts()
         self.cluster, _ = lxc_cluster(directory, fixture, ("pve",), None)
         assert isinstance(self.cluster.runtime, LxcRuntime)
         self.runtime: LxcRuntime = self.cluster.runtime

@@ -8,21 +8,16 @@ from typing import Any
 
 import pytest
 
-from conformance.recordings import RECORDED_NAMES, Renaming, load
+from conformance.recordings import Renaming, load
 from conformance.replay import differences
 
 MISSES = json.loads((Path(__file__).parent / "misses.json").read_text(encoding="utf-8"))
 OTHER_NAMES = Renaming(vmid_shift=4000, node="hypervisor-7", thin_storage="fast-thin", dir_storage="files")
 
 
-def _replayable(renaming: Renaming = RECORDED_NAMES) -> list[dict[str, Any]]:
-    return [case for case in load(renaming)[0] if not case.get("history") and not case.get("note")]
-
-
-@pytest.mark.parametrize("case", _replayable(), ids=lambda case: str(case["id"]))
+@pytest.mark.parametrize("case", load().replayable(), ids=lambda case: str(case["id"]))
 def test_the_answer_equals_the_recorded_one(case: dict[str, Any], tmp_path: Path) -> None:
-    _, states, fixture = load()
-    found = differences(case, states, fixture, tmp_path / "state")
+    found = differences(case, load(), tmp_path / "state")
     if case["id"] in MISSES:
         assert found, f"{case['id']} matches now: remove it from misses.json"
         pytest.xfail(MISSES[case["id"]])
@@ -33,23 +28,22 @@ def test_the_answer_equals_the_recorded_one(case: dict[str, Any], tmp_path: Path
 NAMED = ("r034", "r057", "r081", "r118", "P031")
 
 
-@pytest.mark.parametrize("case", _replayable(OTHER_NAMES), ids=lambda case: str(case["id"]))
+@pytest.mark.parametrize("case", load(OTHER_NAMES).replayable(), ids=lambda case: str(case["id"]))
 def test_the_answer_does_not_depend_on_names(case: dict[str, Any], tmp_path: Path) -> None:
     if case["id"] in NAMED:
         pytest.skip("the answer contains the recorded names")
     if case["id"] in MISSES:
         pytest.skip(MISSES[case["id"]])
-    _, states, fixture = load(OTHER_NAMES)
-    found = differences(case, states, fixture, tmp_path / "state")
+    found = differences(case, load(OTHER_NAMES), tmp_path / "state")
     assert not found, "\n".join([case["case"], *found])
 
 
 def test_at_most_two_recordings_are_missed() -> None:
     assert len(MISSES) <= 2
-    assert len(MISSES) <= 0.05 * len(_replayable())
+    assert len(MISSES) <= 0.05 * len(load().replayable())
 
 
 def test_each_missed_recording_exists_and_has_a_reason() -> None:
-    known = {case["id"] for case in _replayable()}
+    known = {case["id"] for case in load().replayable()}
     assert set(MISSES) <= known
     assert all(len(reason) > 10 for reason in MISSES.values())

@@ -79,4 +79,4 @@ def test_the_download_call_needs_a_template_name_and_privileges(tmp_path: Path) 
     assert wrong.json()["errors"] == {"filename": "wrong file extension"}
     assert api.ask("POST", path, root, filename="x.tar.zst", **params).status_code == 200
     api.settle()
-    assert "vztmpl/x.tar.zst" in api.cluster.runtime.templates("pve", "local")
+    assert "vztmpl/x.tar.zst" in api.cluster.runtime.files("pve", "local")

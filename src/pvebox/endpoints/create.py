@@ -162,6 +162,6 @@ def _require_usable(call: Call, storage_id: str) -> None:
 def _archive(call: Call, volid: str) -> tuple[Archive, str | None]:
     cluster, node = call.cluster, call.node
     storage, ref = cluster.locate(volid, node)
-    exists = ref.name in cluster.runtime.templates(node, storage.id)
+    exists = ref.name in cluster.runtime.files(node, storage.id)
     path = cluster.runtime.file(node, storage.id, ref.name)
     return Archive(volid, path), None if exists else f"volume '{volid}' does not exist"

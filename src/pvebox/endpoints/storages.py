@@ -13,7 +13,7 @@ from ..errors import ApiError, OperationError, ParameterError, PrivilegeError
 from ..routes import Call, anybody, api, having
 from ..runtime import VolumeRef
 from ..schema import Prop
-from ..storage import Storage, StorageType, parse_image_file, require_lvm_name
+from ..storage import Storage, StorageType, is_backup, parse_image_file, require_lvm_name
 from ..tasks import Task
 
 _STORAGE = "/nodes/{node}/storage/{storage}"
@@ -111,9 +111,9 @@ def _volumes(call: Call, storage: Storage) -> Iterator[dict[str, Any]]:
             "ctime": str(volume.ctime) if storage.type is StorageType.LVM_THIN else volume.ctime,
             "content": "rootdir" if owner_exists else "images",
         }
-    for file, (size, when) in cluster.runtime.templates(node, storage.id).items():
+    for file, (size, when) in cluster.runtime.files(node, storage.id).items():
         content, _, plain = file.partition("/")
-        if content not in storage.content:
+        if content not in storage.content or (content == "backup" and not is_backup(file)):
             continue
         entry: dict[str, Any] = {
             "volid": f"{storage.id}:{file}",
@@ -226,7 +226,7 @@ def volume_info(call: Call) -> dict[str, Any]:
         if volume is None:
             raise OperationError(_no_size(storage, ref))
         return {"path": storage.device(ref.name), "size": volume.size, "used": 0, "format": "raw"}
-    found = call.cluster.runtime.templates(call.node, storage.id).get(ref.name)
+    found = call.cluster.runtime.files(call.node, storage.id).get(ref.name)
     if found is None:
         raise OperationError(f"volume '{volid}' does not exist")
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import threading
 import time
@@ -15,7 +16,7 @@ from ..config import CtConfig
 from ..confined import descend, descriptor_path
 from ..errors import OperationError
 from ..options import FEATURES
-from ..process import attempt, start_ticks
+from ..process import attempt, run, start_ticks
 from ..runtime import Archive, ContainerSpec, Interface, Mount, NotMountableError, Say, Unpacked, Usage, VolumeRef
 from ..schema import parse_property_string
 from ..tasks import Task
@@ -293,6 +294,16 @@ class LxcContainers:
                 return True
         self._clean_up(vmid)
         return False
+
+    @contextlib.contextmanager
+    def frozen(self, vmid: int) -> Iterator[None]:
+        """Freeze a running container and write its changes to disk, until the block ends."""
+        run("lxc-freeze", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid))
+        try:
+            os.sync()
+            yield
+        finally:
+            run("lxc-unfreeze", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid))
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
         """Add a mount to a running container."""

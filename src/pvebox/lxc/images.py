@@ -116,6 +116,11 @@ class Images:
             _say_all(say, attempt("e2fsck", "-f", "-y", str(image)).out)
             _say_all(say, attempt("resize2fs", str(image)).out)
 
+    def mounted(self, ref: VolumeRef) -> bool:
+        """Return whether a running container mounts the volume."""
+        with self._lock:
+            return bool(self._holders.get(ref))
+
     def copy(self, source: VolumeRef, target: VolumeRef) -> None:
         """Copy the current content of an image, with shared blocks if the filesystem supports them."""
         old, new = self._names.image(source), self._names.image(target)

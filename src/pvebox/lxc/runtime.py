@@ -38,7 +38,7 @@ class LxcRuntime:
         """Register a hook that is called after a container has stopped, for whatever reason."""
         self._hooks.append(hook)
 
-    def templates(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
+    def files(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
         """Return the files of a directory storage: name to size and time."""
         root = self.names.files(node, storage)
         return {
@@ -46,6 +46,19 @@ class LxcRuntime:
             for file in sorted(root.rglob("*"))
             if file.is_file()
         }
+
+    def read_text(self, node: str, storage: str, name: str) -> str | None:
+        """Return the text of a small file, or None."""
+        try:
+            return self.names.file(node, storage, name).read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def write_text(self, node: str, storage: str, name: str, text: str) -> None:
+        """Write a small file."""
+        path = self.names.file(node, storage, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
     def file(self, node: str, storage: str, name: str) -> Path | None:
         """Return the path of a storage's file."""
