@@ -94,7 +94,7 @@ def state_of(cluster: Cluster) -> dict[str, Json]:
         "volumes": {volume.ref.name: volume.size for volume in cluster.runtime.volumes.on(node, thin)},
         "running": [str(v) for v in cluster.configs.vmids() if cluster.runtime.containers.running(v)],
         "access": access_lines(cluster.access),
-        "dir": [path for storage in directories for path in _paths(cluster, node, storage)],
+        "dir": directories,
     }
 
 
