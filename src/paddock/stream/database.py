@@ -1,0 +1,98 @@
+"""Copy a database that the agent may be writing to. Runs on the machine."""
+
+from __future__ import annotations
+
+import array
+import os
+import socket
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+
+from paddock.stream.folders import opened
+
+ROOM = 64 << 20  # bytes that stay free beside the copy of a database
+
+
+class CannotCopy(Exception):
+    """SQLite cannot copy a database."""
+
+
+def copied_database(path: str, copy: str, found: os.stat_result) -> tuple[int, int]:
+    """Copy a database with SQLite's own backup; return the open copy and its schema version.
+
+    The agent wrote the database and the files beside it, and SQLite believes them. So the copy is made in a process
+    with no more rights than the owner of the database, and this process gets only the open file.
+    """
+    here, there = socket.socketpair()
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            here.close()
+            _become(found)
+            _copy_in_child(path, copy, there)
+            status = 0
+        except (OSError, sqlite3.Error, ValueError) as error:
+            with suppress(OSError):
+                there.sendall(f"-{error}".encode()[:500])
+        finally:
+            os._exit(status)
+    there.close()
+    with closing(here):
+        said, passed, _, _ = here.recvmsg(600, socket.CMSG_LEN(4))
+        os.waitpid(child, 0)
+    files = array.array("i")
+    for _, _, data in passed:
+        files.frombytes(data[: len(data) - len(data) % files.itemsize])
+    if not said or said.startswith(b"-") or len(files) != 1:
+        raise CannotCopy(said[1:].decode(errors="replace") or "it ended early")
+    return files[0], int(said)
+
+
+def _become(found: os.stat_result) -> None:
+    """Take the rights of a file's owner."""
+    if os.geteuid() == 0 and found.st_uid != 0:
+        os.setgroups([])
+        os.setgid(found.st_gid)
+        os.setuid(found.st_uid)
+
+
+def _copy_in_child(path: str, copy: str, parent: socket.socket) -> None:
+    uri = "file:" + "".join(each if each not in "?#%" else f"%{ord(each):02x}" for each in path) + "?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True, timeout=60)) as source:
+        pages, size = (
+            source.execute("PRAGMA page_count").fetchone()[0],
+            source.execute("PRAGMA page_size").fetchone()[0],
+        )
+        room = os.statvfs(os.path.dirname(copy))
+        if pages * size + ROOM > room.f_bavail * room.f_frsize:
+            raise ValueError(f"there is no room for a copy of {pages * size >> 20} MiB")
+        with closing(sqlite3.connect(copy)) as target:
+            target.execute("PRAGMA journal_mode=OFF")
+            source.backup(target)
+            schema = _number(target, "user_version")
+    file = os.open(copy, os.O_RDONLY | os.O_NOFOLLOW)
+    parent.sendmsg([str(schema).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
+
+
+def _number(database: sqlite3.Connection, name: str) -> int:
+    return int(database.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+@contextmanager
+def staged(folder: str, uid: int, gid: int) -> Iterator[str]:
+    """Create a temporary folder for the copy of a database, and remove it when the block ends."""
+    made = tempfile.mkdtemp(prefix=".copy-", dir=folder)
+    try:
+        if os.geteuid() == 0:
+            os.chown(made, uid, gid)
+        yield made
+    finally:
+        with opened(made) as inside:
+            for name in os.listdir(inside):
+                with suppress(OSError):
+                    os.unlink(name, dir_fd=inside)
+        with suppress(OSError):
+            os.rmdir(made)

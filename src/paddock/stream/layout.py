@@ -1,0 +1,73 @@
+"""The names and the manifest of a stream. Both ends use this module, and it also runs on machines without Paddock."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+FORMAT = 1
+PREFIX = "state/"
+MANIFEST = "manifest.json"
+BLOCK = 1 << 20
+DEEPEST = 200  # levels of folders; each level needs an open file
+LONGEST_MANIFEST = 512 << 20
+
+Json = dict[str, Any]
+
+
+class BadStream(Exception):
+    """The stream cannot be used: it is truncated, damaged, or not a stream of a state."""
+
+
+def parts_of(path: str) -> list[str]:
+    """Return the folders and the name of a path below the state. Raise if it could lead out of the state."""
+    parts = path.split("/")
+    if not path or any(part in ("", ".", "..") or "\0" in part for part in parts):
+        raise BadStream(f"the name {path!r} is not a path below the state")
+    if len(parts) > DEEPEST:
+        raise BadStream(f"the name {path[:80]!r}… has more than {DEEPEST} folders")
+    return parts
+
+
+def stays_inside(path: str, target: str) -> bool:
+    """Return whether the target of a link, read as text, stays below the state."""
+    if target.startswith("/") or not target:
+        return False
+    depth = path.count("/")
+    for part in target.split("/"):
+        if part == "..":
+            depth -= 1
+        elif part not in ("", "."):
+            depth += 1
+        if depth < 0:
+            return False
+    return True
+
+
+def matcher(patterns: list[str]) -> re.Pattern[str]:
+    """Return a pattern for paths: `*` stands for a part of one name, `**` for any folders, also none.
+
+    A pattern that matches a folder matches everything in it.
+    """
+    written = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*"}
+    tokens = re.compile(r"\*\*/|\*\*|\*|[^*]+")
+    choices = ["".join(written.get(each, re.escape(each)) for each in tokens.findall(one)) for one in patterns]
+    return re.compile(f"(?:{'|'.join(choices) or '(?!)'})(?:/.*)?", re.DOTALL)
+
+
+def parse_manifest(data: bytes) -> Json:
+    """Parse a manifest. Raise if it is not one, or of a newer version of Paddock."""
+    try:
+        found: Json = json.loads(data)
+        known = found["format"]
+        entries = {entry["path"]: entry for entry in found["entries"]}
+    except (ValueError, KeyError, TypeError):
+        raise BadStream("its last entry is not a manifest") from None
+    if known != FORMAT:
+        raise BadStream(f"it has format {known}; this Paddock reads format {FORMAT}")
+    if len(entries) != len(found["entries"]):
+        raise BadStream("its manifest names a file twice")
+    for path in entries:
+        parts_of(path)
+    return found

@@ -1,0 +1,139 @@
+"""Read a stream and verify it against its manifest. Runs on this machine, and on machines without Paddock."""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from paddock.stream.layout import (
+    BLOCK,
+    LONGEST_MANIFEST,
+    MANIFEST,
+    PREFIX,
+    BadStream,
+    Json,
+    parse_manifest,
+    parts_of,
+    stays_inside,
+)
+
+_ZEROS = bytes(BLOCK)
+
+
+class Reader:
+    """Reads the entries of a stream in order. Then the manifest says which of them are valid."""
+
+    def __init__(self, stream: IO[bytes], limit: int) -> None:
+        self._stream = stream
+        self._left = limit
+        self._limit = limit
+        self._found: dict[str, Json] = {}
+        self._manifest: Json | None = None
+
+    def __iter__(self) -> Iterator[tuple[str, tarfile.TarInfo]]:
+        """Yield path and header of each entry below the state. The reader of a file's header has to `copy` it."""
+        with _damage_refused(), tarfile.open(fileobj=self._stream, mode="r|", bufsize=BLOCK) as self._tar:
+            for header in self._tar:
+                if self._manifest is not None:
+                    raise BadStream("it goes on after its manifest")
+                if header.name == MANIFEST:
+                    self._manifest = parse_manifest(self._read(header, LONGEST_MANIFEST))
+                else:
+                    yield self._checked(header), header
+
+    def _checked(self, header: tarfile.TarInfo) -> str:
+        if not header.name.startswith(PREFIX):
+            raise BadStream(f"{header.name[:80]!r} is not an entry of a state")
+        path = header.name[len(PREFIX) :]
+        above = "/".join(parts_of(path)[:-1])
+        if above and self._found.get(above) != {"type": "folder"}:
+            raise BadStream(f"the folder of {path!r} is missing")
+        if header.isdir():
+            self._found[path] = {"type": "folder"}
+        elif header.issym():
+            if not stays_inside(path, header.linkname):
+                raise BadStream(f"the link {path!r} leads out of the state")
+            self._found[path] = {"type": "link", "target": header.linkname}
+        elif not header.isreg():
+            raise BadStream(f"{path!r} is neither a file, a folder nor a link")
+        return path
+
+    def copy(self, path: str, header: tarfile.TarInfo, write: Callable[[bytes], object] | None = None) -> None:
+        """Read the content of a file, hash it, and pass it on."""
+        self._left -= header.size
+        if self._left < 0 or header.size < 0:
+            raise BadStream(f"its files are larger than {self._limit} bytes together")
+        hashed = hashlib.sha256()
+        size = 0
+        for data in self._blocks(header):
+            hashed.update(data)
+            size += len(data)
+            if write is not None:
+                write(data)
+        if size != header.size:
+            raise BadStream(f"{path!r} is truncated")
+        self._found[path] = {"type": "file", "size": size, "sha256": hashed.hexdigest()}
+
+    def _blocks(self, header: tarfile.TarInfo) -> Iterator[bytes]:
+        with _damage_refused():
+            source = self._tar.extractfile(header)
+        while source:
+            with _damage_refused():
+                data = source.read(BLOCK)
+            if not data:
+                return
+            yield data
+
+    def _read(self, header: tarfile.TarInfo, most: int) -> bytes:
+        if not header.isreg() or not 0 <= header.size <= most:
+            raise BadStream("its manifest is not a file of a usable size")
+        source = self._tar.extractfile(header)
+        return source.read() if source else b""
+
+    def manifest(self) -> Json:
+        """Return the manifest, after every entry of it was compared with what was read."""
+        if self._manifest is None:
+            raise BadStream("it has no manifest, so it is truncated")
+        for entry in self._manifest["entries"]:
+            found = self._found.get(entry["path"])
+            if found is None:
+                raise BadStream(f"{entry['path']!r} is missing")
+            if {key: entry.get(key) for key in found} != found:
+                raise BadStream(f"{entry['path']!r} is not what its manifest says")
+        return self._manifest
+
+    def superseded(self, manifest: Json) -> list[str]:
+        """Return the files that were removed from the state while it was read. The manifest does not name them."""
+        named = {entry["path"] for entry in manifest["entries"]}
+        extra = [path for path in self._found if path not in named]
+        for path in extra:
+            if self._found[path]["type"] != "file":
+                raise BadStream(f"its manifest does not name {path!r}")
+        return extra
+
+
+@contextmanager
+def _damage_refused() -> Iterator[None]:
+    try:
+        yield
+    except (tarfile.TarError, EOFError, MemoryError, ValueError) as error:
+        raise BadStream(f"it is truncated or damaged: {error}") from None
+
+
+def check(stream: IO[bytes], limit: int) -> Json:
+    """Read a stream completely, without writing anything, and return its manifest. Raise if it is not complete."""
+    reader = Reader(stream, limit)
+    for path, header in reader:
+        if header.isreg():
+            reader.copy(path, header)
+    manifest = reader.manifest()
+    reader.superseded(manifest)
+    return manifest
+
+
+def is_zero(data: bytes) -> bool:
+    """Return whether a block contains only zeros, so that a file can have a hole there."""
+    return data == _ZEROS[: len(data)]

@@ -1,0 +1,268 @@
+"""Write the state of an agent to standard output as a stream. Runs on the machine.
+
+The argument is JSON: see `Order`. The agent may run meanwhile, and may change anything while it is read.
+"""
+
+from __future__ import annotations
+
+import grp
+import io
+import json
+import os
+import pwd
+import stat
+import sys
+import tarfile
+import time
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+from paddock.stream.database import CannotCopy, copied_database, staged
+from paddock.stream.folders import FOLDER, descended, opened
+from paddock.stream.layout import BLOCK, DEEPEST, FORMAT, MANIFEST, PREFIX, Json, matcher, stays_inside
+from paddock.stream.sparse import Exactly, Pieces, data_pieces
+
+PASSES = 5  # how often a file that keeps changing is sent
+SQLITE = b"SQLite format 3\0"
+BESIDE = ("-wal", "-shm", "-journal")  # files that belong to a database and are part of its copy
+
+
+class Sender:
+    """Sends one state."""
+
+    def __init__(self, order: Json, out: BinaryIO) -> None:
+        self.home = order["home"]
+        self.staging = order["staging"]
+        self.about = order["about"]
+        self.user = order["user"]
+        self.rebuilt = matcher(order["rebuilt"])
+        self.databases = matcher(order["databases"])
+        self.growing = matcher(order["growing"])
+        self.entries: dict[str, Json] = {}
+        self.left_out: list[Json] = []
+        self.as_files: list[Json] = []
+        self.again: list[str] = []
+        self.schemas: dict[str, int] = {}
+        self.tar = tarfile.open(  # noqa: SIM115 - closed at the end of `send`
+            fileobj=out, mode="w|", format=tarfile.PAX_FORMAT, bufsize=BLOCK
+        )
+
+    def send(self) -> None:
+        """Send all files, those that changed meanwhile again, and the manifest."""
+        with opened(self.home) as home:
+            self.device = os.fstat(home).st_dev
+            self._folder(home, "", 1)
+            for _ in range(PASSES):
+                if not self.again:
+                    break
+                time.sleep(0.2)
+                changed, self.again = self.again, []
+                for path in changed:
+                    self._once_more(home, path)
+        for path in self.again:
+            self.entries[path]["unstable"] = True
+        self._manifest()
+        self.tar.close()
+
+    def _folder(self, folder: int, path: str, depth: int) -> None:
+        try:
+            names = sorted(os.listdir(folder), key=os.fsencode)
+        except OSError as error:
+            self._leave_out(path, error.strerror or "it cannot be read")
+            return
+        databases = {name for name in names if self._is_database(folder, name, path + name)}
+        beside = {f"{name}{suffix}" for name in databases for suffix in BESIDE}
+        for name in names:
+            if name in databases and not self._database(folder, name, path + name):
+                beside -= {f"{name}{suffix}" for suffix in BESIDE}
+                self._entry(folder, name, path + name, depth)
+            elif name not in databases and name not in beside:
+                self._entry(folder, name, path + name, depth)
+
+    def _entry(self, folder: int, name: str, path: str, depth: int) -> None:
+        if self.rebuilt.fullmatch(path):
+            return
+        with suppress(FileNotFoundError):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if found.st_dev != self.device:
+                self._leave_out(path, "it is on another file system")
+            elif stat.S_ISDIR(found.st_mode):
+                self._subfolder(folder, name, path, depth)
+            elif stat.S_ISLNK(found.st_mode):
+                self._link(folder, name, path, found)
+            elif not stat.S_ISREG(found.st_mode):
+                self._leave_out(path, "it is neither a file, a folder nor a link")
+            else:
+                self._file(folder, name, path)
+
+    def _subfolder(self, folder: int, name: str, path: str, depth: int) -> None:
+        if depth >= DEEPEST:
+            self._leave_out(path, f"it is more than {DEEPEST} folders deep")
+            return
+        try:
+            inside = os.open(name, FOLDER, dir_fd=folder)
+        except OSError as error:
+            self._leave_out(path, error.strerror or "it cannot be read")
+            return
+        try:
+            found = os.fstat(inside)
+            self.tar.addfile(self._header(path, found, tarfile.DIRTYPE))
+            self._note(path, found, "folder")
+            self._folder(inside, f"{path}/", depth + 1)
+        finally:
+            os.close(inside)
+
+    def _link(self, folder: int, name: str, path: str, found: os.stat_result) -> None:
+        target = os.readlink(name, dir_fd=folder)
+        if not stays_inside(path, target):
+            self._leave_out(path, "the link leads out of the state")
+            return
+        header = self._header(path, found, tarfile.SYMTYPE)
+        header.linkname = target
+        self.tar.addfile(header)
+        self._note(path, found, "link", target=target)
+
+    def _file(self, folder: int, name: str, path: str) -> None:
+        # The entry may be a pipe by now, so opening it must not wait.
+        try:
+            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._leave_out(path, error.strerror or "it cannot be read")
+            return
+        with os.fdopen(file, "rb", buffering=0) as opened_file:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                self._leave_out(path, "it is neither a file, a folder nor a link")
+            elif not self._content(path, opened_file):
+                self.again.append(path)
+
+    def _content(self, path: str, file: io.FileIO) -> bool:
+        """Send a file as long as it was when it was opened; return whether it did not change meanwhile."""
+        before = os.fstat(file.fileno())
+        source = Exactly(file, before.st_size)
+        header = self._header(path, before, tarfile.REGTYPE)
+        pieces = data_pieces(file.fileno(), before.st_size)
+        if pieces is None:
+            header.size = before.st_size
+            self.tar.addfile(header, source)
+        else:
+            self._sparse(header, source, pieces, before.st_size)
+        after = os.fstat(file.fileno())
+        self._note(path, before, "file", size=before.st_size, sha256=source.digest())
+        same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+        grew = self.growing.fullmatch(path) is not None and after.st_size >= before.st_size
+        return not source.short and (same or grew)
+
+    def _sparse(self, header: tarfile.TarInfo, source: Exactly, pieces: list[tuple[int, int]], size: int) -> None:
+        """Send a file with holes in the format of GNU tar: a list of its pieces, then the pieces."""
+        # An empty piece at the end says how long the file is.
+        listed = f"{len(pieces) + 1}\n" + "".join(f"{start}\n{length}\n" for start, length in [*pieces, (size, 0)])
+        listed += "\0" * (-len(listed) % tarfile.BLOCKSIZE)
+        header.size = len(listed) + sum(length for _, length in pieces)
+        sparse = {"major": "1", "minor": "0", "name": header.name, "realsize": str(size)}
+        header.pax_headers = {f"GNU.sparse.{key}": value for key, value in sparse.items()}
+        reader = Pieces(listed.encode(), source, pieces)
+        self.tar.addfile(header, reader)
+        reader.finish(size)
+
+    def _is_database(self, folder: int, name: str, path: str) -> bool:
+        if not self.databases.fullmatch(path) or self.rebuilt.fullmatch(path):
+            return False
+        try:
+            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except OSError:
+            return False
+        with os.fdopen(file, "rb") as opened_file:
+            return stat.S_ISREG(os.fstat(file).st_mode) and opened_file.read(len(SQLITE)) == SQLITE
+
+    def _database(self, folder: int, name: str, path: str) -> bool:
+        """Send a copy of a database, made by SQLite while the agent may write; return whether that worked."""
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        with staged(self.staging, found.st_uid, found.st_gid) as room:
+            try:
+                file, schema = copied_database(f"{self.home}/{path}", f"{room}/copy.db", found)
+            except CannotCopy as error:
+                # The file as it is, with the files beside it, is better than nothing.
+                self.as_files.append({"path": path, "why": str(error)})
+                return False
+            with os.fdopen(file, "rb", buffering=0) as copy:
+                size = os.fstat(file).st_size
+                source = Exactly(copy, size)
+                header = self._header(path, found, tarfile.REGTYPE)
+                header.size = size
+                self.tar.addfile(header, source)
+                self._note(path, found, "file", size=size, sha256=source.digest(), database=True)
+                self.schemas[path] = schema
+        return True
+
+    def _once_more(self, home: int, path: str) -> None:
+        """Send a file that changed while it was sent. If it was removed meanwhile, it is not part of the state."""
+        del self.entries[path]
+        *folders, name = path.split("/")
+        with suppress(OSError), descended(home, folders) as folder:
+            self._file(folder, name, path)
+
+    def _header(self, path: str, found: os.stat_result, kind: bytes) -> tarfile.TarInfo:
+        header = tarfile.TarInfo(PREFIX + path)
+        header.type = kind
+        header.mode = stat.S_IMODE(found.st_mode)
+        header.mtime = int(found.st_mtime)
+        header.uname, header.gname = user_name(found.st_uid), group_name(found.st_gid)
+        return header
+
+    def _note(self, path: str, found: os.stat_result, kind: str, **more: Any) -> None:
+        self.entries[path] = {
+            "path": path,
+            "type": kind,
+            "mode": f"{stat.S_IMODE(found.st_mode):o}",
+            "owner": user_name(found.st_uid),
+            "group": group_name(found.st_gid),
+            "mtime": int(found.st_mtime),
+            **more,
+        }
+
+    def _leave_out(self, path: str, why: str) -> None:
+        self.left_out.append({"path": path, "why": why})
+
+    def _manifest(self) -> None:
+        manifest = {
+            "format": FORMAT,
+            **self.about,
+            "user": self.user,
+            "from": os.uname().nodename,
+            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "schemas": self.schemas,
+            "left_out": self.left_out,
+            "as_files": self.as_files,
+            "entries": [self.entries[path] for path in sorted(self.entries, key=os.fsencode)],
+        }
+        # A name that is not UTF-8 has surrogates, which only escapes can express.
+        data = json.dumps(manifest, ensure_ascii=True, sort_keys=True).encode()
+        header = tarfile.TarInfo(MANIFEST)
+        header.size, header.mode, header.mtime = len(data), 0o600, int(time.time())
+        self.tar.addfile(header, io.BytesIO(data))
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a user, or `#` and the number if it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"#{uid}"
+
+
+def group_name(gid: int) -> str:
+    """Return the name of a group, or `#` and the number if it has none."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return f"#{gid}"
+
+
+def main() -> None:
+    order = json.loads(sys.argv[1])
+    Sender(order, sys.stdout.buffer).send()

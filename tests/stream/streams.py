@@ -1,0 +1,52 @@
+"""Send a folder as a stream and receive it again, with the programs that run on machines."""
+
+from __future__ import annotations
+
+import grp
+import json
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from paddock.runtimes.program import program
+
+SEND = program(*(f"paddock.stream.{name}" for name in ("layout", "folders", "sparse", "database", "send")))
+RECEIVE = program(*(f"paddock.stream.{name}" for name in ("layout", "folders", "reading", "receive")))
+USER = pwd.getpwuid(os.geteuid()).pw_name
+GROUP = grp.getgrgid(os.getegid()).gr_name
+LIMIT = 1 << 40
+Json = dict[str, Any]
+
+
+def order(home: Path, **more: Any) -> str:
+    about = {"agent": "home_hermes", "kind": "hermes", "version": "0.19.0"}
+    staging = home.parent / "staging"
+    staging.mkdir(exist_ok=True, mode=0o700)
+    words = {"home": str(home), "staging": str(staging), "about": about, "user": USER}
+    return json.dumps({**words, "rebuilt": [], "databases": ["**/*.db"], "growing": [], **more})
+
+
+def sent(home: Path, **more: Any) -> bytes:
+    """Return the stream of a folder."""
+    command = [sys.executable, "-I", "-c", SEND, order(home, **more)]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def received(stream: bytes, folder: Path, limit: int = LIMIT) -> Json:
+    """Unpack a stream and return what the program reports. Raise if it refuses the stream."""
+    words = json.dumps({"folder": str(folder), "user": USER, "group": GROUP, "limit": limit})
+    command = [sys.executable, "-I", "-c", RECEIVE, words]
+    done = subprocess.run(command, input=stream, capture_output=True, check=False, timeout=120)
+    if done.returncode:
+        raise Refused(done.stderr.decode())
+    found: Json = json.loads(done.stdout)
+    return found
+
+
+class Refused(Exception):
+    """The receiving program refuses a stream."""
