@@ -6,6 +6,7 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -130,6 +131,44 @@ def stream(
     finally:
         stdout.end()
         stderr.end()
+
+
+@dataclass(frozen=True)
+class Pipes:
+    """A running program with its input and output. Whoever uses them has to read and write both ends at once."""
+
+    sink: IO[bytes]
+    source: IO[bytes]
+    end: Callable[[], Result]  # closes the input, waits until the program has ended, and returns its result
+
+
+@contextmanager
+def piped(argv: Sequence[str], *, env: Mapping[str, str] | None = None, own_session: bool = False) -> Iterator[Pipes]:
+    """Start a program for a stream that does not fit into memory. It is killed when the context ends."""
+    start = time.monotonic()
+    pipes = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE}
+    with started(argv, own_session=own_session, env=env, **pipes) as child:
+        sink, source, errors = child.stdin, child.stdout, child.stderr
+        assert sink is not None and source is not None and errors is not None  # noqa: S101, PT018  all are pipes
+        said = _Captured()
+        # The program would stop when this pipe is full.
+        listening = threading.Thread(target=_drain, args=(errors, said), daemon=True)
+        listening.start()
+
+        def end() -> Result:
+            with suppress(OSError):
+                sink.close()
+            code = child.wait()
+            listening.join()
+            return Result(tuple(argv), code, "", mask(said.text()), time.monotonic() - start)
+
+        yield Pipes(sink, source, end)
+
+
+def _drain(pipe: IO[bytes], sink: _Captured) -> None:
+    with suppress(OSError, ValueError):
+        while data := os.read(pipe.fileno(), _CHUNK):
+            sink.take(data)
 
 
 class _Sink(Protocol):

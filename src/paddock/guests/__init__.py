@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
 from paddock.errors import PaddockError
-from paddock.process import CommandFailed, Result
+from paddock.process import CommandFailed, Pipes, Result
 
 
 class Unreachable(PaddockError):
@@ -35,6 +36,10 @@ class Guest(Protocol):
 
     def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
         """Run a program, pass each line of stdout and stderr on as it arrives, and return the exit code."""
+        ...
+
+    def piped(self, argv: Sequence[str]) -> AbstractContextManager[Pipes]:
+        """Start a program for a stream that does not fit into memory. It is killed when the context ends."""
         ...
 
     def forward(self, local: int, port: int) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from paddock import process
 from paddock.errors import BadInput
 from paddock.guests import terminal as own_terminal
-from paddock.process import Result
+from paddock.process import Pipes, Result
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,9 @@ class LocalGuest:
 
     def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
         return process.stream(argv, out, err, own_session=True)
+
+    def piped(self, argv: Sequence[str]) -> AbstractContextManager[Pipes]:
+        return process.piped(argv, own_session=True)
 
     def forward(self, local: int, port: int) -> int:
         raise BadInput(f"the agent is on this machine: its port is already reachable at 127.0.0.1:{port}")

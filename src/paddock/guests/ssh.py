@@ -13,9 +13,9 @@ import re
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,7 @@ from paddock.diskfull import is_full, warn_not_written
 from paddock.errors import PaddockError
 from paddock.guests import Unreachable
 from paddock.guests.terminal import terminal_restored
-from paddock.process import Result
+from paddock.process import Pipes, Result
 from paddock.visible import one_line
 
 _OPTIONS: Final = (
@@ -76,6 +76,10 @@ class SshGuest:
 
     def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
         result = process.run([*self._ssh, self.address, "--", shlex.join(argv)], stdin=stdin, deadline=deadline)
+        return self._reached(result)
+
+    def _reached(self, result: Result) -> Result:
+        """Return the result of a program on the machine; an error if it is ssh that failed."""
         if result.code == _SSH_FAILED:
             reason = one_line(result.err.strip().split("\n")[-1] or "-", 500)
             raise Unreachable(
@@ -89,6 +93,11 @@ class SshGuest:
 
     def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
         return process.stream([*self._ssh, self.address, "--", shlex.join(argv)], out, err)
+
+    @contextmanager
+    def piped(self, argv: Sequence[str]) -> Iterator[Pipes]:
+        with process.piped([*self._ssh, self.address, "--", shlex.join(argv)]) as pipes:
+            yield replace(pipes, end=lambda: self._reached(pipes.end()))
 
     def forward(self, local: int, port: int) -> int:
         """Open a connection that forwards nothing, then add the forwarding of this one port.

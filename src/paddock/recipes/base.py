@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from paddock.recipes.checks import Check
 from paddock.recipes.model_gateway import ModelServer, Offer
-from paddock.recipes.workload import CodeTree, Distribution, Paths, Traces
+from paddock.recipes.workload import CodeTree, Distribution, Keeping, Paths, Traces
 from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.models import AgentSpec
 
@@ -41,6 +41,9 @@ class BaseRecipe(Generic[OwnSpec]):
 
     def traces(self, agent: OwnSpec) -> Traces:
         return Traces()
+
+    def keeping(self, agent: OwnSpec) -> Keeping:
+        return Keeping()
 
     def offer(self, agent: OwnSpec) -> Offer | None:
         return None

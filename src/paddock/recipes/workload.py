@@ -283,6 +283,19 @@ class Traces:
 
 
 @dataclass(frozen=True)
+class Keeping:
+    """What of a state is worth keeping. The patterns are for paths below the agent's home.
+
+    `*` stands for a part of one name, `**` for any folders; a pattern that matches a folder matches all that is in it.
+    """
+
+    rebuilt: Sequence[str] = ()  # what the agent makes again by itself
+    databases: Sequence[str] = ("**/*.db", "**/*.sqlite", "**/*.sqlite3")  # copied by SQLite while the agent writes
+    growing: Sequence[str] = ("**/*.jsonl",)  # files that the agent only appends to
+    texts: Sequence[str] = ()  # what it has learned, in words that a person can read
+
+
+@dataclass(frozen=True)
 class Probes:
     """The health probe and the prompt of an agent; without a health probe, a running agent counts as healthy."""
 
@@ -332,6 +345,10 @@ class Recipe(Protocol[Own]):
 
     def traces(self, agent: Own) -> Traces:
         """Return where the state may be on a machine that Paddock did not set up."""
+        ...
+
+    def keeping(self, agent: Own) -> Keeping:
+        """Return what of the agent's state is worth keeping."""
         ...
 
     def offer(self, agent: Own) -> Offer | None:

@@ -22,6 +22,7 @@ from paddock.recipes.workload import (
     Distribution,
     File,
     ImageContract,
+    Keeping,
     Page,
     Paths,
     Probes,
@@ -47,6 +48,14 @@ _TRACES: Final = Traces(
 API_KEY: Final = "API_SERVER_KEY"
 
 _HOME: Final = ".hermes"
+
+_KEEPING: Final = Keeping(
+    rebuilt=tuple(
+        f"{_HOME}/{name}"
+        for name in ("logs", "*_cache", "sandboxes", "bin", "checkpoints", "gateway.pid", "gateway.lock", "**/*.lock")
+    ),
+    texts=tuple(f"{_HOME}/{name}" for name in ("SOUL.md", "memories/*.md", "skills/**/SKILL.md")),
+)
 
 _DRAIN_SECONDS: Final = 60  # how long a stop waits for an unfinished answer; Hermes' default is not to wait
 
@@ -201,6 +210,9 @@ class Hermes(PackagedRecipe[HermesSpec]):
 
     def traces(self, agent: HermesSpec) -> Traces:
         return _TRACES
+
+    def keeping(self, agent: HermesSpec) -> Keeping:
+        return _KEEPING
 
     def using(self, agent: HermesSpec, server: ModelServer) -> HermesSpec:
         # Hermes sends a key to a provider custom:NAME; to a plain `custom` it sends none.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from paddock.guests import Guest
-from paddock.process import Result
+from paddock.process import Pipes, Result
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,9 @@ class Throwaway:
 
     def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
         return self.machine.stream(self._inside(argv), out, err)
+
+    def piped(self, argv: Sequence[str]) -> AbstractContextManager[Pipes]:
+        return self.machine.piped(self._inside(argv))
 
     def forward(self, local: int, port: int) -> int:
         return self.machine.forward(local, port)
