@@ -31,7 +31,7 @@ def decrypted(path: Path, identity: Path | None = None) -> Secret:
     """Return the text of an age file, decrypted with the given identity, PADDOCK_AGE_KEY or the default one."""
     from pyrage import DecryptError, decrypt
 
-    origin, keys = _identities(path, identity)
+    origin, keys = identities(path, identity)
     try:
         return Secret(str(decrypt(path.read_bytes(), keys), "utf-8"))
     except OSError as error:
@@ -42,7 +42,7 @@ def decrypted(path: Path, identity: Path | None = None) -> Secret:
         raise BadInput(f"{path} is not a text in UTF-8") from None
 
 
-def _identities(path: Path, identity: Path | None) -> tuple[str, list[Any]]:
+def identities(path: Path, identity: Path | None) -> tuple[str, list[Any]]:
     from pyrage import IdentityError, ssh, x25519
 
     given = os.environ.get(VARIABLE, "").strip()
@@ -112,7 +112,7 @@ class Store:
         """Encrypt for the person's own identity and all recipients, and replace the file atomically."""
         from pyrage import RecipientError, encrypt, x25519
 
-        _, keys = _identities(self.path, None)
+        _, keys = identities(self.path, None)
         # An encrypted file does not show its recipients, so its text lists them.
         lines = [f"{_RECIPIENTS} {' '.join(self.recipients)}"] if self.recipients else []
         lines += [dotenv.written(name, value.reveal()) for name, value in sorted(self.entries.items())]

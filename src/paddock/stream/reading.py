@@ -123,12 +123,18 @@ def _damage_refused() -> Iterator[None]:
         raise BadStream(f"it is truncated or damaged: {error}") from None
 
 
-def check(stream: IO[bytes], limit: int) -> Json:
-    """Read a stream completely, without writing anything, and return its manifest. Raise if it is not complete."""
+Take = Callable[[str, int], "Callable[[bytes], object] | None"]
+
+
+def check(stream: IO[bytes], limit: int, take: Take = lambda path, size: None) -> Json:
+    """Read a stream completely and return its manifest. Raise if it is not complete.
+
+    ``take`` gets path and size of each file, and may return a function that gets its content.
+    """
     reader = Reader(stream, limit)
     for path, header in reader:
         if header.isreg():
-            reader.copy(path, header)
+            reader.copy(path, header, take(path, header.size))
     manifest = reader.manifest()
     reader.superseded(manifest)
     return manifest

@@ -1,0 +1,54 @@
+"""Where backups are kept: a folder or a restic repository. A backup is a stream of an agent's state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import IO, Any, Protocol
+
+from paddock.backups.verified import Verified
+
+
+@dataclass(frozen=True)
+class Backup:
+    """One backup that is complete."""
+
+    name: str  # among the backups of its agent
+    made: datetime
+    size: int  # bytes that it takes
+    about: Mapping[str, Any]  # its manifest, without the files
+
+
+class Destination(Protocol):
+    """A place for the backups of one agent. A backup that was interrupted is not in the list."""
+
+    @property
+    def shown(self) -> str:
+        """The destination, for messages."""
+        ...
+
+    def check(self) -> None:
+        """Raise unless a backup can be written now and read again later."""
+        ...
+
+    def save(self, stream: Verified, made: datetime) -> Backup:
+        """Read a stream to its end and keep it, and its texts. Raise if it is not complete; then nothing is kept."""
+        ...
+
+    def backups(self) -> Sequence[Backup]:
+        """Return all complete backups, the oldest first."""
+        ...
+
+    def read(self, backup: Backup) -> AbstractContextManager[IO[bytes]]:
+        """Open a backup for reading: the stream as it was saved."""
+        ...
+
+    def remove(self, backup: Backup) -> None:
+        """Delete a backup."""
+        ...
+
+    def texts(self, backup: Backup) -> Mapping[str, str] | None:
+        """Return what the agent had learned at the time of a backup, or None if that was not kept."""
+        ...

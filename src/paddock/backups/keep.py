@@ -1,0 +1,43 @@
+"""Which backups to keep. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from paddock.backups import Backup
+from paddock.spec.backup import KeepSpec
+
+Period = Callable[[datetime], tuple[int, ...]]
+
+
+def _week(made: datetime) -> tuple[int, ...]:
+    return made.isocalendar()[:2]
+
+
+def kept(backups: Sequence[Backup], keep: KeepSpec) -> dict[str, list[str]]:
+    """Return the names of the backups to keep, each with the reasons. Without any rule all are kept.
+
+    For each rule of a period, the newest backup of each of the last periods that have one is kept, as restic does it.
+    """
+    newest_first = sorted(backups, key=lambda each: each.made, reverse=True)
+    reasons: dict[str, list[str]] = {}
+    if keep.empty:
+        return {each.name: ["no rule removes it"] for each in newest_first}
+    for each in newest_first[: keep.last]:
+        reasons.setdefault(each.name, []).append("last")
+    periods: Sequence[tuple[str, int, Period]] = (
+        ("daily", keep.daily, lambda made: (made.year, made.month, made.day)),
+        ("weekly", keep.weekly, _week),
+        ("monthly", keep.monthly, lambda made: (made.year, made.month)),
+        ("yearly", keep.yearly, lambda made: (made.year,)),
+    )
+    for word, count, period in periods:
+        seen: list[tuple[int, ...]] = []
+        for each in newest_first:
+            if len(seen) == count:
+                break
+            if period(each.made) not in seen:
+                seen.append(period(each.made))
+                reasons.setdefault(each.name, []).append(word)
+    return reasons

@@ -1,0 +1,114 @@
+"""Compress a stream with zstd and encrypt it with age, and back. Both can be undone with `age`, `zstd` and `tar`."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+from paddock.errors import PaddockError
+from paddock.spec.agefile import identities
+
+# pyrage and zstandard are imported where they are used: few commands need them.
+
+_LEVEL: Final = 6
+_BLOCK: Final = 1 << 20
+
+
+class CannotOpen(PaddockError):
+    """A backup cannot be decrypted or decompressed."""
+
+
+def seal(stream: IO[bytes], target: IO[bytes], recipients: Sequence[str]) -> None:
+    """Read a stream to its end, compress it, and encrypt it if there are recipients."""
+    import zstandard
+
+    compressor = zstandard.ZstdCompressor(level=_LEVEL, threads=-1, write_checksum=True)
+    if not recipients:
+        compressor.copy_stream(stream, target, read_size=_BLOCK, write_size=_BLOCK)
+        return
+    from pyrage import encrypt_io
+
+    with compressor.stream_reader(stream, read_size=_BLOCK) as compressed:
+        encrypt_io(compressed, target, [recipient(each) for each in recipients])
+
+
+@contextmanager
+def opened(path: Path, *, encrypted: bool) -> Iterator[IO[bytes]]:
+    """Open a sealed file for reading: the stream that was sealed."""
+    import zstandard
+
+    with path.open("rb") as file, _decrypted(path, file) if encrypted else _as_is(file) as compressed:
+        reader: Any = zstandard.ZstdDecompressor().stream_reader(compressed, read_size=_BLOCK)
+        try:
+            yield io.BufferedReader(_Worded(reader, path), _BLOCK)
+        finally:
+            reader.close()
+
+
+@contextmanager
+def _as_is(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    yield file
+
+
+@contextmanager
+def _decrypted(path: Path, file: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Decrypt in a thread: age writes, and the decompression reads."""
+    from pyrage import DecryptError, decrypt_io
+
+    origin, keys = identities(path, None)
+    reading, writing = os.pipe()
+    failed: list[str] = []
+    stopped = threading.Event()  # the reader has seen enough, and the pipe breaks
+
+    def decrypt() -> None:
+        with os.fdopen(writing, "wb") as sink:
+            try:
+                decrypt_io(file, sink, keys)
+            except (DecryptError, OSError, ValueError) as error:
+                if not stopped.is_set():
+                    failed.append(str(error))
+
+    with os.fdopen(reading, "rb") as source:
+        working = threading.Thread(target=decrypt, daemon=True)
+        working.start()
+        try:
+            yield source
+        finally:
+            stopped.set()
+            source.close()
+            working.join()
+            if failed:
+                raise CannotOpen(f"{path} cannot be decrypted with {origin}: {failed[0]}")
+
+
+class _Worded(io.RawIOBase):
+    """Reads a decompressor, with its errors in words."""
+
+    def __init__(self, source: Any, path: Path) -> None:
+        self._source = source
+        self._path = path
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        import zstandard
+
+        try:
+            data = self._source.read(len(buffer))
+        except zstandard.ZstdError as error:
+            raise CannotOpen(f"{self._path} is damaged: {error}") from None
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def recipient(text: str) -> Any:
+    """Return an age recipient for pyrage."""
+    from pyrage import ssh, x25519
+
+    return x25519.Recipient.from_str(text) if text.startswith("age1") else ssh.Recipient.from_str(text)

@@ -1,0 +1,80 @@
+"""The key ``backup`` of an agent."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from paddock.spec.durations import Duration
+from paddock.spec.fields import LocalPath, Model, VariableName, shorthand, worded
+from paddock.spec.secrets import Source
+
+Count = Annotated[int, Field(ge=0, le=10_000)]
+Recipient = Annotated[
+    str,
+    Field(
+        pattern=worded(
+            r"^(age1[a-z0-9]{58}|ssh-(ed25519|rsa) AAAA[A-Za-z0-9+/]+={0,2}( [^\r\n]*)?)$",
+            "an age recipient: age1…, or a public ssh key",
+        )
+    ),
+]
+
+
+class ResticSpec(Model):
+    """A restic repository. restic encrypts, deduplicates and checks it."""
+
+    repository: str = Field(min_length=1, description="repository as restic writes it: a path, sftp:…, s3:…, rclone:…")
+    password: Source = Field(description="password of the repository")
+    environment: dict[VariableName, Source] = Field(
+        default_factory=dict, description="more secret variables for restic, such as AWS_ACCESS_KEY_ID"
+    )
+
+
+class ToSpec(Model):
+    """Where backups are kept: exactly one of these."""
+
+    folder: LocalPath | None = Field(None, description="a folder on this machine; a plain path stands for this")
+    restic: ResticSpec | None = Field(None, description="a restic repository")
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if (self.folder is None) == (self.restic is None):
+            raise ValueError("needs exactly one of folder and restic")
+        return self
+
+
+class KeepSpec(Model):
+    """How many backups `backup prune` keeps: the newest ones, and the newest of each day, week, month and year."""
+
+    last: Count = Field(0, description="number of newest backups to keep")
+    daily: Count = Field(0, description="number of days to keep a backup of")
+    weekly: Count = Field(0, description="number of weeks to keep a backup of")
+    monthly: Count = Field(0, description="number of months to keep a backup of")
+    yearly: Count = Field(0, description="number of years to keep a backup of")
+
+    @property
+    def empty(self) -> bool:
+        return not any((self.last, self.daily, self.weekly, self.monthly, self.yearly))
+
+
+class BackupSpec(Model):
+    """Backups of the agent's state, which `paddock backup` makes."""
+
+    to: Annotated[ToSpec, shorthand(ToSpec, "folder", str, example="a folder, or {restic: {repository: …}}")] = Field(
+        description="where they are kept: a folder, or {restic: {repository: …, password: …}}"
+    )
+    keep: KeepSpec = Field(KeepSpec(), description="which backups are kept; without it all")
+    recipients: list[Recipient] = Field(
+        default_factory=list, description="age recipients that backups in a folder are encrypted to; without it none"
+    )
+    max_age: Duration = Field(
+        Duration.parse("2d"), description="age of the newest backup beyond which status and verify complain"
+    )
+
+    @model_validator(mode="after")
+    def _recipients_of_a_folder(self) -> Self:
+        if self.recipients and self.to.folder is None:
+            raise ValueError("recipients are for a folder; restic encrypts with the password of its repository")
+        return self

@@ -1,0 +1,118 @@
+"""Backups in a folder."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyrage import x25519
+
+from paddock.backups.folder import FolderDestination
+from paddock.backups.sealing import CannotOpen
+from paddock.backups.verified import Incomplete, Verified
+from paddock.errors import BadInput
+from paddock.stream.layout import matcher
+from stream.streams import received, sent
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+TEXTS = matcher(["memories/*.md"])
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> bytes:
+    home = tmp_path / "home"
+    (home / "memories").mkdir(parents=True)
+    (home / "memories/MEMORY.md").write_text("the gate code is 7421\n")
+    (home / "data").write_bytes(os.urandom(100_000))
+    return sent(home)
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> x25519.Identity:
+    made = x25519.Identity.generate()
+    monkeypatch.setenv("PADDOCK_AGE_KEY", str(made))
+    return made
+
+
+def verified(stream: bytes) -> Verified:
+    return Verified(io.BytesIO(stream), TEXTS, lambda count: None)
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path, key: x25519.Identity) -> FolderDestination:
+    recipients = [str(key.to_public())] if request.param == "encrypted" else []
+    made = FolderDestination(tmp_path / "backups/home_hermes", recipients)
+    made.check()
+    return made
+
+
+def test_a_backup_comes_back(folder: FolderDestination, stream: bytes, tmp_path: Path) -> None:
+    backup = folder.save(verified(stream), NOON)
+    assert [each.name for each in folder.backups()] == [backup.name] == ["2026-11-16T12-00-00Z"]
+    with folder.read(backup) as back:
+        assert back.read() == stream
+    assert folder.texts(backup) == {"memories/MEMORY.md": "the gate code is 7421\n"}
+    assert backup.about["agent"] == "home_hermes"
+    assert {oct(path.stat().st_mode & 0o777) for path in folder.folder.iterdir()} == {"0o600"}
+    folder.remove(backup)
+    assert list(folder.folder.iterdir()) == []
+
+
+def test_only_the_recipients_can_read_it(folder: FolderDestination, stream: bytes) -> None:
+    folder.save(verified(stream), NOON)
+    readable = any(b"7421" in path.read_bytes() for path in folder.folder.iterdir())
+    assert not (readable and folder.recipients)
+
+
+def test_the_tools_of_a_system_read_it(tmp_path: Path, stream: bytes) -> None:
+    folder = FolderDestination(tmp_path / "backups", [])
+    folder.check()
+    folder.save(verified(stream), NOON)
+    archive = folder.folder / "2026-11-16T12-00-00Z.tar.zst"
+    subprocess.run(["tar", "--zstd", "-xf", str(archive), "-C", str(tmp_path)], check=True)
+    assert (tmp_path / "state/memories/MEMORY.md").read_text() == "the gate code is 7421\n"
+
+
+@pytest.mark.parametrize("cut", [0, 0.1, 0.5, 0.99])
+def test_a_stream_that_ends_early_is_not_kept(folder: FolderDestination, stream: bytes, cut: float) -> None:
+    with pytest.raises(Incomplete):
+        folder.save(verified(stream[: int(cut * len(stream.rstrip(b"\0")))]), NOON)
+    assert folder.backups() == []
+    assert list(folder.folder.iterdir()) == []
+
+
+def test_a_damaged_archive_is_noticed(folder: FolderDestination, stream: bytes, tmp_path: Path) -> None:
+    backup = folder.save(verified(stream), NOON)
+    archive = next(folder.folder.glob("*.tar.zst*"))
+    content = bytearray(archive.read_bytes())
+    content[len(content) // 2] ^= 1
+    archive.write_bytes(content)
+    with pytest.raises(CannotOpen), folder.read(backup) as back:
+        received(back.read(), tmp_path / "back")
+
+
+def test_an_archive_without_its_description_does_not_count(folder: FolderDestination, stream: bytes) -> None:
+    folder.save(verified(stream), NOON)
+    (folder.folder / "2026-11-16T12-00-00Z.json").unlink()
+    assert folder.backups() == []
+
+
+def test_a_backup_that_no_one_here_can_read_is_refused(tmp_path: Path, key: x25519.Identity) -> None:
+    other = str(x25519.Identity.generate().to_public())
+    with pytest.raises(BadInput, match="could not be read again"):
+        FolderDestination(tmp_path / "backups", [other]).check()
+
+
+def test_another_key_does_not_open_it(
+    tmp_path: Path, stream: bytes, key: x25519.Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = FolderDestination(tmp_path / "backups", [str(key.to_public())])
+    folder.check()
+    backup = folder.save(verified(stream), NOON)
+    monkeypatch.setenv("PADDOCK_AGE_KEY", str(x25519.Identity.generate()))
+    with pytest.raises(CannotOpen, match="cannot be decrypted"), folder.read(backup) as back:
+        back.read()

@@ -1,0 +1,45 @@
+"""Which backups are kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paddock.backups import Backup
+from paddock.backups.keep import kept
+from paddock.spec.backup import KeepSpec
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+
+
+def backups(*ages: timedelta) -> list[Backup]:
+    return [Backup(f"b{number}", NOON - age, 1, {}) for number, age in enumerate(ages)]
+
+
+def test_without_a_rule_all_are_kept() -> None:
+    assert set(kept(backups(timedelta(0), timedelta(999)), KeepSpec())) == {"b0", "b1"}
+
+
+def test_the_newest_of_each_day_is_kept() -> None:
+    found = kept(backups(*(timedelta(hours=hours) for hours in (0, 6, 24, 30, 48))), KeepSpec(daily=2))
+    assert found == {"b0": ["daily"], "b2": ["daily"]}
+
+
+def test_each_rule_counts_for_itself() -> None:
+    found = kept(backups(*(timedelta(days=7 * number) for number in range(6))), KeepSpec(last=1, weekly=2, monthly=2))
+    assert found == {"b0": ["last", "weekly", "monthly"], "b1": ["weekly"], "b3": ["monthly"]}
+
+
+@given(
+    st.lists(st.integers(0, 4 * 365 * 24), max_size=60),
+    st.builds(KeepSpec, **{name: st.integers(0, 9) for name in ("last", "daily", "weekly", "monthly", "yearly")}),
+)
+def test_the_newest_is_always_kept_and_no_rule_keeps_more_than_its_number(hours: list[int], keep: KeepSpec) -> None:
+    found = kept(backups(*(timedelta(hours=each) for each in hours)), keep)
+    if hours:
+        assert f"b{hours.index(min(hours))}" in found
+    if not keep.empty:
+        for word in ("last", "daily", "weekly", "monthly", "yearly"):
+            assert sum(word in reasons for reasons in found.values()) <= getattr(keep, word)
