@@ -92,6 +92,14 @@ class Verified(io.RawIOBase):
         super().close()
 
 
+def check(stream: IO[bytes]) -> Json:
+    """Read a stream completely and return its manifest; an error if it is not complete."""
+    try:
+        return reading.check(stream, UNLIMITED)
+    except BadStream as error:
+        raise Incomplete(f"the backup is not complete: {error}") from None
+
+
 def described(manifest: Json) -> Json:
     """Return a manifest with the number and the size of its files in place of their names."""
     entries = manifest["entries"]

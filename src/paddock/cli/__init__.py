@@ -58,6 +58,7 @@ def import_verbs() -> None:
     from paddock.cli import (  # noqa: F401
         adopt,
         ask,
+        backup,
         check,
         console,
         cycle,

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from paddock.spec.backup import BackupSpec
 from paddock.spec.durations import Duration
 from paddock.spec.egress import NetworkSpec
 from paddock.spec.fields import IpAddress, LocalPath, Model, Name, Package, Port, RelativePath, VariableName, shorthand
@@ -165,6 +166,7 @@ class AgentSpec(Model):
     ] = Field(default_factory=dict, description="ports that other machines can reach; without it there are none")
     network: NetworkSpec = Field(NetworkSpec(), description="what the agent may reach over the network")
     verify: VerifySpec = Field(VerifySpec(), description="how `up` checks that the agent answers")
+    backup: BackupSpec | None = Field(None, description="backups of the agent's state; without it there are none")
 
     @model_validator(mode="before")
     @classmethod

@@ -34,7 +34,6 @@ class Sender:
         self.home = order["home"]
         self.staging = order["staging"]
         self.about = order["about"]
-        self.user = order["user"]
         self.rebuilt = matcher(order["rebuilt"])
         self.databases = matcher(order["databases"])
         self.growing = matcher(order["growing"])
@@ -50,7 +49,7 @@ class Sender:
     def send(self) -> None:
         """Send all files, those that changed meanwhile again, and the manifest."""
         with opened(self.home) as home:
-            self.device = os.fstat(home).st_dev
+            self.device, self.user = os.fstat(home).st_dev, user_name(os.fstat(home).st_uid)
             self._folder(home, "", 1)
             for _ in range(PASSES):
                 if not self.again:

@@ -1,0 +1,152 @@
+"""Back up agents: their state goes from the machine, through this one, to a destination."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from paddock.backups import Backup, Destination
+from paddock.backups.keep import kept
+from paddock.backups.open import destination_for
+from paddock.backups.verified import Incomplete, Verified, check
+from paddock.errors import BadInput, PaddockError
+from paddock.guests import Guest
+from paddock.process import CommandFailed
+from paddock.run.deployment import Deployment
+from paddock.run.lock import agent_lock
+from paddock.run.observe import Observation, expect_own_id, observe, reach
+from paddock.run.resolve import Located, locate
+from paddock.runtimes.program import program
+from paddock.stream.layout import matcher
+
+_MODULES: Final = ("layout", "folders", "sparse", "database", "send")
+
+
+def destination_of(agent: Deployment) -> Destination:
+    """Return where the backups of an agent are kept."""
+    if agent.spec.backup is None:
+        raise BadInput(f"{agent.name} has no backup in the file", hint="add `backup: {to: ./backups}` to the agent")
+    return destination_for(agent.spec.backup, agent.folder, agent.id)
+
+
+def back_up(agent: Deployment) -> str:
+    """Make a backup of an agent and return a line about it. The agent may run meanwhile."""
+    destination = destination_of(agent)
+    destination.check()
+    with agent_lock(agent):
+        located = locate(agent)
+        seen = expect_own_id(located, observe(located))
+        guest = _with_state(located, seen)
+        backup = save(located, guest, destination)
+    about = backup.about
+    agent.reporter.journal("backup", name=backup.name, to=destination.shown, files=about["files"], bytes=about["bytes"])
+    for each in (*about["left_out"], *about["as_files"]):
+        agent.reporter.say(f"{each['path']}: {each['why']}")
+    return (
+        f"{agent.name}: {about['files']} files, {_size(about['bytes'])}, in backup {backup.name} ({_size(backup.size)})"
+    )
+
+
+def _with_state(agent: Located, seen: Observation) -> Guest:
+    """Return the channel to a machine that has the agent's state."""
+    guest = reach(agent, seen)
+    if seen.agent is None or seen.agent.state_of is None:
+        raise PaddockError(f"{agent.name} has no state on its machine yet", hint="run `paddock up`")
+    return guest
+
+
+def save(agent: Located, guest: Guest, destination: Destination) -> Backup:
+    """Send the state of an agent to a destination, while it may run."""
+    keeping = agent.recipe.keeping(agent.spec)
+    order = {
+        "home": agent.paths.home,
+        "staging": agent.paths.state,
+        "rebuilt": list(keeping.rebuilt),
+        "databases": list(keeping.databases),
+        "growing": list(keeping.growing),
+        "about": {"agent": str(agent.id), "kind": agent.spec.kind, "version": getattr(agent.spec, "version", None)},
+    }
+    argv = ["python3", "-I", "-c", program(*(f"paddock.stream.{name}" for name in _MODULES)), json.dumps(order)]
+    title = f"save the state of {agent.name} to {destination.shown}"
+    with agent.reporter.step("backup.save", title), guest.piped(argv) as pipes:
+        pipes.sink.close()
+        with Verified(pipes.source, matcher(list(keeping.texts)), lambda count: None) as stream:
+            try:
+                backup = destination.save(stream, datetime.now(UTC).replace(microsecond=0))
+            except Incomplete:
+                result = pipes.end()
+                if not result.ok:
+                    raise CommandFailed(f"sending the state of {agent.name}", result) from None
+                raise
+        pipes.end()
+    return backup
+
+
+def check_backup(agent: Deployment, name: str | None) -> str:
+    """Read a backup back completely, the newest one unless another is named; return a line about it."""
+    destination = destination_of(agent)
+    backup = chosen(agent, destination, name)
+    with (
+        agent.reporter.step("backup.check", f"read backup {backup.name} of {agent.name}"),
+        destination.read(backup) as stream,
+    ):
+        manifest = check(stream)
+    if manifest["agent"] != str(agent.id):
+        raise PaddockError(f"backup {backup.name} is of {manifest['agent']}, not of {agent.id}")
+    return f"{agent.name}: backup {backup.name} is complete: {len(manifest['entries'])} files"
+
+
+def listed(agent: Deployment) -> list[dict[str, object]]:
+    """Return what is known of each backup of an agent, the oldest first."""
+    now = datetime.now(UTC)
+    return [
+        {
+            "agent": agent.name,
+            "backup": backup.name,
+            "age": str(timedelta(seconds=int((now - backup.made).total_seconds()))),
+            "files": backup.about["files"],
+            "bytes": backup.about["bytes"],
+            "size": backup.size,
+            "version": backup.about["version"] or "-",
+        }
+        for backup in destination_of(agent).backups()
+    ]
+
+
+def chosen(agent: Deployment, destination: Destination, name: str | None) -> Backup:
+    """Return the backup of a name, or the newest one."""
+    found = destination.backups()
+    if not found:
+        raise PaddockError(f"{agent.name} has no backup in {destination.shown}", hint=f"`paddock backup {agent.name}`")
+    if name is None:
+        return found[-1]
+    for each in found:
+        if each.name == name:
+            return each
+    raise BadInput(f"{agent.name} has no backup {name}", hint=f"`paddock backup list {agent.name}` lists them")
+
+
+def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
+    """Remove the backups that the file does not keep; return a line for each backup."""
+    destination = destination_of(agent)
+    assert agent.spec.backup is not None  # noqa: S101 - destination_of has checked it
+    keep = kept(destination.backups(), agent.spec.backup.keep)
+    lines = []
+    for backup in destination.backups():
+        if backup.name in keep:
+            lines.append(f"{agent.name}: keep {backup.name} ({', '.join(keep[backup.name])})")
+            continue
+        if not dry_run:
+            with agent.reporter.step("backup.remove", f"remove backup {backup.name} of {agent.name}"):
+                destination.remove(backup)
+        lines.append(f"{agent.name}: {'would remove' if dry_run else 'removed'} {backup.name}")
+    return lines
+
+
+def _size(count: int) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}"
+        count /= 1024  # type: ignore[assignment]
+    return f"{count:.1f} GiB"
