@@ -80,6 +80,10 @@ class Runtime(Protocol):
         """Return the argv that stops the agent with a former id and makes its parts and its state this agent's."""
         ...
 
+    def stop(self) -> Sequence[str]:
+        """Return the argv that stops the agent. `apply` starts it again."""
+        ...
+
     def remove(self) -> Sequence[str]:
         """Return the argv that removes the agent and keeps its state."""
         ...

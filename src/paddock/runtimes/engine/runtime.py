@@ -130,6 +130,9 @@ class Engine:
     def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
         return self._units.rename(former, mounted=mounted)
 
+    def stop(self) -> Sequence[str]:
+        return self._with(self._units.stop())
+
     def remove(self) -> Sequence[str]:
         return self._with(script("engine/remove.sh", self._units.removed))
 

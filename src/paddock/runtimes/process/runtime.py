@@ -95,6 +95,9 @@ class ForegroundProcess:
     def rename(self, former: str, *, mounted: bool) -> Sequence[str]:
         return script("process/rename.sh", [*self._where, str(self.agent), former])
 
+    def stop(self) -> Sequence[str]:
+        return script("process/stop.sh", [self.paths.state])
+
     def remove(self) -> Sequence[str]:
         return script("process/remove.sh", [self._root, self.paths.code, str(self.agent), self.paths.state])
 

@@ -169,6 +169,9 @@ class Systemd:
         where = [self.manager, self._root, paths.code, paths.state_link, paths.state]
         return script("systemd/rename.sh", [*where, str(self.agent), former, "yes" if mounted else ""])
 
+    def stop(self) -> Sequence[str]:
+        return script("systemd/stop.sh", [self.manager, self._root])
+
     def remove(self) -> Sequence[str]:
         return script("systemd/remove.sh", self.removed)
 
