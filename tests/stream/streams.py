@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import grp
 import json
 import os
-import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +13,6 @@ from paddock.runtimes.program import program
 
 SEND = program(*(f"paddock.stream.{name}" for name in ("layout", "folders", "sparse", "database", "send")))
 RECEIVE = program(*(f"paddock.stream.{name}" for name in ("layout", "folders", "reading", "receive")))
-USER = pwd.getpwuid(os.geteuid()).pw_name
-GROUP = grp.getgrgid(os.getegid()).gr_name
 LIMIT = 1 << 40
 Json = dict[str, Any]
 
@@ -25,7 +21,7 @@ def order(home: Path, **more: Any) -> str:
     about = {"agent": "home_hermes", "kind": "hermes", "version": "0.19.0"}
     staging = home.parent / "staging"
     staging.mkdir(exist_ok=True, mode=0o700)
-    words = {"home": str(home), "staging": str(staging), "about": about, "user": USER}
+    words = {"home": str(home), "staging": str(staging), "about": about}
     return json.dumps({**words, "rebuilt": [], "databases": ["**/*.db"], "growing": [], **more})
 
 
@@ -39,7 +35,7 @@ def sent(home: Path, **more: Any) -> bytes:
 
 def received(stream: bytes, folder: Path, limit: int = LIMIT) -> Json:
     """Unpack a stream and return what the program reports. Raise if it refuses the stream."""
-    words = json.dumps({"folder": str(folder), "user": USER, "group": GROUP, "limit": limit})
+    words = json.dumps({"folder": str(folder), "uid": os.geteuid(), "gid": os.getegid(), "limit": limit})
     command = [sys.executable, "-I", "-c", RECEIVE, words]
     done = subprocess.run(command, input=stream, capture_output=True, check=False, timeout=120)
     if done.returncode:

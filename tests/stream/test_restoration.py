@@ -17,7 +17,7 @@ import pytest
 from paddock.stream import restoration
 from paddock.stream.layout import BadStream
 from paddock.stream.restoration import CannotRestore, Restoration
-from stream.streams import GROUP, USER, sent
+from stream.streams import sent
 
 OLD, NEW = {"MEMORY.md": "old", "more": "old"}, {"MEMORY.md": "new"}
 # What a restoration calls to change something.
@@ -63,7 +63,7 @@ def content(folder: Path) -> dict[str, str] | None:
 
 def receive(state: Path, stream: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stream)))
-    Restoration(str(state)).receive({"user": USER, "group": GROUP, "limit": 1 << 30})
+    Restoration(str(state)).receive({"uid": os.geteuid(), "gid": os.getegid(), "limit": 1 << 30})
 
 
 def test_a_received_state_becomes_the_home_and_the_old_one_is_kept(

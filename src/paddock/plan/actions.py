@@ -118,6 +118,28 @@ class RemoveContainer:
     engine: str
 
 
+@dataclass(frozen=True)
+class ReceiveState:
+    """Unpack a backup beside the agent's state, and verify it."""
+
+    backup: str
+
+
+@dataclass(frozen=True)
+class StopAgent:
+    """Stop the agent's processes."""
+
+
+@dataclass(frozen=True)
+class SwapState:
+    """Put the received state in the place of the agent's. What was there is kept."""
+
+
+@dataclass(frozen=True)
+class FinishRestore:
+    """Remove the state from before a restore."""
+
+
 AgentAction = (
     InstallContents
     | CheckStateSize
@@ -134,5 +156,9 @@ AgentAction = (
     | GetImage
     | CreateContainer
     | RemoveContainer
+    | ReceiveState
+    | StopAgent
+    | SwapState
+    | FinishRestore
 )
 Action = AgentAction | PlaceAction

@@ -13,9 +13,13 @@ from paddock.plan.actions import (
     AwaitAnswer,
     CheckMounts,
     ClaimState,
+    FinishRestore,
     InstallCode,
     InstallPackages,
+    ReceiveState,
     RemoveAgent,
+    StopAgent,
+    SwapState,
 )
 from paddock.plan.container import ENGINES, ContainerSeen, ContainerWant
 from paddock.plan.namesakes import NamesakesSeen
@@ -25,7 +29,7 @@ from paddock.plan.step import Phase, Refusal, Risk, Step
 _RECORDS: Final = frozenset(
     {
         *("package", "bundle", "init", "answered", "pending", "tree", "secrets", "holder", "room", "note"),
-        *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
+        *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten", "state.before"),
         *("unit", "said", "engine", "info", "image", "container", "layer"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
         *namesakes.RECORDS,
@@ -49,6 +53,7 @@ class AgentWant:
     uid: int = 0  # the agent's, which has to own these directories
     project: str = ""
     beside_others: bool = False  # other agents of this name may be on the machine too
+    restores: str | None = None  # the backup that becomes its state
 
     def preinstalled(self) -> AgentSeen:
         """Return what a new machine holds that was cloned from the agent's template."""
@@ -73,6 +78,7 @@ class AgentSeen:
     state_version: str = ""  # of its identity, if a newer Paddock wrote it
     planted: str | None = None  # a path where Paddock's own directory in the state should be, and something else is
     forgotten: str | None = None  # a state whose deletion has begun
+    kept_aside: str | None = None  # the state from before a restore that did not end
     holder: str | None = None
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
@@ -105,6 +111,7 @@ class AgentSeen:
             state_version=values.get("state.newer", ""),
             planted=values.get("state.planted"),
             forgotten=values.get("state.forgotten"),
+            kept_aside=values.get("state.before"),
             holder=values.get("holder"),
             room=_two_numbers(values.get("room", "")),
             said=values.get("said", ""),
@@ -150,7 +157,11 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         yield claim(agent)
     renamed = list(namesakes.rename_steps(agent, want.project, seen.namesakes))
     yield from renamed
-    reason = "its project changed" if renamed else _why_configure(want, seen)
+    if want.restores:
+        yield from _restore(agent, want.restores, seen)
+    reason = (
+        "its project changed" if renamed else "its state is restored" if want.restores else _why_configure(want, seen)
+    )
     if want.container:
         created = list(container.create_steps(agent, want.container, seen.container, want.bundle_id))
         yield from created
@@ -165,7 +176,21 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
     changed = reason or lacks_code
     if not want.foreground and (changed or seen.answered != want.bundle_id):
         yield answer(agent, "it was changed" if changed else "it was not verified since its last change")
+    if want.restores and not want.foreground:
+        title = f"remove the state of {agent} from before"
+        yield Step("state.finish", title, "the restored agent works", FinishRestore(), phase=Phase.CLEANUP)
     yield from container.leftover_steps(agent, seen.left)
+
+
+def _restore(agent: str, backup: str, seen: AgentSeen) -> Iterator[Step]:
+    """Yield the steps that put a backup in the place of the agent's state, which is kept until the agent works."""
+    reason = "a person asked for it"
+    title = f"unpack backup {backup} beside the state of {agent}, and verify it"
+    yield Step("state.receive", title, reason, ReceiveState(backup), phase=Phase.STATE)
+    if seen.units:
+        yield Step("agent.stop", f"stop {agent}", "its state is replaced", StopAgent(), Risk.RESTARTS, Phase.STATE)
+    title = f"put the restored state in the place of the state of {agent}, which is kept"
+    yield Step("state.swap", title, reason, SwapState(), phase=Phase.STATE)
 
 
 def planted(agent: str, path: str) -> Refusal:

@@ -19,18 +19,22 @@ from paddock.plan.actions import (
     ClaimState,
     CreateContainer,
     DeleteState,
+    FinishRestore,
     GetImage,
     InstallCode,
     InstallContents,
     InstallPackages,
+    ReceiveState,
     RemoveAgent,
     RemoveContainer,
     RenameAgent,
     StartEngine,
+    StopAgent,
+    SwapState,
 )
 from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
-from paddock.run import mounts
+from paddock.run import mounts, restoring
 from paddock.run.ask import healthy
 from paddock.run.container import get_image, remove_container, start_engine, try_image
 from paddock.run.contents import install_packages
@@ -93,6 +97,14 @@ class OnMachine:
             case RenameAgent(former):
                 argv = agent.runtime.rename(former, mounted=agent.place.traits.mounts_state)
                 expect(reach(), f"moving {agent.name} to project {agent.project}", argv, deadline=300)
+            case ReceiveState(backup):
+                restoring.receive_state(agent, reach(), backup)
+            case StopAgent():
+                restoring.stop(agent, reach())
+            case SwapState():
+                restoring.restoration(agent, reach(), "swap")
+            case FinishRestore():
+                restoring.restoration(agent, reach(), "finish")
             case RemoveAgent():
                 expect(reach(), f"removing {agent.name}", agent.runtime.remove(), deadline=180)
             case _:

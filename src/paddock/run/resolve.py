@@ -97,8 +97,11 @@ class Resolved(Located):
         secrets = self.known_secrets
         return self.bundle.archive(secrets.environment, secrets.files)
 
-    def want(self, *, recreate: bool = False) -> AgentWant:
-        """Return what planning compares with the machine. ``recreate`` asks for a new container."""
+    def want(self, *, recreate: bool = False, restores: str | None = None) -> AgentWant:
+        """Return what planning compares with the machine.
+
+        ``recreate`` asks for a new container, ``restores`` names a backup that becomes the state.
+        """
         keeps_machine = self.place.traits.keeps_machine
         return AgentWant(
             tree=self.code[0] if self.code else None,
@@ -113,6 +116,7 @@ class Resolved(Located):
             uid=self.spec.user.uid,
             project=self.project,
             beside_others=self.beside_others,
+            restores=restores,
         )
 
     def _container_want(self, *, recreate: bool) -> ContainerWant | None:

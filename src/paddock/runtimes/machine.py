@@ -56,6 +56,12 @@ def claim_state(agent: AgentId, user: UserSpec, paths: Paths, *, mounted: bool) 
     return script("claim.sh", [paths.state, str(agent), *ids, "yes" if mounted else "", *folders])
 
 
+def claim_for_restore(agent: AgentId, paths: Paths, *, mounted: bool) -> Sequence[str]:
+    """Return the argv that creates the state of an agent, or accepts its own, for a backup to be unpacked into."""
+    folders = [paths.etc.removesuffix("/current"), paths.code, paths.state_link]
+    return script("claim_for_restore.sh", [paths.state, str(agent), "yes" if mounted else "", *folders])
+
+
 def delete_state(agent: AgentId, paths: Paths) -> Sequence[str]:
     """Return the argv that deletes the state of an agent."""
     return script("forget.sh", [paths.state, paths.state_link, str(agent)])

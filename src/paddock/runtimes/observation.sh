@@ -27,6 +27,7 @@ observe_agent() { # PACKAGE...
             report state.agent "$(identity_of "$state")"
             observe_owner "$(identity_of "$state")"
             ! is_newer "$state" || report state.newer "$(identity_version "$state")"
+            [ ! -d "$own/before" ] || report state.before "$own/before"
             [ ! -e "$own/holder" ] || report holder "$(cat "$own/holder")"
         fi
     elif [ -e "$own" ] || [ -L "$own" ]; then

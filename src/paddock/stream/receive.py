@@ -1,15 +1,13 @@
 """Unpack a stream from standard input into a new folder, and verify it completely. Runs on the machine.
 
-The argument is JSON: `folder` (must not exist), `user` and `group` (names, of the agent here), `limit` (bytes). Nothing
+The argument is JSON: `folder` (must not exist), `uid` and `gid` (of the agent here), `limit` (bytes). Nothing
 is written outside the folder, whatever the stream says. Owners and modes are set after everything was verified.
 """
 
 from __future__ import annotations
 
-import grp
 import json
 import os
-import pwd
 import resource
 import stat
 import sys
@@ -116,9 +114,9 @@ class Owners:
     Owners are mapped by name, never by number. Whoever else owned a file, it belongs to the agent here.
     """
 
-    def __init__(self, user: str, group: str) -> None:
-        self._uid = pwd.getpwnam(user).pw_uid
-        self._gid = grp.getgrnam(group).gr_gid
+    def __init__(self, uid: int, gid: int) -> None:
+        self._uid = uid
+        self._gid = gid
 
     def of(self, entry: Json) -> tuple[int, int]:
         """Return user and group of an entry."""
@@ -146,7 +144,7 @@ def receive(order: Json, stream: IO[bytes]) -> Json:
     links = [entry for entry in manifest["entries"] if entry["type"] == "link"]
     for entry in links:
         target.link(entry["path"], entry["target"])
-    owners = Owners(order["user"], order["group"])
+    owners = Owners(order["uid"], order["gid"])
     # Folders last, the deepest first: a folder's mode may forbid what is still to be done in it.
     for entry in sorted(manifest["entries"], key=lambda each: (each["type"] == "folder", -each["path"].count("/"))):
         mode = None if entry["type"] == "link" else owners.mode(entry)

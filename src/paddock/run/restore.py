@@ -1,0 +1,72 @@
+"""Restore the state of an agent from a backup."""
+
+from __future__ import annotations
+
+from paddock.backups import Backup
+from paddock.errors import BadInput, PaddockError
+from paddock.plan.step import Plan
+from paddock.run import restoring, verbs
+from paddock.run.backup import chosen, destination_of
+from paddock.run.deployment import Deployment
+from paddock.run.lock import agent_lock
+from paddock.run.observe import Observation, observe, reach
+from paddock.run.resolve import Located, Resolved, locate, resolve
+
+
+def choose(agent: Deployment, which: str | None) -> Backup:
+    """Return the backup to restore, and check that it is one of this agent."""
+    backup = chosen(agent, destination_of(agent), which)
+    about = backup.about
+    if about["agent"] != str(agent.id) or about["kind"] != agent.spec.kind:
+        raise BadInput(f"backup {backup.name} is of {about['agent']} ({about['kind']}), not of {agent.id}")
+    return backup
+
+
+def plan(agent: Deployment, backup: Backup) -> Plan:
+    """Resolve and observe an agent, and plan its restoration."""
+    located = locate(agent)
+    return _plan(located, resolve(located), backup, observe(located))
+
+
+def _plan(agent: Located, resolved: Resolved, backup: Backup, seen: Observation) -> Plan:
+    return verbs.plan_up(agent, resolved.want(restores=backup.name), seen)
+
+
+def restore(agent: Deployment, backup: Backup) -> str:
+    """Put a backup in the place of an agent's state; return a line about the result.
+
+    If the restored agent does not work, the state from before is put back, and the agent is started with it again.
+    """
+    with agent_lock(agent):
+        resolved = resolve(locate(agent))
+        failed: PaddockError | None = None
+
+        def plan_for(seen: Observation) -> Plan:
+            return _plan(resolved, resolved, backup, seen)
+
+        try:
+            verbs.converge(resolved, plan_for)
+        except PaddockError as failure:
+            if not _put_back(resolved):
+                raise
+            failed = failure
+    if failed is not None:
+        verbs.up(agent)
+        raise PaddockError(
+            f"{agent.name} did not work with backup {backup.name}, and runs with its state from before again:\n"
+            f"{failed.message}",
+            hint=failed.hint,
+        )
+    return f"{agent.name}: restored from backup {backup.name}, and working"
+
+
+def _put_back(agent: Located) -> bool:
+    """Put the state from before a restore back, if there is one; return whether there was."""
+    seen = observe(agent)
+    if seen.agent is None or not seen.agent.kept_aside:
+        return False
+    guest = reach(agent, seen)
+    with agent.reporter.step("state.back", f"put the state of {agent.name} from before back"):
+        restoring.stop(agent, guest)
+        restoring.restoration(agent, guest, "back")
+    return True

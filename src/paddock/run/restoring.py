@@ -1,0 +1,74 @@
+"""What a restore does on the agent's machine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import IO, Final
+
+from paddock.guests import Guest, expect
+from paddock.process import CommandFailed, Pipes
+from paddock.run.backup import chosen, destination_of
+from paddock.run.resolve import Located
+from paddock.runtimes import machine
+from paddock.runtimes.program import program
+
+_MODULES: Final = ("layout", "folders", "reading", "receive", "restoration")
+_BLOCK: Final = 1 << 20
+
+
+def receive_state(agent: Located, guest: Guest, name: str) -> None:
+    """Unpack a backup beside the agent's state, and verify it there."""
+    destination = destination_of(agent)
+    backup = chosen(agent, destination, name)
+    mounted = agent.place.traits.mounts_state
+    claim = machine.claim_for_restore(agent.id, agent.paths, mounted=mounted)
+    expect(guest, f"claiming the state of {agent.name}", claim)
+    user = agent.spec.user
+    order = {
+        "do": "receive",
+        "state": agent.paths.state,
+        "user": user.name,
+        "uid": user.uid,
+        "gid": user.gid or user.uid,
+        # The recorded size, and some room for what the record does not count.
+        "limit": backup.about["bytes"] + (64 << 20),
+    }
+    with destination.read(backup) as stream, guest.piped(_argv(order)) as pipes:
+        _pump(stream, pipes)
+        result = pipes.end()
+    if not result.ok:
+        raise CommandFailed(f"unpacking backup {name} on {guest.name}", result)
+
+
+def _pump(source: IO[bytes], pipes: Pipes) -> None:
+    """Copy a stream into a program. If the program ends early, its own message says why."""
+    drained = threading.Thread(target=_drain, args=(pipes.source,), daemon=True)
+    drained.start()
+    with suppress(BrokenPipeError):
+        shutil.copyfileobj(source, pipes.sink, _BLOCK)
+        pipes.sink.flush()
+
+
+def _drain(source: IO[bytes]) -> None:
+    with suppress(OSError, ValueError):
+        while source.read(_BLOCK):
+            pass
+
+
+def restoration(agent: Located, guest: Guest, what: str) -> None:
+    """Carry out one part of a restoration: settle, swap, back or finish."""
+    order = {"do": what, "state": agent.paths.state}
+    expect(guest, f"restoring the state of {agent.name}", _argv(order), deadline=600)
+
+
+def stop(agent: Located, guest: Guest) -> None:
+    """Stop the agent's processes."""
+    expect(guest, f"stopping {agent.name}", agent.runtime.stop(), deadline=180)
+
+
+def _argv(order: Mapping[str, object]) -> list[str]:
+    return ["python3", "-I", "-c", program(*(f"paddock.stream.{name}" for name in _MODULES)), json.dumps(order)]
