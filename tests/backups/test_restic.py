@@ -20,13 +20,14 @@ from typing import Any
 import pytest
 
 from levels import by_level, slow_proof
+from paddock.backups.open import destination_for
 from paddock.backups.repository import Repository
 from paddock.backups.restic import ResticDestination
 from paddock.backups.verified import Incomplete, Verified, check
 from paddock.errors import BadInput, PaddockError
 from paddock.process import ProgramMissing
 from paddock.spec.agent_id import AgentId
-from paddock.spec.backup import ResticSpec
+from paddock.spec.backup import BackupSpec, ResticSpec
 from paddock.spec.secrets import Source
 from paddock.stream.layout import matcher
 from sshd import free_port, sshd
@@ -56,7 +57,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty repository. To create one takes more than a second."""
     made = tmp_path_factory.mktemp("restic") / "repository"
-    restic(made, "init")
+    restic(made, "init", "--no-cache")
     return made
 
 
@@ -327,6 +328,14 @@ def test_nothing_secret_and_nothing_of_the_agent_is_on_the_command_line(
 def test_relative_repositories_start_at_the_folder_of_the_file(written: str, location: str) -> None:
     spec = ResticSpec(repository=written, password=Source(env="REPOSITORY_PASSWORD"))
     assert Repository(spec, Path("/project"))._environment["RESTIC_REPOSITORY"] == location
+
+
+def test_the_destination_of_a_file_is_opened(repository: Path, stream: bytes) -> None:
+    to = {"restic": {"repository": repository.name, "password": {"env": "REPOSITORY_PASSWORD"}}}
+    found = destination_for(BackupSpec.model_validate({"to": to}), repository.parent, HERMES, print)
+    assert found.shown == str(repository)
+    found.save(verified(stream), NOON)
+    assert expect_only_complete_backups(destination(repository)) == 1
 
 
 @pytest.mark.parametrize("name", ["--repo=/x", "a,complete", "a b", "../x", ""])
