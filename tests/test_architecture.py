@@ -24,13 +24,15 @@ EVERYONES = {"diskfull", "errors", "secret", "process", "statefolder", "visible"
 ALLOWED = {
     "spec": set[str](),
     "recipes": {"spec"},
+    "stream": set[str](),
+    "backups": {"spec", "stream"},
     "guests": set[str](),
     "plan": {"spec"},
     "places": {"spec", "plan", "guests"},
     "runtimes": {"spec", "recipes", "guests"},
     "checks": {"spec", "recipes", "runtimes", "guests"},
-    "run": {"spec", "plan", "checks", "places", "runtimes", "recipes", "guests"},
-    "cli": {"spec", "recipes", "plan", "run", "runtimes"},
+    "run": {"spec", "plan", "checks", "places", "runtimes", "recipes", "guests", "stream", "backups"},
+    "cli": {"spec", "recipes", "plan", "run", "runtimes", "backups"},
 }
 
 # "service" is also a word of systemd, of ssh and of everyone.

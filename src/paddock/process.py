@@ -143,8 +143,13 @@ class Pipes:
 
 
 @contextmanager
-def piped(argv: Sequence[str], *, env: Mapping[str, str] | None = None, own_session: bool = False) -> Iterator[Pipes]:
-    """Start a program for a stream that does not fit into memory. It is killed when the context ends."""
+def piped(
+    argv: Sequence[str], *, env: Mapping[str, str] | None = None, own_session: bool = False, grace: float = 0
+) -> Iterator[Pipes]:
+    """Start a program for a stream that does not fit into memory. It is killed when the context ends.
+
+    With ``grace`` it is interrupted first, and has that many seconds to remove its locks.
+    """
     start = time.monotonic()
     pipes = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE}
     with started(argv, own_session=own_session, env=env, **pipes) as child:
@@ -162,7 +167,11 @@ def piped(argv: Sequence[str], *, env: Mapping[str, str] | None = None, own_sess
             listening.join()
             return Result(tuple(argv), code, "", mask(said.text()), time.monotonic() - start)
 
-        yield Pipes(sink, source, end)
+        try:
+            yield Pipes(sink, source, end)
+        finally:
+            if grace:
+                _interrupt(child, grace)
 
 
 def _drain(pipe: IO[bytes], sink: _Captured) -> None:
@@ -290,6 +299,14 @@ def started(argv: Sequence[str], *, own_session: bool, **options: Any) -> Iterat
             if pipe:
                 with suppress(OSError):
                     pipe.close()
+
+
+def _interrupt(child: Child, grace: float) -> None:
+    """Let a program end by itself. Its input stays open, so it cannot take the interruption for the end of it."""
+    if child.poll() is None:
+        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+            child.send_signal(signal.SIGINT)
+            child.wait(grace)
 
 
 def _kill(child: Child, *, group: bool) -> None:

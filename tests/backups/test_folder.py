@@ -58,7 +58,7 @@ def test_a_backup_comes_back(folder: FolderDestination, stream: bytes, tmp_path:
     assert folder.texts(backup) == {"memories/MEMORY.md": "the gate code is 7421\n"}
     assert backup.about["agent"] == "home_hermes"
     assert {oct(path.stat().st_mode & 0o777) for path in folder.folder.iterdir()} == {"0o600"}
-    folder.remove(backup)
+    folder.remove([backup])
     assert list(folder.folder.iterdir()) == []
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +16,7 @@ import pytest
 from hostile.keyboard import keyboard
 from paddock.guests.ssh import SshGuest
 from paddock.process import DeadlinePassed
+from sshd import free_port, sshd
 
 PERSON = """\
 Host alias
@@ -97,11 +96,6 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Person]:
     )
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
 def test_ssh_reports_that_all_forwarding_options_are_off(person: Person) -> None:
     person.ssh("-G")
     said = SshGuest("box", "alias", key=person.folder / "id").run(["true"]).out
@@ -127,73 +121,19 @@ def test_ssh_reports_that_all_forwarding_options_are_off(person: Person) -> None
 
 # With a real sshd
 
-SSHD = Path("/usr/sbin/sshd")
-
-
-def sshd_program(folder: Path) -> tuple[Path, dict[str, str]] | None:
-    """Return this machine's sshd, or the one in the sandbox's base template if that was built here."""
-    if SSHD.exists():
-        return SSHD, {}
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paddock"
-    archives = [path for path in cache.glob("base-*/debian-12-*.tar.zst") if not path.name.startswith("building")]
-    if not archives:
-        return None
-    wanted = ["--wildcards", "./usr/sbin/sshd", "./usr/lib/*/libwrap.so*"]
-    unpacked = subprocess.run(["tar", "--zstd", "-xf", str(archives[0]), "-C", str(folder), *wanted])
-    libraries = next((str(path.parent) for path in folder.glob("usr/lib/*/libwrap.so.0")), "")
-    return (folder / "usr/sbin/sshd", {"LD_LIBRARY_PATH": libraries}) if unpacked.returncode == 0 else None
-
-
-START = """
-set -e
-mount -t tmpfs none /run
-mkdir /run/sshd
-cat /etc/passwd - >"$1/passwd" <<'END'
-sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin
-END
-mount --bind "$1/passwd" /etc/passwd
-shift
-exec "$@"
-"""
-
 
 @pytest.fixture
 def machine(tmp_path_factory: pytest.TempPathFactory, person: Person) -> Iterator[SshGuest]:
     """Start an sshd that accepts all forwardings and variables."""
-    if os.geteuid() != 0:
-        pytest.skip("needs root, to start an sshd")
-    folder = tmp_path_factory.mktemp("machine")
-    with pytest.MonkeyPatch.context() as own:
-        own.delenv("XDG_CACHE_HOME")
-        program = sshd_program(folder)
-    if program is None:
-        pytest.skip("this machine has neither sshd nor the sandbox's base template")
-    port = free_port()
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "host")], check=True)
-    (folder / "sshd_config").write_text(
-        f"ListenAddress 127.0.0.1:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {person.folder}/id.pub\n"
-        "StrictModes no\nAcceptEnv *\nX11Forwarding yes\nAllowAgentForwarding yes\nPermitTunnel yes\nUsePAM no\n"
-    )
-    inside = ["unshare", "--mount", "sh", "-c", START, "sh", str(folder)]
-    command = [*inside, str(program[0]), "-D", "-e", "-r", "-f", str(folder / "sshd_config")]
-    log = (folder / "log").open("w")
-    agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(person.folder / "agent")], stdout=subprocess.DEVNULL)
-    sshd = subprocess.Popen(command, env={**os.environ, **program[1]}, stderr=log, stdout=log)
-    try:
-        for _ in range(100):
-            with suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                break
-            time.sleep(0.05)
-        else:
-            pytest.fail(f"sshd does not answer: {(folder / 'log').read_text()}")
-        key = " ".join((folder / "host.pub").read_text().split()[:2])
-        yield SshGuest("machine", "127.0.0.1", port=port, key=person.folder / "id", host_keys=(key,))
-    finally:
-        for process in (sshd, agent):
-            process.send_signal(signal.SIGTERM)
-            process.wait(10)
-        log.close()
+    accepted = "AcceptEnv *\nX11Forwarding yes\nAllowAgentForwarding yes\nPermitTunnel yes\n"
+    with sshd(tmp_path_factory.mktemp("machine"), person.folder / "id.pub", accepted) as server:
+        agent = subprocess.Popen(["ssh-agent", "-D", "-a", str(person.folder / "agent")], stdout=subprocess.DEVNULL)
+        try:
+            key = person.folder / "id"
+            yield SshGuest("machine", "127.0.0.1", port=server.port, key=key, host_keys=(server.key,))
+        finally:
+            agent.send_signal(signal.SIGTERM)
+            agent.wait(10)
 
 
 @pytest.mark.parametrize("by", ["itself", "a jump host"])

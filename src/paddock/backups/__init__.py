@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import datetime
-from typing import IO, Any, Protocol
+from datetime import UTC, datetime
+from typing import IO, Any, Final, Protocol
 
 from paddock.backups.verified import Verified
+
+_STAMP: Final = "%Y-%m-%dT%H-%M-%SZ"
 
 
 @dataclass(frozen=True)
@@ -18,7 +20,8 @@ class Backup:
     name: str  # among the backups of its agent
     made: datetime
     size: int  # bytes that it takes
-    about: Mapping[str, Any]  # its manifest, without the files
+    # agent, kind, version, from, files and bytes of its manifest. One that was just made has all but the files.
+    about: Mapping[str, Any]
 
 
 class Destination(Protocol):
@@ -45,10 +48,24 @@ class Destination(Protocol):
         """Open a backup for reading: the stream as it was saved."""
         ...
 
-    def remove(self, backup: Backup) -> None:
-        """Delete a backup."""
+    def remove(self, backups: Sequence[Backup]) -> None:
+        """Delete backups. What interrupted backups have left may be deleted too."""
         ...
 
     def texts(self, backup: Backup) -> Mapping[str, str] | None:
         """Return what the agent had learned at the time of a backup, or None if that was not kept."""
         ...
+
+
+def name_at(made: datetime) -> str:
+    """Return the name of the backup that was made at a time."""
+    return made.astimezone(UTC).strftime(_STAMP)
+
+
+def time_of(name: str) -> datetime | None:
+    """Return when the backup of a name was made, or None if it is not the name of a backup."""
+    try:
+        made = datetime.strptime(name, _STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return made if name_at(made) == name else None

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Any, cast
 
-from paddock.backups import Backup
+from paddock.backups import Backup, name_at, time_of
 from paddock.backups.sealing import opened, seal
 from paddock.backups.verified import Verified
 from paddock.errors import BadInput, PaddockError
 from paddock.spec.agefile import identities
 from paddock.spec.private import write_private
-
-_STAMP: Final = "%Y-%m-%dT%H-%M-%SZ"
-_NAME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ")
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ class FolderDestination:
             ) from None
 
     def save(self, stream: Verified, made: datetime) -> Backup:
-        name = made.astimezone(UTC).strftime(_STAMP)
+        name = name_at(made)
         partial = self.folder / f".{name}.partial"
         archive = self.folder / f"{name}.tar.zst{'.age' if self.recipients else ''}"
         if archive.exists():
@@ -106,12 +102,12 @@ class FolderDestination:
 
     def _listed(self) -> Iterator[Backup]:
         for file in self.folder.glob("*.json") if self.folder.is_dir() else ():
-            if not _NAME.fullmatch(file.stem):
+            made = time_of(file.stem)
+            if made is None:
                 continue
             with suppress(OSError, ValueError, KeyError, TypeError):
                 about: dict[str, Any] = json.loads(file.read_bytes())
                 if archive := self._archive(file.stem):
-                    made = datetime.strptime(file.stem, _STAMP).replace(tzinfo=UTC)
                     yield Backup(file.stem, made, archive.stat().st_size, about)
 
     def _archive(self, name: str) -> Path | None:
@@ -124,9 +120,9 @@ class FolderDestination:
             raise PaddockError(f"the backup {backup.name} is not in {self.folder}")
         return opened(archive, encrypted=archive.suffix == ".age")
 
-    def remove(self, backup: Backup) -> None:
+    def remove(self, backups: Sequence[Backup]) -> None:
         # The description first: a backup without it does not count, so that no half of one is ever listed.
-        for pattern in (f"{backup.name}.json", f"{backup.name}.*"):
+        for pattern in (pattern for each in backups for pattern in (f"{each.name}.json", f"{each.name}.*")):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
 

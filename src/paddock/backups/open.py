@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from paddock.backups import Destination
 from paddock.backups.folder import FolderDestination
-from paddock.errors import BadInput
+from paddock.backups.repository import Repository
+from paddock.backups.restic import ResticDestination
 from paddock.spec.agent_id import AgentId
 from paddock.spec.backup import BackupSpec
 
 
-def destination_for(spec: BackupSpec, folder: Path, agent: AgentId) -> Destination:
+def destination_for(spec: BackupSpec, folder: Path, agent: AgentId, say: Callable[[str], None]) -> Destination:
     """Return the destination for the backups of an agent. Relative paths start at the folder of the file."""
     if spec.to.folder is not None:
         return FolderDestination(folder / spec.to.folder.expanduser() / str(agent), spec.recipients)
-    raise BadInput("backups to restic are not supported yet")
+    assert spec.to.restic is not None  # noqa: S101 - exactly one of them is set
+    return ResticDestination(Repository(spec.to.restic, folder), agent, say)

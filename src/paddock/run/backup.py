@@ -27,7 +27,7 @@ def destination_of(agent: Deployment) -> Destination:
     """Return where the backups of an agent are kept."""
     if agent.spec.backup is None:
         raise BadInput(f"{agent.name} has no backup in the file", hint="add `backup: {to: ./backups}` to the agent")
-    return destination_for(agent.spec.backup, agent.folder, agent.id)
+    return destination_for(agent.spec.backup, agent.folder, agent.id, agent.reporter.say)
 
 
 def back_up(agent: Deployment) -> str:
@@ -131,17 +131,18 @@ def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
     """Remove the backups that the file does not keep; return a line for each backup."""
     destination = destination_of(agent)
     assert agent.spec.backup is not None  # noqa: S101 - destination_of has checked it
-    keep = kept(destination.backups(), agent.spec.backup.keep)
-    lines = []
-    for backup in destination.backups():
-        if backup.name in keep:
-            lines.append(f"{agent.name}: keep {backup.name} ({', '.join(keep[backup.name])})")
-            continue
-        if not dry_run:
-            with agent.reporter.step("backup.remove", f"remove backup {backup.name} of {agent.name}"):
-                destination.remove(backup)
-        lines.append(f"{agent.name}: {'would remove' if dry_run else 'removed'} {backup.name}")
-    return lines
+    found = destination.backups()
+    keep = kept(found, agent.spec.backup.keep)
+    if not dry_run:
+        with agent.reporter.step("backup.remove", f"remove old backups of {agent.name} from {destination.shown}"):
+            destination.remove([each for each in found if each.name not in keep])
+    removed = "would remove" if dry_run else "removed"
+    return [
+        f"{agent.name}: keep {each.name} ({', '.join(keep[each.name])})"
+        if each.name in keep
+        else f"{agent.name}: {removed} {each.name}"
+        for each in found
+    ]
 
 
 def _size(count: int) -> str:

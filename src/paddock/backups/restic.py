@@ -1,0 +1,254 @@
+"""Backups in a restic repository, which deduplicates, encrypts and compresses them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tarfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import IO, Any, Final, cast
+
+from paddock.backups import Backup, name_at, time_of
+from paddock.backups.repository import Repository
+from paddock.backups.restic_failures import NoRepository
+from paddock.backups.verified import Incomplete, Verified, described
+from paddock.errors import PaddockError
+from paddock.process import Pipes
+from paddock.spec.agent_id import AgentId
+from paddock.stream.layout import BLOCK, MANIFEST, BadStream, Json, parse_manifest
+
+_UNFINISHED: Final = timedelta(days=1)  # an incomplete backup that is older will not be completed any more
+_COMPLETE: Final = "complete"
+_NUMBERS: Final = ("files", "bytes", "size")
+_WORDS: Final = ("kind", "version", "from")
+# The machine chooses these values. restic splits tags at commas.
+_SHORT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,63}")
+_AGENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+_creating = threading.Lock()  # restic does not notice that two processes create one repository
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    id: str
+    tree: str
+    path: str
+    time: datetime
+    tags: Mapping[str, str]
+    original: str | None  # its id before restic changed its tags or copied it
+
+    @classmethod
+    def from_json(cls, data: Json) -> _Snapshot:
+        tags = dict(tag.partition("=")[::2] for tag in data.get("tags") or ())
+        made = datetime.fromisoformat(data["time"])
+        return cls(data["id"], data["tree"], data["paths"][0], made, tags, data.get("original"))
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A complete backup: the archive, and the snapshot that says that the archive is complete."""
+
+    archive: _Snapshot
+    mark: _Snapshot
+
+
+@dataclass(frozen=True)
+class ResticDestination:
+    """The backups of one agent in a repository.
+
+    restic saves whatever comes before the end of its input, also if the sender was killed. So a backup is two
+    snapshots. The first one is AGENT.tar, the plain stream. After its end was read back from the repository, the second
+    one is made: AGENT.json, with the tag `complete` and the id of the first. Tags tell what a list shows. A tag on the
+    first snapshot itself would need an exclusive lock, which fails while any other backup to the repository runs.
+    """
+
+    repository: Repository
+    agent: AgentId
+    say: Callable[[str], None]
+
+    def __post_init__(self) -> None:
+        if not _AGENT.fullmatch(str(self.agent)):
+            raise PaddockError(f"{str(self.agent)!r} cannot be a tag of restic")
+
+    @property
+    def shown(self) -> str:
+        return self.repository.shown
+
+    def check(self) -> None:
+        with _creating:
+            try:
+                self.repository.expect()
+            except NoRepository:
+                self.say(f"there is no restic repository in {self.shown} yet: `restic init` creates it")
+                self.repository.output("init")
+
+    def save(self, stream: Verified, made: datetime) -> Backup:
+        name = name_at(made)
+        arguments = self._saving(f"{self.agent}.tar", [f"backup={name}"])
+        with self.repository.piped(*arguments) as restic:
+            sent = self._send(stream, restic)
+            manifest = stream.manifest()  # raises if it is not complete; restic is killed then, its input still open
+            restic.sink.close()
+            printed = restic.source.read()
+            self.repository.end(restic)
+        summary = json.loads(printed.splitlines()[-1])
+        archive = self._found(summary["snapshot_id"])
+        self._read_back(archive, sent, manifest)
+        size = summary.get("data_added_packed", summary["data_added"])
+        about = {**described(manifest), "size": size}
+        content = json.dumps({"about": about, "texts": stream.texts()}).encode()
+        tags = [f"backup={name}", _COMPLETE, f"of={archive.id}", *_tags(about)]
+        self.repository.output(*self._saving(f"{self.agent}.json", tags), stdin=content)
+        return Backup(name, made, size, about)
+
+    def _saving(self, file: str, tags: Sequence[str]) -> list[str]:
+        words = ["paddock", f"agent={self.agent}", *tags]
+        host = self.agent.project or "paddock"
+        return ["backup", "--json", "--stdin", f"--stdin-filename={file}", f"--host={host}", f"--tag={','.join(words)}"]
+
+    def _send(self, stream: Verified, restic: Pipes) -> int:
+        """Send a stream to restic and return its length."""
+        sent = 0
+        try:
+            while data := stream.read(BLOCK):
+                restic.sink.write(data)
+                sent += len(data)
+            restic.sink.flush()
+        except BrokenPipeError:
+            self.repository.end(restic)
+            raise PaddockError(f"restic ended before the stream to {self.shown} did") from None
+        return sent
+
+    def _read_back(self, archive: _Snapshot, sent: int, manifest: Json) -> None:
+        """Read the end of an archive from the repository, and compare its length and its manifest."""
+        tree = json.loads(self.repository.output("cat", "blob", archive.tree))
+        [file] = tree["nodes"]
+        if file["size"] != sent:
+            raise Incomplete(f"{self.shown} has {file['size']} of {sent} bytes of the stream")
+        end = b""
+        for blob in reversed(file["content"]):
+            end = self.repository.output("cat", "blob", blob) + end
+            found = _manifest_in(end)
+            if found == manifest:
+                return
+            if found is not None:
+                break
+        raise Incomplete(f"the manifest in {self.shown} is not the one that was sent")
+
+    def _snapshots(self) -> list[_Snapshot]:
+        printed = self.repository.output("snapshots", "--json", f"--tag=paddock,agent={self.agent}")
+        return [_Snapshot.from_json(each) for each in json.loads(printed) or ()]
+
+    def _found(self, start: str) -> _Snapshot:
+        for each in self._snapshots():
+            if each.id.startswith(start):
+                return each
+        raise Incomplete(f"the snapshot {start} is not in {self.shown}")
+
+    def backups(self) -> list[Backup]:
+        try:
+            found = _pairs(self._snapshots())
+        except NoRepository:
+            return []
+        return sorted((self._described(pair.mark) for pair in found.values()), key=lambda each: each.made)
+
+    def _described(self, mark: _Snapshot) -> Backup:
+        name = mark.tags["backup"]
+        about: dict[str, Any] = {"agent": str(self.agent), **{key: mark.tags.get(key) for key in _WORDS}}
+        about |= {key: _number(mark.tags.get(key)) for key in _NUMBERS}
+        return Backup(name, cast(datetime, time_of(name)), about["size"], about)
+
+    def _pair(self, backup: Backup) -> _Pair:
+        found = _pairs(self._snapshots()).get(backup.name)
+        if found is None:
+            raise PaddockError(f"the backup {backup.name} is not in {self.shown}")
+        return found
+
+    def read(self, backup: Backup) -> AbstractContextManager[IO[bytes]]:
+        return self._dumped(self._pair(backup).archive)
+
+    @contextmanager
+    def _dumped(self, snapshot: _Snapshot) -> Iterator[IO[bytes]]:
+        with self.repository.piped("dump", snapshot.id, snapshot.path) as restic:
+            yield io.BufferedReader(_Worded(self.repository, restic), BLOCK)
+
+    def texts(self, backup: Backup) -> Mapping[str, str] | None:
+        with self._dumped(self._pair(backup).mark) as stream, suppress(ValueError, KeyError):
+            # It is not valid JSON if Paddock was killed while it sent it. The archive is complete all the same.
+            found: dict[str, str] = json.loads(stream.read())["texts"]
+            return found
+        return None
+
+    def remove(self, backups: Sequence[Backup]) -> None:
+        snapshots = self._snapshots()
+        pairs = _pairs(snapshots)
+        complete = {each.id for pair in pairs.values() for each in (pair.archive, pair.mark)}
+        now = datetime.now(UTC)
+        unfinished = [each.id for each in snapshots if each.id not in complete and now - each.time > _UNFINISHED]
+        removed = [pairs[each.name] for each in backups if each.name in pairs]
+        if ids := [*(each.id for pair in removed for each in (pair.mark, pair.archive)), *unfinished]:
+            self.repository.output("forget", *ids)
+        # Also without a snapshot to forget: an interrupted backup leaves data that no snapshot needs.
+        self.repository.output("prune")
+
+
+class _Worded(io.RawIOBase):
+    """Reads what restic prints. At its end a failure of restic becomes an error in words."""
+
+    def __init__(self, repository: Repository, restic: Pipes) -> None:
+        self._repository = repository
+        self._restic = restic
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._restic.source.read(len(buffer))
+        if not data:
+            self._repository.end(self._restic)
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _pairs(snapshots: Sequence[_Snapshot]) -> dict[str, _Pair]:
+    """Return the complete backups by name."""
+    archives = {each.original: each for each in snapshots if each.original} | {each.id: each for each in snapshots}
+    found = {}
+    for mark in snapshots:
+        name = mark.tags.get("backup", "")
+        archive = archives.get(mark.tags.get("of", ""))
+        if _COMPLETE in mark.tags and archive is not None and time_of(name) is not None:
+            found[name] = _Pair(archive, mark)
+    return found
+
+
+def _tags(about: Json) -> list[str]:
+    """Return what a list shows of a backup."""
+    found = {key: str(about.get(key) or "") for key in (*_NUMBERS, *_WORDS)}
+    return [f"{key}={value}" for key, value in found.items() if _SHORT.fullmatch(value)]
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdecimal() else 0
+
+
+def _manifest_in(end: bytes) -> Json | None:
+    """Return the manifest if the end of a stream contains all of it.
+
+    A manifest is JSON in ASCII and contains no zero, so the last name with a zero after it is in the manifest's header.
+    """
+    at = end.rfind(f"{MANIFEST}\0".encode())
+    if at < 0:
+        return None
+    try:
+        with tarfile.open(fileobj=io.BytesIO(end[at:])) as tar:
+            header = tar.next()
+            content = tar.extractfile(header) if header else None
+            return parse_manifest(content.read() if content else b"")
+    except (tarfile.TarError, BadStream):
+        raise Incomplete("the manifest in the repository is damaged") from None

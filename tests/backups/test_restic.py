@@ -1,0 +1,485 @@
+"""Backups in a restic repository, with the real restic."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from levels import by_level, slow_proof
+from paddock.backups.open import destination_for
+from paddock.backups.repository import Repository
+from paddock.backups.restic import ResticDestination
+from paddock.backups.verified import Incomplete, Verified, check
+from paddock.errors import BadInput, PaddockError
+from paddock.process import ProgramMissing
+from paddock.spec.agent_id import AgentId
+from paddock.spec.backup import BackupSpec, ResticSpec
+from paddock.spec.secrets import Source
+from paddock.stream.layout import matcher
+from sshd import free_port, sshd
+from stream.streams import sent
+
+pytestmark = pytest.mark.skipif(shutil.which("restic") is None, reason="restic is not installed")
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+PASSWORD = "a word that nobody guesses"
+HERMES = AgentId("home", "hermes")
+
+
+def destination(
+    repository: Path | str, agent: AgentId = HERMES, say: Callable[[str], None] = print
+) -> ResticDestination:
+    spec = ResticSpec(repository=str(repository), password=Source(env="REPOSITORY_PASSWORD"))
+    return ResticDestination(Repository(spec, Path("/")), agent, say)
+
+
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPOSITORY_PASSWORD", PASSWORD)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty repository. To create one takes more than a second."""
+    made = tmp_path_factory.mktemp("restic") / "repository"
+    restic(made, "init", "--no-cache")
+    return made
+
+
+@pytest.fixture
+def repository(tmp_path: Path, empty: Path) -> Path:
+    return Path(shutil.copytree(empty, tmp_path / "repository"))
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    home = tmp_path_factory.mktemp("agent") / "home"
+    (home / "memories").mkdir(parents=True)
+    (home / "memories/MEMORY.md").write_text("the gate code is 7421\n")
+    (home / "--exclude=*").write_text("a name like an option")
+    (home / "data").write_bytes(os.urandom(3 << 20))
+    return sent(home)
+
+
+def verified(stream: bytes | io.RawIOBase) -> Verified:
+    source: Any = io.BytesIO(stream) if isinstance(stream, bytes) else stream
+    return Verified(source, matcher(["memories/*.md"]), lambda count: None)
+
+
+def restic(repository: Path, *arguments: str, stdin: bytes = b"") -> str:
+    command = ["restic", "--repo", str(repository), *arguments]
+    environment = {**os.environ, "RESTIC_PASSWORD": PASSWORD}
+    return subprocess.run(command, input=stdin, env=environment, check=True, capture_output=True).stdout.decode()
+
+
+def snapshots(repository: Path) -> list[dict[str, Any]]:
+    return json.loads(restic(repository, "snapshots", "--json")) or []
+
+
+def expect_only_complete_backups(found: ResticDestination, read: frozenset[str] = frozenset()) -> int:
+    """Read every backup in the list completely, except those that were read before; return their number."""
+    listed = found.backups()
+    for each in (each for each in listed if each.name not in read):
+        with found.read(each) as back:
+            assert check(back)["agent"] == "home_hermes"
+    return len(listed)
+
+
+def test_a_backup_comes_back(repository: Path, stream: bytes) -> None:
+    found = destination(repository)
+    found.check()
+    backup = found.save(verified(stream), NOON)
+    [listed] = found.backups()
+    assert (listed.name, listed.made, listed.size) == ("2026-11-16T12-00-00Z", NOON, backup.size)
+    for key, value in listed.about.items():
+        assert backup.about[key] == value
+    assert (listed.about["files"], listed.about["version"]) == (4, "0.19.0")
+    with found.read(listed) as back:
+        assert back.read() == stream
+    assert found.texts(listed) == {"memories/MEMORY.md": "the gate code is 7421\n"}
+    assert list((repository / "locks").iterdir()) == []
+
+    archive = restic(repository, "ls", "--json", "latest", "--path", "/home_hermes.tar")
+    assert json.loads(archive.splitlines()[0])["hostname"] == "home"
+
+
+def test_removed_backups_leave_nothing_and_the_others_stay(repository: Path, stream: bytes) -> None:
+    found = destination(repository)
+    for hours in range(2):
+        found.save(verified(stream), NOON + timedelta(hours=hours))
+    first, second = found.backups()
+    found.remove([first])
+    assert found.backups() == [second]
+    assert expect_only_complete_backups(found) == 1
+    found.remove([second])
+    assert snapshots(repository) == []
+    assert [path for path in (repository / "data").rglob("*") if path.is_file()] == []
+
+
+def test_agents_do_not_see_the_backups_of_others(repository: Path, stream: bytes) -> None:
+    destination(repository).save(verified(stream), NOON)
+    other = destination(repository, AgentId("home", "atlas"))
+    assert other.backups() == []
+    other.remove([])
+    assert len(destination(repository).backups()) == 1
+
+
+@pytest.mark.parametrize("cut", [0, 0.5, 0.99])
+def test_a_stream_that_ends_early_leaves_no_snapshot_and_no_lock(repository: Path, stream: bytes, cut: float) -> None:
+    with pytest.raises(Incomplete):
+        destination(repository).save(verified(stream[: int(cut * len(stream.rstrip(b"\0")))]), NOON)
+    assert snapshots(repository) == []
+    assert list((repository / "locks").iterdir()) == []
+
+
+def test_a_snapshot_of_a_broken_pipe_does_not_count(repository: Path, stream: bytes) -> None:
+    tags = "--tag=paddock,agent=home_hermes,backup=2026-11-16T12-00-00Z"
+    restic(repository, "backup", "--stdin", "--stdin-filename=home_hermes.tar", tags, stdin=stream[: 1 << 20])
+    found = destination(repository)
+    assert len(snapshots(repository)) == 1
+    assert found.backups() == []
+    found.remove([])
+    assert len(snapshots(repository)) == 1, "it is younger than a day: another run may be about to complete it"
+
+
+def test_unfinished_snapshots_are_removed_after_a_day(repository: Path, stream: bytes) -> None:
+    found = destination(repository)
+    found.save(verified(stream), NOON)
+    tags = "--tag=paddock,agent=home_hermes,backup=2020-01-01T00-00-00Z"
+    old = ["--time", "2020-01-01 00:00:00"]
+    restic(repository, "backup", "--stdin", "--stdin-filename=home_hermes.tar", tags, *old, stdin=b"half")
+    mark = f"{tags},complete,of={'0' * 64}"
+    restic(repository, "backup", "--stdin", "--stdin-filename=home_hermes.json", mark, *old, stdin=b"{}")
+    restic(repository, "backup", "--stdin", "--stdin-filename=of-the-user", *old, stdin=b"not of Paddock")
+    found.remove([])
+    assert sorted(each["paths"][0] for each in snapshots(repository)) == [
+        "/home_hermes.json",
+        "/home_hermes.tar",
+        "/of-the-user",
+    ]
+    assert expect_only_complete_backups(found) == 1
+
+
+def altering(folder: Path, monkeypatch: pytest.MonkeyPatch, filter_: str) -> None:
+    """Make restic save something else than it is given, and report success."""
+    script = f'case "$*" in *hermes.tar*) {filter_} | {{restic}} "$@";; *) exec {{restic}} "$@";; esac'
+    program(folder, monkeypatch, script)
+
+
+def test_a_snapshot_counts_only_after_its_end_was_read_back(
+    repository: Path, stream: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    altering(tmp_path, monkeypatch, "{ head -c 2000000; cat >/dev/null; }")
+    with pytest.raises(Incomplete, match=f"has 2000000 of {len(stream)} bytes"):
+        destination(repository).save(verified(stream), NOON)
+    assert len(snapshots(repository)) == 1
+    assert destination(repository).backups() == []
+
+
+def test_a_manifest_that_is_not_the_one_that_was_sent_is_noticed(
+    repository: Path, stream: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    altering(tmp_path, monkeypatch, "sed 's/0.19.0/0.18.2/'")
+    with pytest.raises(Incomplete, match="is not the one that was sent"):
+        destination(repository).save(verified(stream), NOON)
+    assert destination(repository).backups() == []
+
+
+def test_tags_that_a_user_changes_do_not_hide_a_backup(repository: Path, stream: bytes) -> None:
+    found = destination(repository)
+    found.save(verified(stream), NOON)
+    restic(repository, "tag", "--add", "precious")
+    assert expect_only_complete_backups(found) == 1
+
+
+# Failures
+
+
+def program(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Put a program `restic` before the real one."""
+    real = shutil.which("restic")
+    path = folder / "bin/restic"
+    path.parent.mkdir()
+    path.write_text("#!/bin/sh\n" + script.replace("{restic}", str(real)))
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{path.parent}:{os.environ['PATH']}")
+
+
+def test_a_repository_is_created_at_the_first_backup(tmp_path: Path, stream: bytes) -> None:
+    said: list[str] = []
+    found = destination(tmp_path / "new", say=said.append)
+    assert found.backups() == []
+    found.check()
+    assert said == [f"there is no restic repository in {tmp_path}/new yet: `restic init` creates it"]
+    found.check()
+    assert len(said) == 1
+    found.save(verified(stream), NOON)
+    assert len(found.backups()) == 1
+
+
+def test_a_wrong_password_is_reported(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPOSITORY_PASSWORD", "another word")
+    for ask in (destination(repository).check, destination(repository).backups):
+        with pytest.raises(BadInput) as caught:
+            ask()
+        assert caught.value.message == f"the password of the restic repository {repository} is wrong"
+
+
+def test_the_lock_of_a_killed_restic_is_reported_with_a_hint(repository: Path, stream: bytes) -> None:
+    found = destination(repository)
+    killed = subprocess.Popen(
+        ["restic", "--repo", str(repository), "backup", "--stdin"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "RESTIC_PASSWORD": PASSWORD},
+    )
+    while not list((repository / "locks").iterdir()):
+        time.sleep(0.05)
+    time.sleep(0.3)
+    killed.kill()
+    killed.communicate()
+    found.save(verified(stream), NOON)  # a backup does not need the repository for itself
+    with pytest.raises(PaddockError) as caught:
+        found.remove([])
+    host = re.escape(os.uname().nodename)
+    assert re.fullmatch(
+        rf"the restic repository \S+ is locked by PID {killed.pid} on {host}, for \d+s", caught.value.message
+    )
+    assert "`restic unlock`" in (caught.value.hint or "")
+    restic(repository, "unlock")
+    found.remove([])
+
+
+def test_a_host_that_does_not_answer_is_reported() -> None:
+    with pytest.raises(PaddockError, match=r"sftp://127.0.0.1:\d+//x cannot be reached: ssh: .*Connection refused"):
+        destination(f"sftp://127.0.0.1:{free_port()}//x").check()
+
+
+def test_a_missing_restic_is_reported(repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ProgramMissing, match="restic is not installed") as caught:
+        destination(repository).check()
+    assert caught.value.hint == "on Debian: `apt install restic`"
+
+
+def test_a_damaged_repository_is_reported(repository: Path, stream: bytes) -> None:
+    found = destination(repository)
+    backup = found.save(verified(stream), NOON)
+    pack = max(
+        (path for path in (repository / "data").rglob("*") if path.is_file()), key=lambda path: path.stat().st_size
+    )
+    content = bytearray(pack.read_bytes())
+    content[len(content) // 2] ^= 1
+    pack.chmod(0o600)
+    pack.write_bytes(content)
+    with pytest.raises(PaddockError, match=r"is damaged: .*ciphertext verification failed"), found.read(backup) as back:
+        check(back)
+
+
+def test_nothing_secret_and_nothing_of_the_agent_is_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path, monkeypatch, f'echo "$@" >>{tmp_path}/argv; env >>{tmp_path}/env; echo "[]"')
+    monkeypatch.setenv("KEY_OF_THE_BUCKET", "a key of a bucket")
+    monkeypatch.setenv("RESTIC_PASSWORD_FILE", "/of/another/repository")
+    spec = ResticSpec(
+        repository="rest:https://me:pass-of-the-url@host/",
+        password=Source(env="REPOSITORY_PASSWORD"),
+        environment={"AWS_SECRET_ACCESS_KEY": Source(env="KEY_OF_THE_BUCKET")},
+    )
+    found = ResticDestination(Repository(spec, tmp_path), HERMES, print)
+    found.check()
+    assert found.backups() == []
+    argv, given = (tmp_path / "argv").read_text(), (tmp_path / "env").read_text().splitlines()
+    assert argv == "cat config\n--quiet snapshots --json --tag=paddock,agent=home_hermes\n"
+    assert f"RESTIC_PASSWORD={PASSWORD}" in given
+    assert "RESTIC_REPOSITORY=rest:https://me:pass-of-the-url@host/" in given
+    assert "AWS_SECRET_ACCESS_KEY=a key of a bucket" in given
+    assert not any(line.startswith("RESTIC_PASSWORD_FILE") for line in given)
+    assert found.shown == "rest:https://me@host/"
+
+
+@pytest.mark.parametrize(
+    ("written", "location"),
+    [
+        ("backups", "local:/project/backups"),
+        ("local:backups", "local:/project/backups"),
+        ("/srv/restic", "local:/srv/restic"),
+        ("--repo=/x", "local:/project/--repo=/x"),
+        ("sftp:host:backups", "sftp:host:backups"),
+        ("s3:https://host/bucket", "s3:https://host/bucket"),
+    ],
+)
+def test_relative_repositories_start_at_the_folder_of_the_file(written: str, location: str) -> None:
+    spec = ResticSpec(repository=written, password=Source(env="REPOSITORY_PASSWORD"))
+    assert Repository(spec, Path("/project"))._environment["RESTIC_REPOSITORY"] == location
+
+
+def test_the_destination_of_a_file_is_opened(repository: Path, stream: bytes) -> None:
+    to = {"restic": {"repository": repository.name, "password": {"env": "REPOSITORY_PASSWORD"}}}
+    found = destination_for(BackupSpec.model_validate({"to": to}), repository.parent, HERMES, print)
+    assert found.shown == str(repository)
+    found.save(verified(stream), NOON)
+    assert expect_only_complete_backups(destination(repository)) == 1
+
+
+@pytest.mark.parametrize("name", ["--repo=/x", "a,complete", "a b", "../x", ""])
+def test_an_agent_whose_name_could_be_an_option_is_refused(repository: Path, name: str) -> None:
+    with pytest.raises(PaddockError, match="cannot be a tag"):
+        destination(repository, AgentId("", name))
+
+
+def test_values_of_the_machine_cannot_become_tags(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    about = {"agent": "home_hermes", "kind": "--host=x", "version": f"1,of={'0' * 64}", "files": 7}
+    found = destination(repository)
+    found.save(verified(sent(tmp_path / "home", about=about)), NOON)
+    [listed] = found.backups()
+    assert (listed.about["kind"], listed.about["version"], listed.about["files"]) == (None, None, 0)
+
+
+# Deduplication
+
+
+def used(repository: Path) -> int:
+    return sum(path.stat().st_size for path in repository.rglob("*") if path.is_file())
+
+
+def test_a_second_backup_with_one_percent_changed_adds_at_most_five(repository: Path, tmp_path: Path) -> None:
+    """The changes are in one place. restic stores pieces of at least 512 KiB, so each place costs one or more."""
+    chance = random.Random(7)
+    sessions = tmp_path / "home/sessions"
+    sessions.mkdir(parents=True)
+    for number in range(3200):
+        (sessions / f"{number:04}.json").write_bytes(chance.randbytes(16 << 10))
+    found = destination(repository)
+    found.save(verified(sent(tmp_path / "home")), NOON)
+    first = used(repository)
+    assert first > 50 << 20
+
+    for number in range(1000, 1032):
+        (sessions / f"{number:04}.json").write_bytes(chance.randbytes(16 << 10))
+    found.save(verified(sent(tmp_path / "home")), NOON + timedelta(days=1))
+    added = used(repository) - first
+    assert 0.01 * first <= added <= 0.05 * first
+
+
+# Killed at any moment
+
+SAVE = """
+import io, sys
+from datetime import datetime, UTC
+from pathlib import Path
+from backups.test_restic import destination, verified
+stream = Path(sys.argv[2]).read_bytes()
+print("ready", flush=True)
+destination(sys.argv[1]).save(verified(stream), datetime.now(UTC).replace(microsecond=0))
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("whom", ["Paddock", "Paddock and restic"])
+def test_every_listed_backup_is_complete_after_a_kill_at_any_moment(
+    repository: Path, stream: bytes, tmp_path: Path, whom: str
+) -> None:
+    (tmp_path / "stream").write_bytes(stream)
+    command = [sys.executable, "-c", SAVE, str(repository), str(tmp_path / "stream")]
+    tests = Path(__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{tests}"}
+    found = destination(repository)
+    done = 0
+    read: frozenset[str] = frozenset()
+    for _ in range(by_level(1, 3, 30)):
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0) as child:
+            assert child.stdout
+            assert child.stdout.readline() == "ready\n"
+            time.sleep(random.uniform(0, 4))
+            with_restic = whom != "Paddock"
+            (os.killpg if with_restic else os.kill)(child.pid, signal.SIGKILL)
+            done += child.stdout.readline() == "done\n"
+        wait_for_group(child.pid)
+        assert expect_only_complete_backups(found, read) >= done
+        read = frozenset(each.name for each in found.backups())
+    found.save(verified(stream), NOON)
+    assert expect_only_complete_backups(found) >= done + 1
+
+
+def wait_for_group(group: int) -> None:
+    """Wait until the programs that a killed process started have ended."""
+    for _ in range(600):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("restic did not end after Paddock was killed")
+
+
+# Over sftp
+
+SSH = """\
+#!/bin/sh
+exec /usr/bin/ssh -F none -i {folder}/id -o IdentitiesOnly=yes -o StrictHostKeyChecking=no \\
+    -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR "$@"
+"""
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """An sshd that serves files."""
+    folder = tmp_path / "server"
+    (folder / "bin").mkdir(parents=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "id")], check=True)
+    (folder / "bin/ssh").write_text(SSH.format(folder=folder))
+    (folder / "bin/ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
+    with sshd(folder, folder / "id.pub", "Subsystem sftp internal-sftp\nPermitRootLogin yes\n") as running:
+        yield running
+
+
+class Cut(io.RawIOBase):
+    """A stream that calls something when half of it was read."""
+
+    def __init__(self, stream: bytes, then: Callable[[], object]) -> None:
+        self._source = io.BytesIO(stream)
+        self._half = len(stream) // 2
+        self._then: Callable[[], object] | None = then
+
+    def read(self, size: int = -1) -> bytes:
+        if self._then and self._source.tell() >= self._half:
+            self._then()
+            self._then = None
+        return self._source.read(min(size, 1 << 18))
+
+
+@slow_proof
+def test_a_connection_that_is_cut_at_half_leaves_nothing_that_counts(
+    server: Any, repository: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/data").write_bytes(os.urandom(80 << 20))
+    large = sent(tmp_path / "home")
+    found = destination(f"sftp://root@127.0.0.1:{server.port}/{repository}")
+    found.check()
+    cut: list[int] = []
+    with pytest.raises(PaddockError, match="cannot be reached"):
+        found.save(verified(Cut(large, lambda: cut.append(server.cut_connections()))), NOON)
+    assert cut == [1]
+    assert found.backups() == []
+    found.save(verified(large), NOON)
+    assert expect_only_complete_backups(found) == 1
