@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
 
 from .cluster import Cluster
 from .config import CtConfig, Options, Value
@@ -12,9 +14,12 @@ from .mountpoint import MountPoint, MountType, mount_points, new_disk, parse
 from .options import UNUSED_KEYS
 from .routes import Call
 from .runtime import VolumeBusyError, VolumeRef
-from .storage import Storage, StorageType
+from .sharing import is_refused
+from .storage import Storage, StorageType, snapshot_name
 
 Log = Callable[..., None]
+# Messages about a mount name the volume's device. The sandbox has loop devices, and no LVM.
+LOOP_DEVICE: Final = "/dev/loop0"
 
 
 def silent(*lines: str) -> None:
@@ -99,6 +104,40 @@ def create_disks(
         destroy_volumes(cluster, made, say)
         raise
     return texts, made
+
+
+def copy_volume(
+    cluster: Cluster, source: VolumeRef, storage: Storage, vmid: int, say: Log, snapshot: str | None = None
+) -> VolumeRef:
+    """Copy the files of a volume, or of a snapshot of it, into a new volume of a container.
+
+    Proxmox mounts the source read-only for it, which fails while a container has it mounted writable.
+    """
+    volumes = cluster.runtime.volumes
+    origin = source if snapshot is None else replace(source, name=snapshot_name(source.name, snapshot))
+    existing, original = volumes.get(source), volumes.get(origin)
+    if existing is None or original is None:
+        raise OperationError(cluster.storage(source.storage).missing(origin.name))
+    cluster.require_content(storage)
+    target = next_volume(cluster, storage, source.node, vmid)
+    if storage.type is StorageType.LVM_THIN:
+        say(f'  Logical volume "{target.name}" created.', f"  Logical volume {storage.vgname}/{target.name} changed.")
+    say(*_filesystem_lines(existing.size // 4096))
+    busy = snapshot is None and is_refused(cluster, source, read_only=True)
+    if busy or not original.formatted:
+        directory = f"/var/lib/lxc/{vmid}/.copy-volume-2"
+        if busy:
+            say(f"mount: {directory}: {LOOP_DEVICE} already mounted or mount point busy.")
+        if storage.type is StorageType.LVM_THIN:
+            say(f'  Logical volume "{target.name}" successfully removed.')
+        options = "ro" if snapshot is None else "ro,noload"
+        raise OperationError(f"command 'mount -o {options} {LOOP_DEVICE} {directory}//' failed: exit code 32")
+    volumes.copy(origin, target)
+    copied = volumes.get(target)
+    if copied is not None and copied.size < existing.size:
+        # The new volume has the size of the current one, also if the snapshot is smaller.
+        volumes.resize(target, existing.size, silent, online=False)
+    return target
 
 
 def _filesystem_lines(blocks: int) -> list[str]:

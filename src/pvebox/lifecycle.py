@@ -10,13 +10,14 @@ from .access import ROOT
 from .change import apply_pending, normalised
 from .cluster import Cluster
 from .config import CtConfig, Options
-from .disks import create_disks, destroy_volumes, every_volume, free, free_if_owned
+from .disks import Log, create_disks, destroy_volumes, every_volume, free, free_if_owned, silent
 from .errors import AbortedError, ApiError, OperationError, SandboxError
-from .mountpoint import MountType, mount_points, volumes_of
+from .mountpoint import mount_points, volumes_of
 from .network import complete_network, parse_network
 from .options import FEATURES
 from .runtime import Archive, NotMountableError, Unpacked, VolumeRef
 from .schema import parse_property_string
+from .sharing import is_refused, refused_mount
 from .storage import Storage
 from .tasks import Task
 
@@ -127,12 +128,20 @@ def _configured(order: CreateOrder) -> CtConfig:
 
 def _populate(cluster: Cluster, order: CreateOrder, config: CtConfig, task: Task) -> Unpacked:
     spec = cluster.spec(order.vmid, order.node, config)
+    for mount in spec.mounts:
+        # All mounts are writable while the archive is unpacked.
+        if isinstance(mount.source, VolumeRef) and is_refused(cluster, mount.source, read_only=False):
+            raise _mount_error(order.vmid, config, mount.key)
     try:
         return cluster.runtime.containers.populate(spec, order.archive, task)
     except NotMountableError as error:
-        point = next(p for p in mount_points(config.options) if p.key == str(error))
-        target = f"/var/lib/lxc/{order.vmid}/rootfs/{point.path}"
-        raise OperationError(f"command 'mount /dev/dm-0 {target}' failed: exit code 32") from None
+        raise _mount_error(order.vmid, config, str(error)) from None
+
+
+def _mount_error(vmid: int, config: CtConfig, key: str) -> OperationError:
+    point = next(point for point in mount_points(config.options) if point.key == key)
+    target = f"/var/lib/lxc/{vmid}/rootfs/{point.path}"
+    return OperationError(f"command 'mount /dev/dm-0 {target}' failed: exit code 32")
 
 
 def _require_volumes(cluster: Cluster, node: str, config: CtConfig) -> None:
@@ -149,14 +158,21 @@ def warn_about_nesting(config: CtConfig, unpacked: Unpacked, task: Task) -> None
         task.warn(f"Systemd {unpacked.systemd} detected. You may need to enable nesting.")
 
 
-def begin_start(cluster: Cluster, vmid: int, node: str, user: str) -> str:
+def begin_start(cluster: Cluster, vmid: int, node: str, user: str, *, skip_lock: bool = False) -> str:
     """Start a container in a task and return the UPID."""
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
+        with cluster.configs.lock(vmid, task.say):
             config = cluster.configs.load(vmid, node)
-            config.require_unlocked()
-            start(cluster, vmid, node, config)
+            if config.flag("template"):
+                raise OperationError("you can't start a CT if it's a template")
+            if config.text("lock") != "mounted" and not skip_lock:
+                config.require_unlocked()
+            if config.flag("unprivileged") and any(
+                point.attributes.get("quota") == "1" for point in mount_points(config.options)
+            ):
+                raise OperationError("Quotas are not supported by unprivileged containers.")
+            start(cluster, vmid, node, config, task.say)
 
     return cluster.start_task(node, "vzstart", str(vmid), user, work)
 
@@ -170,10 +186,8 @@ def start_on_boot(cluster: Cluster) -> None:
             begin_start(cluster, vmid, node, ROOT)
 
 
-def start(cluster: Cluster, vmid: int, node: str, config: CtConfig) -> None:
+def start(cluster: Cluster, vmid: int, node: str, config: CtConfig, say: Log = silent) -> None:
     """Start a container. The caller holds the lock of its config."""
-    if config.flag("template"):
-        raise OperationError("you can't start a CT if it's a template")
     if config.pending or config.pending_delete:
         apply_pending(cluster, vmid, node, config)
         cluster.configs.save(vmid, node, config)
@@ -182,7 +196,15 @@ def start(cluster: Cluster, vmid: int, node: str, config: CtConfig) -> None:
         bridge = parse_network(str(config.options[key])).get("bridge")
         if bridge and not cluster.runtime.bridge_exists(node, bridge):
             raise OperationError(f"bridge '{bridge}' does not exist")
-    cluster.runtime.containers.start(cluster.spec(vmid, node, config))
+    spec = cluster.spec(vmid, node, config)
+    if refused_mount(cluster, spec) is not None:
+        say(
+            "run_buffer: 322 Script exited with status 32",
+            f'lxc_init: 844 Failed to run lxc.hook.pre-start for container "{vmid}"',
+            f'__lxc_start: 2027 Failed to initialize container "{vmid}"',
+        )
+        raise OperationError(f"startup for container '{vmid}' failed")
+    cluster.runtime.containers.start(spec)
 
 
 def settle_stopped(cluster: Cluster, vmid: int) -> None:
@@ -224,8 +246,3 @@ def _free_unreferenced(cluster: Cluster, storage: Storage, vmid: int, node: str,
             continue
         if owner == vmid:
             free(cluster, volume.ref, task.say)
-
-
-def has_bind_mounts(config: CtConfig) -> bool:
-    """Return whether a config mounts a host path, which rules out snapshots."""
-    return any(point.type is not MountType.VOLUME for point in mount_points(config.options))

@@ -49,7 +49,7 @@ class MemoryRuntime:
         self._archived: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         self._stopped: list[Callable[[int], None]] = []
-        self.volumes = MemoryVolumes(self.busy, self.save)
+        self.volumes = MemoryVolumes(self.busy, self._rename_mounts, self.save)
         self.containers = MemoryContainers(self.volumes, self._call_stop_hooks, self.save)
         self._load()
 
@@ -107,6 +107,9 @@ class MemoryRuntime:
         """Return whether a running container mounts the volume."""
         return self.containers.uses(ref)
 
+    def _rename_mounts(self, old: VolumeRef, new: VolumeRef) -> None:
+        self.containers.rename_mounts(old, new)
+
     def close(self) -> None:
         """Save the state."""
         self.save()
@@ -152,9 +155,15 @@ class MemoryRuntime:
 class MemoryVolumes:
     """Simulated volumes: a size and a flag for the filesystem."""
 
-    def __init__(self, busy: Callable[[VolumeRef], bool], changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        busy: Callable[[VolumeRef], bool],
+        renamed: Callable[[VolumeRef, VolumeRef], None],
+        changed: Callable[[], None],
+    ) -> None:
         self._volumes: dict[VolumeRef, Volume] = {}
         self._busy = busy
+        self._renamed = renamed
         self._changed = changed
 
     def everything(self) -> list[Volume]:
@@ -194,6 +203,7 @@ class MemoryVolumes:
         """Rename a volume on its storage."""
         new = replace(ref, name=name)
         self._volumes[new] = replace(self._volumes.pop(ref), ref=new)
+        self._renamed(ref, new)
         self._changed()
 
     def mounted(self, ref: VolumeRef) -> bool:
@@ -229,6 +239,13 @@ class MemoryContainers:
     def uses(self, ref: VolumeRef) -> bool:
         """Return whether any running container mounts the volume."""
         return any(mount.source == ref for _, _, mounts in self._running.values() for mount in mounts)
+
+    def rename_mounts(self, old: VolumeRef, new: VolumeRef) -> None:
+        """Record the new name of a volume in the mounts of the running containers."""
+        with self._lock:
+            for vmid, (pid, since, mounts) in self._running.items():
+                moved = tuple(replace(mount, source=new) if mount.source == old else mount for mount in mounts)
+                self._running[vmid] = (pid, since, moved)
 
     def running_vmids(self) -> list[int]:
         """Return the VMIDs of the running containers."""

@@ -84,15 +84,21 @@ def _volumes(cluster: Cluster, node: str, state: Mapping[str, Any]) -> Iterator[
     for vmid in cluster.configs.vmids():
         mounted.update(every_volume(cluster.configs.load(vmid, node).options))
     for name, size in state.get("volumes", {}).items():
-        # Proxmox numbers the volumes that it creates for containers, and formats them. Any other name was
-        # chosen in a call of the storage API, which does not format.
-        numbered = re.search(r"(^|_)(vm|base)-\d+-disk-\d+", name) is not None
-        yield VolumeRef(node, thin, name), int(size), numbered or f"{thin}:{name}" in mounted
+        yield VolumeRef(node, thin, name), int(size), _is_numbered(name) or f"{thin}:{name}" in mounted
     for path in state.get("dir", ()):
         for storage in cluster.storages.values():
             image = re.match(rf"{re.escape(storage.path)}/images/(\d+/[^/]+)$", path)
             if storage.type is StorageType.DIR and "images" in storage.content and image:
-                yield VolumeRef(node, storage.id, image[1]), _DIR_VOLUME_SIZE, False
+                named = f"{storage.id}:{image[1]}" in mounted
+                yield VolumeRef(node, storage.id, image[1]), _DIR_VOLUME_SIZE, _is_numbered(image[1]) or named
+
+
+def _is_numbered(name: str) -> bool:
+    """Return whether Proxmox numbered and so formatted a volume.
+
+    Any other name was chosen in a call of the storage API, which does not format.
+    """
+    return re.search(r"(^|_|/)(vm|base)-\d+-disk-\d+", name) is not None
 
 
 def _dump_files(cluster: Cluster, state: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -114,7 +114,7 @@ def create_container(call: Call) -> str:
     )
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
+        with cluster.configs.lock(vmid, task.say):
             if restoring:
                 restore(cluster, order, recovery, task)
             else:

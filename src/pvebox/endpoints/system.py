@@ -160,12 +160,6 @@ def cluster_status(call: Call) -> list[dict[str, Any]]:
     return entries
 
 
-@api.method("GET", "/cluster/tasks", anybody)
-def cluster_tasks(call: Call) -> list[dict[str, Any]]:
-    """Return an empty list: a real cluster fills it by a broadcast, which the sandbox does not have."""
-    return []
-
-
 @api.method("GET", "/nodes", anybody)
 def nodes(call: Call) -> list[dict[str, Any]]:
     """Return the nodes, with usage figures if the caller may see them."""

@@ -1,0 +1,39 @@
+"""Volumes that several containers of a node mount: read-only and writable mounts exclude each other."""
+
+from __future__ import annotations
+
+from .cluster import Cluster
+from .mountpoint import MountType, mount_points
+from .runtime import ContainerSpec, VolumeRef
+
+
+def is_refused(cluster: Cluster, ref: VolumeRef, *, read_only: bool) -> bool:
+    """Return whether the kernel refuses to mount a volume because it is mounted in the other mode.
+
+    All mounts of a block device share one superblock, which is either read-only or writable.
+    """
+    modes = _modes(cluster, ref)
+    if not modes and cluster.runtime.volumes.mounted(ref):
+        # The volume was renamed while a container had it mounted; that container's config has the old name.
+        modes = {False}
+    return bool(modes - {read_only})
+
+
+def refused_mount(cluster: Cluster, spec: ContainerSpec) -> str | None:
+    """Return the key of a container's first mount that the kernel would refuse now, or None."""
+    for mount in spec.mounts:
+        if isinstance(mount.source, VolumeRef) and is_refused(cluster, mount.source, read_only=mount.read_only):
+            return mount.key
+    return None
+
+
+def _modes(cluster: Cluster, ref: VolumeRef) -> set[bool]:
+    """Return for each running container of the node that mounts a volume whether it does so read-only."""
+    found = set()
+    for vmid in cluster.configs.vmids(ref.node):
+        if not cluster.runtime.containers.running(vmid):
+            continue
+        for point in mount_points(cluster.configs.load(vmid, ref.node).options):
+            if point.type is MountType.VOLUME and point.volume == f"{ref.storage}:{ref.name}":
+                found.add(point.read_only)
+    return found
