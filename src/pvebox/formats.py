@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 
-from .schema import FormatCheck, FormatError
+from .schema import FormatCheck, FormatError, ListFormat
 
 _DNS_LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?"
 _SIZE = re.compile(r"(\d+(\.\d+)?)([KMGT])?\Z")
@@ -28,14 +28,9 @@ def _matching(pattern: str, complaint: str) -> FormatCheck:
     return check
 
 
-def list_of(check: FormatCheck) -> FormatCheck:
-    """Return a check for lists: every entry must pass the given check. An empty list is valid."""
-
-    def check_all(text: str) -> None:
-        for entry in split_list(text):
-            check(entry)
-
-    return check_all
+def list_of(check: FormatCheck) -> ListFormat:
+    """Return a format for lists whose entries must pass a check."""
+    return ListFormat(check, split_list)
 
 
 vmid = _matching(r"[1-9][0-9]{2,8}", "value does not look like a valid VM ID")

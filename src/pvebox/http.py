@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote, unquote_plus
 
 import h11
 from starlette.applications import Starlette
@@ -194,15 +195,25 @@ async def _parameters(request: Request) -> dict[str, Any]:
         given = _json(body)
     else:
         given = _form(body.decode("utf-8", "replace"))
-    return {**params, **given}
+    # Parameters in the query win over those in the body.
+    return {**given, **params}
 
 
 def _form(text: str) -> dict[str, Any]:
+    """Decode form data as Proxmox does: a value ends at its first `=`, and a repeated key becomes a list."""
     params: dict[str, Any] = {}
-    for key, value in parse_qsl(text, keep_blank_values=True):
-        # As in Proxmox, repeated keys become one value, separated by NULs.
-        params[key] = f"{params[key]}\0{value}" if key in params else value
-    return params
+    for pair in re.split("[&;]", text):
+        if not pair:
+            continue
+        key, separator, rest = pair.partition("=")
+        value = unquote_plus(rest.partition("=")[0], errors="replace") if separator else None
+        key = unquote_plus(key, errors="replace")
+        old = params.get(key)
+        if old is not None and value is not None:
+            params[key] = [*old, value] if isinstance(old, list) else [old, value]
+        else:
+            params[key] = value
+    return {key: value for key, value in params.items() if value is not None}
 
 
 def _json(body: bytes) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from . import formats
 from .cluster import Cluster
 from .errors import NoSuchMethodError, OperationError, ParameterError, PrivilegeError
-from .schema import Prop, Properties, verify
+from .schema import Prop, Properties, joined_lists, verify
 
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 
@@ -178,6 +178,7 @@ class Table:
             )
         if node == "localhost":
             call.params["node"] = next(iter(cluster.nodes))
+        call.params = joined_lists(call.params, method.properties)
         verify(call.params, method.properties)
         return method.handler(call)
 

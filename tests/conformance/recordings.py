@@ -23,6 +23,7 @@ class Renaming:
     node: str = "pve"
     thin_storage: str = "local-lvm"
     dir_storage: str = "local"
+    added_storage: str = "livdir"
 
     def apply(self, value: Json, key: str = "") -> Json:
         """Return a recorded value with all VMIDs, nodes and storages renamed."""
@@ -55,18 +56,20 @@ class Renaming:
         text = _DIR_STORAGE.sub(lambda found: found[1] + self.dir_storage, text)
         text = text.replace("local-lvm", self.thin_storage)
         text = _NODE.sub(lambda found: found[1] + self.node, text)
-        return _VMID.sub(lambda found: found[1] + str(int(found[2]) + self.vmid_shift), text)
+        text = _VMID.sub(lambda found: found[1] + str(int(found[2]) + self.vmid_shift), text)
+        return text.replace("livdir", self.added_storage)
 
 
 RECORDED_NAMES = Renaming()
 _VMID_KEYS = ("vmid", "newid", "target-vmid", "vms", "id", "running", "key")
 _NAME_KEYS = ("node", "name", "key")
 _TASK_VMID = re.compile(r"(?:(?<=^)|(?<=>))\d{3}(?=[-@])")
-_DIR_STORAGE = re.compile(r"(^|/storage/|storage/pve/|storage '|volume '?|@)local(?![-\w])")
+_DIR_STORAGE = re.compile(r"(^|/storage/|storage/pve/|storage '|volume '?|content/|@)local(?![-\w])")
 _NODE = re.compile(r"(/nodes/|nodes/|node/|node '|UPID:|storage/)pve(?=[/:',)]|$)")
 _VMID = re.compile(
     r"((?:vm|base)-|/lxc/|/vms/|lxc/|CT ?|VM |container '?|container \(|pve-config-|images/|"
-    r"unpack |clone|:vz[a-z]+:|:resize:|:imgdel:|:move_volume:|\d>|checkpoint -n |content/|dirct:)"
+    r"unpack |clone|:vz[a-z]+:|:resize:|:imgdel:|:prunebackups:|:move_volume:|\d>|checkpoint -n |content/|"
+    r"dirct:|livdir:|vzdump-lxc-)"
     r"(?<![\d.])(\d{3})(?=$|[-/.@>:,' )\"\\\n])"
 )
 
@@ -203,7 +206,7 @@ def masked_text(text: str) -> str:
     """Mask MAC addresses, pids, device numbers and line numbers in a text."""
     text = re.sub(r"(?i)\b([0-9a-f]{2}:){5}[0-9a-f]{2}\b", _mask_mac, text)
     text = re.sub(r"UPID:([^:]+):[0-9A-F]{8}:[0-9A-F]{8,9}:[0-9A-F]{8}:", r"UPID:\1:", text)
-    text = re.sub(r"/dev/dm-\d+", "/dev/dm-N", text)
+    text = re.sub(r"/dev/(dm-|loop)\d+", "/dev/N", text)
     text = re.sub(r"(vzdump-lxc-\d+-)\d{4}_\d\d_\d\d-\d\d_\d\d_\d\d", r"\1T", text)
     return re.sub(r" line \d+\.", " line N.", text)
 

@@ -214,7 +214,8 @@ def _state_differences(
     if volumes != wanted_volumes:
         extra, missing = volumes.items() - wanted_volumes.items(), wanted_volumes.items() - volumes.items()
         found.append(f"volumes: {sorted(extra)} instead of {sorted(missing)}")
-    if set(now["running"]) != set(wanted["running"]) - set(not_started):
+    unclear = {*not_started, *_ending(case)}
+    if set(now["running"]) - unclear != set(wanted["running"]) - unclear:
         found.append(f"running: {now['running']} instead of {wanted['running']}")
     ours, theirs = (Counter(masked_text(path) for path in each["dir"]) for each in (now, wanted))
     if ours != theirs:
@@ -222,6 +223,12 @@ def _state_differences(
     if _access(now["access"]) != _access(wanted["access"]):
         found.append(f"access: {now['access']} instead of {wanted['access']}")
     return found
+
+
+def _ending(case: Mapping[str, Json]) -> set[str]:
+    """Return the container whose start failed. Its first process may still have been there when the state was read."""
+    failed = re.fullmatch(r"startup for container '(\d+)' failed", (case.get("task") or {}).get("exitstatus", ""))
+    return {failed[1]} if failed else set()
 
 
 def _access(lines: list[str]) -> set[tuple[str, ...]]:
