@@ -90,7 +90,11 @@ def test_an_unknown_status_is_refused(api: Api) -> None:
 
 def test_running_tasks_come_first_with_the_token_in_the_users_name(api: Api) -> None:
     go_on = threading.Event()
-    upid = api.cluster.start_task("pve", "vzstart", "500", OWN, lambda task: bool(go_on.wait(10)) and None)
+
+    def work(task: Task) -> None:
+        go_on.wait(10)
+
+    upid = api.cluster.start_task("pve", "vzstart", "500", OWN, work)
     first, second = api.data("GET", TASKS, source="all", limit=2)
     assert (first["user"], first["status"], first["saved"]) == (OWN, "RUNNING", "0")
     assert "endtime" not in first
