@@ -15,12 +15,13 @@ from .cluster import Cluster
 from .configstore import ConfigStore
 from .errors import SandboxError
 from .fixture import Fixture, access_data, default_fixture, parse_fixture
+from .ha import HaStore
 from .lifecycle import settle_stopped, start_on_boot
 from .lxc import LxcRuntime
 from .memory import MemoryRuntime
 from .probe import unable_to_run
 from .recorded import load_into_lxc, load_into_memory
-from .runtime import Runtime
+from .runtime import Runtime, Sharing
 from .status import Statistics
 from .tasks import Tasks
 
@@ -57,7 +58,9 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
         configs=ConfigStore(state / "pve", tuple(fixture.nodes)),
         tasks=Tasks(state / "tasks.jsonl"),
         runtime=runtime,
+        ha=HaStore(state / "pve" / "ha"),
         release=fixture.release,
+        name=fixture.cluster_name,
     )
 
     writing = threading.Lock()
@@ -74,11 +77,16 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
     return cluster
 
 
+def sharing(fixture: Fixture) -> Sharing:
+    """Return the storages of a fixture that all nodes share."""
+    return Sharing(frozenset(storage.id for storage in fixture.storages.values() if storage.shared))
+
+
 def memory_cluster(state: Path, given: Mapping[str, Any] | None = None, nodes: tuple[str, ...] = ("pve",)) -> Cluster:
     """Build a cluster with simulated containers."""
     fixture, is_new = load_or_create_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
-    runtime = MemoryRuntime(state, bridges)
+    runtime = MemoryRuntime(state, bridges, sharing(fixture))
     cluster = assemble(state, fixture, runtime)
     if is_new:
         for volid in fixture.templates:
@@ -104,7 +112,7 @@ def lxc_cluster(
         raise SandboxError(reason, hint="Use --runtime memory to run without real containers.")
     fixture, is_new = load_or_create_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
-    runtime = LxcRuntime(state, bridges, subnet)
+    runtime = LxcRuntime(state, bridges, subnet, sharing(fixture))
     cluster = assemble(state, fixture, runtime)
     boots = runtime.bridge.up() and not is_new
     gateway = runtime.bridge.gateway
@@ -133,4 +141,5 @@ def _place_template(runtime: LxcRuntime, volid: str, cluster: Cluster) -> None:
     for node in cluster.nodes:
         target = runtime.names.file(node, storage, name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(archive)
+        if not target.is_symlink():
+            target.symlink_to(archive)

@@ -202,6 +202,8 @@ def destroy(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task
     if unreferenced:
         for storage in cluster.storages_of(node):
             _free_unreferenced(cluster, storage, vmid, node, task)
+    # The VMID stays taken until everything else of the container is gone.
+    cluster.configs.save(vmid, node, CtConfig(options={"lock": "destroyed"}))
     cluster.access.forget_container(vmid)
     cluster.access_changed()
     cluster.configs.remove(vmid)

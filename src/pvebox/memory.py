@@ -18,12 +18,14 @@ from .config import CtConfig
 from .confined import parts_of, path_below
 from .network import parse_network
 from .runtime import (
+    NOT_SHARED,
     Archive,
     ContainerSpec,
     Interface,
     Mount,
     NotMountableError,
     Say,
+    Sharing,
     Unpacked,
     Usage,
     Volume,
@@ -38,7 +40,10 @@ _LOOPBACK = Interface("lo", "00:00:00:00:00:00", (("inet", "127.0.0.1", 8), ("in
 class MemoryRuntime:
     """Volumes, containers and files that are only records."""
 
-    def __init__(self, state: Path | None, bridges: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self, state: Path | None, bridges: Mapping[str, tuple[str, ...]], sharing: Sharing = NOT_SHARED
+    ) -> None:
+        self._home = sharing.home
         self._file = state / "memory.json" if state else None
         # Console commands such as mkdir and chown work on this directory, never on the real host.
         self._scratch = None if state else tempfile.TemporaryDirectory(prefix="pvebox-memory-")
@@ -49,7 +54,7 @@ class MemoryRuntime:
         self._archived: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         self._stopped: list[Callable[[int], None]] = []
-        self.volumes = MemoryVolumes(self.busy, self.save)
+        self.volumes = MemoryVolumes(self.busy, self.save, sharing)
         self.containers = MemoryContainers(self.volumes, self._call_stop_hooks, self.save)
         self._load()
 
@@ -67,36 +72,36 @@ class MemoryRuntime:
 
     def files(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
         """Return the files of a directory storage: name to size and time."""
-        return dict(self._files.get((node, storage), {}))
+        return dict(self._files.get((self._home(node, storage), storage), {}))
 
     def read_text(self, node: str, storage: str, name: str) -> str | None:
         """Return the text of a small file, or None."""
-        return self._texts.get(f"{node}/{storage}/{name}")
+        return self._texts.get(f"{self._home(node, storage)}/{storage}/{name}")
 
     def write_text(self, node: str, storage: str, name: str, text: str) -> None:
         """Record a small file."""
-        self._texts[f"{node}/{storage}/{name}"] = text
+        self._texts[f"{self._home(node, storage)}/{storage}/{name}"] = text
         self.add_file(node, storage, name, len(text.encode()))
 
     def add_file(self, node: str, storage: str, name: str, size: int) -> None:
         """Record a file of this size on a directory storage."""
-        self._files.setdefault((node, storage), {})[name] = (size, int(time.time()))
+        self._files.setdefault((self._home(node, storage), storage), {})[name] = (size, int(time.time()))
         self.save()
 
     def note_file(self, node: str, storage: str, name: str, size: int, config_text: str = "") -> None:
         """Record a file and, for a backup, the config in it."""
-        self._archived[f"{node}/{storage}/{name}"] = config_text
+        self._archived[f"{self._home(node, storage)}/{storage}/{name}"] = config_text
         self.add_file(node, storage, name, size)
 
     def archived_config(self, node: str, storage: str, name: str) -> str | None:
         """Return the text of the config in a backup, or None."""
-        return self._archived.get(f"{node}/{storage}/{name}")
+        return self._archived.get(f"{self._home(node, storage)}/{storage}/{name}")
 
     def remove_file(self, node: str, storage: str, name: str) -> None:
         """Remove a file if it exists."""
-        self._files.get((node, storage), {}).pop(name, None)
+        self._files.get((self._home(node, storage), storage), {}).pop(name, None)
         for records in (self._archived, self._texts):
-            records.pop(f"{node}/{storage}/{name}", None)
+            records.pop(f"{self._home(node, storage)}/{storage}/{name}", None)
         self.save()
 
     def file(self, node: str, storage: str, name: str) -> Path | None:
@@ -152,8 +157,9 @@ class MemoryRuntime:
 class MemoryVolumes:
     """Simulated volumes: a size and a flag for the filesystem."""
 
-    def __init__(self, busy: Callable[[VolumeRef], bool], changed: Callable[[], None]) -> None:
+    def __init__(self, busy: Callable[[VolumeRef], bool], changed: Callable[[], None], sharing: Sharing) -> None:
         self._volumes: dict[VolumeRef, Volume] = {}
+        self._home = sharing.home
         self._busy = busy
         self._changed = changed
 
@@ -167,7 +173,8 @@ class MemoryVolumes:
 
     def on(self, node: str, storage: str) -> list[Volume]:
         """Return the volumes of a storage, including snapshots."""
-        return [v for v in self.everything() if v.ref.node == node and v.ref.storage == storage]
+        home = self._home(node, storage)
+        return [v for v in self.everything() if v.ref.node == home and v.ref.storage == storage]
 
     def get(self, ref: VolumeRef) -> Volume | None:
         """Return the volume, or None if it does not exist."""

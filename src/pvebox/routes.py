@@ -177,7 +177,9 @@ class Table:
                 "Temporary failure in name resolution"
             )
         if node == "localhost":
-            call.params["node"] = next(iter(cluster.nodes))
+            call.params["node"] = cluster.local_node
+        elif node is not None:
+            cluster.members.require_reachable(node)
         verify(call.params, method.properties)
         return method.handler(call)
 

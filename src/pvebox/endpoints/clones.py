@@ -53,13 +53,10 @@ def clone_container(call: Call) -> str:
     pool = call.text("pool")
     if pool is not None and pool not in cluster.access.pools:
         raise PrivilegeError(f"pool '{pool}' does not exist")
-    storage, target_node = call.text("storage"), call.text("target")
-    if target_node is not None and target_node not in cluster.nodes:
-        raise OperationError(f"no such cluster node '{target_node}'")
+    storage, target_node = call.text("storage"), _other_node(call)
     if storage is not None:
-        cluster.storage(storage)
-        if target_node not in (None, node):
-            raise OperationError(f"can't clone to non-shared storage '{storage}'")
+        _require_storage(call, storage, target_node)
+    cluster.members.require_quorum()
     source = _lock_source(call)
     try:
         cluster.configs.reserve(target, node, CtConfig(options={"lock": "create"}))
@@ -72,8 +69,8 @@ def clone_container(call: Call) -> str:
         for key in sorted(key for key in options if key.startswith("net")):
             if not call.is_root:
                 require_bridge(call, str(options[key]))
-        if target_node not in (None, node):
-            raise OperationError(f"can't clone CT to node '{target_node}' (CT uses local storage)")
+        if target_node is not None:
+            _require_all_shared(call, points, target_node)
     except ApiError:
         unlock(cluster, vmid, node)
         cluster.configs.remove(target)
@@ -88,8 +85,37 @@ def clone_container(call: Call) -> str:
         snapshot=call.text("snapname"),
         storage=storage,
         pool=pool,
+        target_node=target_node,
     )
     return cluster.start_task(node, "vzclone", str(vmid), call.user, lambda task: clone(cluster, order, task))
+
+
+def _other_node(call: Call) -> str | None:
+    """Return the node that the clone is to be on, or None if it is the source's."""
+    target = call.text("target")
+    if target in (None, call.node, "localhost"):
+        return None
+    if target not in call.cluster.nodes:
+        raise OperationError(f"no such cluster node '{target}'")
+    return target
+
+
+def _require_storage(call: Call, storage_id: str, target_node: str | None) -> None:
+    storage = call.cluster.storage(storage_id)
+    call.cluster.require_available(storage, call.node)
+    if target_node is not None:
+        call.cluster.require_available(storage, target_node)
+        if not storage.shared:
+            raise OperationError(f"can't clone to non-shared storage '{storage_id}'")
+
+
+def _require_all_shared(call: Call, points: list[MountPoint], target_node: str) -> None:
+    """Raise unless the other node will see all volumes of the clone."""
+    given = call.text("storage")
+    for point in points:
+        storage = call.cluster.storage(given or point.volume.partition(":")[0])
+        if not storage.shared:
+            raise OperationError(f"can't clone CT to node '{target_node}' (CT uses local storage)")
 
 
 def _lock_source(call: Call) -> CtConfig:
@@ -125,7 +151,8 @@ def _plan(call: Call, source: CtConfig) -> tuple[Options, list[MountPoint], bool
         call.require(f"/storage/{storage or parts[0]}", "Datastore.AllocateSpace")
         if full and running and snapshot is None:
             raise OperationError("Cannot do full clones on a running container without snapshots")
-        if not full and not cluster.parse_volume(point.volume).is_base and snapshot is None:
+        links = cluster.storage(parts[0]).links and cluster.parse_volume(point.volume).is_base
+        if not full and not links and snapshot is None:
             raise OperationError(f"Linked clone feature for '{point.volume}' is not available")
     return section, points, full
 

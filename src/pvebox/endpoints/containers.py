@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from ..config import CtConfig
 from ..errors import OperationError, ParameterError
 from ..lifecycle import begin_start, destroy, has_bind_mounts, start
+from ..mountpoint import volumes_of
 from ..routes import Call, anybody, api, having
 from ..schema import Prop
 from ..status import container_status
@@ -43,8 +45,26 @@ def index(call: Call) -> list[dict[str, str]]:
 def current(call: Call) -> dict[str, Any]:
     """Return the status and usage figures of a container."""
     entry = container_status(call.cluster, call.vmid, call.node)
-    entry["ha"] = {"managed": 0}
+    entry["ha"] = _ha_status(call)
     return entry
+
+
+def _ha_status(call: Call) -> dict[str, Any]:
+    """Return whether the HA manager is responsible. It does not run, so no state of it is known."""
+    return {"managed": 1, "state": None} if call.cluster.ha.manages(call.vmid) else {"managed": 0}
+
+
+def _ask_ha(call: Call, verb: str) -> str:
+    """Start the task that only passes a request to the HA manager."""
+    cluster, vmid = call.cluster, call.vmid
+
+    def work(task: Task) -> None:
+        task.say(f"Requesting HA {verb} for CT {vmid}")
+        if verb == "start":
+            sid = f"ct:{vmid}"
+            cluster.ha.put_resource(sid, {**cluster.ha.resources[sid], "state": "started"})
+
+    return cluster.start_task(call.node, f"ha{verb}", str(vmid), call.user, work)
 
 
 def _refuse_skiplock(call: Call) -> None:
@@ -58,6 +78,9 @@ def begin(call: Call) -> str:
     _refuse_skiplock(call)
     if call.cluster.runtime.containers.running(call.vmid):
         raise OperationError(f"CT {call.vmid} already running")
+    call.cluster.members.require_quorum()
+    if call.cluster.ha.manages(call.vmid):
+        return _ask_ha(call, "start")
     return begin_start(call.cluster, call.vmid, call.node, call.user)
 
 
@@ -68,6 +91,8 @@ def stop(call: Call) -> str:
     cluster, vmid, node = call.cluster, call.vmid, call.node
     if not cluster.runtime.containers.running(vmid):
         raise OperationError(f"CT {vmid} not running")
+    if cluster.ha.manages(vmid):
+        return _ask_ha(call, "stop")
     if call.flag("overrule-shutdown"):
         for task in cluster.tasks.running():
             if task.upid.type == "vzshutdown" and task.upid.id == str(vmid):
@@ -92,6 +117,8 @@ def shutdown(call: Call) -> str:
     cluster, vmid, node = call.cluster, call.vmid, call.node
     if not cluster.runtime.containers.running(vmid):
         raise OperationError(f"CT {vmid} not running")
+    if cluster.ha.manages(vmid):
+        return _ask_ha(call, "stop")
     timeout = int(call.params.get("timeout", 60))
     force = call.flag("forceStop")
 
@@ -171,6 +198,9 @@ def remove(call: Call) -> str:
     config = cluster.configs.load(vmid, node)
     config.require_unprotected(f"can't remove CT {vmid}")
     config.require_unlocked()
+    sid = f"ct:{vmid}"
+    if sid in cluster.ha.resources and not purge:
+        raise OperationError(f"unable to remove CT {vmid} - used in HA resources and purge parameter not set.")
     running = f"unable to destroy CT {vmid} - container is running"
     if cluster.runtime.containers.running(vmid) and not force:
         raise OperationError(running)
@@ -189,6 +219,9 @@ def remove(call: Call) -> str:
             destroy(cluster, vmid, node, fresh, task, unreferenced=unreferenced)
             if purge:
                 task.say(f"purging CT {vmid} from related configurations..")
+                if sid in cluster.ha.resources:
+                    cluster.ha.remove_resource(sid)
+                    task.say(f"NOTE: removed CT {vmid} from HA resource configuration.")
 
     return cluster.start_task(node, "vzdestroy", str(vmid), call.user, work)
 
@@ -233,8 +266,13 @@ def feature(call: Call) -> dict[str, int]:
     has = not has_bind_mounts(config)
     if wanted == "clone":
         # Linked clones need the base volumes of a template.
-        has = has and config.flag("template")
+        has = has and config.flag("template") and _links(call, config)
     return {"hasFeature": int(has)}
+
+
+def _links(call: Call, config: CtConfig) -> bool:
+    """Return whether all volumes are on storages that can link a clone to a base volume."""
+    return all(call.cluster.locate(volid, call.node)[0].links for volid in volumes_of(config.options))
 
 
 @api.method("GET", f"{_CONTAINER}/firewall/options", _AUDIT)
