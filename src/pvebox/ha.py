@@ -10,12 +10,8 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
 
-Section = dict[str, str]
-
-RULE_TYPES: Final = ("node-affinity", "resource-affinity")
-_TOO_FEW: Final = "rule is ineffective as there are less than two resources"
+from .harules import RULE_TYPES, Section, resources_of
 
 
 class HaStore:
@@ -118,15 +114,3 @@ class HaStore:
 def _section_text(name: str, section: Section) -> str:
     body = "".join(f"\t{key} {section[key]}\n" for key in sorted(section) if key != "type")
     return f"{section['type']}: {name}\n{body}\n"
-
-
-def resources_of(rule: Section) -> list[str]:
-    """Return the sorted ids of the resources that a rule names."""
-    return sorted(sid for sid in rule.get("resources", "").split(",") if sid)
-
-
-def rule_errors(rule: Section) -> dict[str, list[str]]:
-    """Return the reasons why a rule has no effect, by property."""
-    if rule["type"] == "resource-affinity" and len(resources_of(rule)) < 2:
-        return {"resources": [_TOO_FEW]}
-    return {}

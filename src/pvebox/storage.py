@@ -54,11 +54,6 @@ class Storage:
     nodes: frozenset[str] = field(default_factory=frozenset)
     shared: bool = False
 
-    @property
-    def links(self) -> bool:
-        """Whether a clone can be linked to a base volume. Raw files on a directory cannot."""
-        return self.type is StorageType.LVM_THIN
-
     def home(self, node: str) -> str:
         """Return the place of the storage's volumes: the node, or one place for all nodes."""
         return SHARED if self.shared else node

@@ -151,8 +151,7 @@ def _plan(call: Call, source: CtConfig) -> tuple[Options, list[MountPoint], bool
         call.require(f"/storage/{storage or parts[0]}", "Datastore.AllocateSpace")
         if full and running and snapshot is None:
             raise OperationError("Cannot do full clones on a running container without snapshots")
-        links = cluster.storage(parts[0]).links and cluster.parse_volume(point.volume).is_base
-        if not full and not links and snapshot is None:
+        if not full and not cluster.parse_volume(point.volume).is_base and snapshot is None:
             raise OperationError(f"Linked clone feature for '{point.volume}' is not available")
     return section, points, full
 

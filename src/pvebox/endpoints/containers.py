@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from ..config import CtConfig
 from ..errors import OperationError, ParameterError
 from ..lifecycle import begin_start, destroy, has_bind_mounts, start
-from ..mountpoint import volumes_of
 from ..routes import Call, anybody, api, having
 from ..schema import Prop
 from ..status import container_status
@@ -266,13 +264,8 @@ def feature(call: Call) -> dict[str, int]:
     has = not has_bind_mounts(config)
     if wanted == "clone":
         # Linked clones need the base volumes of a template.
-        has = has and config.flag("template") and _links(call, config)
+        has = has and config.flag("template")
     return {"hasFeature": int(has)}
-
-
-def _links(call: Call, config: CtConfig) -> bool:
-    """Return whether all volumes are on storages that can link a clone to a base volume."""
-    return all(call.cluster.locate(volid, call.node)[0].links for volid in volumes_of(config.options))
 
 
 @api.method("GET", f"{_CONTAINER}/firewall/options", _AUDIT)
