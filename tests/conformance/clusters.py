@@ -93,7 +93,7 @@ def _node_state(cluster: Cluster, node: str) -> dict[str, Json]:
 
 def _shared_files(cluster: Cluster) -> list[str]:
     shared = next(storage for storage in cluster.storages.values() if storage.shared)
-    volumes = [volume.ref.name for volume in cluster.runtime.volumes.on(cluster.local_node, shared.id)]
-    backups = [name for name in cluster.runtime.files(cluster.local_node, shared.id) if name.startswith("backup/")]
-    paths = [shared.device(name) for name in volumes + backups]
-    return [masked_text("." + path.removeprefix(shared.path)) for path in paths]
+    images = [f"images/{volume.ref.name}" for volume in cluster.runtime.volumes.on(cluster.local_node, shared.id)]
+    files = cluster.runtime.files(cluster.local_node, shared.id)
+    dumps = [f"dump/{name.removeprefix('backup/')}" for name in files if name.startswith("backup/")]
+    return [masked_text(f"./{path}") for path in images + dumps]
