@@ -85,6 +85,13 @@ class ConfigStore:
         temporary.replace(file)
         self._texts[vmid] = (node, text)
 
+    def move(self, vmid: int, node: str) -> None:
+        """Move a config file to another node."""
+        with self._guard:
+            old, text = self._texts[vmid]
+            self._write(vmid, node, text)
+            (self._folder(old) / f"{vmid}.conf").unlink(missing_ok=True)
+
     def remove(self, vmid: int) -> None:
         """Delete a config file."""
         with self._guard:
@@ -93,13 +100,6 @@ class ConfigStore:
                 self.require_writable(f"nodes/{found[0]}/lxc/{vmid}.conf")
                 del self._texts[vmid]
                 (self._folder(found[0]) / f"{vmid}.conf").unlink(missing_ok=True)
-
-    def move(self, vmid: int, node: str) -> None:
-        """Move a config file to another node."""
-        with self._guard:
-            old, text = self._texts[vmid]
-            self._write(vmid, node, text)
-            (self._folder(old) / f"{vmid}.conf").unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def lock(self, vmid: int) -> Iterator[None]:

@@ -176,10 +176,10 @@ class Table:
                 f"hostname lookup '{node}' failed - failed to get address info for: {node}: "
                 "Temporary failure in name resolution"
             )
-        if node == "localhost":
-            call.params["node"] = cluster.local_node
-        elif node is not None:
+        if node is not None:
             cluster.members.require_reachable(node)
+        if node == "localhost":
+            call.params["node"] = next(iter(cluster.nodes))
         verify(call.params, method.properties)
         return method.handler(call)
 

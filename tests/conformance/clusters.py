@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conformance.recordings import Recordings, masked_text, renumbered
+from conformance.recordings import Recordings, load, masked_text, renumbered
 from conformance.replay import Replay, access_entries, answer_differences, task_differences
 from pvebox.cluster import Cluster
 from pvebox.fixture import access_lines
 from pvebox.storage import StorageType
 
 Json = Any
+
+# `shared` is a storage here, and a property and a directory elsewhere.
+_SHARED_STORAGE = (
+    r"(?<=storage/)shared|(?<=north/)shared|(?<=storage-)shared|(?<=storage ')shared|(?<=\"storage\": \")shared"
+    r"|(?<=\")shared(?=\": \{)|(?<![\w/])shared(?=:\w)|(?<=:)shared(?=\")"
+)
+_OTHER_NAMES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"pve([123])", r"rack-\1-north"),
+    (r"local-lvm", "fast-thin"),
+    (_SHARED_STORAGE, "common"),
+    (r"(?:(?<![\w.])|(?<=CT))(?<!\"status\": )5[6-9]\d(?!\w)", lambda found: str(int(found[0]) + 4000)),
+)
+
+
+@functools.cache
+def load_cluster(*, other_names: bool = False) -> Recordings:
+    """Return the recordings of a cluster, with other VMIDs, nodes and storages if asked."""
+    recordings = load()
+    cases = recordings.clustered()
+    used = {case[key] for case in cases for key in ("before", "after") if case.get(key)}
+    told = json.dumps([cases, {name: recordings.states[name] for name in used}, recordings.fixture(cases[0])])
+    for pattern, name in _OTHER_NAMES if other_names else ():
+        told = re.sub(pattern, name, told)
+    renamed, states, fixture = json.loads(told)
+    return replace(recordings, cases=renamed, states=states, _cluster_fixture=fixture)
 
 
 def cluster_differences(case: Mapping[str, Json], recordings: Recordings, directory: Path) -> list[str]:

@@ -210,10 +210,10 @@ def masked(value: Json) -> Json:
 
 def masked_text(text: str) -> str:
     """Mask MAC addresses, pids, device numbers and line numbers in a text."""
+    text = re.sub(r"\.conf\.tmp\.\d+", ".conf.tmp.N", text)
     text = re.sub(r"(?i)\b([0-9a-f]{2}:){5}[0-9a-f]{2}\b", _mask_mac, text)
     text = re.sub(r"UPID:([^:]+):[0-9A-F]{8}:[0-9A-F]{8,9}:[0-9A-F]{8}:", r"UPID:\1:", text)
     text = re.sub(r"/dev/dm-\d+", "/dev/dm-N", text)
-    text = re.sub(r"\.conf\.tmp\.\d+", ".conf.tmp.N", text)
     text = re.sub(r"(vzdump-lxc-\d+-)\d{4}_\d\d_\d\d-\d\d_\d\d_\d\d", r"\1T", text)
     return re.sub(r" line \d+\.", " line N.", text)
 
