@@ -21,7 +21,7 @@ from .lxc import LxcRuntime
 from .memory import MemoryRuntime
 from .probe import unable_to_run
 from .recorded import load_into_lxc, load_into_memory
-from .runtime import Runtime, Sharing
+from .runtime import Runtime
 from .status import Statistics
 from .tasks import Tasks
 
@@ -77,16 +77,11 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
     return cluster
 
 
-def sharing(fixture: Fixture) -> Sharing:
-    """Return the storages of a fixture that all nodes share."""
-    return Sharing(frozenset(storage.id for storage in fixture.storages.values() if storage.shared))
-
-
 def memory_cluster(state: Path, given: Mapping[str, Any] | None = None, nodes: tuple[str, ...] = ("pve",)) -> Cluster:
     """Build a cluster with simulated containers."""
     fixture, is_new = load_or_create_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
-    runtime = MemoryRuntime(state, bridges, sharing(fixture))
+    runtime = MemoryRuntime(state, bridges)
     cluster = assemble(state, fixture, runtime)
     if is_new:
         for volid in fixture.templates:
@@ -112,7 +107,7 @@ def lxc_cluster(
         raise SandboxError(reason, hint="Use --runtime memory to run without real containers.")
     fixture, is_new = load_or_create_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
-    runtime = LxcRuntime(state, bridges, subnet, sharing(fixture))
+    runtime = LxcRuntime(state, bridges, subnet)
     cluster = assemble(state, fixture, runtime)
     boots = runtime.bridge.up() and not is_new
     gateway = runtime.bridge.gateway

@@ -80,6 +80,7 @@ class Cluster:
     def __post_init__(self) -> None:
         self.configs.require_writable = self.members.require_writable
         self.ha.require_writable = self.members.require_writable
+        self.runtime.sharing.is_shared = lambda storage: storage in self.storages and self.storages[storage].shared
 
     @property
     def local_node(self) -> str:

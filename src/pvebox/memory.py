@@ -18,7 +18,6 @@ from .config import CtConfig
 from .confined import parts_of, path_below
 from .network import parse_network
 from .runtime import (
-    NOT_SHARED,
     Archive,
     ContainerSpec,
     Interface,
@@ -40,10 +39,9 @@ _LOOPBACK = Interface("lo", "00:00:00:00:00:00", (("inet", "127.0.0.1", 8), ("in
 class MemoryRuntime:
     """Volumes, containers and files that are only records."""
 
-    def __init__(
-        self, state: Path | None, bridges: Mapping[str, tuple[str, ...]], sharing: Sharing = NOT_SHARED
-    ) -> None:
-        self._home = sharing.home
+    def __init__(self, state: Path | None, bridges: Mapping[str, tuple[str, ...]]) -> None:
+        self.sharing = Sharing()
+        self._home = self.sharing.home
         self._file = state / "memory.json" if state else None
         # Console commands such as mkdir and chown work on this directory, never on the real host.
         self._scratch = None if state else tempfile.TemporaryDirectory(prefix="pvebox-memory-")
@@ -54,7 +52,7 @@ class MemoryRuntime:
         self._archived: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         self._stopped: list[Callable[[int], None]] = []
-        self.volumes = MemoryVolumes(self.busy, self.save, sharing)
+        self.volumes = MemoryVolumes(self.busy, self.save, self.sharing)
         self.containers = MemoryContainers(self.volumes, self._call_stop_hooks, self.save)
         self._load()
 

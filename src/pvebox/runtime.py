@@ -35,18 +35,15 @@ class Volume:
     formatted: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sharing:
-    """The storages whose volumes and files all nodes share."""
+    """Tells a runtime which storages are shared: all nodes see the same volumes and files there."""
 
-    storages: frozenset[str] = frozenset()
+    is_shared: Callable[[str], bool] = lambda storage: False
 
     def home(self, node: str, storage: str) -> str:
         """Return the place of a storage's volumes and files: the node, or one place for all nodes."""
-        return SHARED if storage in self.storages else node
-
-
-NOT_SHARED: Final = Sharing()
+        return SHARED if self.is_shared(storage) else node
 
 
 class VolumeBusyError(Exception):
@@ -228,6 +225,11 @@ class Containers(Protocol):
 
 class Runtime(Protocol):
     """The volumes, containers, files and network of a cluster."""
+
+    @property
+    def sharing(self) -> Sharing:
+        """The storages that all nodes share. The cluster sets what is shared."""
+        ...
 
     @property
     def volumes(self) -> Volumes:

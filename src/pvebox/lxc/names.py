@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from ..confined import path_below
 from ..errors import SandboxError
-from ..runtime import NOT_SHARED, Sharing, VolumeRef
+from ..runtime import Sharing, VolumeRef
 
 FIRST_ID: Final = 100_000
 ID_COUNT: Final = 65_536
@@ -23,7 +23,7 @@ class Names:
     """The names and paths of one sandbox, derived from its state directory."""
 
     state: Path
-    sharing: Sharing = NOT_SHARED
+    sharing: Sharing = field(default_factory=Sharing)
 
     def __post_init__(self) -> None:
         # These characters have a special meaning in mount options and LXC configs.

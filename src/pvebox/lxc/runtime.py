@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..confined import parts_of, path_below
-from ..runtime import NOT_SHARED, Sharing
 from . import packing
 from .bridge import Bridge, choose_network
 from .containers import LxcContainers
@@ -17,14 +16,9 @@ from .names import Names
 class LxcRuntime:
     """Runs real LXC containers."""
 
-    def __init__(
-        self,
-        state: Path,
-        bridges: Mapping[str, tuple[str, ...]],
-        subnet: str | None,
-        sharing: Sharing = NOT_SHARED,
-    ) -> None:
-        self.names = Names(state, sharing)
+    def __init__(self, state: Path, bridges: Mapping[str, tuple[str, ...]], subnet: str | None) -> None:
+        self.names = Names(state)
+        self.sharing = self.names.sharing
         self._bridges = dict(bridges)
         self._hooks: list[Callable[[int], None]] = []
         self.bridge = Bridge(self.names, choose_network(self.names, subnet))
