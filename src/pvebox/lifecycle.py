@@ -186,9 +186,9 @@ def start(cluster: Cluster, vmid: int, node: str, config: CtConfig) -> None:
 
 
 def settle_stopped(cluster: Cluster, vmid: int) -> None:
-    """Apply the pending changes of a container that has stopped."""
+    """Apply the pending changes of a container that has stopped. Without quorum they stay pending."""
     node = cluster.configs.node_of(vmid)
-    if node is None:
+    if node is None or not cluster.members.quorate:
         return
     config = cluster.configs.load(vmid, node)
     if config.pending or config.pending_delete:

@@ -197,6 +197,17 @@ def test_without_quorum_a_destroy_removes_local_volumes_and_keeps_the_config(api
     assert api.task("DELETE", "/nodes/one/lxc/100").exitstatus == "OK"
 
 
+def test_without_quorum_a_stopped_container_keeps_its_pending_changes(api: Api) -> None:
+    api.create(100, "one", mp0="local-lvm:1,mp=/data", start=1)
+    api.settle()
+    api.data("PUT", "/nodes/one/lxc/100/config", mp0="local-lvm:vm-100-disk-1,mp=/other")
+    before = api.cluster.configs.text(100, "one")
+    api.cluster.members.quorate = False
+    assert api.task("POST", "/nodes/one/lxc/100/status/stop").exitstatus == "OK"
+    assert "[pve:pending]" in before
+    assert api.cluster.configs.text(100, "one") == before
+
+
 def test_ha_takes_over_start_and_stop_of_its_containers(api: Api) -> None:
     api.create(100, "one")
     api.ask("POST", "/cluster/ha/resources", ROOT, sid="100", state="stopped")

@@ -236,6 +236,7 @@ def status(call: Call) -> list[dict[str, Any]]:
                 "max_restart": int(section.get("max_restart", "1")),
                 "max_relocate": int(section.get("max_relocate", "1")),
                 "failback": int(section.get("failback", "1")),
+                **{key: text for key, text in typed(section).items() if key == "comment"},
             }
         )
     return found
@@ -246,4 +247,4 @@ def manager_status(call: Call) -> dict[str, Any]:
     """Return the status of the HA manager, which does not run, and the quorum."""
     cluster = call.cluster
     quorum = {"node": cluster.local_node, "quorate": str(int(cluster.members.quorate))}
-    return {"manager_status": {}, "lrm_status": {}, "quorum": quorum}
+    return {"manager_status": {}, "quorum": quorum}
