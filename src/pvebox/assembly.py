@@ -15,6 +15,7 @@ from .cluster import Cluster
 from .configstore import ConfigStore
 from .errors import SandboxError
 from .fixture import Fixture, access_data, default_fixture, parse_fixture
+from .ha import HaStore
 from .lifecycle import settle_stopped, start_on_boot
 from .lxc import LxcRuntime
 from .memory import MemoryRuntime
@@ -57,7 +58,9 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
         configs=ConfigStore(state / "pve", tuple(fixture.nodes)),
         tasks=Tasks(state / "tasks.jsonl"),
         runtime=runtime,
+        ha=HaStore(state / "pve" / "ha"),
         release=fixture.release,
+        name=fixture.cluster_name,
     )
 
     writing = threading.Lock()
@@ -133,4 +136,5 @@ def _place_template(runtime: LxcRuntime, volid: str, cluster: Cluster) -> None:
     for node in cluster.nodes:
         target = runtime.names.file(node, storage, name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(archive)
+        if not target.is_symlink():
+            target.symlink_to(archive)

@@ -83,6 +83,8 @@ def clone(cluster: Cluster, order: CloneOrder, task: Task) -> None:
         raise
     unlock(cluster, order.source, order.node)
     unlock(cluster, order.target, order.node)
+    if order.target_node is not None:
+        cluster.configs.move(order.target, order.target_node)
     if order.pool:
         cluster.access.join_pool(order.target, order.pool)
         cluster.access_changed()

@@ -27,6 +27,8 @@ class ConfigStore:
         self._guard = threading.Lock()
         # Proxmox waits ten seconds for the lock of a config; tests shorten the wait.
         self.lock_timeout = LOCK_TIMEOUT
+        # Raises if the cluster's filesystem is read-only. Given the path of the file.
+        self.require_writable: Callable[[str], None] = lambda path: None
         for node in nodes:
             (self._folder(node)).mkdir(parents=True, exist_ok=True)
             for file in self._folder(node).glob("*.conf"):
@@ -77,17 +79,27 @@ class ConfigStore:
             self._write(vmid, node, text)
 
     def _write(self, vmid: int, node: str, text: str) -> None:
+        self.require_writable(f"nodes/{node}/lxc/{vmid}.conf")
         file = self._folder(node) / f"{vmid}.conf"
         temporary = file.with_suffix(".new")
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(file)
         self._texts[vmid] = (node, text)
 
+    def move(self, vmid: int, node: str) -> None:
+        """Move a config file to another node."""
+        with self._guard:
+            old, text = self._texts[vmid]
+            self._write(vmid, node, text)
+            (self._folder(old) / f"{vmid}.conf").unlink(missing_ok=True)
+
     def remove(self, vmid: int) -> None:
         """Delete a config file."""
         with self._guard:
-            found = self._texts.pop(vmid, None)
+            found = self._texts.get(vmid)
             if found:
+                self.require_writable(f"nodes/{found[0]}/lxc/{vmid}.conf")
+                del self._texts[vmid]
                 (self._folder(found[0]) / f"{vmid}.conf").unlink(missing_ok=True)
 
     def lock(self, vmid: int, say: Callable[[str], None] | None = None) -> AbstractContextManager[None]:

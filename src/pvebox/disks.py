@@ -63,11 +63,18 @@ def next_volume(cluster: Cluster, storage: Storage, node: str, vmid: int) -> Vol
     taken = [volume.ref.name for volume in cluster.runtime.volumes.on(node, storage.id)]
     name = storage.disk_name(vmid, taken)
     cluster.require_space(storage, name)
-    return VolumeRef(node, storage.id, name)
+    return cluster.place(storage, node, name)
+
+
+def require_storage_lock(cluster: Cluster, storage: Storage, say: Log) -> None:
+    """Raise if the lock for changes of a shared storage cannot be taken, because the cluster has no quorum."""
+    if storage.shared:
+        cluster.members.require_lock(f"storage-{storage.id}", cluster.configs.lock_timeout, say)
 
 
 def allocate(cluster: Cluster, storage: Storage, ref: VolumeRef, size: int, say: Log) -> None:
     """Create a volume without a filesystem. LVM rounds its size up to extents of 4 MiB."""
+    require_storage_lock(cluster, storage, say)
     cluster.require_space(storage, ref.name)
     if storage.type is StorageType.LVM_THIN:
         size = -(-size // (4 << 20)) * (4 << 20)
@@ -162,6 +169,7 @@ def destroy_volumes(cluster: Cluster, refs: list[VolumeRef], say: Log) -> None:
 def free(cluster: Cluster, ref: VolumeRef, say: Log) -> None:
     """Destroy a volume and, on LVM-thin, its snapshots. Raise if the volume is mounted."""
     storage = cluster.storage(ref.storage)
+    require_storage_lock(cluster, storage, say)
     if cluster.runtime.volumes.get(ref) is None:
         return
     try:

@@ -64,6 +64,15 @@ class CredentialsError(ApiError):
     status = 401
 
 
+class UnreachableError(ApiError):
+    """The node of the request is offline. Proxmox sends this answer without a body."""
+
+    status = 595
+
+    def __init__(self) -> None:
+        super().__init__("No route to host")
+
+
 class AbortedError(Exception):
     """Raised inside a task after a client stopped the task."""
 

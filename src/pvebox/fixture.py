@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
 import re
@@ -94,6 +95,7 @@ class Fixture:
     access: Access
     release: Release
     templates: tuple[str, ...]
+    cluster_name: str = "sandbox"
     state: Mapping[str, Any] | None = None
 
 
@@ -151,6 +153,7 @@ def parse_fixture(data: Mapping[str, Any]) -> Fixture:
             access=_access(data),
             release=Release(**data["version"]) if "version" in data else Release(),
             templates=tuple(data.get("templates", ())),
+            cluster_name=str(data.get("cluster", {}).get("name", "sandbox")),
             state=data.get("state"),
         )
     except FormatError as error:
@@ -161,7 +164,8 @@ def parse_fixture(data: Mapping[str, Any]) -> Fixture:
 
 def _node(name: str, entry: Mapping[str, Any]) -> Node:
     formats.node(name)
-    return Node(name, cpus=int(entry.get("cpus", 2)), bridges=tuple(entry.get("bridges", ("vmbr0",))))
+    address = str(ipaddress.ip_address(entry.get("address", "10.99.0.1")))
+    return Node(name, cpus=int(entry.get("cpus", 2)), bridges=tuple(entry.get("bridges", ("vmbr0",))), address=address)
 
 
 def _storage(name: str, entry: Mapping[str, Any]) -> Storage:
@@ -174,6 +178,7 @@ def _storage(name: str, entry: Mapping[str, Any]) -> Storage:
         vgname=entry.get("vgname", "pve"),
         thinpool=entry.get("thinpool", "data"),
         nodes=frozenset(entry.get("nodes", ())),
+        shared=str(entry.get("shared", 0)) == "1",
     )
 
 

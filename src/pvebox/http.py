@@ -29,6 +29,7 @@ from .errors import (
     OperationError,
     ParameterError,
     SandboxError,
+    UnreachableError,
 )
 from .routes import METHODS, Reply, Table, api
 
@@ -84,7 +85,7 @@ def answer(status: int, reason: str, body: Mapping[str, Any] | None) -> Response
 
 def error_answer(error: ApiError) -> Response:
     """Build the response for an error."""
-    if isinstance(error, CredentialsError):
+    if isinstance(error, (CredentialsError, UnreachableError)):
         return answer(error.status, error.reason, None)
     body: dict[str, Any] = {"data": None, "message": error.message}
     if isinstance(error, NoSuchMethodError):

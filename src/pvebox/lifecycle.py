@@ -208,9 +208,9 @@ def start(cluster: Cluster, vmid: int, node: str, config: CtConfig, say: Log = s
 
 
 def settle_stopped(cluster: Cluster, vmid: int) -> None:
-    """Apply the pending changes of a container that has stopped."""
+    """Apply the pending changes of a container that has stopped. Without quorum they stay pending."""
     node = cluster.configs.node_of(vmid)
-    if node is None:
+    if node is None or not cluster.members.quorate:
         return
     config = cluster.configs.load(vmid, node)
     if config.pending or config.pending_delete:
@@ -224,6 +224,8 @@ def destroy(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task
     if unreferenced:
         for storage in cluster.storages_of(node):
             _free_unreferenced(cluster, storage, vmid, node, task)
+    # The VMID stays taken until everything else of the container is gone.
+    cluster.configs.save(vmid, node, CtConfig(options={"lock": "destroyed"}))
     cluster.access.forget_container(vmid)
     cluster.access_changed()
     cluster.configs.remove(vmid)

@@ -24,6 +24,7 @@ from .runtime import (
     Mount,
     NotMountableError,
     Say,
+    Sharing,
     Unpacked,
     Usage,
     Volume,
@@ -39,6 +40,8 @@ class MemoryRuntime:
     """Volumes, containers and files that are only records."""
 
     def __init__(self, state: Path | None, bridges: Mapping[str, tuple[str, ...]]) -> None:
+        self.sharing = Sharing()
+        self._home = self.sharing.home
         self._file = state / "memory.json" if state else None
         # Console commands such as mkdir and chown work on this directory, never on the real host.
         self._scratch = None if state else tempfile.TemporaryDirectory(prefix="pvebox-memory-")
@@ -49,7 +52,7 @@ class MemoryRuntime:
         self._archived: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         self._stopped: list[Callable[[int], None]] = []
-        self.volumes = MemoryVolumes(self.busy, self._rename_mounts, self.save)
+        self.volumes = MemoryVolumes(self.busy, self._rename_mounts, self.save, self.sharing)
         self.containers = MemoryContainers(self.volumes, self._call_stop_hooks, self.save)
         self._load()
 
@@ -67,36 +70,36 @@ class MemoryRuntime:
 
     def files(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
         """Return the files of a directory storage: name to size and time."""
-        return dict(self._files.get((node, storage), {}))
+        return dict(self._files.get((self._home(node, storage), storage), {}))
 
     def read_text(self, node: str, storage: str, name: str) -> str | None:
         """Return the text of a small file, or None."""
-        return self._texts.get(f"{node}/{storage}/{name}")
+        return self._texts.get(f"{self._home(node, storage)}/{storage}/{name}")
 
     def write_text(self, node: str, storage: str, name: str, text: str) -> None:
         """Record a small file."""
-        self._texts[f"{node}/{storage}/{name}"] = text
+        self._texts[f"{self._home(node, storage)}/{storage}/{name}"] = text
         self.add_file(node, storage, name, len(text.encode()))
 
     def add_file(self, node: str, storage: str, name: str, size: int) -> None:
         """Record a file of this size on a directory storage."""
-        self._files.setdefault((node, storage), {})[name] = (size, int(time.time()))
+        self._files.setdefault((self._home(node, storage), storage), {})[name] = (size, int(time.time()))
         self.save()
 
     def note_file(self, node: str, storage: str, name: str, size: int, config_text: str = "") -> None:
         """Record a file and, for a backup, the config in it."""
-        self._archived[f"{node}/{storage}/{name}"] = config_text
+        self._archived[f"{self._home(node, storage)}/{storage}/{name}"] = config_text
         self.add_file(node, storage, name, size)
 
     def archived_config(self, node: str, storage: str, name: str) -> str | None:
         """Return the text of the config in a backup, or None."""
-        return self._archived.get(f"{node}/{storage}/{name}")
+        return self._archived.get(f"{self._home(node, storage)}/{storage}/{name}")
 
     def remove_file(self, node: str, storage: str, name: str) -> None:
         """Remove a file if it exists."""
-        self._files.get((node, storage), {}).pop(name, None)
+        self._files.get((self._home(node, storage), storage), {}).pop(name, None)
         for records in (self._archived, self._texts):
-            records.pop(f"{node}/{storage}/{name}", None)
+            records.pop(f"{self._home(node, storage)}/{storage}/{name}", None)
         self.save()
 
     def file(self, node: str, storage: str, name: str) -> Path | None:
@@ -160,8 +163,10 @@ class MemoryVolumes:
         busy: Callable[[VolumeRef], bool],
         renamed: Callable[[VolumeRef, VolumeRef], None],
         changed: Callable[[], None],
+        sharing: Sharing,
     ) -> None:
         self._volumes: dict[VolumeRef, Volume] = {}
+        self._home = sharing.home
         self._busy = busy
         self._renamed = renamed
         self._changed = changed
@@ -176,7 +181,8 @@ class MemoryVolumes:
 
     def on(self, node: str, storage: str) -> list[Volume]:
         """Return the volumes of a storage, including snapshots."""
-        return [v for v in self.everything() if v.ref.node == node and v.ref.storage == storage]
+        home = self._home(node, storage)
+        return [v for v in self.everything() if v.ref.node == home and v.ref.storage == storage]
 
     def get(self, ref: VolumeRef) -> Volume | None:
         """Return the volume, or None if it does not exist."""

@@ -176,6 +176,8 @@ class Table:
                 f"hostname lookup '{node}' failed - failed to get address info for: {node}: "
                 "Temporary failure in name resolution"
             )
+        if node is not None:
+            cluster.members.require_reachable(node)
         if node == "localhost":
             call.params["node"] = next(iter(cluster.nodes))
         call.params = joined_lists(call.params, method.properties)

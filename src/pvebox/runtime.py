@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from .config import CtConfig
 from .tasks import Task
 
 Say = Callable[..., None]
+# The place of volumes and files that all nodes share. The name of a node cannot contain an underscore.
+SHARED: Final = "_shared"
 
 
 @dataclass(frozen=True)
 class VolumeRef:
-    """The node, storage and name of a volume."""
+    """The node, storage and name of a volume. On a shared storage the node is `SHARED`."""
 
     node: str
     storage: str
@@ -31,6 +33,17 @@ class Volume:
     size: int
     ctime: int
     formatted: bool = True
+
+
+@dataclass
+class Sharing:
+    """Tells a runtime which storages are shared: all nodes see the same volumes and files there."""
+
+    is_shared: Callable[[str], bool] = lambda storage: False
+
+    def home(self, node: str, storage: str) -> str:
+        """Return the place of a storage's volumes and files: the node, or one place for all nodes."""
+        return SHARED if self.is_shared(storage) else node
 
 
 class VolumeBusyError(Exception):
@@ -212,6 +225,11 @@ class Containers(Protocol):
 
 class Runtime(Protocol):
     """The volumes, containers, files and network of a cluster."""
+
+    @property
+    def sharing(self) -> Sharing:
+        """The storages that all nodes share. The cluster sets what is shared."""
+        ...
 
     @property
     def volumes(self) -> Volumes:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from .errors import OperationError
+from .runtime import SHARED
 
 _LVM_NAME = re.compile(r"((vm|base)-(\d+)-\S+)\Z")
 # Names of logical volumes that Proxmox accepts, and those that LVM accepts.
@@ -51,6 +52,11 @@ class Storage:
     vgname: str = "pve"
     thinpool: str = "data"
     nodes: frozenset[str] = field(default_factory=frozenset)
+    shared: bool = False
+
+    def home(self, node: str) -> str:
+        """Return the place of the storage's volumes: the node, or one place for all nodes."""
+        return SHARED if self.shared else node
 
     def parse(self, name: str) -> VolumeName:
         """Parse the name of a volume on this storage, or raise Proxmox's error."""

@@ -82,9 +82,12 @@ class Recordings:
     states: dict[str, Json]
     _first_fixture: Json
     _living_fixture: Json
+    _cluster_fixture: Json
 
     def fixture(self, case: Json) -> Json:
         """Return the accounts, storages and templates that a recorded request was sent to."""
+        if case.get("world") == "cluster":
+            return {**self._living_fixture, **self._cluster_fixture}
         return self._first_fixture if case["id"].startswith("r") else self._living_fixture
 
     def all_accounts(self) -> Json:
@@ -95,6 +98,10 @@ class Recordings:
     def replayable(self) -> list[Json]:
         """Return the requests to one node whose answers do not depend on tasks of earlier requests."""
         return [case for case in self.cases if not any(case.get(key) for key in ("history", "note", "world"))]
+
+    def clustered(self) -> list[Json]:
+        """Return the requests to a cluster of several nodes."""
+        return [case for case in self.cases if case.get("world") == "cluster"]
 
 
 @functools.cache
@@ -113,6 +120,7 @@ def load(renaming: Renaming = RECORDED_NAMES) -> Recordings:
         renaming.apply(states),
         renaming.apply(_read("fixture")),
         renaming.apply(_read("fixture-living")),
+        renaming.apply(_read("fixture-cluster")),
     )
 
 
@@ -181,6 +189,7 @@ def masked(value: Json) -> Json:
     match value:
         case dict():
             hidden = {"maxdisk"} if value.get("status") == "running" or value.get("type") == "storage" else set()
+            hidden |= {"maxdisk", "maxmem"} if value.get("type") == "node" else set()
             shown: dict[str, Json] = {}
             for key, entry in value.items():
                 if key in _LIVE or key in hidden:
@@ -204,6 +213,7 @@ def masked(value: Json) -> Json:
 
 def masked_text(text: str) -> str:
     """Mask MAC addresses, pids, device numbers and line numbers in a text."""
+    text = re.sub(r"\.conf\.tmp\.\d+", ".conf.tmp.N", text)
     text = re.sub(r"(?i)\b([0-9a-f]{2}:){5}[0-9a-f]{2}\b", _mask_mac, text)
     text = re.sub(r"UPID:([^:]+):[0-9A-F]{8}:[0-9A-F]{8,9}:[0-9A-F]{8}:", r"UPID:\1:", text)
     text = re.sub(r"/dev/(dm-|loop)\d+", "/dev/N", text)

@@ -132,7 +132,7 @@ def case_differences(
         if isinstance(body, dict) and str(body.get("data")).startswith("UPID:"):
             replay.settle()
             if case.get("task"):
-                found += _task_differences(case, replay.cluster, body["data"])
+                found += task_differences(case, replay.cluster, body["data"])
         if case.get("after"):
             found += _state_differences(case, states, replay.cluster, not_started)
     replay.settle()
@@ -184,7 +184,8 @@ def answer_differences(case: Mapping[str, Json], status: int, reason: str, body:
     return found
 
 
-def _task_differences(case: Mapping[str, Json], cluster: Cluster, upid: str) -> list[str]:
+def task_differences(case: Mapping[str, Json], cluster: Cluster, upid: str) -> list[str]:
+    """Return the differences of a finished task from the recorded one."""
     task = cluster.tasks.wait(upid)
     recorded = case["task"]
     found = []
@@ -220,7 +221,7 @@ def _state_differences(
     ours, theirs = (Counter(masked_text(path) for path in each["dir"]) for each in (now, wanted))
     if ours != theirs:
         found.append(f"files: {sorted(ours - theirs)} instead of {sorted(theirs - ours)}")
-    if _access(now["access"]) != _access(wanted["access"]):
+    if access_entries(now["access"]) != access_entries(wanted["access"]):
         found.append(f"access: {now['access']} instead of {wanted['access']}")
     return found
 
@@ -231,7 +232,7 @@ def _ending(case: Mapping[str, Json]) -> set[str]:
     return {failed[1]} if failed else set()
 
 
-def _access(lines: list[str]) -> set[tuple[str, ...]]:
+def access_entries(lines: list[str]) -> set[tuple[str, ...]]:
     """Return the pools and ACLs. Several users or roles on one line are the same as one line each."""
     entries: set[tuple[str, ...]] = set()
     for line in lines:

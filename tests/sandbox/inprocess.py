@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import httpx
 
 from pvebox.assembly import memory_cluster
+from pvebox.cluster import Cluster
 from pvebox.faults import Faults, Rule, install
 from pvebox.http import HttpApi
 from pvebox.tasks import Task
@@ -19,11 +20,11 @@ TEMPLATE = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 
 
 class Api:
-    """A client of a memory sandbox's API, with Paddock's token or another one."""
+    """A client of a sandbox's API, with Paddock's token or another one. The default is a memory sandbox."""
 
-    def __init__(self, directory: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
+    def __init__(self, directory: Path, nodes: tuple[str, ...] = ("pve",), cluster: Cluster | None = None) -> None:
         self.directory = directory
-        self.cluster = memory_cluster(directory, nodes=nodes)
+        self.cluster = cluster or memory_cluster(directory, nodes=nodes)
         self.cluster.configs.lock_timeout = 0.1
         self.faults = Faults()
         self._http_api = HttpApi(self.cluster, delay_401=0)

@@ -175,6 +175,7 @@ def create_token(call: Call) -> dict[str, Any]:
         raise OperationError(f"no such user ('{owner}')")
     if name in call.cluster.access.tokens:
         raise ParameterError({"tokenid": "Token already exists."})
+    call.cluster.require_user_config("generating token failed")
     token = Token(
         str(uuid.uuid4()),
         privsep=str(call.params.get("privsep", "1")) == "1",

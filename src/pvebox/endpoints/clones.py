@@ -54,13 +54,10 @@ def clone_container(call: Call) -> str:
     pool = call.text("pool")
     if pool is not None and pool not in cluster.access.pools:
         raise PrivilegeError(f"pool '{pool}' does not exist")
-    storage, target_node = call.text("storage"), call.text("target")
-    if target_node is not None and target_node not in cluster.nodes:
-        raise OperationError(f"no such cluster node '{target_node}'")
+    storage, target_node = call.text("storage"), _other_node(call)
     if storage is not None:
-        cluster.storage(storage)
-        if target_node not in (None, node):
-            raise OperationError(f"can't clone to non-shared storage '{storage}'")
+        _require_storage(call, storage, target_node)
+    cluster.members.require_quorum()
     source = _lock_source(call)
     try:
         cluster.configs.reserve(target, node, CtConfig(options={"lock": "create"}))
@@ -71,8 +68,8 @@ def clone_container(call: Call) -> str:
     try:
         section, points, full = _plan(call, source, running=running)
         options = cloned_options(section, call.text("hostname"), call.text("description"))
-        if target_node not in (None, node):
-            raise OperationError(f"can't clone CT to node '{target_node}' (CT uses local storage)")
+        if target_node is not None:
+            _require_all_shared(call, points, target_node)
     except ApiError:
         unlock(cluster, vmid, node)
         cluster.configs.remove(target)
@@ -88,8 +85,37 @@ def clone_container(call: Call) -> str:
         snapshot=call.text("snapname"),
         storage=storage,
         pool=pool,
+        target_node=target_node,
     )
     return cluster.start_task(node, "vzclone", str(vmid), call.user, lambda task: clone(cluster, order, task))
+
+
+def _other_node(call: Call) -> str | None:
+    """Return the node that the clone is to be on, or None if it is the source's."""
+    target = call.text("target")
+    if target in (None, call.node, "localhost"):
+        return None
+    if target not in call.cluster.nodes:
+        raise OperationError(f"no such cluster node '{target}'")
+    return target
+
+
+def _require_storage(call: Call, storage_id: str, target_node: str | None) -> None:
+    storage = call.cluster.storage(storage_id)
+    call.cluster.require_available(storage, call.node)
+    if target_node is not None:
+        call.cluster.require_available(storage, target_node)
+        if not storage.shared:
+            raise OperationError(f"can't clone to non-shared storage '{storage_id}'")
+
+
+def _require_all_shared(call: Call, points: list[MountPoint], target_node: str) -> None:
+    """Raise unless the other node will see all volumes of the clone."""
+    given = call.text("storage")
+    for point in points:
+        storage = call.cluster.storage(given or point.volume.partition(":")[0])
+        if not storage.shared:
+            raise OperationError(f"can't clone CT to node '{target_node}' (CT uses local storage)")
 
 
 def _lock_source(call: Call) -> CtConfig:

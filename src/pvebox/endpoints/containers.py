@@ -46,8 +46,26 @@ def index(call: Call) -> list[dict[str, str]]:
 def current(call: Call) -> dict[str, Any]:
     """Return the status and usage figures of a container."""
     entry = container_status(call.cluster, call.vmid, call.node)
-    entry["ha"] = {"managed": 0}
+    entry["ha"] = _ha_status(call)
     return entry
+
+
+def _ha_status(call: Call) -> dict[str, Any]:
+    """Return whether the HA manager is responsible. It does not run, so no state of it is known."""
+    return {"managed": 1, "state": None} if call.cluster.ha.manages(call.vmid) else {"managed": 0}
+
+
+def _ask_ha(call: Call, verb: str) -> str:
+    """Start the task that only passes a request to the HA manager."""
+    cluster, vmid = call.cluster, call.vmid
+
+    def work(task: Task) -> None:
+        task.say(f"Requesting HA {verb} for CT {vmid}")
+        if verb == "start":
+            sid = f"ct:{vmid}"
+            cluster.ha.put_resource(sid, {**cluster.ha.resources[sid], "state": "started"})
+
+    return cluster.start_task(call.node, f"ha{verb}", str(vmid), call.user, work)
 
 
 def _refuse_skiplock(call: Call) -> None:
@@ -61,6 +79,9 @@ def begin(call: Call) -> str:
     _refuse_skiplock(call)
     if call.cluster.runtime.containers.running(call.vmid):
         raise OperationError(f"CT {call.vmid} already running")
+    call.cluster.members.require_quorum()
+    if call.cluster.ha.manages(call.vmid):
+        return _ask_ha(call, "start")
     return begin_start(call.cluster, call.vmid, call.node, call.user, skip_lock=call.flag("skiplock"))
 
 
@@ -71,6 +92,8 @@ def stop(call: Call) -> str:
     cluster, vmid, node = call.cluster, call.vmid, call.node
     if not cluster.runtime.containers.running(vmid):
         raise OperationError(f"CT {vmid} not running")
+    if cluster.ha.manages(vmid):
+        return _ask_ha(call, "stop")
     skip_lock, overrule = call.flag("skiplock"), call.flag("overrule-shutdown")
 
     def work(task: Task) -> None:
@@ -106,6 +129,8 @@ def shutdown(call: Call) -> str:
     cluster, vmid, node = call.cluster, call.vmid, call.node
     if not cluster.runtime.containers.running(vmid):
         raise OperationError(f"CT {vmid} not running")
+    if cluster.ha.manages(vmid):
+        return _ask_ha(call, "stop")
     timeout = int(call.params.get("timeout", 60))
     force = call.flag("forceStop")
 
@@ -189,6 +214,9 @@ def remove(call: Call) -> str:
     config = cluster.configs.load(vmid, node)
     config.require_unprotected(f"can't remove CT {vmid}")
     config.require_unlocked()
+    sid = f"ct:{vmid}"
+    if sid in cluster.ha.resources and not purge:
+        raise OperationError(f"unable to remove CT {vmid} - used in HA resources and purge parameter not set.")
     running = f"unable to destroy CT {vmid} - container is running"
     if cluster.runtime.containers.running(vmid) and not force:
         raise OperationError(running)
@@ -207,6 +235,9 @@ def remove(call: Call) -> str:
             destroy(cluster, vmid, node, fresh, task, unreferenced=unreferenced)
             if purge:
                 task.say(f"purging CT {vmid} from related configurations..")
+                if sid in cluster.ha.resources:
+                    cluster.ha.remove_resource(sid)
+                    task.say(f"NOTE: removed CT {vmid} from HA resource configuration.")
 
     return cluster.start_task(node, "vzdestroy", str(vmid), call.user, work)
 

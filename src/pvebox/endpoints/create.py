@@ -48,6 +48,7 @@ _OWN = frozenset(PROPERTIES) - frozenset(SETTABLE) | {"node"}
 def create_container(call: Call) -> str:
     """Check a create call and start the task."""
     cluster, vmid, node = call.cluster, call.vmid, call.node
+    cluster.members.require_quorum()
     unprivileged = str(call.params.get("unprivileged", "1")) == "1"
     restoring = call.flag("restore")
     if not unprivileged and not restoring:
@@ -119,6 +120,9 @@ def create_container(call: Call) -> str:
                 restore(cluster, order, recovery, task)
             else:
                 create(cluster, order, task)
+        if call.flag("ha-managed"):
+            task.say("Add as HA resource")
+            cluster.ha.put_resource(f"ct:{vmid}", {"type": "ct", "state": "started" if order.start else "stopped"})
 
     return cluster.start_task(node, "vzrestore" if restoring else "vzcreate", str(vmid), call.user, work)
 

@@ -89,6 +89,7 @@ def _existing(access: Access, name: str) -> Pool:
 def _changed(call: Call, failure: str) -> Iterator[dict[str, Pool]]:
     """Yield a copy of the pools. Replace the pools by it and save them, unless an error changes nothing."""
     access = call.cluster.access
+    call.cluster.require_user_config(failure)
     with access.lock:
         pools = deepcopy(access.pools)
         try:

@@ -28,7 +28,7 @@ def _status(call: Call, storage: Storage) -> dict[str, Any]:
         "content": ",".join(storage.content),
         "enabled": 1,
         "active": 1,
-        "shared": 0,
+        "shared": int(storage.shared),
         "total": total,
         "used": used,
         "avail": total - used,
@@ -91,6 +91,8 @@ def _definition(storage: Storage) -> dict[str, Any]:
         entry |= {"vgname": storage.vgname, "thinpool": storage.thinpool}
     else:
         entry["path"] = storage.path
+    if storage.shared:
+        entry["shared"] = 1
     return entry
 
 
@@ -103,14 +105,17 @@ def _volumes(call: Call, storage: Storage) -> Iterator[dict[str, Any]]:
             continue
         # Proxmox reports a volume whose owner does not exist as the image of a VM.
         owner_exists = name.owner is not None and cluster.configs.exists(name.owner)
-        yield {
+        shown: dict[str, Any] = {
             "volid": f"{storage.id}:{volume.ref.name}",
             "vmid": name.owner,
             "format": "raw",
             "size": volume.size,
-            "ctime": str(volume.ctime) if storage.type is StorageType.LVM_THIN else volume.ctime,
             "content": "rootdir" if owner_exists else "images",
         }
+        if storage.type is StorageType.LVM_THIN:
+            yield {**shown, "ctime": str(volume.ctime)}
+        else:
+            yield {**shown, "ctime": volume.ctime, "used": volume.size, "parent": None}
     for file, (size, when) in cluster.runtime.files(node, storage.id).items():
         content, _, plain = file.partition("/")
         if content not in storage.content or (content == "backup" and not is_backup(file)):
@@ -190,7 +195,7 @@ def create_volume(call: Call) -> str:
         if not name.startswith(f"vm-{vmid}-"):
             raise OperationError(f"illegal name '{name}' - should be 'vm-{vmid}-*'")
         require_lvm_name(storage.vgname, name)
-        ref = VolumeRef(node, storage.id, name)
+        ref = cluster.place(storage, node, name)
         if cluster.runtime.volumes.get(ref) is not None:
             lv = f"{storage.vgname}/{name}"
             raise OperationError(
@@ -200,7 +205,7 @@ def create_volume(call: Call) -> str:
         suffix = parse_image_file(name)[1]
         if call.text("format") not in (None, suffix):
             raise OperationError(f"unable to parse volume filename '{name}'")
-        ref = VolumeRef(node, storage.id, f"{vmid}/{name}")
+        ref = cluster.place(storage, node, f"{vmid}/{name}")
         if cluster.runtime.volumes.get(ref) is not None:
             raise OperationError(f"disk image '{storage.device(ref.name)}' already exists")
     allocate(cluster, storage, ref, size, lambda *lines: None)

@@ -40,7 +40,7 @@ class Images:
         found = []
         for image in sorted(root.rglob("*.img")):
             name = str(image.relative_to(root)).removesuffix(".img")
-            volume = self.get(VolumeRef(node, storage, name))
+            volume = self.get(VolumeRef(self._names.sharing.home(node, storage), storage, name))
             if volume is not None:
                 found.append(volume)
         return found

@@ -18,6 +18,7 @@ class LxcRuntime:
 
     def __init__(self, state: Path, bridges: Mapping[str, tuple[str, ...]], subnet: str | None) -> None:
         self.names = Names(state)
+        self.sharing = self.names.sharing
         self._bridges = dict(bridges)
         self._hooks: list[Callable[[int], None]] = []
         self.bridge = Bridge(self.names, choose_network(self.names, subnet))
