@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ from .certificates import OWN, CertificateInfo
 from .config import CtConfig
 from .configstore import ConfigStore
 from .errors import OperationError
+from .joblock import JobLock
 from .mountpoint import MountPoint, MountType, mount_points
 from .runtime import ContainerSpec, Mount, Runtime, Volume, VolumeRef
 from .storage import Storage, StorageType, VolumeName, parse_volume_id, snapshot_name
@@ -62,6 +64,7 @@ class Cluster:
     tasks: Tasks
     runtime: Runtime
     release: Release = field(default_factory=Release)
+    name: str = "sandbox"
     # Of the node that answers. A test may set others, for example one that expires soon.
     certificates: list[CertificateInfo] = field(default_factory=list)
     # Seconds by which the nodes' clock is ahead of this machine's. It shows in the Date header.
@@ -69,6 +72,8 @@ class Cluster:
     statistics: Figures = field(init=False)
     # Storages that reject allocations because they are simulated as full.
     full: set[str] = field(default_factory=set)
+    # By node.
+    backup_locks: defaultdict[str, JobLock] = field(default_factory=lambda: defaultdict(JobLock))
     # Called after a change of users, tokens, roles, pools or ACLs, to save them.
     access_changed: Callable[[], None] = lambda: None
 

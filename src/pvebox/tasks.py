@@ -176,7 +176,7 @@ class Tasks:
             task.crashed = False
             error = "unexpected status"
         except ApiError as failure:
-            error = failure.text
+            error = failure.printed.replace("\n", " ")
         except AbortedError:
             error = "received interrupt"
         except SandboxError as failure:

@@ -38,8 +38,8 @@ def test_the_answer_does_not_depend_on_names(case: dict[str, Any], tmp_path: Pat
     assert not found, "\n".join([case["case"], *found])
 
 
-def test_at_most_two_recordings_are_missed() -> None:
-    assert len(MISSES) <= 2
+def test_at_most_five_recordings_are_missed() -> None:
+    assert len(MISSES) <= 5
     assert len(MISSES) <= 0.05 * len(load().replayable())
 
 

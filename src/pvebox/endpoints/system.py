@@ -138,7 +138,7 @@ def cluster_status(call: Call) -> list[dict[str, Any]]:
             {
                 "id": "cluster",
                 "type": "cluster",
-                "name": "sandbox",
+                "name": call.cluster.name,
                 "nodes": len(nodes),
                 "quorate": 1,
                 "version": 1,
