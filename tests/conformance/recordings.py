@@ -62,11 +62,14 @@ RECORDED_NAMES = Renaming()
 _VMID_KEYS = ("vmid", "newid", "target-vmid", "vms", "id", "running", "key")
 _NAME_KEYS = ("node", "name", "key")
 _TASK_VMID = re.compile(r"(?:(?<=^)|(?<=>))\d{3}(?=[-@])")
-_DIR_STORAGE = re.compile(r"(^|/storage/|storage/pve/|storage '|volume '?|@)local(?![-\w])")
-_NODE = re.compile(r"(/nodes/|nodes/|node/|node '|UPID:|storage/)pve(?=[/:',)]|$)")
+_DIR_STORAGE = re.compile(
+    r"(^|/storage/|storage/pve/|storage '|volume '?|@|--storage |content/|from '|restoring '|backup ')local(?![-\w])"
+)
+_NODE = re.compile(r"(/nodes/|nodes/|node/|node '|UPID:|storage/|--node |livpet \d{3} )pve(?=[/:',) ]|$)")
 _VMID = re.compile(
-    r"((?:vm|base)-|/lxc/|/vms/|lxc/|CT ?|VM |container '?|container \(|pve-config-|images/|"
-    r"unpack |clone|:vz[a-z]+:|:resize:|:imgdel:|:move_volume:|\d>|checkpoint -n |content/|dirct:)"
+    r"((?:vm|base)-|/lxc/|/vms/|lxc/|CT ?|VM '?|container '?|container \(|pve-config-|images/|"
+    r"unpack |clone|:vz[a-z]+:|:resize:|:imgdel:|:prunebackups:|:move_volume:|\d>|checkpoint -n |content/|dirct:|"
+    r"livdir:|vzdump-lxc-|vzdump |livpet )"
     r"(?<![\d.])(\d{3})(?=$|[-/.@>:,' )\"\\\n])"
 )
 
