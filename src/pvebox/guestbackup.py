@@ -60,8 +60,6 @@ class GuestBackup:
             error = failure.printed
         except AbortedError:
             error = "received interrupt"
-        except NotMountableError as failure:
-            error = f"command 'mount /dev/dm-0 /mnt/vzsnap0/' failed: exit code 32 ({failure})"
         self._clean_up()
         if error is not None:
             self._log.error(f"Backup of VM {self._vmid} failed - {error}")
@@ -242,7 +240,11 @@ class GuestBackup:
             (*order.exclude, *(STANDARD_EXCLUDES if order.standard_excludes else ())),
         )
         self._task.check_aborted()
-        size = cluster.runtime.containers.archive(wanted, self._task, self._log.info)
+        try:
+            size = cluster.runtime.containers.archive(wanted, self._task, self._log.info)
+        except NotMountableError as error:
+            target = next(mount.path for mount in mounts if mount.key == str(error))
+            raise OperationError(f"command 'mount /dev/dm-0 /mnt/vzsnap0/{target}' failed: exit code 32") from None
         cluster.runtime.note_file(order.node, storage.id, name, size, text)
         self._log.info(f"archive file size: {_format_size(size)}")
         self._finish(name)
