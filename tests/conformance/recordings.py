@@ -157,17 +157,19 @@ def _listed_sizes(case: Json) -> dict[str, int]:
 
 
 def _follow_backups(case: Json, before: Json, after: Json, archives: dict[str, str], notes: dict[str, str]) -> None:
-    params = case["request"]["params"]
+    params = case["request"].get("params") or {}
     if case["request"]["path"].endswith("/vzdump"):
         for file in {*after["dir"]} - {*before["dir"]}:
-            if re.search(r"\.tar(\.zst)?$", file):
-                archives[file] = _saved_config(before["config"][str(params["vmid"])])
+            vmid = re.findall(r"/vzdump-lxc-(\d+)-", file)[0]
+            config = before["config"][vmid]
+            if re.search(r"\.tar(\.(gz|lzo|zst))?$", file):
+                archives[file] = _saved_config(config)
             elif file.endswith(".notes"):
                 said = params["notes-template"]
-                guest = re.search(r"^hostname: (.*)", before["config"][str(params["vmid"])], re.MULTILINE)
-                values = {"guestname": guest[1] if guest else "", "vmid": params["vmid"], "node": "pve"}
+                guest = re.search(r"^hostname: (.*)", config, re.MULTILINE)
+                values = {"guestname": guest[1] if guest else "", "vmid": vmid, "node": "pve"}
                 for name, value in {**values, "cluster": "standalone node"}.items():
-                    said = said.replace("{{" + name + "}}", str(value))
+                    said = said.replace("{{" + name + "}}", value)
                 notes[file.removesuffix(".notes")] = said
     elif "notes" in params:
         name = unquote(case["request"]["path"]).rpartition("/")[2]
