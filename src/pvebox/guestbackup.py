@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
-from . import backupfiles, notestemplate, prune
+from . import backupfiles
 from . import config as ct
+from .backupkeeping import BackupKeeping
 from .backuplog import BackupLog, local_time
+from .backuporder import JobOrder
 from .backupsnapshot import BackupSnapshot
 from .cluster import Cluster
 from .config import CtConfig
-from .errors import AbortedError, ApiError, OperationError
+from .errors import AbortedError, ApiError, OperationError, SandboxError
 from .lifecycle import start
 from .mountpoint import MountPoint, MountType, mount_points
 from .prune import Retention
 from .runtime import STANDARD_EXCLUDES, ArchiveOrder, ContainerSpec, Mount, NotMountableError
 from .storage import Storage, StorageType
 from .tasks import Task
-
-if TYPE_CHECKING:
-    from .vzdump import JobOrder
 
 # These parts of a config are not in a backup.
 _NOT_SAVED: Final = ("lock", "parent")
@@ -39,7 +39,7 @@ class GuestBackup:
         self._cluster = cluster
         self._order = order
         self._storage = storage
-        self._retention = retention
+        self._keeping = BackupKeeping(cluster, order, storage, retention, vmid)
         self._vmid = vmid
         self._task = task
         self._log = BackupLog(task)
@@ -58,8 +58,13 @@ class GuestBackup:
             self._perform()
         except ApiError as failure:
             error = failure.printed
+        except SandboxError as failure:
+            error = failure.message
         except AbortedError:
             error = "received interrupt"
+        except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
+            self._clean_up()
+            raise
         self._clean_up()
         if error is not None:
             self._log.error(f"Backup of VM {self._vmid} failed - {error}")
@@ -87,7 +92,7 @@ class GuestBackup:
     def _perform(self) -> None:
         if not self._cluster.configs.exists(self._vmid):
             raise OperationError(f"unable to find VM '{self._vmid}'")
-        self._require_within_limits()
+        self._keeping.require_room()
         self._log.begin()
         self._log.info(f"Starting Backup of VM {self._vmid} (lxc)")
         self._task.say(f"INFO: Backup started at {local_time()}")
@@ -103,21 +108,6 @@ class GuestBackup:
         else:
             mounts = self._take_snapshot(mounts)
         self._archive(mounts)
-
-    def _require_within_limits(self) -> None:
-        order, kind = self._order, "lxc"
-        kept = 0 if self._retention.get("keep-all") else sum(self._retention.values())
-        if order.protected:
-            limit = backupfiles.protection_limit(self._cluster, self._storage, order.user)
-            if limit is not None:
-                backupfiles.require_protectable(self._cluster, order.node, self._storage, self._vmid, kind, limit)
-        elif kept and not order.remove:
-            backups = backupfiles.listing(self._cluster, order.node, self._storage, self._vmid)
-            if len([backup for backup in backups if backup.kind == kind and not backup.protected]) >= kept:
-                raise OperationError(
-                    f"There is a max backup limit of {kept} enforced by the target storage or the vzdump parameters."
-                    " Either increase the limit or delete old backups."
-                )
 
     def _lock(self) -> None:
         cluster, vmid, node = self._cluster, self._vmid, self._order.node
@@ -247,49 +237,38 @@ class GuestBackup:
             raise OperationError(f"command 'mount /dev/dm-0 /mnt/vzsnap0/{target}' failed: exit code 32") from None
         cluster.runtime.note_file(order.node, storage.id, name, size, text)
         self._log.info(f"archive file size: {_format_size(size)}")
-        self._finish(name)
-
-    def _finish(self, name: str) -> None:
-        """Add notes to the new backup, protect it and prune older ones, as far as the order says so."""
-        cluster, order, storage = self._cluster, self._order, self._storage
-        if order.notes_template:
-            self._log.info("adding notes to backup")
-            values = {
-                "cluster": cluster.name if len(cluster.nodes) > 1 else "standalone node",
-                "guestname": self._hostname,
-                "node": order.node,
-                "vmid": str(self._vmid),
-            }
-            backupfiles.set_notes(cluster, order.node, storage, name, notestemplate.fill(order.notes_template, values))
-        if order.protected:
-            self._log.info("marking backup as protected")
-            backupfiles.set_protected(cluster, order.node, storage, name, protected=True, limit=None)
-        if order.remove and not self._retention.get("keep-all"):
-            self._log.info(f"prune older backups with retention: {prune.print_retention(self._retention, ', ')}")
-            count = prune.prune(cluster, order.node, storage, self._retention, self._vmid, "lxc", self._log.info)
-            extra = " not covered by keep-retention policy" if count else ""
-            self._log.info(f"pruned {count} backup(s){extra}")
+        self._keeping.settle(name, self._hostname, self._log)
 
     def _clean_up(self) -> None:
-        cluster, vmid, node = self._cluster, self._vmid, self._order.node
+        """Undo what the backup changed. An error in one step is logged, and the next step follows."""
         if self._locked:
-            with cluster.configs.lock(vmid):
-                config = cluster.configs.load(vmid, node)
-                config.options.pop("lock", None)
-                cluster.configs.save(vmid, node, config)
+            self._attempt(self._unlock)
         if self._snapshot is not None:
             if self._snapshot.in_config:
                 self._log.info("cleanup temporary 'vzdump' snapshot")
-            self._snapshot.remove()
-        if self._restart and not cluster.runtime.containers.running(vmid):
+            self._attempt(self._snapshot.remove)
+        if self._restart and not self._cluster.runtime.containers.running(self._vmid):
             self._log.info("restarting vm")
-            try:
-                with cluster.configs.lock(vmid):
-                    start(cluster, vmid, node, cluster.configs.load(vmid, node))
-            except ApiError as error:
-                self._task.say(error.text)
-            else:
-                self._say_online()
+            self._attempt(self._start_again)
+
+    def _attempt(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except ApiError as error:
+            self._task.say(error.text)
+
+    def _unlock(self) -> None:
+        cluster, vmid, node = self._cluster, self._vmid, self._order.node
+        with cluster.configs.lock(vmid):
+            config = cluster.configs.load(vmid, node)
+            config.options.pop("lock", None)
+            cluster.configs.save(vmid, node, config)
+
+    def _start_again(self) -> None:
+        cluster, vmid, node = self._cluster, self._vmid, self._order.node
+        with cluster.configs.lock(vmid):
+            start(cluster, vmid, node, cluster.configs.load(vmid, node))
+        self._say_online()
 
 
 def _format_size(size: int) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from .. import formats, notestemplate
 from ..access import ROOT
+from ..backuporder import DEFAULT_STORAGE, JobOrder
 from ..disks import check_volume_access
 from ..errors import OperationError, ParameterError
 from ..prune import RETENTION, Retention, parse_retention, print_retention
@@ -14,7 +15,7 @@ from ..routes import Call, anybody, api
 from ..schema import Prop, parse_property_string
 from ..storage import parse_volume_id
 from ..tasks import Task
-from ..vzdump import DEFAULT_STORAGE, JobOrder, run_job, storage_for_backups
+from ..vzdump import run_job, storage_for_backups
 
 _VZDUMP: Final = "/nodes/{node}/vzdump"
 _SUFFIXES: Final = {"0": ".tar", "1": ".tar.lzo", "gzip": ".tar.gz", "lzo": ".tar.lzo", "zstd": ".tar.zst"}
