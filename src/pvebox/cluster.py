@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from .config import CtConfig
 from .configstore import ConfigStore
 from .errors import OperationError
 from .ha import HaStore
+from .joblock import JobLock
 from .mountpoint import MountPoint, MountType, mount_points
 from .quorum import Membership
 from .runtime import ContainerSpec, Mount, Runtime, Volume, VolumeRef
@@ -74,6 +76,8 @@ class Cluster:
     statistics: Figures = field(init=False)
     # Storages that reject allocations because they are simulated as full.
     full: set[str] = field(default_factory=set)
+    # By node.
+    backup_locks: defaultdict[str, JobLock] = field(default_factory=lambda: defaultdict(JobLock))
     # Called after a change of users, tokens, roles, pools or ACLs, to save them.
     access_changed: Callable[[], None] = lambda: None
 

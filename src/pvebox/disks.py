@@ -58,10 +58,10 @@ def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) 
             raise OperationError(f"missing privileges to access {volid}")
 
 
-def next_volume(cluster: Cluster, storage: Storage, node: str, vmid: int) -> VolumeRef:
+def next_volume(cluster: Cluster, storage: Storage, node: str, vmid: int, *, subvol: bool = False) -> VolumeRef:
     """Return the reference of a container's next volume on a storage. Raise if the storage is full."""
     taken = [volume.ref.name for volume in cluster.runtime.volumes.on(node, storage.id)]
-    name = storage.disk_name(vmid, taken)
+    name = storage.disk_name(vmid, taken, subvol=subvol)
     cluster.require_space(storage, name)
     return cluster.place(storage, node, name)
 
@@ -77,6 +77,9 @@ def allocate(cluster: Cluster, storage: Storage, ref: VolumeRef, size: int, say:
     require_storage_lock(cluster, storage, say)
     cluster.require_space(storage, ref.name)
     if storage.type is StorageType.LVM_THIN:
+        if not size:
+            lv = f"{storage.vgname}/{ref.name}"
+            raise OperationError(f"lvcreate '{lv}' error:   Error during parsing of command line.")
         size = -(-size // (4 << 20)) * (4 << 20)
     cluster.runtime.volumes.allocate(ref, size)
     if storage.type is StorageType.LVM_THIN:
@@ -84,6 +87,8 @@ def allocate(cluster: Cluster, storage: Storage, ref: VolumeRef, size: int, say:
             f'  Logical volume "{ref.name}" created.',
             f"  Logical volume {storage.vgname}/{ref.name} changed.",
         )
+    elif size:
+        say(f"Formatting '{storage.device(ref.name)}', fmt=raw size={size} preallocation=off")
 
 
 def create_disks(
@@ -100,13 +105,15 @@ def create_disks(
                 continue
             storage = cluster.storage(asked[0])
             cluster.require_content(storage)
-            ref = next_volume(cluster, storage, node, vmid)
-            allocate(cluster, storage, ref, asked[1], say)
+            size = asked[1]
+            # A volume without a size is a directory, which only a directory storage can hold.
+            ref = next_volume(cluster, storage, node, vmid, subvol=not size)
+            allocate(cluster, storage, ref, size, say)
             made.append(ref)
             cluster.runtime.volumes.format(ref)
-            volume = cluster.runtime.volumes.get(ref)
-            say(*_filesystem_lines(asked[1] // 4096))
-            texts[point.key] = str(point.on(f"{ref.storage}:{ref.name}", volume.size if volume else None))
+            if size:
+                say(*_filesystem_lines(size // 4096))
+            texts[point.key] = str(point.on(f"{ref.storage}:{ref.name}", size))
     except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
         destroy_volumes(cluster, made, say)
         raise

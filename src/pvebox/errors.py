@@ -26,8 +26,16 @@ class ApiError(Exception):
 
     @property
     def text(self) -> str:
-        """The message without the final newline, as in a task's exit status."""
+        """The message without the final newline."""
         return self.message.rstrip("\n")
+
+    @property
+    def printed(self) -> str:
+        """The message as a task prints it. Perl prints the status code and the errors of Proxmox's own exceptions."""
+        if self.status == 500:
+            return self.text
+        listed = "".join(f"{key}: {said}\n" for key, said in sorted(self.errors.items()))
+        return f"{self.status} {self.message}{listed}".rstrip("\n")
 
 
 class OperationError(ApiError):

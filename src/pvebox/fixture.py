@@ -179,7 +179,13 @@ def _storage(name: str, entry: Mapping[str, Any]) -> Storage:
         thinpool=entry.get("thinpool", "data"),
         nodes=frozenset(entry.get("nodes", ())),
         shared=str(entry.get("shared", 0)) == "1",
+        prune_backups=entry.get("prune-backups"),
+        max_protected_backups=_count(entry.get("max-protected-backups")),
     )
+
+
+def _count(value: Any) -> int | None:
+    return None if value is None else int(value)
 
 
 def _access(data: Mapping[str, Any]) -> Access:

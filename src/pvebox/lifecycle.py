@@ -38,62 +38,77 @@ class CreateOrder:
     ssh_keys: str | None = None
     pool: str | None = None
     start: bool = False
-    replaces: CtConfig | None = None
 
 
-def initial_config(order: CreateOrder) -> CtConfig:
-    """Return the config during the creation: a lock, and the options of the container that is replaced."""
-    options: Options = dict(order.replaces.options) if order.replaces is not None else {}
-    return CtConfig(options={**options, "lock": "create"})
+def initial_config() -> CtConfig:
+    """Return the config of a new container during its creation: only a lock."""
+    return CtConfig(options={"lock": "create"})
 
 
-def create(cluster: Cluster, order: CreateOrder, task: Task, *, verb: str = "create") -> None:
-    """Create a container from an archive. If that fails, remove its volumes and its config."""
+def create(cluster: Cluster, order: CreateOrder, task: Task) -> None:
+    """Create a container from a template archive. If that fails, remove its volumes and its config."""
     vmid, node = order.vmid, order.node
     made: list[VolumeRef] = []
     try:
-        config = _configured(order)
+        config = configured(order)
         texts, made = create_disks(cluster, vmid, node, order.mounts, task.say)
         config.options.update(texts)
-        if order.replaces is not None:
-            free_all(cluster, vmid, node, order.replaces, task)
-        _require_volumes(cluster, node, config)
-        _require_archive(order, task)
-        store, _, name = order.archive.volid.partition(":")
-        task.say(f"extracting archive '{cluster.storage(store).device(name)}'")
         spec = cluster.spec(vmid, node, config)
-        unpacked = _populate(cluster, order, config, task)
+        unpacked = unpack(cluster, order, config, task)
         config.options.setdefault("arch", unpacked.arch)
         config.options.setdefault("ostype", unpacked.ostype)
         task.say(f"Detected container architecture: {unpacked.arch}")
-        config.options.setdefault("hostname", f"CT{vmid}")
-        config.options.setdefault("memory", 512)
-        config.options.setdefault("swap", 512)
-        if verb == "create":
-            cluster.runtime.containers.prepare(spec, order.password, order.ssh_keys, task.say)
-            warn_about_nesting(config, unpacked, task)
+        set_defaults(config, vmid)
+        cluster.runtime.containers.prepare(spec, order.password, order.ssh_keys, task.say)
+        warn_about_nesting(config, unpacked, task)
         cluster.configs.save(vmid, node, config)
     except (ApiError, AbortedError, SandboxError) as error:
-        text = _message_of(error, vmid)
+        text = message_of(error, vmid)
         destroy_volumes(cluster, made, task.say)
         cluster.configs.remove(vmid)
-        raise OperationError(f"unable to {verb} CT {vmid} - {text}") from None
+        raise OperationError(f"unable to create CT {vmid} - {text}") from None
     except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
         destroy_volumes(cluster, made, task.say)
         cluster.configs.remove(vmid)
         raise
+    finish(cluster, order)
+
+
+def finish(cluster: Cluster, order: CreateOrder) -> None:
+    """Add a new container to its pool, and start it if the call said so."""
     if order.pool:
-        cluster.access.join_pool(vmid, order.pool)
+        cluster.access.join_pool(order.vmid, order.pool)
         cluster.access_changed()
     if order.start:
         # The start is a separate task: the create succeeds even if the start fails.
-        begin_start(cluster, vmid, node, order.user)
+        begin_start(cluster, order.vmid, order.node, order.user)
 
 
-def _message_of(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
+def set_defaults(config: CtConfig, vmid: int) -> None:
+    """Set the options that every container has."""
+    config.options.setdefault("hostname", f"CT{vmid}")
+    config.options.setdefault("memory", 512)
+    config.options.setdefault("swap", 512)
+
+
+def unpack(cluster: Cluster, order: CreateOrder, config: CtConfig, task: Task, *, restores: bool = False) -> Unpacked:
+    """Unpack the archive of an order into the volumes of a config."""
+    _require_volumes(cluster, order.node, config)
+    if order.archive_missing:
+        task.say(order.archive_missing)
+        raise OperationError(order.archive_missing)
+    store, _, name = order.archive.volid.partition(":")
+    if restores:
+        task.say(f"restoring '{order.archive.volid}' now..")
+    task.say(f"extracting archive '{cluster.storage(store).device(name)}'")
+    return _populate(cluster, order, config, task)
+
+
+def message_of(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
+    """Return the text of an error that ended a creation."""
     match error:
         case ApiError():
-            return error.text
+            return error.printed
         case SandboxError():
             return error.message
     return _interrupted(vmid)
@@ -110,13 +125,8 @@ def _interrupted(vmid: int) -> str:
     return f"command '{command}' failed: received interrupt"
 
 
-def _require_archive(order: CreateOrder, task: Task) -> None:
-    if order.archive_missing:
-        task.say(order.archive_missing)
-        raise OperationError(order.archive_missing)
-
-
-def _configured(order: CreateOrder) -> CtConfig:
+def configured(order: CreateOrder) -> CtConfig:
+    """Return a config with the options of an order."""
     options: Options = {}
     if order.unprivileged:
         options["unprivileged"] = 1

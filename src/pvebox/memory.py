@@ -19,6 +19,7 @@ from .confined import parts_of, path_below
 from .network import parse_network
 from .runtime import (
     Archive,
+    ArchiveOrder,
     ContainerSpec,
     Interface,
     Mount,
@@ -268,11 +269,7 @@ class MemoryContainers:
 
     def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         """Check that all volumes have a filesystem, and report the systemd version of Debian 12."""
-        for mount in spec.mounts:
-            if isinstance(mount.source, VolumeRef):
-                volume = self._volumes.get(mount.source)
-                if volume is not None and not volume.formatted:
-                    raise NotMountableError(mount.key)
+        self._require_mountable(spec)
         task.say("Total bytes read: 237824000 (227MiB, 200MiB/s)")
         return Unpacked(systemd=252)
 
@@ -343,6 +340,15 @@ class MemoryContainers:
             found.append(Interface(network["name"], network.get("hwaddr", "").lower()))
         return found
 
-    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
-        """Return the size of an imaginary archive."""
+    def archive(self, order: ArchiveOrder, task: Task, say: Say) -> int:
+        """Check that all volumes have a filesystem, and return the size of an imaginary archive."""
+        self._require_mountable(order.spec)
+        say("Total bytes written: 237824000 (227MiB, 200MiB/s)")
         return 100 << 20
+
+    def _require_mountable(self, spec: ContainerSpec) -> None:
+        for mount in spec.mounts:
+            if isinstance(mount.source, VolumeRef):
+                volume = self._volumes.get(mount.source)
+                if volume is not None and not volume.formatted:
+                    raise NotMountableError(mount.key)

@@ -104,25 +104,26 @@ def _spec(cluster: Cluster, vmid: int, node: str) -> ContainerSpec:
 def _volumes(cluster: Cluster, node: str, state: Mapping[str, Any]) -> Iterator[tuple[VolumeRef, int, bool]]:
     """Yield each recorded volume, its size and whether it has a filesystem."""
     thin = next((s.id for s in cluster.storages.values() if s.type is StorageType.LVM_THIN), "local-lvm")
-    mounted = set()
+    mounted: set[str] = set()
+    sizes: dict[str, int] = {}
     for vmid in cluster.configs.vmids():
-        mounted.update(every_volume(_config(cluster, vmid).options))
+        options = _config(cluster, vmid).options
+        mounted.update(every_volume(options))
+        sizes.update({point.volume: point.size for point in mount_points(options) if point.size})
+
+    def is_formatted(storage: str, name: str) -> bool:
+        # Proxmox numbers the volumes that it creates for containers, and formats them. Any other name was
+        # chosen in a call of the storage API, which does not format.
+        return re.search(r"(vm|base|subvol)-\d+-disk-\d+", name) is not None or f"{storage}:{name}" in mounted
+
     for name, size in state.get("volumes", {}).items():
-        yield VolumeRef(node, thin, name), int(size), _is_numbered(name) or f"{thin}:{name}" in mounted
+        yield VolumeRef(node, thin, name), int(size), is_formatted(thin, name)
     for path in state.get("dir", ()):
         for storage in cluster.storages.values():
             image = re.match(rf"{re.escape(storage.path)}/images/(\d+/[^/]+)$", path)
             if storage.type is StorageType.DIR and "images" in storage.content and image:
-                named = f"{storage.id}:{image[1]}" in mounted
-                yield cluster.place(storage, node, image[1]), _DIR_VOLUME_SIZE, _is_numbered(image[1]) or named
-
-
-def _is_numbered(name: str) -> bool:
-    """Return whether Proxmox numbered and so formatted a volume.
-
-    Any other name was chosen in a call of the storage API, which does not format.
-    """
-    return re.search(r"(^|_|/)(vm|base)-\d+-disk-\d+", name) is not None
+                size = sizes.get(f"{storage.id}:{image[1]}", _DIR_VOLUME_SIZE)
+                yield cluster.place(storage, node, image[1]), size, is_formatted(storage.id, image[1])
 
 
 def _dump_files(cluster: Cluster, state: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -139,8 +140,8 @@ def _load_dump_file(
 ) -> None:
     """Load a backup or a file beside it.
 
-    A recorded state has the files' names. What is in them may be given in `archives` (the configs) and `notes`;
-    otherwise a backup has the current config of its container.
+    A recorded state has the files' names. What is in them may be given in `archives` (the configs), `sizes` and
+    `notes`; otherwise a backup has the current config of its container.
     """
     if not is_backup(name):
         text = state.get("notes", {}).get(path.removesuffix(".notes"), "")
@@ -148,7 +149,8 @@ def _load_dump_file(
         return
     owner = cluster.storage(storage).parse(name).owner
     current = state.get("config", {}).get(str(owner), "").partition("\n[")[0]
-    runtime.note_file(node, storage, name, _BACKUP_SIZE, state.get("archives", {}).get(path, current))
+    size = int(state.get("sizes", {}).get(path, _BACKUP_SIZE))
+    runtime.note_file(node, storage, name, size, state.get("archives", {}).get(path, current))
 
 
 def _unpack_once(cluster: Cluster, runtime: LxcRuntime, node: str) -> VolumeRef:

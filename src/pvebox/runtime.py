@@ -80,6 +80,27 @@ class Archive:
 
     volid: str
     path: Path | None
+    # Whether tar's errors are ignored.
+    lenient: bool = False
+
+
+# The patterns of files that vzdump leaves out unless it is told otherwise.
+STANDARD_EXCLUDES: Final = ("/tmp/?*", "/var/tmp/?*", "/var/run/?*.pid")  # noqa: S108 - patterns, not files
+
+
+@dataclass(frozen=True)
+class ArchiveOrder:
+    """What goes into a backup, and where it is written.
+
+    The mounts of `spec` are the included ones: volumes, or snapshots of them. Patterns in `exclude` that begin with a
+    slash match from the container's root, others match anywhere. `shown_target` is the path that Proxmox shows.
+    """
+
+    spec: ContainerSpec
+    target: Path | None
+    shown_target: str
+    config_text: str
+    exclude: Sequence[str] = STANDARD_EXCLUDES
 
 
 @dataclass(frozen=True)
@@ -218,8 +239,8 @@ class Containers(Protocol):
         """Return the network interfaces of a running container."""
         ...
 
-    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
-        """Pack a container's mounts and its config into an archive file; return its size."""
+    def archive(self, order: ArchiveOrder, task: Task, say: Say) -> int:
+        """Pack a container's mounts and its config into an archive file, and log tar's output; return its size."""
         ...
 
 

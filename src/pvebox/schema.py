@@ -116,7 +116,7 @@ def _type_problem(value: Any, wanted: str) -> str | None:
     match value:
         case Mapping():
             return f"type check ('{wanted}') failed - got HASH"
-        case list():
+        case list() if wanted != "array":
             return f"type check ('{wanted}') failed - got ARRAY"
     text = str(value)
     fits = {

@@ -18,8 +18,8 @@ _LVM_OWN_LETTERS = re.compile(r"[a-zA-Z0-9+_.][a-zA-Z0-9+_.\-]{0,127}\Z")
 _DIR_IMAGE = re.compile(r"(\d+)/(\S+)\Z", re.ASCII)
 _IMAGE_FILE = re.compile(r"(vm|base|subvol)-\d+-[^/\s]+\.(raw|qcow2|vmdk|subvol)\Z", re.ASCII)
 _DIR_FILE = re.compile(r"(vztmpl|iso|backup|snippets)/([^/]+)\Z")
-_BACKUP_OWNER = re.compile(r"vzdump-(?:lxc|qemu)-(\d+)-")
-_BACKUP = re.compile(r"backup/vzdump-(lxc|qemu|openvz)-[^/]+\.(tgz|tar|vma)(\.(gz|lzo|zst|bz2))?\Z")
+_BACKUP_OWNER = re.compile(r"vzdump-(?:lxc|qemu|openvz)-(\d+)-.+")
+_BACKUP = re.compile(r"backup/(?!\.)[^/]+\.(tgz|(tar|vma)(\.(gz|lzo|zst|bz2))?)\Z")
 _TEMPLATE_SUFFIX: Final = (".tar.gz", ".tar.xz", ".tar.zst", ".tar")
 _VOLUME_ID = re.compile(r"([a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]):(.+)\Z")
 
@@ -53,6 +53,8 @@ class Storage:
     thinpool: str = "data"
     nodes: frozenset[str] = field(default_factory=frozenset)
     shared: bool = False
+    prune_backups: str | None = None
+    max_protected_backups: int | None = None
 
     def home(self, node: str) -> str:
         """Return the place of the storage's volumes: the node, or one place for all nodes."""
@@ -72,7 +74,7 @@ class Storage:
             prefix, _ = parse_image_file(image[2])
             return VolumeName("images", image[2], int(image[1]), prefix == "base")
         file = _DIR_FILE.match(name)
-        if file and not (file[1] == "vztmpl" and not file[2].endswith(_TEMPLATE_SUFFIX)):
+        if file and _has_suffix_of(file[1], name):
             owner = _BACKUP_OWNER.match(file[2]) if file[1] == "backup" else None
             return VolumeName(file[1], file[2], int(owner[1]) if owner else None)
         raise OperationError(f"unable to parse directory volume name '{name}'")
@@ -96,20 +98,27 @@ class Storage:
             return f"no such logical volume {self.vgname}/{name}"
         return f"volume '{self.id}:{name}' does not exist"
 
-    def disk_name(self, vmid: int, taken: Iterable[str], *, base: bool = False) -> str:
+    def disk_name(self, vmid: int, taken: Iterable[str], *, subvol: bool = False) -> str:
         """Return the name of a container's next volume, with the first free number."""
         used = set()
         for name in taken:
-            found = re.match(rf"(?:{vmid}/)?(?:vm|base)-{vmid}-disk-(\d+)", name)
+            found = re.match(rf"(?:{vmid}/)?(?:vm|base|subvol|basevol)-{vmid}-disk-(\d+)", name)
             if found:
                 used.add(int(found[1]))
         number = next(n for n in range(len(used) + 1) if n not in used)
-        plain = f"{'base' if base else 'vm'}-{vmid}-disk-{number}"
-        return plain if self.type is StorageType.LVM_THIN else f"{vmid}/{plain}.raw"
+        if self.type is StorageType.LVM_THIN:
+            return f"vm-{vmid}-disk-{number}"
+        return f"{vmid}/subvol-{vmid}-disk-{number}.subvol" if subvol else f"{vmid}/vm-{vmid}-disk-{number}.raw"
 
     def base_name(self, name: str) -> str:
         """Return the name that a volume gets when its container becomes a template."""
         return re.sub(r"(^|/)vm-", r"\1base-", name, count=1)
+
+
+def _has_suffix_of(content: str, name: str) -> bool:
+    if content == "vztmpl":
+        return name.endswith(_TEMPLATE_SUFFIX)
+    return content != "backup" or is_backup(name)
 
 
 def is_backup(name: str) -> bool:

@@ -193,7 +193,7 @@ class Tasks:
             task.crashed = False
             error = "unexpected status"
         except ApiError as failure:
-            error = _exit_text(failure.message)
+            error = _exit_text(failure.printed)
         except AbortedError:
             error = "received interrupt"
         except SandboxError as failure:

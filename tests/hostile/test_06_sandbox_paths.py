@@ -35,7 +35,8 @@ from pvebox.lxc.mounts import is_mounted, mounted_below
 from pvebox.lxc.names import RUN, Names
 from pvebox.process import spawn, start_ticks
 from pvebox.routes import api
-from pvebox.runtime import ContainerSpec, Mount, VolumeRef
+from pvebox.runtime import ArchiveOrder, ContainerSpec, Mount, VolumeRef
+from pvebox.tasks import Task, Upid
 
 DEPLOY = "paddock@pve!deploy"
 NOBODY = 65534
@@ -411,7 +412,9 @@ def test_a_backup_does_not_mount_over_a_directory_of_the_host(on_disk: Cluster, 
     (runtime.volumes.hold(root, "test") / "data").symlink_to(canary)
     runtime.volumes.release("test")
     spec = ContainerSpec(100, "pve", CtConfig(), [Mount("rootfs", root, "/"), Mount("mp0", data, "/data")])
-    refusal(lambda: runtime.containers.archive(spec, tmp_path / "state/backup.tar", ""))
+    order = ArchiveOrder(spec, tmp_path / "state/backup.tar", "/var/lib/vz/dump/backup.tar", "")
+    task = Task(Upid("pve", 0, 0, 0, "vzdump", "100", DEPLOY))
+    refusal(lambda: runtime.containers.archive(order, task, task.say))
     covered = is_mounted(canary)
     if covered:
         subprocess.run(["umount", str(canary)], check=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import httpx
 
+from pvebox.access import AclEntry, Token, User
 from pvebox.assembly import memory_cluster
 from pvebox.cluster import Cluster
 from pvebox.faults import Faults, Rule, install
@@ -66,6 +68,16 @@ class Api:
             **params,
         }
         return self.task("POST", f"/nodes/{node}/lxc", **given)
+
+    def token_with(self, **rights: tuple[str, ...]) -> str:
+        """Add a token that has these privileges on these paths. In the names of the paths, `_` stands for `/`."""
+        access = self.cluster.access
+        access.users["few@pve"] = User()
+        access.tokens["few@pve!few"] = Token(str(uuid.uuid4()), privsep=False)
+        for name, privileges in rights.items():
+            access.roles[f"Few-{name}"] = frozenset(privileges)
+            access.acl.append(AclEntry("/" + name.replace("_", "/"), "few@pve", f"Few-{name}", propagate=True))
+        return "few@pve!few"
 
     def settle(self) -> None:
         """Wait until no task runs."""

@@ -17,7 +17,18 @@ from ..confined import descend, descriptor_path
 from ..errors import OperationError
 from ..options import FEATURES
 from ..process import attempt, run, start_ticks
-from ..runtime import Archive, ContainerSpec, Interface, Mount, NotMountableError, Say, Unpacked, Usage, VolumeRef
+from ..runtime import (
+    Archive,
+    ArchiveOrder,
+    ContainerSpec,
+    Interface,
+    Mount,
+    NotMountableError,
+    Say,
+    Unpacked,
+    Usage,
+    VolumeRef,
+)
 from ..schema import parse_property_string
 from ..tasks import Task
 from . import containerfiles, figures, lxcconfig, packing
@@ -355,10 +366,11 @@ class LxcContainers:
         """Return the network interfaces of a running container."""
         return figures.interfaces(self._pids[vmid][0])
 
-    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
+    def archive(self, order: ArchiveOrder, task: Task, say: Say) -> int:
         """Pack a container's mounts and its config into an archive file; return its size."""
-        if target is None:
+        if order.target is None:
             raise OperationError("the backup has no target file")
+        spec = order.spec
         holder = f"backup{spec.vmid}"
         stage = self._names.mounts / ".backup" / str(spec.vmid)
         stage.mkdir(parents=True, exist_ok=True)
@@ -373,7 +385,7 @@ class LxcContainers:
                     else:
                         with ContainerRoot(stage).directory(mount.path, create=False) as inside:
                             self._bind(source, descriptor_path(inside))
-            return packing.pack(stage, target, config_text)
+            return packing.pack(stage, order.target, order.config_text)
         finally:
             for point in mounted_below(stage):
                 unmount(point)

@@ -46,7 +46,7 @@ def unpack(archive: Archive, root: Path, task: Task) -> None:
         finally:
             task.cancel = None
         task.say(*_lines(said)[-5:])
-    if worker.returncode != 0:
+    if worker.returncode != 0 and not archive.lenient:
         raise OperationError(f"command 'tar xpf - -C {root}' failed: exit code {worker.returncode}")
 
 
