@@ -33,9 +33,9 @@ class ApiError(Exception):
     def printed(self) -> str:
         """The message as a task prints it. Perl prints the status code and the errors of Proxmox's own exceptions."""
         if self.status == 500:
-            return self.text
+            return self.message.removesuffix("\n")
         listed = "".join(f"{key}: {said}\n" for key, said in sorted(self.errors.items()))
-        return f"{self.status} {self.message}{listed}".rstrip("\n")
+        return f"{self.status} {self.message}{listed}".removesuffix("\n")
 
 
 class OperationError(ApiError):

@@ -115,11 +115,6 @@ def is_error(status: str) -> bool:
     return status != "OK" and not re.fullmatch(r"WARNINGS: \d+", status)
 
 
-def _exit_text(message: str) -> str:
-    """Return an error message as an exit status: one line, without the final newline."""
-    return message.removesuffix("\n").replace("\n", " ")
-
-
 class Tasks:
     """All tasks of a cluster, newest last. Finished tasks are saved in a file."""
 
@@ -193,7 +188,7 @@ class Tasks:
             task.crashed = False
             error = "unexpected status"
         except ApiError as failure:
-            error = _exit_text(failure.printed)
+            error = failure.printed.replace("\n", " ")
         except AbortedError:
             error = "received interrupt"
         except SandboxError as failure:

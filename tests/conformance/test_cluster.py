@@ -38,10 +38,10 @@ def test_the_other_names_replace_all_recorded_ones() -> None:
 
 
 def test_the_list_of_recordings_that_are_not_matched_yet_has_a_fixed_length() -> None:
-    assert len(NOT_YET) == 15
+    assert len(NOT_YET) == 11
 
 
 def test_each_recording_that_is_not_matched_yet_exists_and_has_a_reason() -> None:
     assert set(NOT_YET) <= {case["id"] for case in load_cluster().cases}
     kinds = Counter(reason.partition(":")[0] for reason in NOT_YET.values())
-    assert kinds == {"HA manager": 7, "time": 4, "snapshots": 3, "backups": 1}
+    assert kinds == {"HA manager": 7, "time": 4}
