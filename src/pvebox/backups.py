@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from .errors import ApiError, OperationError
 from .lifecycle import CreateOrder, create, start
 from .mountpoint import MountType, mount_points
 from .network import complete_network
-from .runtime import ContainerSpec, Mount, VolumeRef
+from .runtime import ArchiveOrder, ContainerSpec, Mount, VolumeRef
 from .storage import snapshot_name
 from .tasks import Task
 
@@ -55,12 +56,15 @@ def back_up(cluster: Cluster, order: BackupOrder, task: Task) -> None:
         mounts = _included(cluster, node, config, task)
         if running and mode != "stop":
             task.say("INFO: create storage snapshot 'vzdump'")
-            mounts = [_copied(cluster, mount, copies) for mount in mounts]
+            with cluster.runtime.containers.frozen(vmid):
+                mounts = [_copied(cluster, mount, copies) for mount in mounts]
         stamp = time.strftime("%Y_%m_%d-%H_%M_%S")
         name = f"backup/vzdump-lxc-{vmid}-{stamp}.{order.suffix}"
-        task.say(f"INFO: creating vzdump archive '{cluster.storage(order.storage).device(name)}'")
+        shown = cluster.storage(order.storage).device(name)
+        task.say(f"INFO: creating vzdump archive '{shown}'")
         target = cluster.runtime.file(node, order.storage, name)
-        size = cluster.runtime.containers.archive(ContainerSpec(vmid, node, config, mounts), target, text)
+        packed = ArchiveOrder(ContainerSpec(vmid, node, config, mounts), target, shown, text)
+        size = cluster.runtime.containers.archive(packed, task, lambda *lines: task.say(*_as_info(lines)))
         cluster.runtime.note_file(node, order.storage, name, size, text)
         task.say(f"INFO: archive file size: {size >> 20}MB")
     finally:
@@ -75,6 +79,10 @@ def back_up(cluster: Cluster, order: BackupOrder, task: Task) -> None:
                 start(cluster, vmid, node, fresh)
     took = int(time.time() - began)
     task.say(f"INFO: Finished Backup of VM {vmid} ({took // 3600:02}:{took // 60 % 60:02}:{took % 60:02})")
+
+
+def _as_info(lines: Iterable[str]) -> list[str]:
+    return [f"INFO: {line}" for line in lines]
 
 
 def _included(cluster: Cluster, node: str, config: CtConfig, task: Task) -> list[Mount]:

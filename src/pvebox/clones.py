@@ -113,7 +113,7 @@ def _clone_volume(cluster: Cluster, order: CloneOrder, point: MountPoint, task: 
     task.say(f"create full clone of mountpoint {point.key} ({point.volume})")
     kept = cluster.storage(order.storage) if order.storage is not None else storage
     target = next_volume(cluster, kept, order.node, order.target)
-    cluster.runtime.volumes.copy(source, target)
+    cluster.runtime.volumes.copy(source, target, fresh=True)
     return target
 
 

@@ -19,6 +19,7 @@ from .confined import parts_of, path_below
 from .network import parse_network
 from .runtime import (
     Archive,
+    ArchiveOrder,
     ContainerSpec,
     Interface,
     Mount,
@@ -205,7 +206,7 @@ class MemoryVolumes:
         self._volumes[ref] = replace(self._volumes[ref], size=size)
         self._changed()
 
-    def copy(self, source: VolumeRef, target: VolumeRef) -> None:
+    def copy(self, source: VolumeRef, target: VolumeRef, *, fresh: bool = False) -> None:
         """Create a volume of the same size."""
         self._volumes[target] = replace(self._volumes[source], ref=target, ctime=int(time.time()))
         self._changed()
@@ -277,6 +278,10 @@ class MemoryContainers:
         if was_running:
             self._stopped(vmid)
 
+    def crash(self, vmid: int) -> None:
+        """Stop the container."""
+        self.stop(vmid)
+
     def shutdown(self, vmid: int, timeout: float) -> bool:
         """Stop the container at once and return True."""
         self.stop(vmid)
@@ -320,6 +325,6 @@ class MemoryContainers:
             found.append(Interface(network["name"], network.get("hwaddr", "").lower()))
         return found
 
-    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
+    def archive(self, order: ArchiveOrder, task: Task, say: Say) -> int:
         """Return the size of an imaginary archive."""
         return 100 << 20

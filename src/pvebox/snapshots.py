@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import Final
 
 from .cluster import Cluster
@@ -59,9 +60,10 @@ def take(cluster: Cluster, vmid: int, node: str, name: str, description: str) ->
     cluster.configs.save(vmid, node, config)
     made: list[VolumeRef] = []
     try:
-        for ref in volumes:
-            cluster.runtime.volumes.copy(ref, _snapshot_of(ref, name))
-            made.append(_snapshot_of(ref, name))
+        with cluster.runtime.containers.frozen(vmid) if cluster.runtime.containers.running(vmid) else nullcontext():
+            for ref in volumes:
+                cluster.runtime.volumes.copy(ref, _snapshot_of(ref, name))
+                made.append(_snapshot_of(ref, name))
     except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
         for ref in made:
             cluster.runtime.volumes.remove(ref)

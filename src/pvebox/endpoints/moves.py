@@ -174,7 +174,7 @@ def _copy_over(
     if cluster.runtime.volumes.get(source) is None:
         raise OperationError(source_storage.missing(source.name))
     target = next_volume(cluster, storage, node, vmid)
-    cluster.runtime.volumes.copy(source, target)
+    cluster.runtime.volumes.copy(source, target, fresh=True)
     if storage.type is StorageType.LVM_THIN:
         task.say(f'  Logical volume "{target.name}" created.')
     with cluster.configs.lock(vmid):

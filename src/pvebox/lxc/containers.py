@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import threading
 import time
@@ -16,8 +15,19 @@ from ..config import CtConfig
 from ..confined import descend, descriptor_path
 from ..errors import OperationError
 from ..options import FEATURES
-from ..process import attempt, run, start_ticks
-from ..runtime import Archive, ContainerSpec, Interface, Mount, NotMountableError, Say, Unpacked, Usage, VolumeRef
+from ..process import CommandError, attempt, run, start_ticks
+from ..runtime import (
+    Archive,
+    ArchiveOrder,
+    ContainerSpec,
+    Interface,
+    Mount,
+    NotMountableError,
+    Say,
+    Unpacked,
+    Usage,
+    VolumeRef,
+)
 from ..schema import parse_property_string
 from ..tasks import Task
 from . import containerfiles, figures, lxcconfig, packing
@@ -57,6 +67,8 @@ class LxcContainers:
             if isinstance(mount.source, VolumeRef):
                 self._images.adopt(mount.source, f"ct{spec.vmid}")
         self._pids[spec.vmid] = (pid, start_ticks(pid))
+        # The earlier server may have been killed while it copied the container's volumes.
+        attempt("lxc-unfreeze", *self._named(spec.vmid))
         return True
 
     def running(self, vmid: int) -> bool:
@@ -228,12 +240,16 @@ class LxcContainers:
     def stop(self, vmid: int) -> None:
         """Kill a container and unmount its volumes."""
         with self._stopping(vmid):
-            attempt("lxc-stop", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid), "--kill")
+            attempt("lxc-stop", *self._named(vmid), "--kill")
             self._clean_up(vmid)
+
+    def crash(self, vmid: int) -> None:
+        """Stop a container as a power cut does: changes that are not on its volumes yet are lost."""
+        self._images.cut_off(f"ct{vmid}")
+        self.stop(vmid)
 
     def shutdown(self, vmid: int, timeout: float) -> bool:
         """Ask a container's init to power off; return whether it stopped within the timeout."""
-        name = self._names.container(vmid)
         with self._stopping(vmid):
             until = time.monotonic() + timeout
             while self._alive(vmid):
@@ -242,10 +258,7 @@ class LxcContainers:
                 if left <= 0:
                     return False
                 patience = str(max(1, int(min(2, left))))
-                attempt(
-                    *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name),
-                    *("--nokill", "--timeout", patience),
-                )
+                attempt("lxc-stop", *self._named(vmid), "--nokill", "--timeout", patience)
             self._clean_up(vmid)
             return True
 
@@ -298,12 +311,18 @@ class LxcContainers:
     @contextlib.contextmanager
     def frozen(self, vmid: int) -> Iterator[None]:
         """Freeze a running container and write its changes to disk, until the block ends."""
-        run("lxc-freeze", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid))
         try:
-            os.sync()
+            run("lxc-freeze", *self._named(vmid))
+            self._images.write_out(f"ct{vmid}")
             yield
         finally:
-            run("lxc-unfreeze", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid))
+            # Also if the freezing failed: some processes may be frozen.
+            ended = attempt("lxc-unfreeze", *self._named(vmid))
+            if not ended.ok and self._alive(vmid):
+                raise CommandError(ended)
+
+    def _named(self, vmid: int) -> tuple[str, ...]:
+        return "-P", str(self._names.lxc_path), "-n", self._names.container(vmid)
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
         """Add a mount to a running container."""
@@ -355,10 +374,9 @@ class LxcContainers:
         """Return the network interfaces of a running container."""
         return figures.interfaces(self._pids[vmid][0])
 
-    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
+    def archive(self, order: ArchiveOrder, task: Task, say: Say) -> int:
         """Pack a container's mounts and its config into an archive file; return its size."""
-        if target is None:
-            raise OperationError("the backup has no target file")
+        spec = order.spec
         holder = f"backup{spec.vmid}"
         stage = self._names.mounts / ".backup" / str(spec.vmid)
         stage.mkdir(parents=True, exist_ok=True)
@@ -371,9 +389,11 @@ class LxcContainers:
                         # Otherwise the mounts below would propagate into a running container.
                         attempt("mount", "--make-private", str(stage))
                     else:
-                        with ContainerRoot(stage).directory(mount.path, create=False) as inside:
+                        with ContainerRoot(stage).directory(mount.path) as inside:
                             self._bind(source, descriptor_path(inside))
-            return packing.pack(stage, target, config_text)
+            return packing.pack(stage, order, task, say)
+        except NotMountableError as error:
+            raise OperationError(f"unable to mount {error}: no filesystem") from None
         finally:
             for point in mounted_below(stage):
                 unmount(point)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -15,22 +13,38 @@ from typing import Final
 from ..errors import OperationError
 from ..process import attempt, run
 from ..runtime import NotMountableError, Say, Volume, VolumeBusyError, VolumeRef
-from .mounts import is_mounted, loop_devices_of, mount_image, mount_overlay, mounted_below, unmount
+from ..storage import is_snapshot
+from . import filesystems, mmp
+from .mounts import (
+    is_mounted,
+    loop_devices_of,
+    mount_image,
+    mount_overlay,
+    mount_read_only_layers,
+    mounted_below,
+    unmount,
+)
 from .names import FIRST_ID, Names
 
 _MAGIC_AT: Final = 1080
 _MAGIC: Final = b"\x53\xef"
 _MADE: Final = "user.pvebox.made"
-_FICLONE: Final = 0x40049409
 _LINGER: Final = 3.0
+_CHECK_TIMEOUT: Final = 300
 
 
 class Images:
-    """The volumes of all storages, each an image file. An image stays mounted while it has a holder."""
+    """The volumes of all storages, each an image file. An image stays mounted while it has a holder.
 
-    def __init__(self, names: Names) -> None:
+    `mmp_wait` is how long the mount of an image takes that says it is mounted elsewhere; None leaves it to the kernel.
+    """
+
+    def __init__(self, names: Names, mmp_wait: float | None = None) -> None:
         self._names = names
+        self._mmp_wait = mmp_wait
         self._holders: dict[VolumeRef, set[str]] = {}
+        self._mounting: dict[VolumeRef, threading.Lock] = {}
+        self._cut_off: dict[VolumeRef, mmp.Mark] = {}
         self._idle_since: dict[VolumeRef, float] = {}
         self._lock = threading.RLock()
 
@@ -113,25 +127,27 @@ class Images:
                     "",
                 )
                 return
-            _say_all(say, attempt("e2fsck", "-f", "-y", str(image)).out)
-            _say_all(say, attempt("resize2fs", str(image)).out)
+            self._wait_instead_of_kernel(image)
+            _say_all(say, attempt("e2fsck", "-f", "-y", str(image), timeout=_CHECK_TIMEOUT).out)
+            _say_all(say, attempt("resize2fs", str(image), timeout=_CHECK_TIMEOUT).out)
 
     def mounted(self, ref: VolumeRef) -> bool:
         """Return whether a running container mounts the volume."""
         with self._lock:
             return bool(self._holders.get(ref))
 
-    def copy(self, source: VolumeRef, target: VolumeRef) -> None:
-        """Copy the current content of an image, with shared blocks if the filesystem supports them."""
+    def copy(self, source: VolumeRef, target: VolumeRef, *, fresh: bool = False) -> None:
+        """Copy the current content of an image, and of a mounted one also the mark that says so, unless `fresh`."""
         old, new = self._names.image(source), self._names.image(target)
         new.parent.mkdir(parents=True, exist_ok=True)
-        self._unmount_if_idle(source)
-        with self._frozen(source):
-            _copy_sparse(old, new)
-        if _base_of(old).exists():
-            os.link(_base_of(old), _base_of(new))
-        # The copy of a mounted image contains its multi-mount protection, which would delay the next mount.
-        attempt("tune2fs", "-f", "-E", "clear_mmp", str(new))
+        with self._lock:
+            self._unmount_if_idle(source)
+            with filesystems.frozen(self._writable_point(source)):
+                filesystems.copy_image(old, new)
+            if _base_of(old).exists():
+                os.link(_base_of(old), _base_of(new))
+        if fresh:
+            mmp.clear(new)
         self._note_time(new)
 
     def link(self, base: VolumeRef, target: VolumeRef, size: int | None = None) -> None:
@@ -147,14 +163,22 @@ class Images:
         os.link(old, _base_of(new))
 
     def hold(self, ref: VolumeRef, holder: str) -> Path:
-        """Mount a volume for a holder and return the mount point."""
+        """Mount a volume for a holder and return the mount point. A snapshot is mounted read-only."""
         with self._lock:
-            point = self._names.mount_point(ref)
-            if not is_mounted(point):
-                self._mount(ref, point)
             self._holders.setdefault(ref, set()).add(holder)
             self._idle_since.pop(ref, None)
-            return point
+            mounting = self._mounting.setdefault(ref, threading.Lock())
+        point = self._names.mount_point(ref)
+        try:
+            # Without the lock of all volumes, because the kernel may wait for most of a minute.
+            with mounting:
+                if not is_mounted(point):
+                    self._mount(ref, point)
+        except BaseException:
+            with self._lock:
+                self._let_go(ref, holder, linger=False)
+            raise
+        return point
 
     def adopt(self, ref: VolumeRef, holder: str) -> None:
         """Record the holder of a volume that an earlier server mounted."""
@@ -170,13 +194,43 @@ class Images:
         with self._lock:
             for ref, holders in list(self._holders.items()):
                 if holder in holders:
-                    holders.discard(holder)
-                    if not holders:
-                        del self._holders[ref]
-                        if linger:
-                            self._idle_since[ref] = time.monotonic()
-                        else:
-                            self._unmount(ref)
+                    self._let_go(ref, holder, linger=linger)
+
+    def _let_go(self, ref: VolumeRef, holder: str, *, linger: bool) -> None:
+        holders = self._holders[ref]
+        holders.discard(holder)
+        if holders:
+            return
+        del self._holders[ref]
+        if linger:
+            self._idle_since[ref] = time.monotonic()
+        else:
+            self._unmount(ref)
+
+    def write_out(self, holder: str) -> None:
+        """Write the changes of a holder's volumes to their images."""
+        with self._lock:
+            filesystems.write_out(self._names.mount_point(ref) for ref in self._held_by(holder))
+
+    def cut_off(self, holder: str) -> None:
+        """Stop a holder's volumes as a power cut does. Their images will say that they are mounted."""
+        with self._lock:
+            for ref in self._held_by(holder):
+                point = self._writable_point(ref)
+                mark = mmp.read(self._names.image(ref))
+                if point is not None and mark is not None and ref not in self._cut_off:
+                    filesystems.cut_off(point)
+                    self._cut_off[ref] = mark
+
+    def _held_by(self, holder: str) -> list[VolumeRef]:
+        return [ref for ref, holders in self._holders.items() if holder in holders]
+
+    def _writable_point(self, ref: VolumeRef) -> Path | None:
+        """Return where the image of a volume is mounted, or None. An overlay is mounted elsewhere than its image."""
+        for point in (self._names.layer(ref), self._names.mount_point(ref)):
+            if is_mounted(point):
+                return point
+        return None
 
     def unmount_idle(self, after: float = _LINGER) -> None:
         """Unmount the volumes that have had no holder for so many seconds."""
@@ -185,9 +239,11 @@ class Images:
                 if time.monotonic() - since >= after:
                     self._unmount(ref)
 
-    def unmount_unheld(self) -> None:
-        """Unmount the volumes that an earlier server left mounted and that have no holder."""
+    def recover(self) -> None:
+        """Unfreeze the volumes that an earlier server left mounted, and unmount those that have no holder."""
         with self._lock:
+            for point in mounted_below(self._names.mounts):
+                filesystems.thaw(point)
             held = {self._names.mount_point(ref) for ref in self._holders}
             layers = any(_base_of(self._names.image(ref)).exists() for ref in self._holders)
             for point in mounted_below(self._names.mounts):
@@ -206,21 +262,39 @@ class Images:
             raise OperationError(f"no such logical volume pve/{ref.name}")
         if not self._formatted(image):
             raise NotMountableError(ref.name)
+        read_only = is_snapshot(ref.name)
+        if not read_only:
+            self._wait_instead_of_kernel(image)
         base = _base_of(image)
         if not base.exists():
-            mount_image(image, point)
+            mount_image(image, point, read_only=read_only)
             return
-        lower = self._names.mounts / ".layer" / f"base-{base.stat().st_ino}"
-        upper = self._names.layer(ref)
-        if not is_mounted(lower):
-            mount_image(base, lower, read_only=True)
-        mount_image(image, upper)
+        lower, upper = self._mounted_base(base), self._names.layer(ref)
+        if not is_mounted(upper):
+            mount_image(image, upper, read_only=read_only)
+        if read_only:
+            # A layer that was never mounted for writing has no directory of changes yet.
+            layers = [layer for layer in (upper / "up", lower) if layer.exists()]
+            mount_read_only_layers(layers, point)
+            return
         for name, mode in (("up", 0o755), ("work", 0o700)):
             layer = upper / name
             if not layer.exists():
                 layer.mkdir(mode=mode)
                 os.chown(layer, FIRST_ID, FIRST_ID)
         mount_overlay(lower, upper / "up", upper / "work", point)
+
+    def _mounted_base(self, base: Path) -> Path:
+        point = self._names.mounts / ".layer" / f"base-{base.stat().st_ino}"
+        with self._lock:
+            if not is_mounted(point):
+                mount_image(base, point, read_only=True)
+        return point
+
+    def _wait_instead_of_kernel(self, image: Path) -> None:
+        # An image with a loop device is still mounted somewhere. Only the kernel may touch its mark.
+        if self._mmp_wait is not None and not loop_devices_of(image):
+            mmp.wait_instead(image, self._mmp_wait)
 
     def _unmount(self, ref: VolumeRef) -> None:
         self._idle_since.pop(ref, None)
@@ -234,10 +308,14 @@ class Images:
             unmount(upper)
             upper.rmdir()
             self._unmount_idle_bases()
+        mark = self._cut_off.pop(ref, None)
+        if mark is not None:
+            # The unmount has marked the image as clean, although it wrote nothing else.
+            mmp.put_back(self._names.image(ref), mark)
 
     def _unmount_idle_bases(self) -> None:
         needed = set()
-        for ref in self._holders:
+        for ref in (*self._holders, *self._idle_since):
             base = _base_of(self._names.image(ref))
             if base.exists():
                 needed.add(f"base-{base.stat().st_ino}")
@@ -245,19 +323,6 @@ class Images:
             if point.name.startswith("base-") and point.name not in needed:
                 unmount(point)
                 point.rmdir()
-
-    @contextlib.contextmanager
-    def _frozen(self, ref: VolumeRef) -> Iterator[None]:
-        """Freeze the filesystem of a volume while the context is open, if it is mounted."""
-        with self._lock:
-            upper = self._names.layer(ref)
-            point = upper if is_mounted(upper) else self._names.mount_point(ref)
-            frozen = is_mounted(point) and attempt("fsfreeze", "--freeze", str(point)).ok
-            try:
-                yield
-            finally:
-                if frozen:
-                    attempt("fsfreeze", "--unfreeze", str(point))
 
     @staticmethod
     def _formatted(image: Path) -> bool:
@@ -277,21 +342,3 @@ def _base_of(image: Path) -> Path:
 
 def _say_all(say: Say, text: str) -> None:
     say(*text.rstrip("\n").split("\n"))
-
-
-def _copy_sparse(source: Path, target: Path) -> None:
-    with source.open("rb") as old, target.open("xb") as new:
-        with contextlib.suppress(OSError):
-            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
-            return
-        size = os.fstat(old.fileno()).st_size
-        os.ftruncate(new.fileno(), size)
-        at = 0
-        while at < size:
-            try:
-                at = os.lseek(old.fileno(), at, os.SEEK_DATA)
-            except OSError:
-                break
-            until = os.lseek(old.fileno(), at, os.SEEK_HOLE)
-            while at < until:
-                at += os.copy_file_range(old.fileno(), new.fileno(), until - at, at, at)
