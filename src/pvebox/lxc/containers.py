@@ -15,7 +15,7 @@ from ..config import CtConfig
 from ..confined import descend, descriptor_path
 from ..errors import OperationError
 from ..options import FEATURES
-from ..process import CommandError, attempt, run, start_ticks
+from ..process import CommandError, attempt, start_ticks
 from ..runtime import (
     Archive,
     ArchiveOrder,
@@ -39,6 +39,8 @@ from .names import Names
 # Without newuidmap on the PATH, LXC writes the id maps itself. newuidmap would need entries in /etc/subuid.
 _WITHOUT_NEWUIDMAP: Final = {"PATH": "/nonexistent", "LANG": "C.UTF-8"}
 _POLL: Final = 0.5
+_FREEZE_ATTEMPTS: Final = 8
+_FREEZE_TIMEOUT: Final = 3.0
 _PATH_IN_CONTAINER: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -312,7 +314,7 @@ class LxcContainers:
     def frozen(self, vmid: int) -> Iterator[None]:
         """Freeze a running container and write its changes to disk, until the block ends."""
         try:
-            run("lxc-freeze", *self._named(vmid))
+            self._freeze(vmid)
             self._images.write_out(f"ct{vmid}")
             yield
         finally:
@@ -320,6 +322,15 @@ class LxcContainers:
             ended = attempt("lxc-unfreeze", *self._named(vmid))
             if not ended.ok and self._alive(vmid):
                 raise CommandError(ended)
+
+    def _freeze(self, vmid: int) -> None:
+        # With cgroups v1 the kernel sometimes never freezes a process that waits for its vfork. Then try again.
+        for _ in range(_FREEZE_ATTEMPTS):
+            ended = attempt("lxc-freeze", *self._named(vmid), timeout=_FREEZE_TIMEOUT)
+            if ended.ok:
+                return
+            attempt("lxc-unfreeze", *self._named(vmid))
+        raise CommandError(ended)
 
     def _named(self, vmid: int) -> tuple[str, ...]:
         return "-P", str(self._names.lxc_path), "-n", self._names.container(vmid)
