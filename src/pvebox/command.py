@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,6 +57,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
+def seconds(text: str) -> float:
+    """Parse a number of seconds."""
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise ValueError(text)
+    return value
+
+
 def _add_serving(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime",
@@ -79,7 +88,7 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--mmp-wait",
-        type=float,
+        type=seconds,
         metavar="SECONDS",
         help="how long it takes to mount a volume that was copied while it was mounted, or was mounted when the power"
         " was cut; 0 means no wait (default: as long as the kernel waits, 42 seconds)",

@@ -16,13 +16,14 @@ from ..process import attempt, run
 _FICLONE: Final = 0x40049409
 _SHUTDOWN: Final = 0x8004587D
 _WITHOUT_LOG_FLUSH: Final = 2
+_WRITE_TIMEOUT: Final = 600
 
 
 def write_out(points: Iterable[Path]) -> None:
     """Write the changes of mounted filesystems to their images, and of no other filesystem of the machine."""
     listed = [str(point) for point in points]
     if listed:
-        run("sync", "--file-system", *listed)
+        run("sync", "--file-system", *listed, timeout=_WRITE_TIMEOUT)
 
 
 @contextlib.contextmanager
@@ -35,7 +36,7 @@ def frozen(point: Path | None) -> Iterator[None]:
         yield
         return
     try:
-        run("fsfreeze", "--freeze", str(point))
+        run("fsfreeze", "--freeze", str(point), timeout=_WRITE_TIMEOUT)
         yield
     finally:
         thaw(point)

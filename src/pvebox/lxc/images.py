@@ -10,38 +10,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from ..errors import OperationError
 from ..process import attempt, run
-from ..runtime import NotMountableError, Say, Volume, VolumeBusyError, VolumeRef
-from ..storage import is_snapshot
+from ..runtime import Say, Volume, VolumeBusyError, VolumeRef
 from . import filesystems, mmp
-from .mounts import (
-    is_mounted,
-    loop_devices_of,
-    mount_image,
-    mount_overlay,
-    mount_read_only_layers,
-    mounted_below,
-    unmount,
-)
+from .imagemounts import ImageMounts, base_of, has_filesystem
+from .mounts import is_mounted, loop_devices_of, mounted_below, unmount
 from .names import FIRST_ID, Names
 
-_MAGIC_AT: Final = 1080
-_MAGIC: Final = b"\x53\xef"
 _MADE: Final = "user.pvebox.made"
 _LINGER: Final = 3.0
 _CHECK_TIMEOUT: Final = 300
 
 
 class Images:
-    """The volumes of all storages, each an image file. An image stays mounted while it has a holder.
-
-    `mmp_wait` is how long the mount of an image takes that says it is mounted elsewhere; None leaves it to the kernel.
-    """
+    """The volumes of all storages, each an image file. An image stays mounted while it has a holder."""
 
     def __init__(self, names: Names, mmp_wait: float | None = None) -> None:
         self._names = names
-        self._mmp_wait = mmp_wait
+        self._mounts = ImageMounts(names, mmp_wait)
         self._holders: dict[VolumeRef, set[str]] = {}
         self._mounting: dict[VolumeRef, threading.Lock] = {}
         self._cut_off: dict[VolumeRef, mmp.Mark] = {}
@@ -70,7 +56,7 @@ class Images:
             made = int(os.getxattr(image, _MADE))
         except OSError:
             made = int(facts.st_mtime)
-        return Volume(ref, facts.st_size, made, self._formatted(image))
+        return Volume(ref, facts.st_size, made, has_filesystem(image))
 
     def allocate(self, ref: VolumeRef, size: int) -> None:
         """Create a sparse image."""
@@ -93,7 +79,7 @@ class Images:
             self._unmount(ref)
             image = self._names.image(ref)
             image.unlink(missing_ok=True)
-            _base_of(image).unlink(missing_ok=True)
+            base_of(image).unlink(missing_ok=True)
 
     def rename(self, ref: VolumeRef, name: str) -> None:
         """Rename an image. Raise if it has a holder."""
@@ -104,13 +90,14 @@ class Images:
             old, new = self._names.image(ref), self._names.image(replace(ref, name=name))
             new.parent.mkdir(parents=True, exist_ok=True)
             old.rename(new)
-            if _base_of(old).exists():
-                _base_of(old).rename(_base_of(new))
+            if base_of(old).exists():
+                base_of(old).rename(base_of(new))
 
     def resize(self, ref: VolumeRef, size: int, say: Say, *, online: bool) -> None:
         """Grow an image, and its filesystem too unless it is mounted and `online` is not set."""
         image = self._names.image(ref)
-        with self._lock:
+        # Without the lock of all volumes, because e2fsck may wait for most of a minute.
+        with self._mounting_of(ref):
             self._unmount_if_idle(ref)
             os.truncate(image, size)
             loops = loop_devices_of(image)
@@ -127,7 +114,7 @@ class Images:
                     "",
                 )
                 return
-            self._wait_instead_of_kernel(image)
+            self._mounts.wait_instead_of_kernel(image)
             _say_all(say, attempt("e2fsck", "-f", "-y", str(image), timeout=_CHECK_TIMEOUT).out)
             _say_all(say, attempt("resize2fs", str(image), timeout=_CHECK_TIMEOUT).out)
 
@@ -140,12 +127,12 @@ class Images:
         """Copy the current content of an image, and of a mounted one also the mark that says so, unless `fresh`."""
         old, new = self._names.image(source), self._names.image(target)
         new.parent.mkdir(parents=True, exist_ok=True)
-        with self._lock:
+        with self._mounting_of(source), self._lock:
             self._unmount_if_idle(source)
-            with filesystems.frozen(self._writable_point(source)):
+            with filesystems.frozen(self._mounts.point_of(source)):
                 filesystems.copy_image(old, new)
-            if _base_of(old).exists():
-                os.link(_base_of(old), _base_of(new))
+            if base_of(old).exists():
+                os.link(base_of(old), base_of(new))
         if fresh:
             mmp.clear(new)
         self._note_time(new)
@@ -154,31 +141,35 @@ class Images:
         """Create an image that stores only the changes to a base. The base may be deleted afterwards."""
         self._unmount_if_idle(base)
         old, new = self._names.image(base), self._names.image(target)
-        if _base_of(old).exists():
+        if base_of(old).exists():
             # The base stores only changes itself. Stacking three layers is not supported, so copy the base instead.
-            self.copy(base, target)
+            self.copy(base, target, fresh=True)
             return
         self.allocate(target, old.stat().st_size if size is None else size)
         self.format(target)
-        os.link(old, _base_of(new))
+        os.link(old, base_of(new))
 
     def hold(self, ref: VolumeRef, holder: str) -> Path:
         """Mount a volume for a holder and return the mount point. A snapshot is mounted read-only."""
         with self._lock:
             self._holders.setdefault(ref, set()).add(holder)
             self._idle_since.pop(ref, None)
-            mounting = self._mounting.setdefault(ref, threading.Lock())
         point = self._names.mount_point(ref)
         try:
             # Without the lock of all volumes, because the kernel may wait for most of a minute.
-            with mounting:
+            with self._mounting_of(ref):
                 if not is_mounted(point):
-                    self._mount(ref, point)
+                    self._mounts.mount(ref)
         except BaseException:
             with self._lock:
                 self._let_go(ref, holder, linger=False)
             raise
         return point
+
+    def _mounting_of(self, ref: VolumeRef) -> threading.Lock:
+        """Return the lock under which a volume is mounted. It is never taken by a holder of the lock of all volumes."""
+        with self._lock:
+            return self._mounting.setdefault(ref, threading.Lock())
 
     def adopt(self, ref: VolumeRef, holder: str) -> None:
         """Record the holder of a volume that an earlier server mounted."""
@@ -216,7 +207,7 @@ class Images:
         """Stop a holder's volumes as a power cut does. Their images will say that they are mounted."""
         with self._lock:
             for ref in self._held_by(holder):
-                point = self._writable_point(ref)
+                point = self._mounts.point_of(ref)
                 mark = mmp.read(self._names.image(ref))
                 if point is not None and mark is not None and ref not in self._cut_off:
                     filesystems.cut_off(point)
@@ -224,13 +215,6 @@ class Images:
 
     def _held_by(self, holder: str) -> list[VolumeRef]:
         return [ref for ref, holders in self._holders.items() if holder in holders]
-
-    def _writable_point(self, ref: VolumeRef) -> Path | None:
-        """Return where the image of a volume is mounted, or None. An overlay is mounted elsewhere than its image."""
-        for point in (self._names.layer(ref), self._names.mount_point(ref)):
-            if is_mounted(point):
-                return point
-        return None
 
     def unmount_idle(self, after: float = _LINGER) -> None:
         """Unmount the volumes that have had no holder for so many seconds."""
@@ -245,99 +229,29 @@ class Images:
             for point in mounted_below(self._names.mounts):
                 filesystems.thaw(point)
             held = {self._names.mount_point(ref) for ref in self._holders}
-            layers = any(_base_of(self._names.image(ref)).exists() for ref in self._holders)
+            layers = any(base_of(self._names.image(ref)).exists() for ref in self._holders)
             for point in mounted_below(self._names.mounts):
                 kept = ".bind" in point.parts or (layers and ".layer" in point.parts)
                 if point not in held and not kept:
                     unmount(point)
+
+    def _unmount(self, ref: VolumeRef) -> None:
+        self._idle_since.pop(ref, None)
+        self._mounts.unmount(ref, (*self._holders, *self._idle_since))
+        mark = self._cut_off.pop(ref, None)
+        if mark is not None:
+            # The unmount has marked the image as clean, although it wrote nothing else.
+            mmp.put_back(self._names.image(ref), mark)
 
     def _unmount_if_idle(self, ref: VolumeRef) -> None:
         with self._lock:
             if ref in self._idle_since:
                 self._unmount(ref)
 
-    def _mount(self, ref: VolumeRef, point: Path) -> None:
-        image = self._names.image(ref)
-        if not image.exists():
-            raise OperationError(f"no such logical volume pve/{ref.name}")
-        if not self._formatted(image):
-            raise NotMountableError(ref.name)
-        read_only = is_snapshot(ref.name)
-        if not read_only:
-            self._wait_instead_of_kernel(image)
-        base = _base_of(image)
-        if not base.exists():
-            mount_image(image, point, read_only=read_only)
-            return
-        lower, upper = self._mounted_base(base), self._names.layer(ref)
-        if not is_mounted(upper):
-            mount_image(image, upper, read_only=read_only)
-        if read_only:
-            # A layer that was never mounted for writing has no directory of changes yet.
-            layers = [layer for layer in (upper / "up", lower) if layer.exists()]
-            mount_read_only_layers(layers, point)
-            return
-        for name, mode in (("up", 0o755), ("work", 0o700)):
-            layer = upper / name
-            if not layer.exists():
-                layer.mkdir(mode=mode)
-                os.chown(layer, FIRST_ID, FIRST_ID)
-        mount_overlay(lower, upper / "up", upper / "work", point)
-
-    def _mounted_base(self, base: Path) -> Path:
-        point = self._names.mounts / ".layer" / f"base-{base.stat().st_ino}"
-        with self._lock:
-            if not is_mounted(point):
-                mount_image(base, point, read_only=True)
-        return point
-
-    def _wait_instead_of_kernel(self, image: Path) -> None:
-        # An image with a loop device is still mounted somewhere. Only the kernel may touch its mark.
-        if self._mmp_wait is not None and not loop_devices_of(image):
-            mmp.wait_instead(image, self._mmp_wait)
-
-    def _unmount(self, ref: VolumeRef) -> None:
-        self._idle_since.pop(ref, None)
-        point = self._names.mount_point(ref)
-        if is_mounted(point):
-            unmount(point)
-        with contextlib.suppress(OSError):
-            point.rmdir()
-        upper = self._names.layer(ref)
-        if is_mounted(upper):
-            unmount(upper)
-            upper.rmdir()
-            self._unmount_idle_bases()
-        mark = self._cut_off.pop(ref, None)
-        if mark is not None:
-            # The unmount has marked the image as clean, although it wrote nothing else.
-            mmp.put_back(self._names.image(ref), mark)
-
-    def _unmount_idle_bases(self) -> None:
-        needed = set()
-        for ref in (*self._holders, *self._idle_since):
-            base = _base_of(self._names.image(ref))
-            if base.exists():
-                needed.add(f"base-{base.stat().st_ino}")
-        for point in mounted_below(self._names.mounts / ".layer"):
-            if point.name.startswith("base-") and point.name not in needed:
-                unmount(point)
-                point.rmdir()
-
-    @staticmethod
-    def _formatted(image: Path) -> bool:
-        with image.open("rb") as file:
-            file.seek(_MAGIC_AT)
-            return file.read(2) == _MAGIC
-
     @staticmethod
     def _note_time(image: Path) -> None:
         with contextlib.suppress(OSError):
             os.setxattr(image, _MADE, str(int(time.time())).encode())
-
-
-def _base_of(image: Path) -> Path:
-    return image.with_name(image.name.removesuffix(".img") + ".base")
 
 
 def _say_all(say: Say, text: str) -> None:
