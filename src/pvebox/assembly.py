@@ -99,7 +99,11 @@ def memory_cluster(state: Path, given: Mapping[str, Any] | None = None, nodes: t
 
 
 def lxc_cluster(
-    state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...], subnet: str | None
+    state: Path,
+    given: Mapping[str, Any] | None,
+    nodes: tuple[str, ...],
+    subnet: str | None,
+    mmp_wait: float | None = None,
 ) -> tuple[Cluster, str]:
     """Build a cluster with real containers; return the cluster and the address of its bridge."""
     reason = unable_to_run()
@@ -107,7 +111,7 @@ def lxc_cluster(
         raise SandboxError(reason, hint="Use --runtime memory to run without real containers.")
     fixture, is_new = load_or_create_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
-    runtime = LxcRuntime(state, bridges, subnet)
+    runtime = LxcRuntime(state, bridges, subnet, mmp_wait)
     cluster = assemble(state, fixture, runtime)
     boots = runtime.bridge.up() and not is_new
     gateway = runtime.bridge.gateway
@@ -123,7 +127,7 @@ def lxc_cluster(
     for vmid in cluster.configs.vmids():
         node = cluster.configs.node_of(vmid) or ""
         runtime.containers.adopt(cluster.spec(vmid, node, cluster.configs.load(vmid, node)))
-    runtime.volumes.unmount_unheld()
+    runtime.volumes.recover()
     if boots:
         start_on_boot(cluster)
     cluster.statistics.gather()

@@ -66,7 +66,8 @@ class BackupSnapshot:
                 f"lvcreate snapshot '{lv}' error:   Logical Volume \"{copy.name}\" already exists"
                 f' in volume group "{storage.vgname}"'
             )
-        self._cluster.runtime.volumes.copy(source, copy)
+        # Proxmox copies the files of a volume that has no snapshots, so that copy does not say that it is mounted.
+        self._cluster.runtime.volumes.copy(source, copy, fresh=not thin)
         self._made.append(copy)
         return replace(mount, source=copy)
 

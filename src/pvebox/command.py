@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,6 +57,14 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
+def seconds(text: str) -> float:
+    """Parse a number of seconds."""
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise ValueError(text)
+    return value
+
+
 def _add_serving(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime",
@@ -76,6 +85,13 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--delay-401", type=float, default=3.0, metavar="SECONDS", help="delay of answers to wrong credentials"
+    )
+    parser.add_argument(
+        "--mmp-wait",
+        type=seconds,
+        metavar="SECONDS",
+        help="how long it takes to mount a volume that was copied while it was mounted, or was mounted when the power"
+        " was cut; 0 means no wait (default: as long as the kernel waits, 42 seconds)",
     )
     parser.add_argument("--faults", type=Path, help="JSON file with a list of faults to start with")
 
@@ -172,6 +188,7 @@ def _serve(arguments: argparse.Namespace) -> int:
         fixture=arguments.fixture,
         subnet=arguments.subnet,
         delay_401=arguments.delay_401,
+        mmp_wait=arguments.mmp_wait,
         faults=[Rule.from_json(rule) for rule in rules],
     )
     return 0
@@ -185,6 +202,8 @@ def _up(arguments: argparse.Namespace) -> int:
             options += [f"--{name}", str(getattr(arguments, name).absolute())]
     if arguments.subnet:
         options += ["--subnet", arguments.subnet]
+    if arguments.mmp_wait is not None:
+        options += ["--mmp-wait", str(arguments.mmp_wait)]
     _print(background.up(arguments.state, options))
     return 0
 

@@ -86,7 +86,7 @@ class Control:
             task.crash()
         for vmid in self._cluster.configs.vmids():
             if self._cluster.runtime.containers.running(vmid):
-                self._cluster.runtime.containers.stop(vmid)
+                self._cluster.runtime.containers.crash(vmid)
 
     def _status(self) -> dict[str, Any]:
         running = self._cluster.runtime.containers.running

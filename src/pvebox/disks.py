@@ -146,7 +146,7 @@ def copy_volume(
             say(f'  Logical volume "{target.name}" successfully removed.')
         options = "ro" if snapshot is None else "ro,noload"
         raise OperationError(f"command 'mount -o {options} {LOOP_DEVICE} {directory}//' failed: exit code 32")
-    volumes.copy(origin, target)
+    volumes.copy(origin, target, fresh=True)
     copied = volumes.get(target)
     if copied is not None and copied.size < existing.size:
         # The new volume has the size of the current one, also if the snapshot is smaller.

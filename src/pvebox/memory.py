@@ -222,7 +222,7 @@ class MemoryVolumes:
         self._volumes[ref] = replace(self._volumes[ref], size=size)
         self._changed()
 
-    def copy(self, source: VolumeRef, target: VolumeRef) -> None:
+    def copy(self, source: VolumeRef, target: VolumeRef, *, fresh: bool = False) -> None:
         """Create a volume of the same size."""
         self._volumes[target] = replace(self._volumes[source], ref=target, ctime=int(time.time()))
         self._changed()
@@ -296,6 +296,10 @@ class MemoryContainers:
         self._changed()
         if was_running:
             self._stopped(vmid)
+
+    def crash(self, vmid: int) -> None:
+        """Stop the container."""
+        self.stop(vmid)
 
     def shutdown(self, vmid: int, timeout: float) -> bool:
         """Stop the container at once and return True."""

@@ -171,8 +171,12 @@ class Volumes(Protocol):
         """Return whether a running container mounts the volume."""
         ...
 
-    def copy(self, source: VolumeRef, target: VolumeRef) -> None:
-        """Create a volume with a copy of another volume's current content."""
+    def copy(self, source: VolumeRef, target: VolumeRef, *, fresh: bool = False) -> None:
+        """Create a volume with a copy of another volume's current content, as a snapshot or a rollback does.
+
+        The copy of a mounted volume says that it is mounted. With `fresh` it does not: Proxmox copies only the files
+        of a volume that it clones or moves, into a new filesystem.
+        """
         ...
 
     def link(self, base: VolumeRef, target: VolumeRef) -> None:
@@ -205,6 +209,10 @@ class Containers(Protocol):
 
     def stop(self, vmid: int) -> None:
         """Kill a container."""
+        ...
+
+    def crash(self, vmid: int) -> None:
+        """Stop a container as a power cut does: changes that it has not written to its volumes are lost."""
         ...
 
     def shutdown(self, vmid: int, timeout: float) -> bool:

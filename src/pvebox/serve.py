@@ -38,6 +38,7 @@ def serve_foreground(
     fixture: Path | None = None,
     subnet: str | None = None,
     delay_401: float = 3.0,
+    mmp_wait: float | None = None,
     faults: Sequence[Rule] = (),
 ) -> None:
     """Serve a sandbox until SIGTERM or SIGINT."""
@@ -50,7 +51,7 @@ def serve_foreground(
         cluster = memory_cluster(state, given, nodes)
         gateway = None
     else:
-        cluster, gateway = lxc_cluster(state, given, nodes, subnet)
+        cluster, gateway = lxc_cluster(state, given, nodes, subnet, mmp_wait)
     certificates = ensure_certificates(state / "tls", (gateway,) if gateway else ())
     cluster.certificates = certificates.described()
     http_api = HttpApi(cluster, delay_401=delay_401)

@@ -20,6 +20,7 @@ _IMAGE_FILE = re.compile(r"(vm|base|subvol)-\d+-[^/\s]+\.(raw|qcow2|vmdk|subvol)
 _DIR_FILE = re.compile(r"(vztmpl|iso|backup|snippets)/([^/]+)\Z")
 _BACKUP_OWNER = re.compile(r"vzdump-(?:lxc|qemu|openvz)-(\d+)-.+")
 _BACKUP = re.compile(r"backup/(?!\.)[^/]+\.(tgz|(tar|vma)(\.(gz|lzo|zst|bz2))?)\Z")
+_SNAPSHOT: Final = "snap_"
 _TEMPLATE_SUFFIX: Final = (".tar.gz", ".tar.xz", ".tar.zst", ".tar")
 _VOLUME_ID = re.compile(r"([a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]):(.+)\Z")
 
@@ -150,4 +151,9 @@ def parse_volume_id(volid: str) -> tuple[str, str] | None:
 
 def snapshot_name(name: str, snapshot: str) -> str:
     """Return the name of a volume's snapshot on LVM-thin."""
-    return f"snap_{name}_{snapshot}"
+    return f"{_SNAPSHOT}{name}_{snapshot}"
+
+
+def is_snapshot(name: str) -> bool:
+    """Return whether a volume is a snapshot of another one. No other volume can have such a name."""
+    return name.startswith(_SNAPSHOT)

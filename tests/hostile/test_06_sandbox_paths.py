@@ -64,6 +64,10 @@ def refusal(work: Callable[[], object]) -> str:
     return ""
 
 
+def idle_task() -> Task:
+    return Task(Upid("pve", 1, 1, 1, "vzdump", "100", "root@pam"))
+
+
 def sandbox(*words: str) -> str:
     """Run a command of the sandbox and return its stdout."""
     command = [sys.executable, "-m", "pvebox", *words]
@@ -413,8 +417,7 @@ def test_a_backup_does_not_mount_over_a_directory_of_the_host(on_disk: Cluster, 
     runtime.volumes.release("test")
     spec = ContainerSpec(100, "pve", CtConfig(), [Mount("rootfs", root, "/"), Mount("mp0", data, "/data")])
     order = ArchiveOrder(spec, tmp_path / "state/backup.tar", "/var/lib/vz/dump/backup.tar", "")
-    task = Task(Upid("pve", 0, 0, 0, "vzdump", "100", DEPLOY))
-    refusal(lambda: runtime.containers.archive(order, task, task.say))
+    refusal(lambda: runtime.containers.archive(order, idle_task(), print))
     covered = is_mounted(canary)
     if covered:
         subprocess.run(["umount", str(canary)], check=True)
@@ -442,11 +445,14 @@ def test_another_user_cannot_read_the_configuration_while_a_backup_is_packed(
     read: list[str] = []
 
     def watched(*argv: str, **more: Any) -> Any:
-        read.append(read_as_nobody(Path(argv[argv.index("--directory") + 1])))
+        trees = argv[argv.index("mapped") + 3 : argv.index("--")]
+        read.append(read_as_nobody(Path(trees[0])))
         return spawn(*argv, **more)
 
     monkeypatch.setattr(packing, "spawn", watched)
-    refusal(lambda: packing.pack(tmp_path / "root", tmp_path / "backup.tar", "description: private\n"))
+    spec = ContainerSpec(100, "pve", CtConfig(), [Mount("rootfs", VolumeRef("pve", "x", "y"), "/")])
+    order = ArchiveOrder(spec, tmp_path / "backup.tar", "/var/lib/vz/dump/backup.tar", "description: private\n")
+    packing.pack(tmp_path / "root", order, idle_task(), print)
     assert read == [""], f"another user read the configuration of a container: {read}"
 
 
