@@ -34,7 +34,6 @@ def load_into_memory(cluster: Cluster, runtime: MemoryRuntime, state: Mapping[st
         _load_dump_file(cluster, runtime, node, storage, name, path, state)
     for vmid in state.get("running", ()):
         runtime.containers.mark_running(int(vmid), tuple(_spec(cluster, int(vmid), node).mounts))
-    runtime.save()
     cluster.statistics.gather()
 
 

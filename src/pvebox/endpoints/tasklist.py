@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .. import formats
@@ -58,13 +59,14 @@ def listing(call: Call) -> Reply:
     source = call.text("source") or "archive"
     start, limit = int(call.params.get("start", 0)), int(call.params.get("limit", _PAGE))
     audits = call.allows(f"/nodes/{call.node}", "Sys.Audit")
+    node, filters = call.node, _filters(call)
     matching = [
         task
         for task in call.cluster.tasks.newest_first()
-        if task.upid.node == call.node
+        if task.upid.node == node
         and (audits or task.upid.user == call.user)
         and _in_source(task, source)
-        and _passes(call, task)
+        and all(passes(task) for passes in filters)
     ]
     entries = []
     for task in matching[start : start + limit] if limit else matching[start:]:
@@ -79,20 +81,26 @@ def _in_source(task: Task, source: str) -> bool:
     return source == "all" or (source == "active") == (task.exitstatus is None)
 
 
-def _passes(call: Call, task: Task) -> bool:
-    upid = task.upid
-    wanted = call.text("vmid")
-    since, until = call.text("since"), call.text("until")
-    statuses = formats.split_list(call.text("statusfilter") or "")
-    return (
-        wanted in (None, upid.id)
-        and call.text("typefilter") in (None, upid.type)
-        and (call.text("userfilter") or "") in upid.user
-        and (not call.flag("errors") or _is_error(task.exitstatus))
-        and (since is None or upid.starttime >= int(since))
-        and (until is None or upid.starttime <= int(until))
-        and (not statuses or _status_kind(task.exitstatus) in statuses)
-    )
+def _filters(call: Call) -> list[Callable[[Task], bool]]:
+    """Return the checks that the caller's parameters ask for."""
+    found: list[Callable[[Task], bool]] = []
+    if (vmid := call.text("vmid")) is not None:
+        found.append(lambda task: task.upid.id == vmid)
+    if (kind := call.text("typefilter")) is not None:
+        found.append(lambda task: task.upid.type == kind)
+    if (user := call.text("userfilter")) is not None:
+        found.append(lambda task: user in task.upid.user)
+    if call.flag("errors"):
+        found.append(lambda task: _is_error(task.exitstatus))
+    if "since" in call.params:
+        since = int(call.params["since"])
+        found.append(lambda task: task.upid.starttime >= since)
+    if "until" in call.params:
+        until = int(call.params["until"])
+        found.append(lambda task: task.upid.starttime <= until)
+    if statuses := formats.split_list(call.text("statusfilter") or ""):
+        found.append(lambda task: _status_kind(task.exitstatus) in statuses)
+    return found
 
 
 def _status_kind(status: str | None) -> str:
