@@ -6,24 +6,34 @@ import argparse
 import base64
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from . import background
+from . import background, helptext
 from .clean import clean
 from .errors import SandboxError
 from .probe import unable_to_run
 
 
 def _parser(program: str) -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        prog=program, description="A simulated Proxmox VE cluster on this machine, for tests and trials."
+        prog=program,
+        description=helptext.ABOUT,
+        epilog=helptext.TOP.format(program=program),
+        formatter_class=raw,
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
     def verb(name: str, words: str) -> argparse.ArgumentParser:
-        added = verbs.add_parser(name, help=words, description=words[0].upper() + words[1:] + ".")
+        added = verbs.add_parser(
+            name,
+            help=words,
+            description=words[0].upper() + words[1:] + ".",
+            epilog=helptext.VERBS.get(name, "").format(program=program),
+            formatter_class=raw,
+        )
         if name != "probe":
             added.add_argument(
                 "--state",
@@ -101,7 +111,6 @@ list prints the active faults of requests as JSON, clear [ID] removes one or all
 
 
 def _add_faults(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _FAULTS
     parser.add_argument(
         "what",
@@ -137,12 +146,15 @@ def run() -> None:
 def main(argv: Sequence[str], program: str = "pvebox") -> int:
     """Run one command and return its exit code. `program` is how the user called it."""
     arguments = _parser(program).parse_args(argv)
+    arguments.program = program
     if hasattr(arguments, "state"):
         arguments.state = arguments.state.expanduser().absolute()
     try:
         return _VERBS[arguments.verb](arguments)
     except SandboxError as error:
-        sys.stderr.write(f"{error.message}\n" + (f"{error.hint}\n" if error.hint else ""))
+        said = f"{error.message}\n" + (f"{error.hint}\n" if error.hint else "")
+        # Messages name commands as `pvebox VERB`.
+        sys.stderr.write(said.replace("`pvebox ", f"`{program} "))
         return 1
     except PermissionError as error:
         sys.stderr.write(f"No permission for {error.filename}.\nUse the account that created the sandbox, or root.\n")
@@ -160,7 +172,8 @@ def _serve(arguments: argparse.Namespace) -> int:
         from .serve import serve_foreground
     except ModuleNotFoundError as error:
         raise SandboxError(
-            f"The sandbox needs the Python package {error.name}.", hint="Install it: pip install 'paddock[sandbox]'"
+            f"The sandbox needs the Python package {error.name}.",
+            hint="It comes with an extra. Run this in a clone of the repository: pip install '.[sandbox]'",
         ) from None
     names = arguments.node or arguments.nodes
     rules = json.loads(arguments.faults.read_text(encoding="utf-8")) if arguments.faults else []
@@ -185,8 +198,22 @@ def _up(arguments: argparse.Namespace) -> int:
             options += [f"--{name}", str(getattr(arguments, name).absolute())]
     if arguments.subnet:
         options += ["--subnet", arguments.subnet]
-    _print(background.up(arguments.state, options))
+    _print_ready(arguments, background.up(arguments.state, options))
     return 0
+
+
+def _print_ready(arguments: argparse.Namespace, ready: Mapping[str, Any]) -> None:
+    """Print the ready line or, on a terminal, a summary without secrets."""
+    if not sys.stdout.isatty():
+        _print(ready)
+        return
+    sys.stdout.write(
+        helptext.READY.format(
+            program=arguments.program,
+            tokens="\n  ".join(ready["tokens"]),
+            **{key: ready[key] for key in ("url", "ca", "node", "storage", "base")},
+        )
+    )
 
 
 def _down(arguments: argparse.Namespace) -> int:
@@ -197,7 +224,7 @@ def _down(arguments: argparse.Namespace) -> int:
 def _reset(arguments: argparse.Namespace) -> int:
     ready = background.reset(arguments.state)
     if ready is not None:
-        _print(ready)
+        _print_ready(arguments, ready)
     return 0
 
 
