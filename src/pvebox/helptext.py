@@ -15,7 +15,7 @@ TOP: Final = """\
 examples:
   {program} up --runtime memory
                 start with simulated containers; needs no root
-  {program} token root@pam!sandbox
+  {program} token 'root@pam!sandbox'
                 print a token for the Authorization header
   {program} root -- pct list
                 run a command on the node's console
