@@ -70,8 +70,7 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime",
         choices=("lxc", "memory"),
-        default="lxc",
-        help="real LXC containers (needs root), or simulated ones (default: %(default)s)",
+        help="real LXC containers (needs root), or simulated ones (default: that of the state directory, or lxc)",
     )
     parser.add_argument(
         "--port", type=int, default=8006, help="port to listen on; 0 means any free port (default: %(default)s)"
@@ -179,7 +178,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     rules = json.loads(arguments.faults.read_text(encoding="utf-8")) if arguments.faults else []
     serve_foreground(
         state=arguments.state,
-        runtime=arguments.runtime,
+        runtime=background.runtime_of(arguments.state, arguments.runtime),
         port=arguments.port,
         nodes=tuple(name.strip() for name in names.split(",") if name.strip()),
         fixture=arguments.fixture,
@@ -191,7 +190,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    options = ["--runtime", arguments.runtime, "--port", str(arguments.port), "--nodes"]
+    runtime = background.runtime_of(arguments.state, arguments.runtime)
+    options = ["--runtime", runtime, "--port", str(arguments.port), "--nodes"]
     options += [arguments.node or arguments.nodes, "--delay-401", str(arguments.delay_401)]
     for name in ("fixture", "faults"):
         if getattr(arguments, name) is not None:
@@ -207,9 +207,11 @@ def _print_ready(arguments: argparse.Namespace, ready: Mapping[str, Any]) -> Non
     if not sys.stdout.isatty():
         _print(ready)
         return
+    named = "" if arguments.state == background.default_state() else f" --state {arguments.state}"
     sys.stdout.write(
         helptext.READY.format(
             program=arguments.program,
+            state=named,
             tokens="\n  ".join(ready["tokens"]),
             **{key: ready[key] for key in ("url", "ca", "node", "storage", "base")},
         )

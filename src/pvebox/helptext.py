@@ -96,7 +96,8 @@ READY: Final = """\
 The server answers on {url}
 CA file: {ca}
 Node {node}, storage {storage}, template {base}
-Tokens, which `{program} token NAME` prints with their secrets:
+Tokens, which `{program} token NAME{state}` prints with their secrets:
   {tokens}
-`{program} down` stops the server, `{program} clean` deletes everything.
+Stop:   {program} down{state}
+Delete: {program} clean{state}
 """

@@ -490,7 +490,7 @@ def test_root_does_not_follow_a_link_of_another_user_to_the_cache(
     own, shared = open_folder / "own", open_folder / "shared"
     own.mkdir()
     shared.mkdir()
-    # Another user may create entries here and change only their own. All users may not: the kernel would refuse the link.
+    # Another user may create entries here and change only their own. In a directory like /tmp the kernel would refuse.
     os.chown(shared, 0, NOBODY)
     shared.chmod(0o1775)
     (shared / "cache").symlink_to(own)

@@ -81,3 +81,18 @@ def test_without_the_extra_the_help_works_and_a_message_names_the_extra(tmp_path
     assert served.returncode == 1
     assert "pip install '.[sandbox]'" in served.stderr
     assert "Traceback" not in served.stderr
+
+
+def test_a_sandbox_keeps_the_runtime_that_it_was_created_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = ["--state", str(tmp_path / "state")]
+    try:
+        for options in (["--runtime", "memory"], []):
+            assert main(["up", "--port", "0", *options, *state]) == 0
+            assert main(["down", *state]) == 0
+        capsys.readouterr()
+        assert main(["up", "--runtime", "lxc", *state]) == 1
+        assert "was created with --runtime memory" in capsys.readouterr().err
+    finally:
+        main(["clean", *state])
