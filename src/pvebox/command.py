@@ -16,7 +16,8 @@ from .errors import SandboxError
 from .probe import unable_to_run
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
+def make_parser(program: str) -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog=program,
@@ -144,7 +145,7 @@ def run() -> None:
 
 def main(argv: Sequence[str], program: str = "pvebox") -> int:
     """Run one command and return its exit code. `program` is how the user called it."""
-    arguments = _parser(program).parse_args(argv)
+    arguments = make_parser(program).parse_args(argv)
     arguments.program = program
     if hasattr(arguments, "state"):
         arguments.state = arguments.state.expanduser().absolute()
