@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from .errors import CredentialsError, PrivilegeError
@@ -69,6 +70,9 @@ class Access:
     acl: list[AclEntry] = field(default_factory=list)
     # Held while pools or ACLs change.
     lock: threading.RLock = field(default_factory=threading.RLock, compare=False)
+    _by_path: tuple[list[AclEntry], dict[str, list[AclEntry]]] = field(
+        default=([], {}), init=False, repr=False, compare=False
+    )
 
     def authenticate(self, authorization: str | None) -> str:
         """Return the token id that an Authorization header proves, or raise Proxmox's error."""
@@ -155,8 +159,7 @@ class Access:
         pooled = _POOLED.match(path)
         if pooled and "NoAccess" not in roles:
             for name, pool in self.pools.items():
-                members = {str(vmid) for vmid in pool.vmids} if pooled[1] == "vms" else pool.storages
-                if pooled[2] not in members:
+                if not _is_member(pool, pooled[1], pooled[2]):
                     continue
                 from_pool = self._acl_roles(who, f"/pool/{name}")
                 if "NoAccess" in from_pool:
@@ -165,14 +168,24 @@ class Access:
                 roles = {**dict.fromkeys(from_pool, False), **roles}
         return roles
 
+    def _entries_on(self, path: str) -> list[AclEntry]:
+        """Return the ACL entries of exactly this path, from an index that is built after each change of the ACL."""
+        entries, by_path = self._by_path
+        if entries != self.acl:
+            entries, by_path = list(self.acl), {}
+            for entry in entries:
+                by_path.setdefault(entry.path, []).append(entry)
+            self._by_path = (entries, by_path)
+        return by_path.get(path, [])
+
     def _acl_roles(self, who: str, path: str) -> dict[str, bool]:
         groups = {f"@{name}" for name, members in self.groups.items() if who in members}
         roles: dict[str, bool] = {}
         for prefix in _prefixes(path):
             own: dict[str, bool] = {}
             by_group: dict[str, bool] = {}
-            for entry in self.acl:
-                if entry.path != prefix or not (prefix == path or entry.propagate):
+            for entry in self._entries_on(prefix):
+                if not (prefix == path or entry.propagate):
                     continue
                 if entry.ugid == who:
                     own[entry.role] = entry.propagate
@@ -183,11 +196,18 @@ class Access:
         return {"NoAccess": roles["NoAccess"]} if "NoAccess" in roles else roles
 
 
-def _prefixes(path: str) -> Iterator[str]:
-    yield "/"
+def _is_member(pool: Pool, kind: str, name: str) -> bool:
+    """Return whether a pool has a container (`vms`) or storage of this name."""
+    if kind == "storage":
+        return name in pool.storages
+    vmid = int(name) if name.isdecimal() else 0
+    return vmid in pool.vmids and name == str(vmid)
+
+
+@lru_cache(maxsize=4096)
+def _prefixes(path: str) -> tuple[str, ...]:
     parts = [part for part in path.split("/") if part]
-    for count in range(1, len(parts) + 1):
-        yield "/" + "/".join(parts[:count])
+    return ("/", *("/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1)))
 
 
 def _expired(when: int) -> bool:

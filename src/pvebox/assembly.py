@@ -45,7 +45,7 @@ def load_or_create_fixture(
 def _write(file: Path, data: Mapping[str, Any]) -> None:
     temporary = file.with_suffix(".new")
     temporary.touch(mode=0o600)
-    temporary.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    temporary.write_text(json.dumps(data), encoding="utf-8")
     temporary.replace(file)
 
 
@@ -64,12 +64,12 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
     )
 
     writing = threading.Lock()
+    file = state / "cluster.json"
+    rest = json.loads(file.read_text(encoding="utf-8"))
 
     def remember_access() -> None:
-        file = state / "cluster.json"
         with writing:
-            data = json.loads(file.read_text(encoding="utf-8"))
-            _write(file, {**data, **access_data(cluster.access)})
+            _write(file, {**rest, **access_data(cluster.access)})
 
     cluster.access_changed = remember_access
     cluster.statistics = Statistics(cluster)

@@ -35,7 +35,6 @@ def load_into_memory(cluster: Cluster, runtime: MemoryRuntime, state: Mapping[st
             _load_dump_file(cluster, runtime, node, storage, name, path, part)
         for vmid in part.get("running", ()):
             runtime.containers.mark_running(int(vmid), tuple(_spec(cluster, int(vmid), node).mounts))
-    runtime.save()
     cluster.statistics.gather()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from . import private
 from .accesslog import AccessLog
 from .assembly import lxc_cluster, memory_cluster
+from .background import RUNTIME_FILE
 from .certificates import ensure_certificates
 from .cluster import Cluster
 from .control import Control
@@ -52,6 +53,7 @@ def serve_foreground(
         gateway = None
     else:
         cluster, gateway = lxc_cluster(state, given, nodes, subnet, mmp_wait)
+    (state / RUNTIME_FILE).write_text(f"{runtime}\n", encoding="ascii")
     certificates = ensure_certificates(state / "tls", (gateway,) if gateway else ())
     cluster.certificates = certificates.described()
     http_api = HttpApi(cluster, delay_401=delay_401)

@@ -102,8 +102,9 @@ class Storage:
     def disk_name(self, vmid: int, taken: Iterable[str], *, subvol: bool = False) -> str:
         """Return the name of a container's next volume, with the first free number."""
         used = set()
+        pattern = re.compile(rf"(?:{vmid}/)?(?:vm|base|subvol|basevol)-{vmid}-disk-(\d+)")
         for name in taken:
-            found = re.match(rf"(?:{vmid}/)?(?:vm|base|subvol|basevol)-{vmid}-disk-(\d+)", name)
+            found = pattern.match(name)
             if found:
                 used.add(int(found[1]))
         number = next(n for n in range(len(used) + 1) if n not in used)

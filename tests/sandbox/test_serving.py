@@ -148,6 +148,41 @@ def _wait(question: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def test_a_killed_server_loses_no_change(tmp_path: Path) -> None:
+    paths = ("/nodes/pve/lxc", "/nodes/pve/storage/local-lvm/content", "/nodes/pve/storage/local/content", "/pools")
+    keep = ("vmid", "status", "name", "volid", "size", "poolid", "comment")
+
+    def seen(ready: Ready) -> list[Any]:
+        with client(ready, "root@pam!sandbox") as api:
+            listings = [api.get(path).json()["data"] for path in paths]
+        return [[{key: entry.get(key) for key in keep} for entry in entries] for entries in listings]
+
+    def started() -> tuple[subprocess.Popen[str], Ready]:
+        server = serve(tmp_path / "state", "--port", "0")
+        assert server.stdout is not None
+        return server, json.loads(server.stdout.readline())
+
+    server, ready = started()
+    template = {"ostemplate": ready["base"], "rootfs": "local-lvm:1", "features": "nesting=1"}
+    with client(ready, "root@pam!sandbox") as api:
+        for vmid in (100, 101):
+            api.post("/nodes/pve/lxc", data={**template, "vmid": vmid, "start": 1})
+        _wait(lambda: _running(api) == {100, 101})
+        api.post("/nodes/pve/lxc/101/status/stop")
+        _wait(lambda: _running(api) == {100})
+        api.post("/pools", data={"poolid": "new", "comment": "kept"})
+        api.post("/nodes/pve/storage/local-lvm/content", data={"vmid": 101, "filename": "vm-101-x", "size": "8M"})
+    before = seen(ready)
+    server.kill()
+    server.wait(10)
+    server, ready = started()
+    try:
+        assert seen(ready) == before
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
 def test_a_port_in_use_is_reported_without_a_traceback(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
