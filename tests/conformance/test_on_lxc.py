@@ -65,7 +65,7 @@ class Node:
     def __init__(self, directory: Path) -> None:
         self.states = load().states
         fixture = load().all_accounts()
-        self.cluster, _ = lxc_cluster(directory, fixture, ("pve",), None)
+        self.cluster, _ = lxc_cluster(directory, fixture, ("pve",), None, mmp_wait=0)
         assert isinstance(self.cluster.runtime, LxcRuntime)
         self.runtime: LxcRuntime = self.cluster.runtime
         self.replay = Replay(self.cluster)
