@@ -37,7 +37,8 @@ def load_or_create_fixture(
         return parse_fixture(json.loads(file.read_text(encoding="utf-8"))), False
     data = dict(given) if given is not None else default_fixture(nodes)
     fixture = parse_fixture(data)
-    _write(file, {key: value for key, value in data.items() if key != "state"})
+    # The parsed access data has hashes in place of the passwords of a given fixture.
+    _write(file, {key: value for key, value in data.items() if key != "state"} | access_data(fixture.access))
     return fixture, True
 
 

@@ -64,6 +64,15 @@ class CredentialsError(ApiError):
     status = 401
 
 
+class LoginError(ApiError):
+    """A login failed. Unlike other answers about credentials, this one has a body."""
+
+    status = 401
+
+    def __init__(self) -> None:
+        super().__init__("authentication failure")
+
+
 class AbortedError(Exception):
     """Raised inside a task after a client stopped the task."""
 

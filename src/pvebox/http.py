@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
@@ -18,12 +19,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from . import endpoints
+from . import endpoints, tickets
 from .cluster import Cluster
 from .errors import (
     INTERNAL,
     ApiError,
     CredentialsError,
+    LoginError,
     NoSuchMethodError,
     OperationError,
     ParameterError,
@@ -36,6 +38,9 @@ _REASON: Final = b"x-pvebox-reason"
 ABORT: Final = "x-pvebox-abort"
 _BODY_LIMIT: Final = 512 * 1024
 PREFIX: Final = "/api2/json"
+_UPLOAD: Final = re.compile(r"/nodes/[^/]+/storage/[^/]+/upload")
+# Stands for a token in a request whose credentials are not checked. It has no privileges.
+_ANY_TOKEN: Final = "!"  # noqa: S105
 
 assert endpoints, "importing the endpoints fills the table"  # noqa: S101
 
@@ -151,7 +156,7 @@ class HttpApi:
         path = (request.scope.get("raw_path") or raw.encode()).decode("ascii", "replace")
         path = path.split("?", 1)[0].removeprefix(PREFIX) or "/"
         try:
-            user = request.state.user = self.cluster.access.authenticate(_authorization(request))
+            user = request.state.user = self._authenticate(request, path)
         except CredentialsError as error:
             await asyncio.sleep(self.delay_401)
             return error_answer(error)
@@ -159,6 +164,8 @@ class HttpApi:
             params = await _parameters(request)
             data = await run_in_threadpool(self.table.perform, self.cluster, user, request.method, path, params)
         except ApiError as error:
+            if isinstance(error, LoginError):
+                await asyncio.sleep(self.delay_401)
             return error_answer(error)
         except SandboxError as error:
             return error_answer(OperationError(error.message))
@@ -173,10 +180,39 @@ class HttpApi:
             return answer(200, "OK", body)
         return answer(200, "OK", {"data": data})
 
+    def _authenticate(self, request: Request, path: str) -> str:
+        """Return the user or token that a request proves: by a ticket, or else by an API token."""
+        access = self.cluster.access
+        ticket, authorization = _ticket(request), _authorization(request)
+        if self.table.is_open(request.method, path):
+            # The credentials are not looked at, but a login with the header of a token is refused.
+            return _ANY_TOKEN if not ticket and _has_token(authorization) else ""
+        if not ticket:
+            return access.authenticate(authorization)
+        user = tickets.require_holder(access.authkey, ticket)
+        if not access.is_enabled(user):
+            raise CredentialsError("Authentication failed!")
+        if request.method != "GET" and not _UPLOAD.fullmatch(path):
+            tickets.require_csrf_token(access.authkey, user, request.headers.get("csrfpreventiontoken"))
+        return user
+
 
 def _authorization(request: Request) -> str | None:
     value = request.headers.get("authorization")
     return unquote(value) if value is not None else None
+
+
+def _has_token(authorization: str | None) -> bool:
+    return re.match(r"PVEAPIToken[= ]", authorization or "") is not None
+
+
+def _ticket(request: Request) -> str | None:
+    """Return the ticket in the cookie, or in the Authorization header."""
+    found = re.search(r"(?:^|\s)PVEAuthCookie=([^;]*)", request.headers.get("cookie", ""))
+    if found and found[1]:
+        return unquote(found[1])
+    header = re.match(r"PVEAuthCookie[= ](.*)", request.headers.get("authorization", ""))
+    return unquote(header[1]) if header else None
 
 
 async def _parameters(request: Request) -> dict[str, Any]:
