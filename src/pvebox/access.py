@@ -191,6 +191,14 @@ class Access:
             for pool in self.pools.values():
                 pool.vmids = pool.vmids - {vmid}
 
+    def forget_storage(self, storage: str) -> None:
+        """Drop a removed storage's own ACLs and its pool memberships."""
+        gone = f"/storage/{storage}"
+        with self.lock:
+            self.acl = [entry for entry in self.acl if entry.path != gone]
+            for pool in self.pools.values():
+                pool.storages = pool.storages - {storage}
+
     def _roles(self, who: str, path: str) -> dict[str, bool]:
         roles = self._acl_roles(who, path)
         pooled = _POOLED.match(path)

@@ -22,6 +22,7 @@ from .probe import unable_to_run
 from .recorded import load_into_lxc, load_into_memory
 from .runtime import Runtime
 from .status import Statistics
+from .storage import storage_entry
 from .tasks import Tasks
 
 _TEMPLATE_SIZE = 75_636_531
@@ -59,17 +60,19 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
         tasks=Tasks(state / "tasks.jsonl"),
         runtime=runtime,
         release=fixture.release,
+        jobs=dict(fixture.jobs),
     )
 
     writing = threading.Lock()
 
-    def remember_access() -> None:
+    def remember() -> None:
         file = state / "cluster.json"
         with writing:
             data = json.loads(file.read_text(encoding="utf-8"))
-            _write(file, {**data, **access_data(cluster.access)})
+            storages = {name: storage_entry(storage) for name, storage in cluster.storages.items()}
+            _write(file, {**data, **access_data(cluster.access), "storages": storages, "jobs": cluster.jobs})
 
-    cluster.access_changed = remember_access
+    cluster.access_changed = cluster.settings_changed = remember
     cluster.statistics = Statistics(cluster)
     runtime.on_stop(lambda vmid: settle_stopped(cluster, vmid))
     return cluster

@@ -69,8 +69,12 @@ class Cluster:
     statistics: Figures = field(init=False)
     # Storages that reject allocations because they are simulated as full.
     full: set[str] = field(default_factory=set)
+    # The scheduled backup jobs by their ids.
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     # Called after a change of users, tokens, roles, pools or ACLs, to save them.
     access_changed: Callable[[], None] = lambda: None
+    # Called after a change of storages, backup jobs or node settings, to save them.
+    settings_changed: Callable[[], None] = lambda: None
 
     @property
     def fingerprint(self) -> str:
@@ -139,6 +143,8 @@ class Cluster:
 
     def require_content(self, storage: Storage) -> None:
         """Raise unless the storage may hold containers' volumes."""
+        if storage.disabled:
+            raise OperationError(f"storage '{storage.id}' is disabled")
         if "rootdir" not in storage.content:
             raise OperationError(f"storage '{storage.id}' does not allow content type 'rootdir' (Container)")
 

@@ -16,7 +16,7 @@ from .cluster import Node, Release
 from .errors import SandboxError
 from .privileges import BUILT_IN_ROLES
 from .schema import FormatError
-from .storage import Storage, StorageType
+from .storage import Storage, storage_from
 
 DEFAULT_TEMPLATE: Final = "debian-12-standard_12.12-1_amd64.tar.zst"
 
@@ -95,6 +95,7 @@ class Fixture:
     access: Access
     release: Release
     templates: tuple[str, ...]
+    jobs: Mapping[str, dict[str, Any]]
     state: Mapping[str, Any] | None = None
 
 
@@ -152,6 +153,7 @@ def parse_fixture(data: Mapping[str, Any]) -> Fixture:
             access=_access(data),
             release=Release(**data["version"]) if "version" in data else Release(),
             templates=tuple(data.get("templates", ())),
+            jobs={name: dict(job) for name, job in data.get("jobs", {}).items()},
             state=data.get("state"),
         )
     except FormatError as error:
@@ -167,15 +169,7 @@ def _node(name: str, entry: Mapping[str, Any]) -> Node:
 
 def _storage(name: str, entry: Mapping[str, Any]) -> Storage:
     formats.storage_id(name)
-    return Storage(
-        id=name,
-        type=StorageType(entry["type"]),
-        content=tuple(entry["content"]),
-        path=entry.get("path", "/var/lib/vz"),
-        vgname=entry.get("vgname", "pve"),
-        thinpool=entry.get("thinpool", "data"),
-        nodes=frozenset(entry.get("nodes", ())),
-    )
+    return storage_from(name, entry)
 
 
 def _user(entry: Mapping[str, Any]) -> User:

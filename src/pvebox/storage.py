@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from .errors import OperationError
 
@@ -21,6 +21,10 @@ _BACKUP_OWNER = re.compile(r"vzdump-(?:lxc|qemu)-(\d+)-")
 _BACKUP = re.compile(r"backup/vzdump-(lxc|qemu|openvz)-[^/]+\.(tgz|tar|vma)(\.(gz|lzo|zst|bz2))?\Z")
 _TEMPLATE_SUFFIX: Final = (".tar.gz", ".tar.xz", ".tar.zst", ".tar")
 _VOLUME_ID = re.compile(r"([a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]):(.+)\Z")
+
+
+# The settings that have a field of their own.
+_USED: Final = frozenset({"type", "content", "path", "vgname", "thinpool", "nodes"})
 
 
 class StorageType(StrEnum):
@@ -51,6 +55,13 @@ class Storage:
     vgname: str = "pve"
     thinpool: str = "data"
     nodes: frozenset[str] = field(default_factory=frozenset)
+    # Other settings of the definition, as texts.
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def disabled(self) -> bool:
+        """Whether an administrator has disabled the storage."""
+        return self.settings.get("disable", "0") == "1"
 
     def parse(self, name: str) -> VolumeName:
         """Parse the name of a volume on this storage, or raise Proxmox's error."""
@@ -104,6 +115,32 @@ class Storage:
     def base_name(self, name: str) -> str:
         """Return the name that a volume gets when its container becomes a template."""
         return re.sub(r"(^|/)vm-", r"\1base-", name, count=1)
+
+
+def storage_from(name: str, entry: Mapping[str, Any]) -> Storage:
+    """Return the storage that an entry of a fixture defines."""
+    return Storage(
+        id=name,
+        type=StorageType(entry["type"]),
+        content=tuple(entry["content"]),
+        path=entry.get("path", "/var/lib/vz"),
+        vgname=entry.get("vgname", "pve"),
+        thinpool=entry.get("thinpool", "data"),
+        nodes=frozenset(entry.get("nodes", ())),
+        settings={key: str(value) for key, value in entry.items() if key not in _USED},
+    )
+
+
+def storage_entry(storage: Storage) -> dict[str, Any]:
+    """Return the entry of a fixture that defines a storage."""
+    entry: dict[str, Any] = {"type": str(storage.type), "content": list(storage.content)}
+    if storage.type is StorageType.LVM_THIN:
+        entry |= {"vgname": storage.vgname, "thinpool": storage.thinpool}
+    else:
+        entry["path"] = storage.path
+    if storage.nodes:
+        entry["nodes"] = sorted(storage.nodes)
+    return {**entry, **storage.settings}
 
 
 def is_backup(name: str) -> bool:

@@ -166,9 +166,18 @@ _APIS: list[Api] = []
 
 def _shared(tmp_path_factory: Any) -> Api:
     # A request can delete a storage, or the users with their tokens.
-    if not _APIS or "local-lvm" not in _APIS[0].cluster.storages or not _APIS[0].cluster.access.tokens.keys() >= CALLERS:
+    if (
+        not _APIS
+        or "local-lvm" not in _APIS[0].cluster.storages
+        or not _APIS[0].cluster.access.tokens.keys() >= CALLERS
+    ):
         _APIS[:] = [Api(tmp_path_factory.mktemp("fuzz") / "state")]
     api = _APIS[0]
     if not api.cluster.configs.exists(100):
         api.create(100, mp0="local-lvm:1,mp=/data")
     return api
+
+
+def _is_usable(api: Api) -> bool:
+    """Return whether no request has deleted the storage, or the users with their tokens."""
+    return "local-lvm" in api.cluster.storages and api.cluster.access.tokens.keys() >= CALLERS
