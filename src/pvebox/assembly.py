@@ -61,6 +61,7 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
         runtime=runtime,
         release=fixture.release,
         jobs=dict(fixture.jobs),
+        dns=dict(fixture.dns),
     )
 
     writing = threading.Lock()
@@ -70,7 +71,8 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
         with writing:
             data = json.loads(file.read_text(encoding="utf-8"))
             storages = {name: storage_entry(storage) for name, storage in cluster.storages.items()}
-            _write(file, {**data, **access_data(cluster.access), "storages": storages, "jobs": cluster.jobs})
+            settings = {"storages": storages, "jobs": cluster.jobs, "dns": cluster.dns}
+            _write(file, {**data, **access_data(cluster.access), **settings})
 
     cluster.access_changed = cluster.settings_changed = remember
     cluster.statistics = Statistics(cluster)

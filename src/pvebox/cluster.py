@@ -71,6 +71,8 @@ class Cluster:
     full: set[str] = field(default_factory=set)
     # The scheduled backup jobs by their ids.
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # The name servers of the nodes, as in resolv.conf.
+    dns: dict[str, dict[str, str]] = field(default_factory=dict)
     # Called after a change of users, tokens, roles, pools or ACLs, to save them.
     access_changed: Callable[[], None] = lambda: None
     # Called after a change of storages, backup jobs or node settings, to save them.

@@ -20,6 +20,7 @@ from .storage import Storage, storage_from
 
 DEFAULT_TEMPLATE: Final = "debian-12-standard_12.12-1_amd64.tar.zst"
 
+_DNS: Final = {"search": "sandbox", "dns1": "10.99.0.254"}
 _USER_TEXTS: Final = ("comment", "firstname", "lastname", "email", "keys")
 
 # The privileges that Paddock's own token needs, and no others.
@@ -96,6 +97,7 @@ class Fixture:
     release: Release
     templates: tuple[str, ...]
     jobs: Mapping[str, dict[str, Any]]
+    dns: Mapping[str, dict[str, str]]
     state: Mapping[str, Any] | None = None
 
 
@@ -154,6 +156,7 @@ def parse_fixture(data: Mapping[str, Any]) -> Fixture:
             release=Release(**data["version"]) if "version" in data else Release(),
             templates=tuple(data.get("templates", ())),
             jobs={name: dict(job) for name, job in data.get("jobs", {}).items()},
+            dns=dict.fromkeys(data["nodes"], _DNS) | data.get("dns", {}),
             state=data.get("state"),
         )
     except FormatError as error:

@@ -32,12 +32,14 @@ from .errors import (
     SandboxError,
 )
 from .routes import METHODS, Reply, Table, api
+from .uploads import UPLOADED, parse_multipart
 
 _REASON: Final = b"x-pvebox-reason"
 # A response with this header is not sent; the server aborts the connection instead.
 ABORT: Final = "x-pvebox-abort"
 _BODY_LIMIT: Final = 512 * 1024
 PREFIX: Final = "/api2/json"
+_UPLOAD_LIMIT: Final = 1 << 30
 _UPLOAD: Final = re.compile(r"/nodes/[^/]+/storage/[^/]+/upload")
 # Stands for a token in a request whose credentials are not checked. It has no privileges.
 _ANY_TOKEN: Final = "!"  # noqa: S105
@@ -161,7 +163,10 @@ class HttpApi:
             await asyncio.sleep(self.delay_401)
             return error_answer(error)
         try:
-            params = await _parameters(request)
+            if request.method == "POST" and _UPLOAD.fullmatch(path):
+                params = await self._uploaded(request, user, path)
+            else:
+                params = await _parameters(request)
             data = await run_in_threadpool(self.table.perform, self.cluster, user, request.method, path, params)
         except ApiError as error:
             if isinstance(error, LoginError):
@@ -179,6 +184,23 @@ class HttpApi:
                 body["total"] = data.total
             return answer(200, "OK", body)
         return answer(200, "OK", {"data": data})
+
+    async def _uploaded(self, request: Request, user: str, path: str) -> dict[str, Any]:
+        """Return the fields of a multipart form, and set its file aside for the handler.
+
+        Only a user who may upload gets so far: the file is read into memory.
+        """
+        storage = unquote(path.split("/")[4])
+        self.cluster.access.require(user, f"/storage/{storage}", ["Datastore.AllocateTemplate"])
+        kind = request.headers.get("content-type", "")
+        if not kind.startswith("multipart/form-data"):
+            return await _parameters(request)
+        size = request.headers.get("content-length", "")
+        if not size.isdecimal() or int(size) > _UPLOAD_LIMIT:
+            raise NoSuchMethodError("for data too large")
+        form = parse_multipart(kind, await request.body())
+        UPLOADED.set(form.content)
+        return dict(form.fields)
 
     def _authenticate(self, request: Request, path: str) -> str:
         """Return the user or token that a request proves: by a ticket, or else by an API token."""

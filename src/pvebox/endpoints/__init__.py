@@ -10,6 +10,7 @@ from . import (
     groups,
     jobs,
     moves,
+    nodesettings,
     pools,
     realms,
     roles,
@@ -21,6 +22,7 @@ from . import (
     tasklist,
     tickets,
     tokens,
+    uploads,
     users,
     volumes,
 )
@@ -35,6 +37,7 @@ __all__ = [
     "groups",
     "jobs",
     "moves",
+    "nodesettings",
     "pools",
     "realms",
     "roles",
@@ -46,6 +49,7 @@ __all__ = [
     "tasklist",
     "tickets",
     "tokens",
+    "uploads",
     "users",
     "volumes",
 ]
