@@ -16,25 +16,11 @@ from levels import slow_proof
 pytestmark = [slow_proof]  # installs Ansible, and starts a Python process for every step
 
 STORIES: Final = YAML(typ="safe").load(Path(__file__).parents[1] / "data/clients/ansible.yaml")
-_WORDS: Final = {"check", "first", "again", "fails", "expect", "as"}
+_WORDS: Final = {"check", "first", "again", "fails", "expect", "as", "listed"}
 
 
 def tasks_of(step: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the tasks of a playbook for a step: in check mode, for real, and again."""
-    if "listed" in step:
-        condition = f"selectattr('vmid', '==', {step['listed']}) | selectattr('name', 'defined')"
-        yield {
-            "ansible.builtin.uri": {
-                "url": "{{ url }}/api2/json/cluster/resources?type=vm",
-                "headers": {"Authorization": "{{ authorization }}"},
-                "ca_path": "{{ ca }}",
-            },
-            "register": "result",
-            "until": f"result.json.data | {condition} | list",
-            "retries": 30,
-            "delay": 1,
-        }
-        return
     (module,) = set(step) - _WORDS
     args = dict(step[module])
     if step.get("as") == "root":
@@ -52,9 +38,27 @@ def tasks_of(step: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield _assertion(name, [_is_changed(first)])
     yield {"name": name, **task}
     yield _assertion(name, [_is_changed(first), *step.get("expect", ())])
+    if "listed" in step:
+        yield _wait_until_listed(step["listed"])
     yield {"name": f"{name} (again)", **task}
     if step.get("again") != "any":
         yield _assertion(name, [_is_changed(step.get("again", False))])
+
+
+def _wait_until_listed(vmid: int) -> dict[str, Any]:
+    named = f"selectattr('vmid', '==', {vmid}) | selectattr('name', 'defined')"
+    return {
+        "name": f"wait until {vmid} is listed",
+        "ansible.builtin.uri": {
+            "url": "{{ url }}/api2/json/cluster/resources?type=vm",
+            "headers": {"Authorization": "{{ authorization }}"},
+            "ca_path": "{{ ca }}",
+        },
+        "register": "listing",
+        "until": f"listing.json.data | {named} | list | length > 0",
+        "retries": 30,
+        "delay": 1,
+    }
 
 
 def _is_changed(expected: bool) -> str:
