@@ -23,6 +23,7 @@ from .probe import unable_to_run
 from .recorded import load_into_lxc, load_into_memory
 from .runtime import Runtime
 from .status import Statistics
+from .storage import storage_entry
 from .tasks import Tasks
 
 _TEMPLATE_SIZE = 75_636_531
@@ -38,7 +39,8 @@ def load_or_create_fixture(
         return parse_fixture(json.loads(file.read_text(encoding="utf-8"))), False
     data = dict(given) if given is not None else default_fixture(nodes)
     fixture = parse_fixture(data)
-    _write(file, {key: value for key, value in data.items() if key != "state"})
+    # The parsed access data has hashes in place of the passwords of a given fixture.
+    _write(file, {key: value for key, value in data.items() if key != "state"} | access_data(fixture.access))
     return fixture, True
 
 
@@ -61,17 +63,21 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
         ha=HaStore(state / "pve" / "ha"),
         release=fixture.release,
         name=fixture.cluster_name,
+        jobs=dict(fixture.jobs),
+        dns=dict(fixture.dns),
     )
 
     writing = threading.Lock()
     file = state / "cluster.json"
     rest = json.loads(file.read_text(encoding="utf-8"))
 
-    def remember_access() -> None:
+    def remember() -> None:
         with writing:
-            _write(file, {**rest, **access_data(cluster.access)})
+            storages = {name: storage_entry(storage) for name, storage in cluster.storages.items()}
+            settings = {"storages": storages, "jobs": cluster.jobs, "dns": cluster.dns}
+            _write(file, {**rest, **access_data(cluster.access), **settings})
 
-    cluster.access_changed = remember_access
+    cluster.access_changed = cluster.settings_changed = remember
     cluster.statistics = Statistics(cluster)
     runtime.on_stop(lambda vmid: settle_stopped(cluster, vmid))
     return cluster

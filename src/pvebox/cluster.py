@@ -78,8 +78,14 @@ class Cluster:
     full: set[str] = field(default_factory=set)
     # By node.
     backup_locks: defaultdict[str, JobLock] = field(default_factory=lambda: defaultdict(JobLock))
+    # The scheduled backup jobs by their ids.
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # The name servers of the nodes, as in resolv.conf.
+    dns: dict[str, dict[str, str]] = field(default_factory=dict)
     # Called after a change of users, tokens, roles, pools or ACLs, to save them.
     access_changed: Callable[[], None] = lambda: None
+    # Called after a change of storages, backup jobs or node settings, to save them.
+    settings_changed: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self.configs.require_writable = self.members.require_writable
@@ -179,6 +185,8 @@ class Cluster:
 
     def require_content(self, storage: Storage) -> None:
         """Raise unless the storage may hold containers' volumes."""
+        if storage.disabled:
+            raise OperationError(f"storage '{storage.id}' is disabled")
         if "rootdir" not in storage.content:
             raise OperationError(f"storage '{storage.id}' does not allow content type 'rootdir' (Container)")
 

@@ -81,6 +81,15 @@ class UnreachableError(ApiError):
         super().__init__("No route to host")
 
 
+class LoginError(ApiError):
+    """A login failed. Unlike other answers about credentials, this one has a body."""
+
+    status = 401
+
+    def __init__(self) -> None:
+        super().__init__("authentication failure")
+
+
 class AbortedError(Exception):
     """Raised inside a task after a client stopped the task."""
 

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from .accesslines import apply_access_lines
 from .cluster import Cluster
 from .config import CtConfig
 from .disks import every_volume
 from .errors import SandboxError
-from .fixture import apply_access_lines, storages_in
+from .fixture import storages_in
 from .lxc import LxcRuntime
 from .memory import MemoryRuntime
 from .mountpoint import mount_points

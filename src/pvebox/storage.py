@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from .errors import OperationError
 from .runtime import SHARED
@@ -23,6 +23,10 @@ _BACKUP = re.compile(r"backup/(?!\.)[^/]+\.(tgz|(tar|vma)(\.(gz|lzo|zst|bz2))?)\
 _SNAPSHOT: Final = "snap_"
 _TEMPLATE_SUFFIX: Final = (".tar.gz", ".tar.xz", ".tar.zst", ".tar")
 _VOLUME_ID = re.compile(r"([a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]):(.+)\Z")
+
+
+# The settings that have a field of their own.
+_USED: Final = frozenset({"type", "content", "path", "vgname", "thinpool", "nodes"})
 
 
 class StorageType(StrEnum):
@@ -53,9 +57,29 @@ class Storage:
     vgname: str = "pve"
     thinpool: str = "data"
     nodes: frozenset[str] = field(default_factory=frozenset)
-    shared: bool = False
-    prune_backups: str | None = None
-    max_protected_backups: int | None = None
+    # Other settings of the definition, as texts.
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def disabled(self) -> bool:
+        """Whether an administrator has disabled the storage."""
+        return self.settings.get("disable", "0") == "1"
+
+    @property
+    def shared(self) -> bool:
+        """Whether all nodes see the same volumes."""
+        return self.settings.get("shared", "0") == "1"
+
+    @property
+    def prune_backups(self) -> str | None:
+        """Which backups a job keeps."""
+        return self.settings.get("prune-backups")
+
+    @property
+    def max_protected_backups(self) -> int | None:
+        """How many backups of a guest may be protected."""
+        found = self.settings.get("max-protected-backups")
+        return None if found is None else int(found)
 
     def home(self, node: str) -> str:
         """Return the place of the storage's volumes: the node, or one place for all nodes."""
@@ -121,6 +145,32 @@ def _has_suffix_of(content: str, name: str) -> bool:
     if content == "vztmpl":
         return name.endswith(_TEMPLATE_SUFFIX)
     return content != "backup" or is_backup(name)
+
+
+def storage_from(name: str, entry: Mapping[str, Any]) -> Storage:
+    """Return the storage that an entry of a fixture defines."""
+    return Storage(
+        id=name,
+        type=StorageType(entry["type"]),
+        content=tuple(entry["content"]),
+        path=entry.get("path", "/var/lib/vz"),
+        vgname=entry.get("vgname", "pve"),
+        thinpool=entry.get("thinpool", "data"),
+        nodes=frozenset(entry.get("nodes", ())),
+        settings={key: str(value) for key, value in entry.items() if key not in _USED},
+    )
+
+
+def storage_entry(storage: Storage) -> dict[str, Any]:
+    """Return the entry of a fixture that defines a storage."""
+    entry: dict[str, Any] = {"type": str(storage.type), "content": list(storage.content)}
+    if storage.type is StorageType.LVM_THIN:
+        entry |= {"vgname": storage.vgname, "thinpool": storage.thinpool}
+    else:
+        entry["path"] = storage.path
+    if storage.nodes:
+        entry["nodes"] = sorted(storage.nodes)
+    return {**entry, **storage.settings}
 
 
 def is_backup(name: str) -> bool:

@@ -12,8 +12,8 @@ from typing import Any
 
 from conformance.recordings import Recordings, load, masked_text, renumbered
 from conformance.replay import Replay, access_entries, answer_differences, task_differences
+from pvebox.accesslines import access_lines
 from pvebox.cluster import Cluster
-from pvebox.fixture import access_lines
 from pvebox.storage import StorageType
 
 Json = Any

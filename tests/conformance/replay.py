@@ -17,9 +17,9 @@ from urllib.parse import urlencode
 import httpx
 
 from conformance.recordings import Recordings, masked, masked_log, masked_text, renumbered
+from pvebox.accesslines import access_lines
 from pvebox.assembly import memory_cluster
 from pvebox.cluster import Cluster
-from pvebox.fixture import access_lines
 from pvebox.http import HttpApi
 from pvebox.status import Statistics
 from pvebox.storage import Storage

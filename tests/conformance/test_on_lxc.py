@@ -15,10 +15,10 @@ from conformance.recordings import load
 from conformance.replay import Replay, case_differences
 from levels import slow_proof
 from pvebox import unable_to_run
+from pvebox.accesslines import apply_access_lines
 from pvebox.assembly import lxc_cluster
 from pvebox.clean import clean
 from pvebox.disks import every_volume
-from pvebox.fixture import apply_access_lines
 from pvebox.lxc import LxcRuntime
 from pvebox.mountpoint import MountType, mount_points
 from pvebox.runtime import VolumeRef

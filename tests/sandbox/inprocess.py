@@ -35,14 +35,21 @@ class Api:
     def ask(self, method: str, path: str, token: str = "paddock@pve!deploy", /, **params: Json) -> httpx.Response:
         """Send a request and return the response. Its reason phrase is in the header x-pvebox-reason."""
         secret = self.cluster.access.tokens[token].secret
-        headers = {"Authorization": f"PVEAPIToken={token}={secret}"}
+        return self.send(method, path, {"Authorization": f"PVEAPIToken={token}={secret}"}, **params)
+
+    def send(self, method: str, path: str, headers: dict[str, str], /, **params: Json) -> httpx.Response:
+        """Send a request with these headers and return the response."""
         content = None
         if params and method in ("GET", "DELETE"):
             path += f"?{urlencode(params)}"
         elif params:
             content = urlencode(params).encode()
-            headers["Content-Type"] = "application/x-www-form-urlencoded"
+            headers = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
         return asyncio.run(self._send(method, path, headers, content))
+
+    def post_body(self, path: str, headers: dict[str, str], body: bytes) -> httpx.Response:
+        """Send a POST request with a body of any kind and return the response."""
+        return asyncio.run(self._send("POST", path, headers, body))
 
     def data(self, method: str, path: str, /, **params: Json) -> Json:
         """Send a request that must succeed and return the data of the answer."""

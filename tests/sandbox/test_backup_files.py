@@ -110,7 +110,9 @@ def test_each_guest_is_pruned_apart_and_protected_and_renamed_backups_stay(api: 
 def test_pruning_needs_a_retention_and_a_storage_for_backups(api: Api) -> None:
     assert api.reason("GET", PRUNE) == "no prune-backups options configured for storage 'local'"
     local = api.cluster.storages["local"]
-    api.cluster.storages["local"] = Storage("local", StorageType.DIR, local.content, prune_backups="keep-last=1")
+    api.cluster.storages["local"] = Storage(
+        "local", StorageType.DIR, local.content, settings={"prune-backups": "keep-last=1"}
+    )
     put(api, at(DAYS[0]), at(DAYS[1]))
     assert [entry["mark"] for entry in api.data("GET", PRUNE)] == ["remove", "keep"]
     elsewhere = PRUNE.replace("local", "local-lvm")

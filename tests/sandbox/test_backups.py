@@ -309,7 +309,7 @@ def test_a_job_prunes_older_backups_of_its_guests(api: Api) -> None:
 def test_without_removal_the_retention_limits_the_number_of_backups(api: Api) -> None:
     local = api.cluster.storages["local"]
     api.cluster.storages["local"] = Storage(
-        "local", StorageType.DIR, local.content, prune_backups="keep-last=1", max_protected_backups=1
+        "local", StorageType.DIR, local.content, settings={"prune-backups": "keep-last=1", "max-protected-backups": "1"}
     )
     assert dump(api, vmid=100, remove=0).exitstatus == "OK"
     assert (

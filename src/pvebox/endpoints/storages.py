@@ -26,8 +26,8 @@ def _status(call: Call, storage: Storage) -> dict[str, Any]:
     return {
         "type": str(storage.type),
         "content": ",".join(storage.content),
-        "enabled": 1,
-        "active": 1,
+        "enabled": int(not storage.disabled),
+        "active": int(not storage.disabled),
         "shared": int(storage.shared),
         "total": total,
         "used": used,
@@ -66,34 +66,6 @@ def listing(call: Call) -> list[dict[str, Any]]:
 def status(call: Call) -> dict[str, Any]:
     """Return the status and usage figures of a storage."""
     return _status(call, call.cluster.storage(str(call.params["storage"])))
-
-
-@api.method("GET", "/storage", anybody, {"type": Prop(optional=True)})
-def definitions(call: Call) -> list[dict[str, Any]]:
-    """Return the definitions of the storages that the caller may see."""
-    seen = [s for s in call.cluster.storages.values() if call.allows(f"/storage/{s.id}", *_READ, any_of=True)]
-    return [_definition(storage) for storage in seen if call.text("type") in (None, str(storage.type))]
-
-
-@api.method("GET", "/storage/{storage}", having("/storage/{storage}", "Datastore.Allocate"))
-def definition(call: Call) -> dict[str, Any]:
-    """Return the definition of a storage."""
-    return _definition(call.cluster.storage(str(call.params["storage"])))
-
-
-def _definition(storage: Storage) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "storage": storage.id,
-        "type": str(storage.type),
-        "content": ",".join(storage.content),
-    }
-    if storage.type is StorageType.LVM_THIN:
-        entry |= {"vgname": storage.vgname, "thinpool": storage.thinpool}
-    else:
-        entry["path"] = storage.path
-    if storage.shared:
-        entry["shared"] = 1
-    return entry
 
 
 def _volumes(call: Call, storage: Storage) -> Iterator[dict[str, Any]]:

@@ -231,9 +231,3 @@ def network(call: Call) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-@api.method("GET", "/nodes/{node}/aplinfo", anybody)
-def aplinfo(call: Call) -> list[dict[str, Any]]:
-    """Return an empty list: the sandbox does not fetch the index of downloadable templates."""
-    return []
