@@ -12,10 +12,10 @@ def is_refused(cluster: Cluster, ref: VolumeRef, *, read_only: bool) -> bool:
 
     All mounts of a block device share one superblock, which is either read-only or writable.
     """
-    modes = _modes(cluster, ref)
-    if not modes and cluster.runtime.volumes.mounted(ref):
-        # The volume was renamed while a container had it mounted; that container's config has the old name.
-        modes = {False}
+    if not cluster.runtime.volumes.mounted(ref):
+        return False
+    # A volume that was renamed while a container had it mounted has its old name in that container's config.
+    modes = _modes(cluster, ref) or {False}
     return bool(modes - {read_only})
 
 

@@ -157,5 +157,4 @@ def delete_pool(call: Call) -> None:
         for storage in sorted(pools[name].storages & set(call.cluster.storages)):
             raise OperationError(f"pool '{name}' is not empty (contains storage '{storage}')")
         del pools[name]
-        access = call.cluster.access
         access.acl = [entry for entry in access.acl if entry.path != f"/pool/{name}"]
