@@ -121,6 +121,9 @@ faults that happen now:
   fill STORAGE              make a storage reject allocations; undo it with empty STORAGE
   clock SECONDS             set the nodes' clock ahead of this machine's, or behind it; it shows in the Date header
   crash [SECONDS]           crash all nodes, and boot them again after some seconds (default: 2)
+  lock VMID[:SECONDS]       hold the lock of a container's config, as another process of the node would (default: 30)
+  offline NODE              cut a node off from the first one, which answers; undo it with online NODE.
+                            Without a majority of the nodes the cluster has no quorum
 
 list prints the active faults of requests as JSON, clear [ID] removes one or all.
 """
@@ -134,14 +137,14 @@ def _add_faults(parser: argparse.ArgumentParser) -> None:
         help="one of the faults below, list or clear",
         choices=(
             *("list", "clear", "answer", "reset", "stall", "lose", "slow", "fail-task", "warn-task"),
-            *("kill", "fill", "empty", "clock", "crash"),
+            *("kill", "fill", "empty", "clock", "crash", "lock", "offline", "online"),
         ),
     )
     parser.add_argument(
         "value",
         nargs="?",
         default="",
-        help="depends on the fault: status[:message], milliseconds, message, VMID, storage or seconds",
+        help="depends on the fault: status[:message], milliseconds, message, VMID, storage, seconds or node",
     )
     parser.add_argument("--method", default="*", help="HTTP method of the requests that fail (default: all)")
     parser.add_argument(
@@ -316,6 +319,13 @@ def _fault(arguments: argparse.Namespace) -> int:
             ask(state, "POST", "clock", {"seconds": float(value or 0)})
         case "crash":
             ask(state, "POST", "crash", {"seconds": float(value or 2)})
+        case "lock":
+            vmid, _, seconds = value.partition(":")
+            ask(state, "POST", f"lock/{vmid}", {"seconds": float(seconds or 30)})
+        case "offline":
+            ask(state, "POST", f"offline/{value}")
+        case "online":
+            ask(state, "DELETE", f"offline/{value}")
         case kind:
             rule = {"kind": kind, "value": value, "method": arguments.method, "path": arguments.path}
             _print(ask(state, "POST", "faults", {**rule, "count": arguments.count}))

@@ -230,3 +230,41 @@ def test_the_commands_up_status_token_root_fault_reset_down_and_clean_work_toget
     finally:
         command("clean")
     assert not (tmp_path / "state").exists()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[Ready, Path]]:
+    state = tmp_path / "state"
+    server = serve(state, "--port", "0", "--nodes", "pve1,pve2")
+    assert server.stdout is not None
+    yield json.loads(server.stdout.readline()), state
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(10) == 0
+
+
+def test_a_node_that_is_cut_off_takes_the_quorum_with_it(
+    cluster: tuple[Ready, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ready, state = cluster
+    with client(ready) as api:
+        assert main(["fault", "offline", "pve2", "--state", str(state)]) == 0
+        assert [node["status"] for node in api.get("/nodes").json()["data"]] == ["online", "offline"]
+        assert api.get("/nodes/pve2/lxc").status_code == 595
+        create = {"vmid": 100, "ostemplate": ready["base"], "rootfs": "local-lvm:1"}
+        assert api.post("/nodes/pve1/lxc", data=create).reason_phrase == "cluster not ready - no quorum?"
+        assert main(["fault", "online", "pve2", "--state", str(state)]) == 0
+        assert api.post("/nodes/pve1/lxc", data=create).status_code == 200
+    assert main(["fault", "offline", "pve1", "--state", str(state)]) == 1
+    assert "cannot be offline" in capsys.readouterr().err
+
+
+def test_a_held_lock_makes_a_change_wait(cluster: tuple[Ready, Path]) -> None:
+    ready, state = cluster
+    with client(ready) as api:
+        api.post("/nodes/pve1/lxc", data={"vmid": 100, "ostemplate": ready["base"], "rootfs": "local-lvm:1"})
+        while api.get("/nodes/pve1/lxc/100/config").json()["data"].get("lock"):
+            time.sleep(0.05)
+        assert main(["fault", "lock", "100:1", "--state", str(state)]) == 0
+        began = time.monotonic()
+        assert api.put("/nodes/pve1/lxc/100/config", data={"cores": 1}, timeout=20).status_code == 200
+        assert time.monotonic() - began > 0.7

@@ -73,7 +73,7 @@ def migrate(call: Call) -> str:
     order = MigrateOrder(vmid, node, target, storages, online=online, restart=restart, timeout=timeout)
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
+        with cluster.configs.migration_lock(vmid, task.say), cluster.configs.lock(vmid, task.say):
             Migration(cluster, order, task).run()
 
     return cluster.start_task(node, "vzmigrate", str(vmid), call.user, work)
