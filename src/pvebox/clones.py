@@ -110,7 +110,7 @@ def _clone_volume(cluster: Cluster, order: CloneOrder, point: MountPoint, task: 
     if order.full:
         task.say(f"create full clone of mountpoint {point.key} ({point.volume})")
         kept = cluster.storage(order.storage) if order.storage is not None else storage
-        return copy_volume(cluster, source, kept, order.target, task.say, order.snapshot)
+        return copy_volume(cluster, order.node, source, kept, order.target, task.say, order.snapshot)
     if order.snapshot is not None:
         source = VolumeRef(source.node, source.storage, snapshot_name(source.name, order.snapshot))
     if cluster.runtime.volumes.get(source) is None:

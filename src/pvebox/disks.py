@@ -121,9 +121,9 @@ def create_disks(
 
 
 def copy_volume(
-    cluster: Cluster, source: VolumeRef, storage: Storage, vmid: int, say: Log, snapshot: str | None = None
+    cluster: Cluster, node: str, source: VolumeRef, storage: Storage, vmid: int, say: Log, snapshot: str | None = None
 ) -> VolumeRef:
-    """Copy the files of a volume, or of a snapshot of it, into a new volume of a container.
+    """Copy the files of a volume, or of a snapshot of it, into a new volume of a container on a node.
 
     Proxmox mounts the source read-only for it, which fails while a container has it mounted writable.
     """
@@ -133,7 +133,7 @@ def copy_volume(
     if existing is None or original is None:
         raise OperationError(cluster.storage(source.storage).missing(origin.name))
     cluster.require_content(storage)
-    target = next_volume(cluster, storage, source.node, vmid)
+    target = next_volume(cluster, storage, node, vmid)
     if storage.type is StorageType.LVM_THIN:
         say(f'  Logical volume "{target.name}" created.', f"  Logical volume {storage.vgname}/{target.name} changed.")
     say(*_filesystem_lines(existing.size // 4096))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .cluster import Cluster
-from .mountpoint import MountType, mount_points
 from .runtime import ContainerSpec, VolumeRef
 
 
@@ -28,12 +27,13 @@ def refused_mount(cluster: Cluster, spec: ContainerSpec) -> str | None:
 
 
 def _modes(cluster: Cluster, ref: VolumeRef) -> set[bool]:
-    """Return for each running container of the node that mounts a volume whether it does so read-only."""
+    """Return for each running container that mounts a volume whether it does so read-only."""
     found = set()
-    for vmid in cluster.configs.vmids(ref.node):
-        if not cluster.runtime.containers.running(vmid):
+    for vmid in cluster.configs.vmids():
+        node = cluster.configs.node_of(vmid)
+        if node is None or not cluster.runtime.containers.running(vmid):
             continue
-        for point in mount_points(cluster.configs.load(vmid, ref.node).options):
-            if point.type is MountType.VOLUME and point.volume == f"{ref.storage}:{ref.name}":
-                found.add(point.read_only)
+        for mount in cluster.spec(vmid, node, cluster.configs.load(vmid, node)).mounts:
+            if mount.source == ref:
+                found.add(mount.read_only)
     return found

@@ -12,7 +12,7 @@ from ..features import volume_has_feature
 from ..mountpoint import MountPoint, MountType, add_unused, mount_points, parse
 from ..options import MOUNT_KEYS, UNUSED_KEYS
 from ..routes import DIGEST, VMID, Call, api, having
-from ..runtime import VolumeBusyError, VolumeRef
+from ..runtime import VolumeBusyError
 from ..schema import Prop
 from ..storage import Storage
 from ..tasks import Task
@@ -174,12 +174,12 @@ def _copy_over(
     cluster: Cluster, vmid: int, node: str, storage: Storage, point: MountPoint, task: Task, *, delete: bool
 ) -> None:
     _, source = cluster.locate(point.volume, node)
-    target = copy_volume(cluster, source, storage, vmid, task.say)
+    target = copy_volume(cluster, node, source, storage, vmid, task.say)
     name = target.name
     if cluster.configs.load(vmid, node).flag("template"):
         name = storage.base_name(name)
         cluster.runtime.volumes.rename(target, name)
-    copied = cluster.runtime.volumes.get(VolumeRef(node, storage.id, name))
+    copied = cluster.runtime.volumes.get(cluster.place(storage, node, name))
     with cluster.configs.lock(vmid):
         config = cluster.configs.load(vmid, node)
         config.options[point.key] = str(point.on(f"{storage.id}:{name}", copied.size if copied else None))
