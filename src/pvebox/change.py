@@ -176,7 +176,7 @@ def _plug(cluster: Cluster, vmid: int, node: str, key: str, text: str) -> None:
         storage, ref = cluster.locate(point.volume, node)
         if cluster.runtime.volumes.get(ref) is None:
             raise OperationError(storage.missing(ref.name))
-        if is_refused(cluster, ref, read_only=point.read_only):
+        if is_refused(cluster, node, ref, read_only=point.read_only):
             option = "-o ro " if point.read_only else ""
             target = f"/var/lib/lxc/.pve-staged-mounts/{key}"
             raise OperationError(f"command 'mount {option}{LOOP_DEVICE} {target}' failed: exit code 32")

@@ -137,7 +137,7 @@ def copy_volume(
     if storage.type is StorageType.LVM_THIN:
         say(f'  Logical volume "{target.name}" created.', f"  Logical volume {storage.vgname}/{target.name} changed.")
     say(*_filesystem_lines(existing.size // 4096))
-    busy = snapshot is None and is_refused(cluster, source, read_only=True)
+    busy = snapshot is None and is_refused(cluster, node, source, read_only=True)
     if busy or not original.formatted:
         directory = f"/var/lib/lxc/{vmid}/.copy-volume-2"
         if busy:

@@ -140,7 +140,7 @@ def _populate(cluster: Cluster, order: CreateOrder, config: CtConfig, task: Task
     spec = cluster.spec(order.vmid, order.node, config)
     for mount in spec.mounts:
         # All mounts are writable while the archive is unpacked.
-        if isinstance(mount.source, VolumeRef) and is_refused(cluster, mount.source, read_only=False):
+        if isinstance(mount.source, VolumeRef) and is_refused(cluster, order.node, mount.source, read_only=False):
             raise _mount_error(order.vmid, config, mount.key)
     try:
         return cluster.runtime.containers.populate(spec, order.archive, task)

@@ -278,3 +278,22 @@ def test_ha_rules_that_contradict_each_other_are_refused(api: Api) -> None:
     listed = api.ask("GET", "/cluster/ha/rules", ROOT).json()["data"]
     shown = [(entry["rule"], entry["order"], entry["resources"], entry.get("nodes")) for entry in listed]
     assert shown == [("near", 1, "ct:100,ct:101", None), ("there", 2, "ct:100", "one,two")]
+
+
+def test_a_volume_moves_from_a_shared_storage_to_a_local_one_and_back(api: Api) -> None:
+    api.create(100, "two", rootfs="shared:1")
+    move = "/nodes/two/lxc/100/move_volume"
+    assert api.task("POST", move, volume="rootfs", storage="local-lvm", delete=1).exitstatus == "OK"
+    assert api.data("GET", "/nodes/two/lxc/100/config")["rootfs"] == "local-lvm:vm-100-disk-0,size=1G"
+    assert (volumes(api.cluster, "one"), volumes(api.cluster, "two")) == (set(), {"vm-100-disk-0"})
+    assert api.task("POST", move, volume="rootfs", storage="shared", delete=1).exitstatus == "OK"
+    assert (volumes(api.cluster, "two"), volumes(api.cluster, "one", "shared")) == (set(), {"100/vm-100-disk-0.raw"})
+
+
+def test_two_nodes_do_not_write_to_a_shared_volume_at_the_same_time(api: Api) -> None:
+    api.create(100, "one", rootfs="shared:1", mp0="shared:1,mp=/data")
+    api.create(101, "two", rootfs="shared:1", mp0="shared:100/vm-100-disk-1.raw,mp=/data")
+    assert api.task("POST", "/nodes/one/lxc/100/status/start").exitstatus == "OK"
+    assert api.task("POST", "/nodes/two/lxc/101/status/start").exitstatus == "startup for container '101' failed"
+    assert api.task("POST", "/nodes/one/lxc/100/status/stop").exitstatus == "OK"
+    assert api.task("POST", "/nodes/two/lxc/101/status/start").exitstatus == "OK"
