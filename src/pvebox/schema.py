@@ -72,6 +72,8 @@ def object_errors(values: Mapping[str, Any], properties: Properties, path: str) 
     """Return the errors of an object by the dotted path of the property."""
     errors: dict[str, str] = {}
     for key, prop in properties.items():
+        if prop.optional and key not in values:
+            continue
         here = f"{path}.{key}" if path else key
         problem = _problem(values.get(key), prop, here)
         if problem is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from .. import formats
@@ -74,14 +74,15 @@ def listing(call: Call) -> Reply:
     """Return the tasks of a node: the running ones first, then the ended ones, the latest first."""
     source = call.text("source") or "archive"
     start, limit = int(call.params.get("start", 0)), int(call.params.get("limit", _PAGE))
-    wanted = _Filter.of(call)
-    here = [task for task in call.cluster.tasks.newest_first() if task.upid.node == call.node]
-    entries: list[dict[str, Any]] = []
-    if source in ("active", "all"):
-        entries += [_active(task.upid) for task in here if task.exitstatus is None and wanted.passes(task)]
-    if source in ("archive", "all"):
-        entries += [_ended(task) for task in here if task.exitstatus is not None and wanted.passes(task)]
-    return Reply(entries[start : start + limit], len(entries))
+    node = call.node
+    here = [task for task in call.cluster.tasks.newest_first() if task.upid.node == node]
+    for passes in _checks(call):
+        here = list(filter(passes, here))
+    active = [task for task in here if task.exitstatus is None] if source in ("active", "all") else []
+    ended = [task for task in here if task.exitstatus is not None] if source in ("archive", "all") else []
+    page = [*active, *ended][start : start + limit]
+    entries = [_active(task.upid) if task.exitstatus is None else _ended(task) for task in page]
+    return Reply(entries, len(active) + len(ended))
 
 
 def _active(upid: Upid) -> dict[str, Any]:
@@ -92,52 +93,38 @@ def _ended(task: Task) -> dict[str, Any]:
     return {**_facts(task.upid), "endtime": task.endtime, "status": task.exitstatus}
 
 
-@dataclass(frozen=True)
-class _Filter:
-    """The tasks that a call asks for and that its caller may see: all with Sys.Audit, else the caller's own."""
+def _checks(call: Call) -> list[Callable[[Task], bool]]:
+    """Return the checks that a task has to pass: the filters of a call, and whether its caller may see the task.
 
-    caller: str
-    audits: bool
-    user: str | None
-    type: str | None
-    vmid: str | None
-    since: int | None
-    until: int | None
-    states: frozenset[str]
+    There are none for filters that are not given: a node may have many tasks.
+    """
+    found: list[Callable[[Task], bool]] = []
+    if not call.allows(f"/nodes/{call.node}", "Sys.Audit"):
+        caller = call.user
+        found.append(lambda task: _owns(caller, task.upid))
+    if user := call.text("userfilter"):
+        found.append(lambda task: user.lower() in _listed_user(task).lower())
+    if kind := call.text("typefilter"):
+        found.append(lambda task: task.upid.type == kind)
+    if vmid := call.text("vmid"):
+        found.append(lambda task: task.upid.id == vmid)
+    if (since := call.text("since")) is not None:
+        first = int(since)
+        found.append(lambda task: task.upid.starttime >= first)
+    if (until := call.text("until")) is not None:
+        last = int(until)
+        found.append(lambda task: task.upid.starttime <= last)
+    if call.flag("errors"):
+        found.append(lambda task: _state(task.exitstatus) != "ok")
+    elif (listed := call.text("statusfilter")) is not None:
+        states = {state.lower() for state in formats.split_list(listed)}
+        found.append(lambda task: _state(task.exitstatus) in states)
+    return found
 
-    @classmethod
-    def of(cls, call: Call) -> _Filter:
-        states = frozenset(_STATES)
-        if call.flag("errors"):
-            states -= {"ok"}
-        elif call.text("statusfilter") is not None:
-            states = frozenset(state.lower() for state in formats.split_list(call.text("statusfilter") or ""))
-        since, until = call.text("since"), call.text("until")
-        return cls(
-            caller=call.user,
-            audits=call.allows(f"/nodes/{call.node}", "Sys.Audit"),
-            user=call.text("userfilter"),
-            type=call.text("typefilter"),
-            vmid=call.text("vmid"),
-            since=None if since is None else int(since),
-            until=None if until is None else int(until),
-            states=states,
-        )
 
-    def passes(self, task: Task) -> bool:
-        """Return whether a task is in the list."""
-        upid = task.upid
-        # Only the list of running tasks has the token in the user's name.
-        user = upid.user if task.exitstatus is None else upid.user.partition("!")[0]
-        return (
-            (not self.user or self.user.lower() in user.lower())
-            and (self.audits or _owns(self.caller, upid))
-            and (not self.type or self.type == upid.type)
-            and (not self.vmid or self.vmid == upid.id)
-            and (self.since is None or upid.starttime >= self.since)
-            and (self.until is None or upid.starttime <= self.until)
-            and _state(task.exitstatus) in self.states
-        )
+def _listed_user(task: Task) -> str:
+    """Return the user as a list shows it. Only the list of running tasks has the token in the user's name."""
+    return task.upid.user if task.exitstatus is None else task.upid.user.partition("!")[0]
 
 
 def _state(status: str | None) -> str:
