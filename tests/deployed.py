@@ -161,7 +161,8 @@ def sandbox(folder: Path, described: Mapping[str, Any], *options: str) -> Iterat
     """Run a sandbox with real containers that begins as a fixture describes it, and yield its ready line."""
     state, fixture = folder / "sandbox", folder / "fixture.json"
     fixture.write_text(json.dumps(described))
-    words = ("--runtime", "lxc", "--state", str(state), "--port", "0", "--fixture", str(fixture), *options)
+    place = ("--runtime", "lxc", "--state", str(state), "--port", "0", "--mmp-wait", "0")
+    words = (*place, "--fixture", str(fixture), *options)
     try:
         with server(folder, "pvebox", "serve", *words) as ready:
             yield ready

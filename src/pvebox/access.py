@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import Final
 
 from .errors import CredentialsError, PrivilegeError
@@ -25,6 +28,18 @@ class User:
 
     enabled: bool = True
     expire: int = 0
+    comment: str = ""
+    firstname: str = ""
+    lastname: str = ""
+    email: str = ""
+    keys: str = ""
+
+
+@dataclass
+class Group:
+    """A named set of users."""
+
+    users: set[str] = field(default_factory=set)
     comment: str = ""
 
 
@@ -63,12 +78,19 @@ class Access:
 
     users: dict[str, User] = field(default_factory=dict)
     tokens: dict[str, Token] = field(default_factory=dict)
-    groups: dict[str, set[str]] = field(default_factory=dict)
+    groups: dict[str, Group] = field(default_factory=dict)
     roles: dict[str, frozenset[str]] = field(default_factory=lambda: dict(BUILT_IN_ROLES))
     pools: dict[str, Pool] = field(default_factory=dict)
     acl: list[AclEntry] = field(default_factory=list)
-    # Held while pools or ACLs change.
+    # Hashes of the users' passwords.
+    passwords: dict[str, str] = field(default_factory=dict, repr=False)
+    # Signs the tickets.
+    authkey: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False, compare=False)
+    # Held while anything of the above changes.
     lock: threading.RLock = field(default_factory=threading.RLock, compare=False)
+    _by_path: tuple[list[AclEntry], dict[str, list[AclEntry]]] = field(
+        default=([], {}), init=False, repr=False, compare=False
+    )
 
     def authenticate(self, authorization: str | None) -> str:
         """Return the token id that an Authorization header proves, or raise Proxmox's error."""
@@ -78,12 +100,33 @@ class Access:
         if not found:
             raise CredentialsError("Authentication failed!")
         token_id, owner, _, secret = found.groups()
-        user, token = self.users.get(owner), self.tokens.get(token_id)
-        if user is None or token is None or token.secret != secret:
+        token = self.tokens.get(token_id)
+        if not self.is_enabled(owner) or token is None or _expired(token.expire):
             raise CredentialsError("Authentication failed!")
-        if not user.enabled or _expired(user.expire) or _expired(token.expire):
+        if not secrets.compare_digest(token.secret.encode(), secret.encode()):
             raise CredentialsError("Authentication failed!")
         return token_id
+
+    def is_enabled(self, userid: str) -> bool:
+        """Return whether a user exists, is enabled and has not expired."""
+        user = self.users.get(userid)
+        return user is not None and user.enabled and not _expired(user.expire)
+
+    def copy(self) -> Access:
+        """Return an independent copy, to prepare a change."""
+        made = Access()
+        for name in _DATA:
+            setattr(made, name, deepcopy(getattr(self, name)))
+        return made
+
+    def take(self, other: Access) -> None:
+        """Take over the data of another object."""
+        for name in _DATA:
+            setattr(self, name, getattr(other, name))
+
+    def groups_of(self, userid: str) -> list[str]:
+        """Return the groups of a user."""
+        return sorted(name for name, group in self.groups.items() if userid in group.users)
 
     def privileges(self, who: str, path: str) -> dict[str, int]:
         """Return the privileges of a user or token on a path: 1 if they propagate to the paths below, else 0."""
@@ -120,11 +163,13 @@ class Access:
             if name not in have:
                 raise PrivilegeError(f"{path}, {name}")
 
+    def acl_paths(self) -> set[str]:
+        """Return the paths of all ACLs, and the paths above them."""
+        return {prefix for entry in self.acl for prefix in _prefixes(entry.path)}
+
     def effective(self, who: str) -> dict[str, dict[str, int]]:
         """Return every path on which a user or token has privileges, with those privileges."""
-        paths = set(_ALWAYS_LISTED)
-        for entry in self.acl:
-            paths.update(_prefixes(entry.path))
+        paths = self.acl_paths() | set(_ALWAYS_LISTED)
         for pool in self.pools.values():
             paths.update(f"/vms/{vmid}" for vmid in pool.vmids)
             paths.update(f"/storage/{storage}" for storage in pool.storages)
@@ -150,13 +195,20 @@ class Access:
             for pool in self.pools.values():
                 pool.vmids = pool.vmids - {vmid}
 
+    def forget_storage(self, storage: str) -> None:
+        """Drop a removed storage's own ACLs and its pool memberships."""
+        gone = f"/storage/{storage}"
+        with self.lock:
+            self.acl = [entry for entry in self.acl if entry.path != gone]
+            for pool in self.pools.values():
+                pool.storages = pool.storages - {storage}
+
     def _roles(self, who: str, path: str) -> dict[str, bool]:
         roles = self._acl_roles(who, path)
         pooled = _POOLED.match(path)
         if pooled and "NoAccess" not in roles:
             for name, pool in self.pools.items():
-                members = {str(vmid) for vmid in pool.vmids} if pooled[1] == "vms" else pool.storages
-                if pooled[2] not in members:
+                if not _is_member(pool, pooled[1], pooled[2]):
                     continue
                 from_pool = self._acl_roles(who, f"/pool/{name}")
                 if "NoAccess" in from_pool:
@@ -165,14 +217,24 @@ class Access:
                 roles = {**dict.fromkeys(from_pool, False), **roles}
         return roles
 
+    def _entries_on(self, path: str) -> list[AclEntry]:
+        """Return the ACL entries of exactly this path, from an index that is built after each change of the ACL."""
+        entries, by_path = self._by_path
+        if entries != self.acl:
+            entries, by_path = list(self.acl), {}
+            for entry in entries:
+                by_path.setdefault(entry.path, []).append(entry)
+            self._by_path = (entries, by_path)
+        return by_path.get(path, [])
+
     def _acl_roles(self, who: str, path: str) -> dict[str, bool]:
-        groups = {f"@{name}" for name, members in self.groups.items() if who in members}
+        groups = {f"@{name}" for name, group in self.groups.items() if who in group.users}
         roles: dict[str, bool] = {}
         for prefix in _prefixes(path):
             own: dict[str, bool] = {}
             by_group: dict[str, bool] = {}
-            for entry in self.acl:
-                if entry.path != prefix or not (prefix == path or entry.propagate):
+            for entry in self._entries_on(prefix):
+                if not (prefix == path or entry.propagate):
                     continue
                 if entry.ugid == who:
                     own[entry.role] = entry.propagate
@@ -183,12 +245,22 @@ class Access:
         return {"NoAccess": roles["NoAccess"]} if "NoAccess" in roles else roles
 
 
-def _prefixes(path: str) -> Iterator[str]:
-    yield "/"
+def _is_member(pool: Pool, kind: str, name: str) -> bool:
+    """Return whether a pool has a container (`vms`) or storage of this name."""
+    if kind == "storage":
+        return name in pool.storages
+    vmid = int(name) if name.isdecimal() else 0
+    return vmid in pool.vmids and name == str(vmid)
+
+
+@lru_cache(maxsize=4096)
+def _prefixes(path: str) -> tuple[str, ...]:
     parts = [part for part in path.split("/") if part]
-    for count in range(1, len(parts) + 1):
-        yield "/" + "/".join(parts[:count])
+    return ("/", *("/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1)))
 
 
 def _expired(when: int) -> bool:
     return bool(when) and when < time.time()
+
+
+_DATA: Final = tuple(each.name for each in fields(Access) if each.name != "lock")

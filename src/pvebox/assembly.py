@@ -15,6 +15,7 @@ from .cluster import Cluster
 from .configstore import ConfigStore
 from .errors import SandboxError
 from .fixture import Fixture, access_data, default_fixture, parse_fixture
+from .ha import HaStore
 from .lifecycle import settle_stopped, start_on_boot
 from .lxc import LxcRuntime
 from .memory import MemoryRuntime
@@ -22,6 +23,7 @@ from .probe import unable_to_run
 from .recorded import load_into_lxc, load_into_memory
 from .runtime import Runtime
 from .status import Statistics
+from .storage import storage_entry
 from .tasks import Tasks
 
 _TEMPLATE_SIZE = 75_636_531
@@ -37,14 +39,15 @@ def load_or_create_fixture(
         return parse_fixture(json.loads(file.read_text(encoding="utf-8"))), False
     data = dict(given) if given is not None else default_fixture(nodes)
     fixture = parse_fixture(data)
-    _write(file, {key: value for key, value in data.items() if key != "state"})
+    # The parsed access data has hashes in place of the passwords of a given fixture.
+    _write(file, {key: value for key, value in data.items() if key != "state"} | access_data(fixture.access))
     return fixture, True
 
 
 def _write(file: Path, data: Mapping[str, Any]) -> None:
     temporary = file.with_suffix(".new")
     temporary.touch(mode=0o600)
-    temporary.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    temporary.write_text(json.dumps(data), encoding="utf-8")
     temporary.replace(file)
 
 
@@ -57,18 +60,24 @@ def assemble(state: Path, fixture: Fixture, runtime: Runtime) -> Cluster:
         configs=ConfigStore(state / "pve", tuple(fixture.nodes)),
         tasks=Tasks(state / "tasks.jsonl"),
         runtime=runtime,
+        ha=HaStore(state / "pve" / "ha"),
         release=fixture.release,
+        name=fixture.cluster_name,
+        jobs=dict(fixture.jobs),
+        dns=dict(fixture.dns),
     )
 
     writing = threading.Lock()
+    file = state / "cluster.json"
+    rest = json.loads(file.read_text(encoding="utf-8"))
 
-    def remember_access() -> None:
-        file = state / "cluster.json"
+    def remember() -> None:
         with writing:
-            data = json.loads(file.read_text(encoding="utf-8"))
-            _write(file, {**data, **access_data(cluster.access)})
+            storages = {name: storage_entry(storage) for name, storage in cluster.storages.items()}
+            settings = {"storages": storages, "jobs": cluster.jobs, "dns": cluster.dns}
+            _write(file, {**rest, **access_data(cluster.access), **settings})
 
-    cluster.access_changed = remember_access
+    cluster.access_changed = cluster.settings_changed = remember
     cluster.statistics = Statistics(cluster)
     runtime.on_stop(lambda vmid: settle_stopped(cluster, vmid))
     return cluster
@@ -96,7 +105,11 @@ def memory_cluster(state: Path, given: Mapping[str, Any] | None = None, nodes: t
 
 
 def lxc_cluster(
-    state: Path, given: Mapping[str, Any] | None, nodes: tuple[str, ...], subnet: str | None
+    state: Path,
+    given: Mapping[str, Any] | None,
+    nodes: tuple[str, ...],
+    subnet: str | None,
+    mmp_wait: float | None = None,
 ) -> tuple[Cluster, str]:
     """Build a cluster with real containers; return the cluster and the address of its bridge."""
     reason = unable_to_run()
@@ -104,7 +117,7 @@ def lxc_cluster(
         raise SandboxError(reason, hint="Use --runtime memory to run without real containers.")
     fixture, is_new = load_or_create_fixture(state, given, nodes)
     bridges = {name: node.bridges for name, node in fixture.nodes.items()}
-    runtime = LxcRuntime(state, bridges, subnet)
+    runtime = LxcRuntime(state, bridges, subnet, mmp_wait)
     cluster = assemble(state, fixture, runtime)
     boots = runtime.bridge.up() and not is_new
     gateway = runtime.bridge.gateway
@@ -120,7 +133,7 @@ def lxc_cluster(
     for vmid in cluster.configs.vmids():
         node = cluster.configs.node_of(vmid) or ""
         runtime.containers.adopt(cluster.spec(vmid, node, cluster.configs.load(vmid, node)))
-    runtime.volumes.unmount_unheld()
+    runtime.volumes.recover()
     if boots:
         start_on_boot(cluster)
     cluster.statistics.gather()
@@ -133,4 +146,5 @@ def _place_template(runtime: LxcRuntime, volid: str, cluster: Cluster) -> None:
     for node in cluster.nodes:
         target = runtime.names.file(node, storage, name)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(archive)
+        if not target.is_symlink():
+            target.symlink_to(archive)

@@ -19,6 +19,7 @@ from .errors import SandboxError
 from .process import is_alive, spawn
 
 KEY_HEADER: Final = "x-sandbox-key"
+RUNTIME_FILE: Final = "runtime"
 _READY_WITHIN: Final = 600.0
 
 
@@ -26,6 +27,20 @@ def default_state() -> Path:
     """Return the default state directory."""
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
     return Path(home) / "pvebox"
+
+
+def runtime_of(state: Path, asked: str | None) -> str:
+    """Return the runtime of a sandbox: the one it was created with, else the asked one, else lxc."""
+    try:
+        created = (state / RUNTIME_FILE).read_text(encoding="ascii").strip()
+    except OSError:
+        return asked or "lxc"
+    if asked not in (None, created):
+        raise SandboxError(
+            f"The sandbox in {state} was created with --runtime {created}.",
+            hint="Delete it with `pvebox clean`, or choose another directory with --state.",
+        )
+    return created
 
 
 def is_serving(state: Path) -> bool:

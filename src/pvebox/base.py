@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from . import statedir
 from .errors import SandboxError
 from .process import attempt
 
@@ -45,7 +46,7 @@ def ensure_base(name: str) -> Path:
     # The archive's name does not tell how it was built, so the directory is named by a hash of the inputs.
     recipe = hashlib.sha256(repr((_SUITE, _PACKAGES, _HOOKS)).encode()).hexdigest()[:10]
     directory = cache_directory() / f"base-{recipe}"
-    directory.mkdir(parents=True, exist_ok=True)
+    statedir.make_private(directory, hint="Set XDG_CACHE_HOME to a directory of this account.")
     archive = directory / name
     if archive.exists():
         return archive

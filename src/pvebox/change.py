@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from .cluster import Cluster
 from .config import CtConfig, Value, typed
-from .disks import create_disks, destroy_volumes, free_if_owned, in_use, silent, with_true_size
+from .disks import LOOP_DEVICE, create_disks, destroy_volumes, free_if_owned, in_use, silent, with_true_size
 from .errors import ApiError, OperationError
 from .formats import split_list
 from .mountpoint import MountType, add_unused, new_disk, parse
 from .network import complete_network
+from .sharing import is_refused
 from .storage import parse_volume_id
 
 # Options that change in the config of a running container without a change to the container itself.
@@ -175,6 +176,10 @@ def _plug(cluster: Cluster, vmid: int, node: str, key: str, text: str) -> None:
         storage, ref = cluster.locate(point.volume, node)
         if cluster.runtime.volumes.get(ref) is None:
             raise OperationError(storage.missing(ref.name))
+        if is_refused(cluster, node, ref, read_only=point.read_only):
+            option = "-o ro " if point.read_only else ""
+            target = f"/var/lib/lxc/.pve-staged-mounts/{key}"
+            raise OperationError(f"command 'mount {option}{LOOP_DEVICE} {target}' failed: exit code 32")
     cluster.runtime.containers.mount_live(vmid, cluster.mount(point, node))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from . import statedir
 from .errors import SandboxError
 from .lxc import bridge
+from .lxc.filesystems import thaw
 from .lxc.mounts import mounted_below, unmount
 from .lxc.names import Names
 from .process import attempt, is_alive, terminate_by_pid_file
@@ -31,6 +32,7 @@ def stop_sandbox(state: Path) -> None:
         names = Names(state)
         _stop_containers(names)
         for point in (*mounted_below(names.run), *mounted_below(state)):
+            thaw(point)
             unmount(point)
         bridge.down(names)
         _remove_links(names)

@@ -7,7 +7,7 @@ from typing import Final
 
 from .cluster import Cluster
 from .config import CtConfig, Options
-from .disks import free, next_volume
+from .disks import copy_volume, free, next_volume
 from .errors import ApiError, OperationError
 from .lifecycle import warn_about_nesting
 from .mountpoint import MountPoint, MountType, mount_points
@@ -31,6 +31,7 @@ class CloneOrder:
     node: str
     points: tuple[MountPoint, ...]
     full: bool
+    running: bool
     snapshot: str | None = None
     storage: str | None = None
     pool: str | None = None
@@ -59,13 +60,16 @@ def clone(cluster: Cluster, order: CloneOrder, task: Task) -> None:
     """Copy or link a container's volumes into the clone. If that fails, remove the clone."""
     made: list[VolumeRef] = []
     task.say(f"creating a clone of container {order.source} with ID {order.target}")
+    if cluster.runtime.containers.running(order.source) != order.running:
+        raise OperationError("unexpected state change")
     try:
         for point in order.points:
             ref = _clone_volume(cluster, order, point, task)
             made.append(ref)
-            volume = cluster.runtime.volumes.get(ref)
+            volume = cluster.runtime.volumes.get(ref) if order.full else None
             config = cluster.configs.load(order.target, order.node)
-            size = point.size if point.size is not None else volume.size if volume else None
+            # A full clone states the true size, a linked one what the source's config says.
+            size = volume.size if volume is not None else point.size
             config.options[point.key] = str(point.on(f"{ref.storage}:{ref.name}", size))
             cluster.configs.save(order.target, order.node, config)
         config = cluster.configs.load(order.target, order.node)
@@ -79,6 +83,8 @@ def clone(cluster: Cluster, order: CloneOrder, task: Task) -> None:
         raise
     unlock(cluster, order.source, order.node)
     unlock(cluster, order.target, order.node)
+    if order.target_node is not None:
+        cluster.configs.move(order.target, order.target_node)
     if order.pool:
         cluster.access.join_pool(order.target, order.pool)
         cluster.access_changed()
@@ -101,19 +107,17 @@ def unlock(cluster: Cluster, vmid: int, node: str) -> None:
 
 def _clone_volume(cluster: Cluster, order: CloneOrder, point: MountPoint, task: Task) -> VolumeRef:
     storage, source = cluster.locate(point.volume, order.node)
+    if order.full:
+        task.say(f"create full clone of mountpoint {point.key} ({point.volume})")
+        kept = cluster.storage(order.storage) if order.storage is not None else storage
+        return copy_volume(cluster, order.node, source, kept, order.target, task.say, order.snapshot)
     if order.snapshot is not None:
         source = VolumeRef(source.node, source.storage, snapshot_name(source.name, order.snapshot))
     if cluster.runtime.volumes.get(source) is None:
         raise OperationError(storage.missing(source.name))
-    if not order.full:
-        task.say(f"create linked clone of mount point {point.key} ({point.volume})")
-        target = next_volume(cluster, storage, order.node, order.target)
-        cluster.runtime.volumes.link(source, target)
-        return target
-    task.say(f"create full clone of mountpoint {point.key} ({point.volume})")
-    kept = cluster.storage(order.storage) if order.storage is not None else storage
-    target = next_volume(cluster, kept, order.node, order.target)
-    cluster.runtime.volumes.copy(source, target)
+    task.say(f"create linked clone of mount point {point.key} ({point.volume})")
+    target = next_volume(cluster, storage, order.node, order.target)
+    cluster.runtime.volumes.link(source, target)
     return target
 
 

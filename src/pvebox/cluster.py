@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -12,7 +13,10 @@ from .certificates import OWN, CertificateInfo
 from .config import CtConfig
 from .configstore import ConfigStore
 from .errors import OperationError
+from .ha import HaStore
+from .joblock import JobLock
 from .mountpoint import MountPoint, MountType, mount_points
+from .quorum import Membership
 from .runtime import ContainerSpec, Mount, Runtime, Volume, VolumeRef
 from .storage import Storage, StorageType, VolumeName, parse_volume_id, snapshot_name
 from .tasks import Task, Tasks
@@ -61,7 +65,10 @@ class Cluster:
     configs: ConfigStore
     tasks: Tasks
     runtime: Runtime
+    ha: HaStore
     release: Release = field(default_factory=Release)
+    name: str = "sandbox"
+    members: Membership = field(default_factory=Membership)
     # Of the node that answers. A test may set others, for example one that expires soon.
     certificates: list[CertificateInfo] = field(default_factory=list)
     # Seconds by which the nodes' clock is ahead of this machine's. It shows in the Date header.
@@ -69,8 +76,31 @@ class Cluster:
     statistics: Figures = field(init=False)
     # Storages that reject allocations because they are simulated as full.
     full: set[str] = field(default_factory=set)
+    # By node.
+    backup_locks: defaultdict[str, JobLock] = field(default_factory=lambda: defaultdict(JobLock))
+    # The scheduled backup jobs by their ids.
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # The name servers of the nodes, as in resolv.conf.
+    dns: dict[str, dict[str, str]] = field(default_factory=dict)
     # Called after a change of users, tokens, roles, pools or ACLs, to save them.
     access_changed: Callable[[], None] = lambda: None
+    # Called after a change of storages, backup jobs or node settings, to save them.
+    settings_changed: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.configs.require_writable = self.members.require_writable
+        self.ha.require_writable = self.members.require_writable
+        self.runtime.sharing.is_shared = lambda storage: storage in self.storages and self.storages[storage].shared
+
+    @property
+    def local_node(self) -> str:
+        """The node that answers requests. It forwards those for the other nodes."""
+        return next(iter(self.nodes))
+
+    @property
+    def config_version(self) -> int:
+        """The version of the cluster's config. Creating the cluster and each joining node raise it."""
+        return len(self.nodes)
 
     @property
     def fingerprint(self) -> str:
@@ -94,6 +124,18 @@ class Cluster:
             if not storage.nodes or node in storage.nodes:
                 yield storage
 
+    def require_user_config(self, failure: str) -> None:
+        """Raise if users, tokens, roles, pools and ACLs cannot be changed, because the cluster has no quorum."""
+        try:
+            self.members.require_lock("file-user_cfg", self.configs.lock_timeout)
+        except OperationError as error:
+            raise OperationError(f"{failure}: {error.text}") from None
+
+    def require_available(self, storage: Storage, node: str) -> None:
+        """Raise Proxmox's error if a storage is limited to other nodes."""
+        if storage.nodes and node not in storage.nodes:
+            raise OperationError(f"storage '{storage.id}' is not available on node '{node}'")
+
     def locate(self, volid: str, node: str) -> tuple[Storage, VolumeRef]:
         """Return storage and reference of a volume id. Raise Proxmox's error if the id is invalid."""
         parts = parse_volume_id(volid)
@@ -101,7 +143,11 @@ class Cluster:
             raise OperationError(f"unable to parse volume ID '{volid}'")
         storage = self.storage(parts[0])
         storage.parse(parts[1])
-        return storage, VolumeRef(node, storage.id, parts[1])
+        return storage, self.place(storage, node, parts[1])
+
+    def place(self, storage: Storage, node: str, name: str) -> VolumeRef:
+        """Return the reference of a volume as a node sees it."""
+        return VolumeRef(storage.home(node), storage.id, name)
 
     def parse_volume(self, volid: str) -> VolumeName:
         """Parse the name in a volume id."""
@@ -139,13 +185,16 @@ class Cluster:
 
     def require_content(self, storage: Storage) -> None:
         """Raise unless the storage may hold containers' volumes."""
+        if storage.disabled:
+            raise OperationError(f"storage '{storage.id}' is disabled")
         if "rootdir" not in storage.content:
             raise OperationError(f"storage '{storage.id}' does not allow content type 'rootdir' (Container)")
 
     def capacity(self, storage: Storage) -> tuple[int, int]:
         """Return the simulated total and used bytes of a storage."""
         total = 340 << 30 if storage.type is StorageType.LVM_THIN else 252 << 30
-        used = sum(volume.size // 10 for node in self.nodes for volume in self.runtime.volumes.on(node, storage.id))
+        homes = {storage.home(node) for node in self.nodes}
+        used = sum(volume.size // 10 for home in homes for volume in self.runtime.volumes.on(home, storage.id))
         return total, total if storage.id in self.full else min(used, total)
 
     def require_space(self, storage: Storage, name: str) -> None:

@@ -5,25 +5,37 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from . import background
+from . import background, helptext
 from .clean import clean
 from .errors import SandboxError
 from .probe import unable_to_run
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
+def make_parser(program: str) -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        prog=program, description="A simulated Proxmox VE cluster on this machine, for tests and trials."
+        prog=program,
+        description=helptext.ABOUT,
+        epilog=helptext.TOP.format(program=program),
+        formatter_class=raw,
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
 
     def verb(name: str, words: str) -> argparse.ArgumentParser:
-        added = verbs.add_parser(name, help=words, description=words[0].upper() + words[1:] + ".")
+        added = verbs.add_parser(
+            name,
+            help=words,
+            description=words[0].upper() + words[1:] + ".",
+            epilog=helptext.VERBS.get(name, "").format(program=program),
+            formatter_class=raw,
+        )
         if name != "probe":
             added.add_argument(
                 "--state",
@@ -56,12 +68,19 @@ def _parser(program: str) -> argparse.ArgumentParser:
     return parser
 
 
+def seconds(text: str) -> float:
+    """Parse a number of seconds."""
+    value = float(text)
+    if not 0 <= value < math.inf:
+        raise ValueError(text)
+    return value
+
+
 def _add_serving(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime",
         choices=("lxc", "memory"),
-        default="lxc",
-        help="real LXC containers (needs root), or simulated ones (default: %(default)s)",
+        help="real LXC containers (needs root), or simulated ones (default: that of the state directory, or lxc)",
     )
     parser.add_argument(
         "--port", type=int, default=8006, help="port to listen on; 0 means any free port (default: %(default)s)"
@@ -76,6 +95,13 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--delay-401", type=float, default=3.0, metavar="SECONDS", help="delay of answers to wrong credentials"
+    )
+    parser.add_argument(
+        "--mmp-wait",
+        type=seconds,
+        metavar="SECONDS",
+        help="how long it takes to mount a volume that was copied while it was mounted, or was mounted when the power"
+        " was cut; 0 means no wait (default: as long as the kernel waits, 42 seconds)",
     )
     parser.add_argument("--faults", type=Path, help="JSON file with a list of faults to start with")
 
@@ -95,13 +121,15 @@ faults that happen now:
   fill STORAGE              make a storage reject allocations; undo it with empty STORAGE
   clock SECONDS             set the nodes' clock ahead of this machine's, or behind it; it shows in the Date header
   crash [SECONDS]           crash all nodes, and boot them again after some seconds (default: 2)
+  lock VMID[:SECONDS]       hold the lock of a container's config, as another process of the node would (default: 30)
+  offline NODE              cut a node off from the first one, which answers; undo it with online NODE.
+                            Without a majority of the nodes the cluster has no quorum
 
 list prints the active faults of requests as JSON, clear [ID] removes one or all.
 """
 
 
 def _add_faults(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _FAULTS
     parser.add_argument(
         "what",
@@ -109,14 +137,14 @@ def _add_faults(parser: argparse.ArgumentParser) -> None:
         help="one of the faults below, list or clear",
         choices=(
             *("list", "clear", "answer", "reset", "stall", "lose", "slow", "fail-task", "warn-task"),
-            *("kill", "fill", "empty", "clock", "crash"),
+            *("kill", "fill", "empty", "clock", "crash", "lock", "offline", "online"),
         ),
     )
     parser.add_argument(
         "value",
         nargs="?",
         default="",
-        help="depends on the fault: status[:message], milliseconds, message, VMID, storage or seconds",
+        help="depends on the fault: status[:message], milliseconds, message, VMID, storage, seconds or node",
     )
     parser.add_argument("--method", default="*", help="HTTP method of the requests that fail (default: all)")
     parser.add_argument(
@@ -136,13 +164,16 @@ def run() -> None:
 
 def main(argv: Sequence[str], program: str = "pvebox") -> int:
     """Run one command and return its exit code. `program` is how the user called it."""
-    arguments = _parser(program).parse_args(argv)
+    arguments = make_parser(program).parse_args(argv)
+    arguments.program = program
     if hasattr(arguments, "state"):
         arguments.state = arguments.state.expanduser().absolute()
     try:
         return _VERBS[arguments.verb](arguments)
     except SandboxError as error:
-        sys.stderr.write(f"{error.message}\n" + (f"{error.hint}\n" if error.hint else ""))
+        said = f"{error.message}\n" + (f"{error.hint}\n" if error.hint else "")
+        # Messages name commands as `pvebox VERB`.
+        sys.stderr.write(said.replace("`pvebox ", f"`{program} "))
         return 1
     except PermissionError as error:
         sys.stderr.write(f"No permission for {error.filename}.\nUse the account that created the sandbox, or root.\n")
@@ -160,33 +191,54 @@ def _serve(arguments: argparse.Namespace) -> int:
         from .serve import serve_foreground
     except ModuleNotFoundError as error:
         raise SandboxError(
-            f"The sandbox needs the Python package {error.name}.", hint="Install it: pip install 'paddock[sandbox]'"
+            f"The sandbox needs the Python package {error.name}.",
+            hint="It comes with an extra. Run this in a clone of the repository: pip install '.[sandbox]'",
         ) from None
     names = arguments.node or arguments.nodes
     rules = json.loads(arguments.faults.read_text(encoding="utf-8")) if arguments.faults else []
     serve_foreground(
         state=arguments.state,
-        runtime=arguments.runtime,
+        runtime=background.runtime_of(arguments.state, arguments.runtime),
         port=arguments.port,
         nodes=tuple(name.strip() for name in names.split(",") if name.strip()),
         fixture=arguments.fixture,
         subnet=arguments.subnet,
         delay_401=arguments.delay_401,
+        mmp_wait=arguments.mmp_wait,
         faults=[Rule.from_json(rule) for rule in rules],
     )
     return 0
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    options = ["--runtime", arguments.runtime, "--port", str(arguments.port), "--nodes"]
+    runtime = background.runtime_of(arguments.state, arguments.runtime)
+    options = ["--runtime", runtime, "--port", str(arguments.port), "--nodes"]
     options += [arguments.node or arguments.nodes, "--delay-401", str(arguments.delay_401)]
     for name in ("fixture", "faults"):
         if getattr(arguments, name) is not None:
             options += [f"--{name}", str(getattr(arguments, name).absolute())]
     if arguments.subnet:
         options += ["--subnet", arguments.subnet]
-    _print(background.up(arguments.state, options))
+    if arguments.mmp_wait is not None:
+        options += ["--mmp-wait", str(arguments.mmp_wait)]
+    _print_ready(arguments, background.up(arguments.state, options))
     return 0
+
+
+def _print_ready(arguments: argparse.Namespace, ready: Mapping[str, Any]) -> None:
+    """Print the ready line or, on a terminal, a summary without secrets."""
+    if not sys.stdout.isatty():
+        _print(ready)
+        return
+    named = "" if arguments.state == background.default_state() else f" --state {arguments.state}"
+    sys.stdout.write(
+        helptext.READY.format(
+            program=arguments.program,
+            state=named,
+            tokens="\n  ".join(ready["tokens"]),
+            **{key: ready[key] for key in ("url", "ca", "node", "storage", "base")},
+        )
+    )
 
 
 def _down(arguments: argparse.Namespace) -> int:
@@ -197,7 +249,7 @@ def _down(arguments: argparse.Namespace) -> int:
 def _reset(arguments: argparse.Namespace) -> int:
     ready = background.reset(arguments.state)
     if ready is not None:
-        _print(ready)
+        _print_ready(arguments, ready)
     return 0
 
 
@@ -267,6 +319,13 @@ def _fault(arguments: argparse.Namespace) -> int:
             ask(state, "POST", "clock", {"seconds": float(value or 0)})
         case "crash":
             ask(state, "POST", "crash", {"seconds": float(value or 2)})
+        case "lock":
+            vmid, _, seconds = value.partition(":")
+            ask(state, "POST", f"lock/{vmid}", {"seconds": float(seconds or 30)})
+        case "offline":
+            ask(state, "POST", f"offline/{value}")
+        case "online":
+            ask(state, "DELETE", f"offline/{value}")
         case kind:
             rule = {"kind": kind, "value": value, "method": arguments.method, "path": arguments.path}
             _print(ask(state, "POST", "faults", {**rule, "count": arguments.count}))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
@@ -22,10 +23,12 @@ class ConfigStore:
     def __init__(self, directory: Path, nodes: tuple[str, ...]) -> None:
         self._directory = directory
         self._texts: dict[int, tuple[str, str]] = {}
-        self._locks: dict[int, threading.RLock] = {}
+        self._locks: dict[str, threading.RLock] = {}
         self._guard = threading.Lock()
         # Proxmox waits ten seconds for the lock of a config; tests shorten the wait.
         self.lock_timeout = LOCK_TIMEOUT
+        # Raises if the cluster's filesystem is read-only. Given the path of the file.
+        self.require_writable: Callable[[str], None] = lambda path: None
         for node in nodes:
             (self._folder(node)).mkdir(parents=True, exist_ok=True)
             for file in self._folder(node).glob("*.conf"):
@@ -76,26 +79,48 @@ class ConfigStore:
             self._write(vmid, node, text)
 
     def _write(self, vmid: int, node: str, text: str) -> None:
+        self.require_writable(f"nodes/{node}/lxc/{vmid}.conf")
         file = self._folder(node) / f"{vmid}.conf"
         temporary = file.with_suffix(".new")
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(file)
         self._texts[vmid] = (node, text)
 
+    def move(self, vmid: int, node: str) -> None:
+        """Move a config file to another node."""
+        with self._guard:
+            old, text = self._texts[vmid]
+            self._write(vmid, node, text)
+            (self._folder(old) / f"{vmid}.conf").unlink(missing_ok=True)
+
     def remove(self, vmid: int) -> None:
         """Delete a config file."""
         with self._guard:
-            found = self._texts.pop(vmid, None)
+            found = self._texts.get(vmid)
             if found:
+                self.require_writable(f"nodes/{found[0]}/lxc/{vmid}.conf")
+                del self._texts[vmid]
                 (self._folder(found[0]) / f"{vmid}.conf").unlink(missing_ok=True)
 
-    @contextlib.contextmanager
-    def lock(self, vmid: int) -> Iterator[None]:
+    def lock(self, vmid: int, say: Callable[[str], None] | None = None) -> AbstractContextManager[None]:
         """Hold the lock of a config. Raise Proxmox's timeout error if the lock is not released in time."""
+        return self._hold(f"/run/lock/lxc/pve-config-{vmid}.lock", say)
+
+    def migration_lock(self, vmid: int, say: Callable[[str], None] | None = None) -> AbstractContextManager[None]:
+        """Hold the lock that keeps migration, rollback and deletion of snapshots apart."""
+        return self._hold(f"/var/lock/pve-manager/pve-migrate-{vmid}", say)
+
+    @contextlib.contextmanager
+    def _hold(self, file: str, say: Callable[[str], None] | None) -> Iterator[None]:
+        """Hold a lock, and log it if another holder makes this one wait."""
         with self._guard:
-            lock = self._locks.setdefault(vmid, threading.RLock())
-        if not lock.acquire(timeout=self.lock_timeout):
-            raise OperationError(f"can't lock file '/run/lock/lxc/pve-config-{vmid}.lock' - got timeout")
+            lock = self._locks.setdefault(file, threading.RLock())
+        if not lock.acquire(blocking=False):
+            held = lock.acquire(timeout=self.lock_timeout)
+            if say is not None:
+                say("trying to acquire lock... OK" if held else "trying to acquire lock...")
+            if not held:
+                raise OperationError(f"can't lock file '{file}' - got timeout")
         try:
             yield
         finally:

@@ -6,6 +6,8 @@ import asyncio
 import base64
 import hmac
 import json
+import threading
+import time
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -71,9 +73,38 @@ class Control:
             case "POST", ["crash"]:
                 await self._crash(float(body.get("seconds", 2)))
                 return {}
+            case "POST", ["lock", vmid]:
+                await self._hold_lock(int(vmid), float(body["seconds"]))
+                return {}
+            case "POST" | "DELETE", ["offline", node]:
+                self._set_offline(node, offline=method == "POST")
+                return {}
             case "GET", ["status"]:
                 return await run_in_threadpool(self._status)
         raise SandboxError(f"The control endpoint has no {method} {path}.")
+
+    async def _hold_lock(self, vmid: int, seconds: float) -> None:
+        """Hold the lock of a config for some seconds. Return once it is held."""
+        held = threading.Event()
+
+        def hold() -> None:
+            with self._cluster.configs.lock(vmid):
+                held.set()
+                time.sleep(seconds)
+
+        threading.Thread(target=hold, daemon=True).start()
+        if not await run_in_threadpool(held.wait, self._cluster.configs.lock_timeout):
+            raise SandboxError(f"The lock of container {vmid} is held by a task.")
+
+    def _set_offline(self, node: str, *, offline: bool) -> None:
+        """Cut a node off from the others, or connect it again. The cluster has quorum with a majority of its nodes."""
+        nodes, members = self._cluster.nodes, self._cluster.members
+        if node not in nodes:
+            raise SandboxError(f"There is no node {node}.", hint=f"The nodes are {', '.join(nodes)}.")
+        if node == self._cluster.local_node:
+            raise SandboxError(f"The node {node} answers the requests, so it cannot be offline.")
+        members.offline = members.offline | {node} if offline else members.offline - {node}
+        members.quorate = 2 * (len(nodes) - len(members.offline)) > len(nodes)
 
     async def _crash(self, seconds: float) -> None:
         """Crash all nodes with their running tasks and containers, and boot them again after some seconds."""
@@ -86,7 +117,7 @@ class Control:
             task.crash()
         for vmid in self._cluster.configs.vmids():
             if self._cluster.runtime.containers.running(vmid):
-                self._cluster.runtime.containers.stop(vmid)
+                self._cluster.runtime.containers.crash(vmid)
 
     def _status(self) -> dict[str, Any]:
         running = self._cluster.runtime.containers.running

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
 
 from .cluster import Cluster
 from .config import CtConfig, Options, Value
@@ -12,9 +14,12 @@ from .mountpoint import MountPoint, MountType, mount_points, new_disk, parse
 from .options import UNUSED_KEYS
 from .routes import Call
 from .runtime import VolumeBusyError, VolumeRef
-from .storage import Storage, StorageType
+from .sharing import is_refused
+from .storage import Storage, StorageType, snapshot_name
 
 Log = Callable[..., None]
+# Messages about a mount name the volume's device. The sandbox has loop devices, and no LVM.
+LOOP_DEVICE: Final = "/dev/loop0"
 
 
 def silent(*lines: str) -> None:
@@ -53,18 +58,28 @@ def check_volume_access(call: Call, vmid: int, volid: str, content: str | None) 
             raise OperationError(f"missing privileges to access {volid}")
 
 
-def next_volume(cluster: Cluster, storage: Storage, node: str, vmid: int) -> VolumeRef:
+def next_volume(cluster: Cluster, storage: Storage, node: str, vmid: int, *, subvol: bool = False) -> VolumeRef:
     """Return the reference of a container's next volume on a storage. Raise if the storage is full."""
     taken = [volume.ref.name for volume in cluster.runtime.volumes.on(node, storage.id)]
-    name = storage.disk_name(vmid, taken)
+    name = storage.disk_name(vmid, taken, subvol=subvol)
     cluster.require_space(storage, name)
-    return VolumeRef(node, storage.id, name)
+    return cluster.place(storage, node, name)
+
+
+def require_storage_lock(cluster: Cluster, storage: Storage, say: Log) -> None:
+    """Raise if the lock for changes of a shared storage cannot be taken, because the cluster has no quorum."""
+    if storage.shared:
+        cluster.members.require_lock(f"storage-{storage.id}", cluster.configs.lock_timeout, say)
 
 
 def allocate(cluster: Cluster, storage: Storage, ref: VolumeRef, size: int, say: Log) -> None:
     """Create a volume without a filesystem. LVM rounds its size up to extents of 4 MiB."""
+    require_storage_lock(cluster, storage, say)
     cluster.require_space(storage, ref.name)
     if storage.type is StorageType.LVM_THIN:
+        if not size:
+            lv = f"{storage.vgname}/{ref.name}"
+            raise OperationError(f"lvcreate '{lv}' error:   Error during parsing of command line.")
         size = -(-size // (4 << 20)) * (4 << 20)
     cluster.runtime.volumes.allocate(ref, size)
     if storage.type is StorageType.LVM_THIN:
@@ -72,6 +87,8 @@ def allocate(cluster: Cluster, storage: Storage, ref: VolumeRef, size: int, say:
             f'  Logical volume "{ref.name}" created.',
             f"  Logical volume {storage.vgname}/{ref.name} changed.",
         )
+    elif size:
+        say(f"Formatting '{storage.device(ref.name)}', fmt=raw size={size} preallocation=off")
 
 
 def create_disks(
@@ -88,17 +105,53 @@ def create_disks(
                 continue
             storage = cluster.storage(asked[0])
             cluster.require_content(storage)
-            ref = next_volume(cluster, storage, node, vmid)
-            allocate(cluster, storage, ref, asked[1], say)
+            size = asked[1]
+            # A volume without a size is a directory, which only a directory storage can hold.
+            ref = next_volume(cluster, storage, node, vmid, subvol=not size)
+            allocate(cluster, storage, ref, size, say)
             made.append(ref)
             cluster.runtime.volumes.format(ref)
-            volume = cluster.runtime.volumes.get(ref)
-            say(*_filesystem_lines(asked[1] // 4096))
-            texts[point.key] = str(point.on(f"{ref.storage}:{ref.name}", volume.size if volume else None))
+            if size:
+                say(*_filesystem_lines(size // 4096))
+            texts[point.key] = str(point.on(f"{ref.storage}:{ref.name}", size))
     except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
         destroy_volumes(cluster, made, say)
         raise
     return texts, made
+
+
+def copy_volume(
+    cluster: Cluster, node: str, source: VolumeRef, storage: Storage, vmid: int, say: Log, snapshot: str | None = None
+) -> VolumeRef:
+    """Copy the files of a volume, or of a snapshot of it, into a new volume of a container on a node.
+
+    Proxmox mounts the source read-only for it, which fails while a container has it mounted writable.
+    """
+    volumes = cluster.runtime.volumes
+    origin = source if snapshot is None else replace(source, name=snapshot_name(source.name, snapshot))
+    existing, original = volumes.get(source), volumes.get(origin)
+    if existing is None or original is None:
+        raise OperationError(cluster.storage(source.storage).missing(origin.name))
+    cluster.require_content(storage)
+    target = next_volume(cluster, storage, node, vmid)
+    if storage.type is StorageType.LVM_THIN:
+        say(f'  Logical volume "{target.name}" created.', f"  Logical volume {storage.vgname}/{target.name} changed.")
+    say(*_filesystem_lines(existing.size // 4096))
+    busy = snapshot is None and is_refused(cluster, node, source, read_only=True)
+    if busy or not original.formatted:
+        directory = f"/var/lib/lxc/{vmid}/.copy-volume-2"
+        if busy:
+            say(f"mount: {directory}: {LOOP_DEVICE} already mounted or mount point busy.")
+        if storage.type is StorageType.LVM_THIN:
+            say(f'  Logical volume "{target.name}" successfully removed.')
+        options = "ro" if snapshot is None else "ro,noload"
+        raise OperationError(f"command 'mount -o {options} {LOOP_DEVICE} {directory}//' failed: exit code 32")
+    volumes.copy(origin, target, fresh=True)
+    copied = volumes.get(target)
+    if copied is not None and copied.size < existing.size:
+        # The new volume has the size of the current one, also if the snapshot is smaller.
+        volumes.resize(target, existing.size, silent, online=False)
+    return target
 
 
 def _filesystem_lines(blocks: int) -> list[str]:
@@ -123,6 +176,7 @@ def destroy_volumes(cluster: Cluster, refs: list[VolumeRef], say: Log) -> None:
 def free(cluster: Cluster, ref: VolumeRef, say: Log) -> None:
     """Destroy a volume and, on LVM-thin, its snapshots. Raise if the volume is mounted."""
     storage = cluster.storage(ref.storage)
+    require_storage_lock(cluster, storage, say)
     if cluster.runtime.volumes.get(ref) is None:
         return
     try:

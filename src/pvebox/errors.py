@@ -26,8 +26,16 @@ class ApiError(Exception):
 
     @property
     def text(self) -> str:
-        """The message without the final newline, as in a task's exit status."""
+        """The message without the final newline."""
         return self.message.rstrip("\n")
+
+    @property
+    def printed(self) -> str:
+        """The message as a task prints it. Perl prints the status code and the errors of Proxmox's own exceptions."""
+        if self.status == 500:
+            return self.message.removesuffix("\n")
+        listed = "".join(f"{key}: {said}\n" for key, said in sorted(self.errors.items()))
+        return f"{self.status} {self.message}{listed}".removesuffix("\n")
 
 
 class OperationError(ApiError):
@@ -62,6 +70,24 @@ class CredentialsError(ApiError):
     """The credentials are missing or wrong. Proxmox sends this answer without a body."""
 
     status = 401
+
+
+class UnreachableError(ApiError):
+    """The node of the request is offline. Proxmox sends this answer without a body."""
+
+    status = 595
+
+    def __init__(self) -> None:
+        super().__init__("No route to host")
+
+
+class LoginError(ApiError):
+    """A login failed. Unlike other answers about credentials, this one has a body."""
+
+    status = 401
+
+    def __init__(self) -> None:
+        super().__init__("authentication failure")
 
 
 class AbortedError(Exception):

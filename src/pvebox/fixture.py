@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
-import re
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from . import formats
-from .access import Access, AclEntry, Pool, Token, User
+from . import formats, passwords
+from .access import Access, AclEntry, Group, Pool, Token, User
 from .cluster import Node, Release
 from .errors import SandboxError
 from .privileges import BUILT_IN_ROLES
 from .schema import FormatError
-from .storage import Storage, StorageType
+from .storage import Storage, storage_from
 
 DEFAULT_TEMPLATE: Final = "debian-12-standard_12.12-1_amd64.tar.zst"
+
+_DNS: Final = {"search": "sandbox", "dns1": "10.99.0.254"}
+_USER_TEXTS: Final = ("comment", "firstname", "lastname", "email", "keys")
 
 # The privileges that Paddock's own token needs, and no others.
 _DEPLOYER_ROLES: Final[dict[str, list[str]]] = {
@@ -94,6 +97,9 @@ class Fixture:
     access: Access
     release: Release
     templates: tuple[str, ...]
+    jobs: Mapping[str, dict[str, Any]]
+    dns: Mapping[str, dict[str, str]]
+    cluster_name: str = "sandbox"
     state: Mapping[str, Any] | None = None
 
 
@@ -151,6 +157,9 @@ def parse_fixture(data: Mapping[str, Any]) -> Fixture:
             access=_access(data),
             release=Release(**data["version"]) if "version" in data else Release(),
             templates=tuple(data.get("templates", ())),
+            cluster_name=str(data.get("cluster", {}).get("name", "sandbox")),
+            jobs={name: dict(job) for name, job in data.get("jobs", {}).items()},
+            dns=dict.fromkeys(data["nodes"], _DNS) | data.get("dns", {}),
             state=data.get("state"),
         )
     except FormatError as error:
@@ -161,30 +170,42 @@ def parse_fixture(data: Mapping[str, Any]) -> Fixture:
 
 def _node(name: str, entry: Mapping[str, Any]) -> Node:
     formats.node(name)
-    return Node(name, cpus=int(entry.get("cpus", 2)), bridges=tuple(entry.get("bridges", ("vmbr0",))))
+    address = str(ipaddress.ip_address(entry.get("address", "10.99.0.1")))
+    return Node(name, cpus=int(entry.get("cpus", 2)), bridges=tuple(entry.get("bridges", ("vmbr0",))), address=address)
 
 
 def _storage(name: str, entry: Mapping[str, Any]) -> Storage:
     formats.storage_id(name)
-    return Storage(
-        id=name,
-        type=StorageType(entry["type"]),
-        content=tuple(entry["content"]),
-        path=entry.get("path", "/var/lib/vz"),
-        vgname=entry.get("vgname", "pve"),
-        thinpool=entry.get("thinpool", "data"),
-        nodes=frozenset(entry.get("nodes", ())),
-    )
+    return storage_from(name, entry)
+
+
+def _user(entry: Mapping[str, Any]) -> User:
+    texts = {key: str(entry.get(key, "")) for key in _USER_TEXTS}
+    return User(bool(entry.get("enabled", True)), int(entry.get("expire", 0)), **texts)
+
+
+def _group(entry: Mapping[str, Any] | list[str]) -> Group:
+    """Parse a group: a list of users, or an object with a comment."""
+    if isinstance(entry, list):
+        return Group(set(entry))
+    return Group(set(entry.get("users", ())), str(entry.get("comment", "")))
 
 
 def _access(data: Mapping[str, Any]) -> Access:
     access = Access()
     for name, entry in data.get("users", {}).items():
-        access.users[name] = User(bool(entry.get("enabled", True)), int(entry.get("expire", 0)))
+        access.users[name] = _user(entry)
+        if "password" in entry:
+            access.passwords[name] = passwords.hashed(entry["password"])
     access.users.setdefault("root@pam", User())
+    access.passwords.update(data.get("passwords", {}))
+    if "authkey" in data:
+        access.authkey = bytes.fromhex(data["authkey"])
     for name, entry in data.get("tokens", {}).items():
-        access.tokens[name] = Token(entry["secret"], bool(entry.get("privsep", True)), int(entry.get("expire", 0)))
-    access.groups = {name: set(members) for name, members in data.get("groups", {}).items()}
+        access.tokens[name] = Token(
+            entry["secret"], bool(entry.get("privsep", True)), int(entry.get("expire", 0)), entry.get("comment", "")
+        )
+    access.groups = {name: _group(entry) for name, entry in data.get("groups", {}).items()}
     for name, privileges in data.get("roles", {}).items():
         access.roles[name] = frozenset(privileges)
     for name, entry in data.get("pools", {}).items():
@@ -197,38 +218,6 @@ def _access(data: Mapping[str, Any]) -> Access:
     for entry in data.get("acl", ()):
         access.acl.append(AclEntry(entry["path"], entry["ugid"], entry["role"], bool(entry.get("propagate", 1))))
     return access
-
-
-def apply_access_lines(access: Access, lines: list[str]) -> None:
-    """Apply lines of Proxmox's user.cfg: replace the pools and ACLs, add the users, tokens and roles.
-
-    The file has no secrets. A token that the fixture does not have gets a new one.
-    """
-    access.pools.clear()
-    access.acl.clear()
-    for line in lines:
-        kind, *fields = line.split(":")
-        match kind:
-            case "user":
-                access.users[fields[0]] = User(fields[1] == "1", int(fields[2] or 0))
-            case "token":
-                known = access.tokens.get(fields[0])
-                secret = known.secret if known else str(uuid.uuid4())
-                access.tokens[fields[0]] = Token(secret, fields[2] == "1", int(fields[1] or 0))
-            case "role":
-                access.roles[fields[0]] = frozenset(formats.split_list(fields[1]))
-            case "pool":
-                name, comment, vmids, storages, *_ = [*fields, "", "", ""]
-                access.pools[name] = Pool(
-                    comment,
-                    {int(vmid) for vmid in re.split(r"[,;\s]+", vmids) if vmid},
-                    {storage for storage in re.split(r"[,;\s]+", storages) if storage},
-                )
-            case "acl":
-                propagate, path, ugids, roles, *_ = fields
-                for ugid in ugids.split(","):
-                    for role in roles.split(","):
-                        access.acl.append(AclEntry(path, ugid, role, propagate == "1"))
 
 
 def storages_in(lines: list[str]) -> dict[str, Storage]:
@@ -244,28 +233,16 @@ def storages_in(lines: list[str]) -> dict[str, Storage]:
     return {name: _storage(name, entry) for name, entry in found.items()}
 
 
-def access_lines(access: Access) -> list[str]:
-    """Return the pools and ACLs as lines of Proxmox's user.cfg."""
-    lines = []
-    for name, pool in sorted(access.pools.items()):
-        vmids = ",".join(str(vmid) for vmid in sorted(pool.vmids))
-        lines.append(f"pool:{name}:{pool.comment}:{vmids}:{','.join(sorted(pool.storages))}:")
-    grouped: dict[tuple[str, bool, str], set[str]] = {}
-    for entry in access.acl:
-        grouped.setdefault((entry.path, entry.propagate, entry.role), set()).add(entry.ugid)
-    for (path, propagate, role), ugids in sorted(grouped.items()):
-        lines.append(f"acl:{int(propagate)}:{path}:{','.join(sorted(ugids))}:{role}:")
-    return lines
-
-
 def access_data(access: Access) -> dict[str, Any]:
     """Return users, tokens, roles, groups, pools and ACLs in the JSON format of a fixture."""
     return {
-        "users": {name: {"enabled": u.enabled, "expire": u.expire} for name, u in access.users.items()},
-        "tokens": {
-            name: {"secret": t.secret, "privsep": t.privsep, "expire": t.expire} for name, t in access.tokens.items()
+        "users": {name: asdict(user) for name, user in access.users.items()},
+        "passwords": access.passwords,
+        "authkey": access.authkey.hex(),
+        "tokens": {name: asdict(token) for name, token in access.tokens.items()},
+        "groups": {
+            name: {"comment": group.comment, "users": sorted(group.users)} for name, group in access.groups.items()
         },
-        "groups": {name: sorted(members) for name, members in access.groups.items()},
         "roles": {name: sorted(privileges) for name, privileges in access.roles.items() if name not in BUILT_IN_ROLES},
         "pools": {
             name: {

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 
-from .schema import FormatCheck, FormatError
+from .schema import FormatCheck, FormatError, ListFormat
 
 _DNS_LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9\-]*[a-zA-Z0-9])?"
 _SIZE = re.compile(r"(\d+(\.\d+)?)([KMGT])?\Z")
@@ -28,14 +28,9 @@ def _matching(pattern: str, complaint: str) -> FormatCheck:
     return check
 
 
-def list_of(check: FormatCheck) -> FormatCheck:
-    """Return a check for lists: every entry must pass the given check. An empty list is valid."""
-
-    def check_all(text: str) -> None:
-        for entry in split_list(text):
-            check(entry)
-
-    return check_all
+def list_of(check: FormatCheck) -> ListFormat:
+    """Return a format for lists whose entries must pass a check."""
+    return ListFormat(check, split_list)
 
 
 vmid = _matching(r"[1-9][0-9]{2,8}", "value does not look like a valid VM ID")
@@ -45,7 +40,13 @@ storage_id = _matching(r"[a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]", "storage ID '{}' 
 dns_name = _matching(rf"({_DNS_LABEL}\.)*{_DNS_LABEL}", "value does not look like a valid DNS name")
 volume_id = _matching(r"([a-zA-Z][a-zA-Z0-9\-_.]*[a-zA-Z0-9]):(.+)", "unable to parse volume ID '{}'")
 poolid = _matching(r"[A-Za-z0-9._\-]+(/[A-Za-z0-9._\-]+){0,2}", "invalid pool id '{}'")
-userid = _matching(r"[^\s:/]+@[A-Za-z][A-Za-z0-9._\-]+", "value '{}' does not look like a valid user name")
+_username = _matching(r"[^\s:/]+@[A-Za-z][A-Za-z0-9._\-]+", "value '{}' does not look like a valid user name")
+realm = _matching(r"[A-Za-z][A-Za-z0-9._\-]+", "value does not look like a valid realm")
+token_id = _matching(
+    r"[^\s:/]+@[A-Za-z][A-Za-z0-9._\-]+![A-Za-z][A-Za-z0-9._\-]+", "value '{}' does not look like a valid token ID"
+)
+group_id = _matching(r"[A-Za-z0-9._\-]+", "group name '{}' contains invalid characters")
+role_id = _matching(r"[A-Za-z0-9._\-]+", "role name '{}' contains invalid characters")
 tag = _matching(r"[a-zA-Z0-9_][a-zA-Z0-9_\-+.]*", "invalid characters in tag")
 disk_size = _matching(r"\d+(\.\d+)?[KMGT]?", "value does not look like a valid disk size: {}")
 mac_address = _matching(
@@ -54,6 +55,21 @@ mac_address = _matching(
 )
 device_path = _matching(r"/dev/.+", "value does not look like a valid device path")
 urlencoded = _matching(r"[-%a-zA-Z0-9_.!~*'()]*", "invalid urlencoded string: {}")
+
+
+def userid(text: str) -> None:
+    """Raise unless the value is a user name with its realm."""
+    if len(text) < 3:
+        raise FormatError(f"user name '{text}' is too short\n")
+    if len(text) > 64:
+        raise FormatError(f"user name '{text}' is too long ({len(text)} > 64)\n")
+    _username(text)
+
+
+def email_opt(text: str) -> None:
+    """Raise unless the value is empty or looks like an e-mail address."""
+    if text and not re.fullmatch(r"[\w+\-~]+(\.[\w+\-~]+)*@[a-zA-Z0-9\-]+(\.[a-zA-Z0-9\-]+)*", text, re.ASCII):
+        raise FormatError("value does not look like a valid email address\n")
 
 
 def mount_path(text: str) -> None:

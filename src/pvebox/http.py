@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import formatdate
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote, unquote_plus
 
 import h11
 from starlette.applications import Starlette
@@ -18,24 +19,31 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from . import endpoints
+from . import endpoints, tickets
 from .cluster import Cluster
 from .errors import (
     INTERNAL,
     ApiError,
     CredentialsError,
+    LoginError,
     NoSuchMethodError,
     OperationError,
     ParameterError,
     SandboxError,
+    UnreachableError,
 )
 from .routes import METHODS, Reply, Table, api
+from .uploads import UPLOADED, parse_multipart
 
 _REASON: Final = b"x-pvebox-reason"
 # A response with this header is not sent; the server aborts the connection instead.
 ABORT: Final = "x-pvebox-abort"
 _BODY_LIMIT: Final = 512 * 1024
 PREFIX: Final = "/api2/json"
+_UPLOAD_LIMIT: Final = 1 << 30
+_UPLOAD: Final = re.compile(r"/nodes/[^/]+/storage/[^/]+/upload")
+# Stands for a token in a request whose credentials are not checked. It has no privileges.
+_ANY_TOKEN: Final = "!"  # noqa: S105
 
 assert endpoints, "importing the endpoints fills the table"  # noqa: S101
 
@@ -83,7 +91,7 @@ def answer(status: int, reason: str, body: Mapping[str, Any] | None) -> Response
 
 def error_answer(error: ApiError) -> Response:
     """Build the response for an error."""
-    if isinstance(error, CredentialsError):
+    if isinstance(error, (CredentialsError, UnreachableError)):
         return answer(error.status, error.reason, None)
     body: dict[str, Any] = {"data": None, "message": error.message}
     if isinstance(error, NoSuchMethodError):
@@ -151,14 +159,19 @@ class HttpApi:
         path = (request.scope.get("raw_path") or raw.encode()).decode("ascii", "replace")
         path = path.split("?", 1)[0].removeprefix(PREFIX) or "/"
         try:
-            user = request.state.user = self.cluster.access.authenticate(_authorization(request))
+            user = request.state.user = self._authenticate(request, path)
         except CredentialsError as error:
             await asyncio.sleep(self.delay_401)
             return error_answer(error)
         try:
-            params = await _parameters(request)
+            if request.method == "POST" and _UPLOAD.fullmatch(path):
+                params = await self._uploaded(request, user, path)
+            else:
+                params = await _parameters(request)
             data = await run_in_threadpool(self.table.perform, self.cluster, user, request.method, path, params)
         except ApiError as error:
+            if isinstance(error, LoginError):
+                await asyncio.sleep(self.delay_401)
             return error_answer(error)
         except SandboxError as error:
             return error_answer(OperationError(error.message))
@@ -173,10 +186,56 @@ class HttpApi:
             return answer(200, "OK", body)
         return answer(200, "OK", {"data": data})
 
+    async def _uploaded(self, request: Request, user: str, path: str) -> dict[str, Any]:
+        """Return the fields of a multipart form, and set its file aside for the handler.
+
+        Only a user who may upload gets so far: the file is read into memory.
+        """
+        storage = unquote(path.split("/")[4])
+        self.cluster.access.require(user, f"/storage/{storage}", ["Datastore.AllocateTemplate"])
+        kind = request.headers.get("content-type", "")
+        if not kind.startswith("multipart/form-data"):
+            return await _parameters(request)
+        size = request.headers.get("content-length", "")
+        if not size.isdecimal() or int(size) > _UPLOAD_LIMIT:
+            raise NoSuchMethodError("for data too large")
+        form = parse_multipart(kind, await request.body())
+        UPLOADED.set(form.content)
+        return dict(form.fields)
+
+    def _authenticate(self, request: Request, path: str) -> str:
+        """Return the user or token that a request proves: by a ticket, or else by an API token."""
+        access = self.cluster.access
+        ticket, authorization = _ticket(request), _authorization(request)
+        if self.table.is_open(request.method, path):
+            # The credentials are not looked at, but a login with the header of a token is refused.
+            return _ANY_TOKEN if not ticket and _has_token(authorization) else ""
+        if not ticket:
+            return access.authenticate(authorization)
+        user = tickets.require_holder(access.authkey, ticket)
+        if not access.is_enabled(user):
+            raise CredentialsError("Authentication failed!")
+        if request.method != "GET" and not _UPLOAD.fullmatch(path):
+            tickets.require_csrf_token(access.authkey, user, request.headers.get("csrfpreventiontoken"))
+        return user
+
 
 def _authorization(request: Request) -> str | None:
     value = request.headers.get("authorization")
     return unquote(value) if value is not None else None
+
+
+def _has_token(authorization: str | None) -> bool:
+    return re.match(r"PVEAPIToken[= ]", authorization or "") is not None
+
+
+def _ticket(request: Request) -> str | None:
+    """Return the ticket in the cookie, or in the Authorization header."""
+    found = re.search(r"(?:^|\s)PVEAuthCookie=([^;]*)", request.headers.get("cookie", ""))
+    if found and found[1]:
+        return unquote(found[1])
+    header = re.match(r"PVEAuthCookie[= ](.*)", request.headers.get("authorization", ""))
+    return unquote(header[1]) if header else None
 
 
 async def _parameters(request: Request) -> dict[str, Any]:
@@ -194,15 +253,25 @@ async def _parameters(request: Request) -> dict[str, Any]:
         given = _json(body)
     else:
         given = _form(body.decode("utf-8", "replace"))
-    return {**params, **given}
+    # Parameters in the query win over those in the body.
+    return {**given, **params}
 
 
 def _form(text: str) -> dict[str, Any]:
+    """Decode form data as Proxmox does: a value ends at its first `=`, and a repeated key becomes a list."""
     params: dict[str, Any] = {}
-    for key, value in parse_qsl(text, keep_blank_values=True):
-        # As in Proxmox, repeated keys become one value, separated by NULs.
-        params[key] = f"{params[key]}\0{value}" if key in params else value
-    return params
+    for pair in re.split("[&;]", text):
+        if not pair:
+            continue
+        key, separator, rest = pair.partition("=")
+        value = unquote_plus(rest.partition("=")[0], errors="replace") if separator else None
+        key = unquote_plus(key, errors="replace")
+        old = params.get(key)
+        if old is not None and value is not None:
+            params[key] = [*old, value] if isinstance(old, list) else [old, value]
+        else:
+            params[key] = value
+    return {key: value for key, value in params.items() if value is not None}
 
 
 def _json(body: bytes) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from .access import ROOT
 from .change import apply_pending, normalised
 from .cluster import Cluster
 from .config import CtConfig, Options
-from .disks import create_disks, destroy_volumes, every_volume, free, free_if_owned
+from .disks import Log, create_disks, destroy_volumes, every_volume, free, free_if_owned, silent
 from .errors import AbortedError, ApiError, OperationError, SandboxError
-from .mountpoint import MountType, mount_points, volumes_of
+from .mountpoint import mount_points, volumes_of
 from .network import complete_network, parse_network
 from .options import FEATURES
 from .runtime import Archive, NotMountableError, Unpacked, VolumeRef
 from .schema import parse_property_string
+from .sharing import is_refused, refused_mount
 from .storage import Storage
 from .tasks import Task
 
@@ -37,62 +38,77 @@ class CreateOrder:
     ssh_keys: str | None = None
     pool: str | None = None
     start: bool = False
-    replaces: CtConfig | None = None
 
 
-def initial_config(order: CreateOrder) -> CtConfig:
-    """Return the config during the creation: a lock, and the options of the container that is replaced."""
-    options: Options = dict(order.replaces.options) if order.replaces is not None else {}
-    return CtConfig(options={**options, "lock": "create"})
+def initial_config() -> CtConfig:
+    """Return the config of a new container during its creation: only a lock."""
+    return CtConfig(options={"lock": "create"})
 
 
-def create(cluster: Cluster, order: CreateOrder, task: Task, *, verb: str = "create") -> None:
-    """Create a container from an archive. If that fails, remove its volumes and its config."""
+def create(cluster: Cluster, order: CreateOrder, task: Task) -> None:
+    """Create a container from a template archive. If that fails, remove its volumes and its config."""
     vmid, node = order.vmid, order.node
     made: list[VolumeRef] = []
     try:
-        config = _configured(order)
+        config = configured(order)
         texts, made = create_disks(cluster, vmid, node, order.mounts, task.say)
         config.options.update(texts)
-        if order.replaces is not None:
-            free_all(cluster, vmid, node, order.replaces, task)
-        _require_volumes(cluster, node, config)
-        _require_archive(order, task)
-        store, _, name = order.archive.volid.partition(":")
-        task.say(f"extracting archive '{cluster.storage(store).device(name)}'")
         spec = cluster.spec(vmid, node, config)
-        unpacked = _populate(cluster, order, config, task)
+        unpacked = unpack(cluster, order, config, task)
         config.options.setdefault("arch", unpacked.arch)
         config.options.setdefault("ostype", unpacked.ostype)
         task.say(f"Detected container architecture: {unpacked.arch}")
-        config.options.setdefault("hostname", f"CT{vmid}")
-        config.options.setdefault("memory", 512)
-        config.options.setdefault("swap", 512)
-        if verb == "create":
-            cluster.runtime.containers.prepare(spec, order.password, order.ssh_keys, task.say)
-            warn_about_nesting(config, unpacked, task)
+        set_defaults(config, vmid)
+        cluster.runtime.containers.prepare(spec, order.password, order.ssh_keys, task.say)
+        warn_about_nesting(config, unpacked, task)
         cluster.configs.save(vmid, node, config)
     except (ApiError, AbortedError, SandboxError) as error:
-        text = _message_of(error, vmid)
+        text = message_of(error, vmid)
         destroy_volumes(cluster, made, task.say)
         cluster.configs.remove(vmid)
-        raise OperationError(f"unable to {verb} CT {vmid} - {text}") from None
+        raise OperationError(f"unable to create CT {vmid} - {text}") from None
     except Exception:  # NodeCrashError is a BaseException: a crashed node does not clean up
         destroy_volumes(cluster, made, task.say)
         cluster.configs.remove(vmid)
         raise
+    finish(cluster, order)
+
+
+def finish(cluster: Cluster, order: CreateOrder) -> None:
+    """Add a new container to its pool, and start it if the call said so."""
     if order.pool:
-        cluster.access.join_pool(vmid, order.pool)
+        cluster.access.join_pool(order.vmid, order.pool)
         cluster.access_changed()
     if order.start:
         # The start is a separate task: the create succeeds even if the start fails.
-        begin_start(cluster, vmid, node, order.user)
+        begin_start(cluster, order.vmid, order.node, order.user)
 
 
-def _message_of(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
+def set_defaults(config: CtConfig, vmid: int) -> None:
+    """Set the options that every container has."""
+    config.options.setdefault("hostname", f"CT{vmid}")
+    config.options.setdefault("memory", 512)
+    config.options.setdefault("swap", 512)
+
+
+def unpack(cluster: Cluster, order: CreateOrder, config: CtConfig, task: Task, *, restores: bool = False) -> Unpacked:
+    """Unpack the archive of an order into the volumes of a config."""
+    _require_volumes(cluster, order.node, config)
+    if order.archive_missing:
+        task.say(order.archive_missing)
+        raise OperationError(order.archive_missing)
+    store, _, name = order.archive.volid.partition(":")
+    if restores:
+        task.say(f"restoring '{order.archive.volid}' now..")
+    task.say(f"extracting archive '{cluster.storage(store).device(name)}'")
+    return _populate(cluster, order, config, task)
+
+
+def message_of(error: ApiError | AbortedError | SandboxError, vmid: int) -> str:
+    """Return the text of an error that ended a creation."""
     match error:
         case ApiError():
-            return error.text
+            return error.printed
         case SandboxError():
             return error.message
     return _interrupted(vmid)
@@ -109,13 +125,8 @@ def _interrupted(vmid: int) -> str:
     return f"command '{command}' failed: received interrupt"
 
 
-def _require_archive(order: CreateOrder, task: Task) -> None:
-    if order.archive_missing:
-        task.say(order.archive_missing)
-        raise OperationError(order.archive_missing)
-
-
-def _configured(order: CreateOrder) -> CtConfig:
+def configured(order: CreateOrder) -> CtConfig:
+    """Return a config with the options of an order."""
     options: Options = {}
     if order.unprivileged:
         options["unprivileged"] = 1
@@ -127,12 +138,20 @@ def _configured(order: CreateOrder) -> CtConfig:
 
 def _populate(cluster: Cluster, order: CreateOrder, config: CtConfig, task: Task) -> Unpacked:
     spec = cluster.spec(order.vmid, order.node, config)
+    for mount in spec.mounts:
+        # All mounts are writable while the archive is unpacked.
+        if isinstance(mount.source, VolumeRef) and is_refused(cluster, order.node, mount.source, read_only=False):
+            raise _mount_error(order.vmid, config, mount.key)
     try:
         return cluster.runtime.containers.populate(spec, order.archive, task)
     except NotMountableError as error:
-        point = next(p for p in mount_points(config.options) if p.key == str(error))
-        target = f"/var/lib/lxc/{order.vmid}/rootfs/{point.path}"
-        raise OperationError(f"command 'mount /dev/dm-0 {target}' failed: exit code 32") from None
+        raise _mount_error(order.vmid, config, str(error)) from None
+
+
+def _mount_error(vmid: int, config: CtConfig, key: str) -> OperationError:
+    point = next(point for point in mount_points(config.options) if point.key == key)
+    target = f"/var/lib/lxc/{vmid}/rootfs/{point.path}"
+    return OperationError(f"command 'mount /dev/dm-0 {target}' failed: exit code 32")
 
 
 def _require_volumes(cluster: Cluster, node: str, config: CtConfig) -> None:
@@ -149,14 +168,21 @@ def warn_about_nesting(config: CtConfig, unpacked: Unpacked, task: Task) -> None
         task.warn(f"Systemd {unpacked.systemd} detected. You may need to enable nesting.")
 
 
-def begin_start(cluster: Cluster, vmid: int, node: str, user: str) -> str:
+def begin_start(cluster: Cluster, vmid: int, node: str, user: str, *, skip_lock: bool = False) -> str:
     """Start a container in a task and return the UPID."""
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
+        with cluster.configs.lock(vmid, task.say):
             config = cluster.configs.load(vmid, node)
-            config.require_unlocked()
-            start(cluster, vmid, node, config)
+            if config.flag("template"):
+                raise OperationError("you can't start a CT if it's a template")
+            if config.text("lock") != "mounted" and not skip_lock:
+                config.require_unlocked()
+            if config.flag("unprivileged") and any(
+                point.attributes.get("quota") == "1" for point in mount_points(config.options)
+            ):
+                raise OperationError("Quotas are not supported by unprivileged containers.")
+            start(cluster, vmid, node, config, task.say)
 
     return cluster.start_task(node, "vzstart", str(vmid), user, work)
 
@@ -170,10 +196,8 @@ def start_on_boot(cluster: Cluster) -> None:
             begin_start(cluster, vmid, node, ROOT)
 
 
-def start(cluster: Cluster, vmid: int, node: str, config: CtConfig) -> None:
+def start(cluster: Cluster, vmid: int, node: str, config: CtConfig, say: Log = silent) -> None:
     """Start a container. The caller holds the lock of its config."""
-    if config.flag("template"):
-        raise OperationError("you can't start a CT if it's a template")
     if config.pending or config.pending_delete:
         apply_pending(cluster, vmid, node, config)
         cluster.configs.save(vmid, node, config)
@@ -182,13 +206,21 @@ def start(cluster: Cluster, vmid: int, node: str, config: CtConfig) -> None:
         bridge = parse_network(str(config.options[key])).get("bridge")
         if bridge and not cluster.runtime.bridge_exists(node, bridge):
             raise OperationError(f"bridge '{bridge}' does not exist")
-    cluster.runtime.containers.start(cluster.spec(vmid, node, config))
+    spec = cluster.spec(vmid, node, config)
+    if refused_mount(cluster, spec) is not None:
+        say(
+            "run_buffer: 322 Script exited with status 32",
+            f'lxc_init: 844 Failed to run lxc.hook.pre-start for container "{vmid}"',
+            f'__lxc_start: 2027 Failed to initialize container "{vmid}"',
+        )
+        raise OperationError(f"startup for container '{vmid}' failed")
+    cluster.runtime.containers.start(spec)
 
 
 def settle_stopped(cluster: Cluster, vmid: int) -> None:
-    """Apply the pending changes of a container that has stopped."""
+    """Apply the pending changes of a container that has stopped. Without quorum they stay pending."""
     node = cluster.configs.node_of(vmid)
-    if node is None:
+    if node is None or not cluster.members.quorate:
         return
     config = cluster.configs.load(vmid, node)
     if config.pending or config.pending_delete:
@@ -202,6 +234,8 @@ def destroy(cluster: Cluster, vmid: int, node: str, config: CtConfig, task: Task
     if unreferenced:
         for storage in cluster.storages_of(node):
             _free_unreferenced(cluster, storage, vmid, node, task)
+    # The VMID stays taken until everything else of the container is gone.
+    cluster.configs.save(vmid, node, CtConfig(options={"lock": "destroyed"}))
     cluster.access.forget_container(vmid)
     cluster.access_changed()
     cluster.configs.remove(vmid)
@@ -224,8 +258,3 @@ def _free_unreferenced(cluster: Cluster, storage: Storage, vmid: int, node: str,
             continue
         if owner == vmid:
             free(cluster, volume.ref, task.say)
-
-
-def has_bind_mounts(config: CtConfig) -> bool:
-    """Return whether a config mounts a host path, which rules out snapshots."""
-    return any(point.type is not MountType.VOLUME for point in mount_points(config.options))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import json
 import secrets
 import tempfile
 import threading
@@ -13,25 +12,31 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from .config import CtConfig
 from .confined import parts_of, path_below
 from .network import parse_network
 from .runtime import (
     Archive,
+    ArchiveOrder,
     ContainerSpec,
     Interface,
     Mount,
     NotMountableError,
     Say,
+    Sharing,
     Unpacked,
     Usage,
     Volume,
     VolumeBusyError,
     VolumeRef,
 )
+from .saved import SavedDict, SaveFile
 from .tasks import Task
 
+# The node, storage and name of a file.
+_FileKey = tuple[str, str, str]
 _LOOPBACK = Interface("lo", "00:00:00:00:00:00", (("inet", "127.0.0.1", 8), ("inet6", "::1", 128)))
 
 
@@ -39,19 +44,23 @@ class MemoryRuntime:
     """Volumes, containers and files that are only records."""
 
     def __init__(self, state: Path | None, bridges: Mapping[str, tuple[str, ...]]) -> None:
-        self._file = state / "memory.json" if state else None
+        self.sharing = Sharing()
+        self._home = self.sharing.home
         # Console commands such as mkdir and chown work on this directory, never on the real host.
         self._scratch = None if state else tempfile.TemporaryDirectory(prefix="pvebox-memory-")
         self._host = (state or Path(self._scratch.name if self._scratch else "")) / "host"
         self._bridges = dict(bridges)
-        self._saving = threading.Lock()
-        self._files: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
-        self._archived: dict[str, str] = {}
-        self._texts: dict[str, str] = {}
+        saved = SaveFile(state / "memory.jsonl" if state else None)
+        # Size and time of a file, by node, storage and name; the text of a small file; the config in a backup.
+        self._files: SavedDict[_FileKey, tuple[int, int]] = saved.table("files", lambda key, data: (key, tuple(data)))
+        self._archived: SavedDict[_FileKey, str] = saved.table("archived")
+        self._texts: SavedDict[_FileKey, str] = saved.table("texts")
         self._stopped: list[Callable[[int], None]] = []
-        self.volumes = MemoryVolumes(self.busy, self.save)
-        self.containers = MemoryContainers(self.volumes, self._call_stop_hooks, self.save)
-        self._load()
+        self.volumes = MemoryVolumes(
+            self.busy, self._rename_mounts, saved.table("volumes", _decode_volume), self.sharing
+        )
+        self._running: SavedDict[int, bool] = saved.table("running")
+        self.containers = MemoryContainers(self.volumes, self._call_stop_hooks, self._running)
 
     def bridge_exists(self, node: str, bridge: str) -> bool:
         """Return whether the node has a bridge of this name."""
@@ -67,37 +76,38 @@ class MemoryRuntime:
 
     def files(self, node: str, storage: str) -> dict[str, tuple[int, int]]:
         """Return the files of a directory storage: name to size and time."""
-        return dict(self._files.get((node, storage), {}))
+        home, known = self._home(node, storage), dict(self._files.data)
+        return {name: facts for (on, where, name), facts in known.items() if (on, where) == (home, storage)}
 
     def read_text(self, node: str, storage: str, name: str) -> str | None:
         """Return the text of a small file, or None."""
-        return self._texts.get(f"{node}/{storage}/{name}")
+        return self._texts.get(self._key(node, storage, name))
 
     def write_text(self, node: str, storage: str, name: str, text: str) -> None:
         """Record a small file."""
-        self._texts[f"{node}/{storage}/{name}"] = text
+        self._texts[self._key(node, storage, name)] = text
         self.add_file(node, storage, name, len(text.encode()))
 
     def add_file(self, node: str, storage: str, name: str, size: int) -> None:
         """Record a file of this size on a directory storage."""
-        self._files.setdefault((node, storage), {})[name] = (size, int(time.time()))
-        self.save()
+        self._files[self._key(node, storage, name)] = (size, int(time.time()))
 
     def note_file(self, node: str, storage: str, name: str, size: int, config_text: str = "") -> None:
         """Record a file and, for a backup, the config in it."""
-        self._archived[f"{node}/{storage}/{name}"] = config_text
+        self._archived[self._key(node, storage, name)] = config_text
         self.add_file(node, storage, name, size)
 
     def archived_config(self, node: str, storage: str, name: str) -> str | None:
         """Return the text of the config in a backup, or None."""
-        return self._archived.get(f"{node}/{storage}/{name}")
+        return self._archived.get(self._key(node, storage, name))
 
     def remove_file(self, node: str, storage: str, name: str) -> None:
         """Remove a file if it exists."""
-        self._files.get((node, storage), {}).pop(name, None)
-        for records in (self._archived, self._texts):
-            records.pop(f"{node}/{storage}/{name}", None)
-        self.save()
+        for records in (self._files, self._archived, self._texts):
+            records.pop(self._key(node, storage, name), None)
+
+    def _key(self, node: str, storage: str, name: str) -> _FileKey:
+        return self._home(node, storage), storage, name
 
     def file(self, node: str, storage: str, name: str) -> Path | None:
         """Return None: the files are not real."""
@@ -107,59 +117,40 @@ class MemoryRuntime:
         """Return whether a running container mounts the volume."""
         return self.containers.uses(ref)
 
+    def _rename_mounts(self, old: VolumeRef, new: VolumeRef) -> None:
+        self.containers.rename_mounts(old, new)
+
     def close(self) -> None:
-        """Save the state."""
-        self.save()
+        """Do nothing: every change is saved already."""
 
     def _call_stop_hooks(self, vmid: int) -> None:
         for hook in self._stopped:
             hook(vmid)
 
-    def save(self) -> None:
-        """Save volumes, files and running containers for the next server."""
-        if self._file is None:
-            return
-        with self._saving:
-            self._write(self._file)
 
-    def _write(self, file: Path) -> None:
-        data = {
-            "volumes": [
-                [v.ref.node, v.ref.storage, v.ref.name, v.size, v.ctime, v.formatted] for v in self.volumes.everything()
-            ],
-            "running": self.containers.running_vmids(),
-            "files": [[*key, files] for key, files in self._files.items()],
-            "archived": self._archived,
-            "texts": self._texts,
-        }
-        temporary = file.with_suffix(".new")
-        temporary.write_text(json.dumps(data), encoding="utf-8")
-        temporary.replace(file)
-
-    def _load(self) -> None:
-        if self._file is None or not self._file.exists():
-            return
-        data = json.loads(self._file.read_text(encoding="utf-8"))
-        for node, storage, name, size, ctime, formatted in data["volumes"]:
-            self.volumes.put(Volume(VolumeRef(node, storage, name), size, ctime, formatted))
-        for node, storage, files in data["files"]:
-            self._files[node, storage] = {name: (size, when) for name, (size, when) in files.items()}
-        self._archived, self._texts = data["archived"], data["texts"]
-        for vmid in data["running"]:
-            self.containers.mark_running(vmid, ())
+def _decode_volume(key: tuple[str, str, str], data: dict[str, Any]) -> tuple[VolumeRef, Volume]:
+    ref = VolumeRef(*key)
+    return ref, Volume(**{**data, "ref": ref})
 
 
 class MemoryVolumes:
     """Simulated volumes: a size and a flag for the filesystem."""
 
-    def __init__(self, busy: Callable[[VolumeRef], bool], changed: Callable[[], None]) -> None:
-        self._volumes: dict[VolumeRef, Volume] = {}
+    def __init__(
+        self,
+        busy: Callable[[VolumeRef], bool],
+        renamed: Callable[[VolumeRef, VolumeRef], None],
+        volumes: SavedDict[VolumeRef, Volume],
+        sharing: Sharing,
+    ) -> None:
+        self._volumes = volumes
+        self._home = sharing.home
         self._busy = busy
-        self._changed = changed
+        self._renamed = renamed
 
     def everything(self) -> list[Volume]:
         """Return all volumes of all storages."""
-        return list(self._volumes.values())
+        return self._volumes.snapshot()
 
     def put(self, volume: Volume) -> None:
         """Add a volume."""
@@ -167,7 +158,8 @@ class MemoryVolumes:
 
     def on(self, node: str, storage: str) -> list[Volume]:
         """Return the volumes of a storage, including snapshots."""
-        return [v for v in self.everything() if v.ref.node == node and v.ref.storage == storage]
+        home = self._home(node, storage)
+        return [v for v in self.everything() if v.ref.node == home and v.ref.storage == storage]
 
     def get(self, ref: VolumeRef) -> Volume | None:
         """Return the volume, or None if it does not exist."""
@@ -176,25 +168,23 @@ class MemoryVolumes:
     def allocate(self, ref: VolumeRef, size: int) -> None:
         """Create an empty volume without a filesystem."""
         self._volumes[ref] = Volume(ref, size, int(time.time()), formatted=False)
-        self._changed()
 
     def format(self, ref: VolumeRef) -> None:
         """Record that the volume has a filesystem."""
         self._volumes[ref] = replace(self._volumes[ref], formatted=True)
-        self._changed()
 
     def remove(self, ref: VolumeRef) -> None:
         """Remove a volume. Raise if it is mounted."""
         if self._busy(ref):
             raise VolumeBusyError(ref.name)
         self._volumes.pop(ref, None)
-        self._changed()
 
     def rename(self, ref: VolumeRef, name: str) -> None:
         """Rename a volume on its storage."""
         new = replace(ref, name=name)
-        self._volumes[new] = replace(self._volumes.pop(ref), ref=new)
-        self._changed()
+        self._volumes[new] = replace(self._volumes[ref], ref=new)
+        del self._volumes[ref]
+        self._renamed(ref, new)
 
     def mounted(self, ref: VolumeRef) -> bool:
         """Return whether a running container mounts the volume."""
@@ -203,12 +193,10 @@ class MemoryVolumes:
     def resize(self, ref: VolumeRef, size: int, say: Say, *, online: bool) -> None:
         """Change the size of a volume."""
         self._volumes[ref] = replace(self._volumes[ref], size=size)
-        self._changed()
 
-    def copy(self, source: VolumeRef, target: VolumeRef) -> None:
+    def copy(self, source: VolumeRef, target: VolumeRef, *, fresh: bool = False) -> None:
         """Create a volume of the same size."""
         self._volumes[target] = replace(self._volumes[source], ref=target, ctime=int(time.time()))
-        self._changed()
 
     def link(self, base: VolumeRef, target: VolumeRef) -> None:
         """Create a volume of the same size."""
@@ -218,17 +206,27 @@ class MemoryVolumes:
 class MemoryContainers:
     """Simulated containers: running or stopped."""
 
-    def __init__(self, volumes: MemoryVolumes, stopped: Callable[[int], None], changed: Callable[[], None]) -> None:
+    def __init__(self, volumes: MemoryVolumes, stopped: Callable[[int], None], running: SavedDict[int, bool]) -> None:
         self._volumes = volumes
         self._stopped = stopped
-        self._changed = changed
-        self._running: dict[int, tuple[int, float, tuple[Mount, ...]]] = {}
+        # The VMIDs of the running containers, for the next server.
+        self._saved = running
         self._pids = itertools.count(20000)
+        self._running: dict[int, tuple[int, float, tuple[Mount, ...]]] = {
+            vmid: (next(self._pids), time.time(), ()) for vmid in running
+        }
         self._lock = threading.Lock()
 
     def uses(self, ref: VolumeRef) -> bool:
         """Return whether any running container mounts the volume."""
-        return any(mount.source == ref for _, _, mounts in self._running.values() for mount in mounts)
+        return any(mount.source == ref for _, _, mounts in list(self._running.values()) for mount in mounts)
+
+    def rename_mounts(self, old: VolumeRef, new: VolumeRef) -> None:
+        """Record the new name of a volume in the mounts of the running containers."""
+        with self._lock:
+            for vmid, (pid, since, mounts) in self._running.items():
+                moved = tuple(replace(mount, source=new) if mount.source == old else mount for mount in mounts)
+                self._running[vmid] = (pid, since, moved)
 
     def running_vmids(self) -> list[int]:
         """Return the VMIDs of the running containers."""
@@ -238,6 +236,7 @@ class MemoryContainers:
         """Record that a container runs with these mounts."""
         with self._lock:
             self._running[vmid] = (next(self._pids), time.time(), mounts)
+            self._saved[vmid] = True
 
     def running(self, vmid: int) -> bool:
         """Return whether a container runs."""
@@ -245,11 +244,7 @@ class MemoryContainers:
 
     def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         """Check that all volumes have a filesystem, and report the systemd version of Debian 12."""
-        for mount in spec.mounts:
-            if isinstance(mount.source, VolumeRef):
-                volume = self._volumes.get(mount.source)
-                if volume is not None and not volume.formatted:
-                    raise NotMountableError(mount.key)
+        self._require_mountable(spec)
         task.say("Total bytes read: 237824000 (227MiB, 200MiB/s)")
         return Unpacked(systemd=252)
 
@@ -267,15 +262,18 @@ class MemoryContainers:
     def start(self, spec: ContainerSpec) -> None:
         """Record that a container runs."""
         self.mark_running(spec.vmid, tuple(spec.mounts))
-        self._changed()
 
     def stop(self, vmid: int) -> None:
         """Record that a container is stopped, and call the hooks if it was running."""
         with self._lock:
             was_running = self._running.pop(vmid, None) is not None
-        self._changed()
+            self._saved.pop(vmid, None)
         if was_running:
             self._stopped(vmid)
+
+    def crash(self, vmid: int) -> None:
+        """Stop the container."""
+        self.stop(vmid)
 
     def shutdown(self, vmid: int, timeout: float) -> bool:
         """Stop the container at once and return True."""
@@ -320,6 +318,15 @@ class MemoryContainers:
             found.append(Interface(network["name"], network.get("hwaddr", "").lower()))
         return found
 
-    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
-        """Return the size of an imaginary archive."""
+    def archive(self, order: ArchiveOrder, task: Task, say: Say) -> int:
+        """Check that all volumes have a filesystem, and return the size of an imaginary archive."""
+        self._require_mountable(order.spec)
+        say("Total bytes written: 237824000 (227MiB, 200MiB/s)")
         return 100 << 20
+
+    def _require_mountable(self, spec: ContainerSpec) -> None:
+        for mount in spec.mounts:
+            if isinstance(mount.source, VolumeRef):
+                volume = self._volumes.get(mount.source)
+                if volume is not None and not volume.formatted:
+                    raise NotMountableError(mount.key)

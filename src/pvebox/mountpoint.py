@@ -102,9 +102,9 @@ def volumes_of(options: Mapping[str, Value]) -> list[str]:
 
 
 def new_disk(volume: str) -> tuple[str, int] | None:
-    """Return storage and bytes if the source asks for a new volume (`store:GiB`), else None."""
+    """Return storage and bytes, in whole MiB, if the source asks for a new volume (`store:GiB`), else None."""
     found = _NEW_DISK.match(volume)
-    return (found[1], int(float(found[2]) * (1 << 30))) if found else None
+    return (found[1], int(float(found[2]) * 1024) << 20) if found else None
 
 
 def is_bare_number(text: str) -> bool:

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from .accesslines import apply_access_lines
 from .cluster import Cluster
 from .config import CtConfig
 from .disks import every_volume
 from .errors import SandboxError
-from .fixture import apply_access_lines, storages_in
+from .fixture import storages_in
 from .lxc import LxcRuntime
 from .memory import MemoryRuntime
 from .mountpoint import mount_points
@@ -26,51 +27,74 @@ _BACKUP_SIZE: Final = 100 << 20
 
 def load_into_memory(cluster: Cluster, runtime: MemoryRuntime, state: Mapping[str, Any]) -> None:
     """Load a recorded state into a cluster with simulated containers."""
-    node = _load_configs(cluster, state)
+    _load_configs(cluster, state)
     now = int(time.time())
-    for ref, size, formatted in _volumes(cluster, node, state):
-        runtime.volumes.put(Volume(ref, size, now, formatted))
-    for storage, name, path in _dump_files(cluster, state):
-        _load_dump_file(cluster, runtime, node, storage, name, path, state)
-    for vmid in state.get("running", ()):
-        runtime.containers.mark_running(int(vmid), tuple(_spec(cluster, int(vmid), node).mounts))
-    runtime.save()
+    for node, part in _parts(cluster, state):
+        for ref, size, formatted in _volumes(cluster, node, part):
+            runtime.volumes.put(Volume(ref, size, now, formatted))
+        for storage, name, path in _dump_files(cluster, part):
+            _load_dump_file(cluster, runtime, node, storage, name, path, part)
+        for vmid in part.get("running", ()):
+            runtime.containers.mark_running(int(vmid), tuple(_spec(cluster, int(vmid), node).mounts))
     cluster.statistics.gather()
 
 
 def load_into_lxc(cluster: Cluster, runtime: LxcRuntime, state: Mapping[str, Any]) -> None:
     """Load a recorded state into a cluster with real containers, whose roots are linked clones of the template."""
-    node = _load_configs(cluster, state)
+    _load_configs(cluster, state)
     roots = {
         point.volume
         for vmid in cluster.configs.vmids()
-        for point in mount_points(cluster.configs.load(vmid, node).options)
+        for point in mount_points(_config(cluster, vmid).options)
         if point.key == "rootfs"
     }
     golden: VolumeRef | None = None
-    for ref, size, formatted in _volumes(cluster, node, state):
-        if f"{ref.storage}:{ref.name}" in roots:
-            golden = golden or _unpack_once(cluster, runtime, node)
-            runtime.volumes.link(golden, ref, size)
-            continue
-        runtime.volumes.allocate(ref, size)
-        if formatted:
-            runtime.volumes.format(ref)
-    for vmid in state.get("running", ()):
-        runtime.containers.start(_spec(cluster, int(vmid), node))
+    for node, part in _parts(cluster, state):
+        for ref, size, formatted in _volumes(cluster, node, part):
+            if f"{ref.storage}:{ref.name}" in roots:
+                golden = golden or _unpack_once(cluster, runtime, node)
+                runtime.volumes.link(golden, ref, size)
+                continue
+            runtime.volumes.allocate(ref, size)
+            if formatted:
+                runtime.volumes.format(ref)
+    for node, part in _parts(cluster, state):
+        for vmid in part.get("running", ()):
+            runtime.containers.start(_spec(cluster, int(vmid), node))
     cluster.statistics.gather()
 
 
-def _load_configs(cluster: Cluster, state: Mapping[str, Any]) -> str:
-    """Load storages, configs, accounts, pools and ACLs, and return the node of the containers."""
-    node = next(iter(cluster.nodes))
+def _parts(cluster: Cluster, state: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each node with its part of a recorded state. The files of the shared storage come with the first node.
+
+    The state of a single node has one part: itself.
+    """
+    if "nodes" not in state:
+        yield cluster.local_node, state
+        return
+    top = next((storage.path for storage in cluster.storages.values() if storage.shared), "")
+    shared = [f"{top}/{path.removeprefix('./')}" for path in state.get("shared", ())]
+    for node in cluster.nodes:
+        part = state["nodes"].get(node, {})
+        yield node, {**part, "dir": shared} if node == cluster.local_node else part
+
+
+def _load_configs(cluster: Cluster, state: Mapping[str, Any]) -> None:
+    """Load storages, configs, accounts, pools, ACLs, HA resources and rules, and the cluster's membership."""
     cluster.storages.update(storages_in(list(state.get("storage", ()))))
-    for vmid, text in state.get("config", {}).items():
-        cluster.configs.put(int(vmid), node, text)
+    for node, part in _parts(cluster, state):
+        for vmid, text in part.get("config", {}).items():
+            cluster.configs.put(int(vmid), node, text)
     if "access" in state:
         apply_access_lines(cluster.access, list(state["access"]))
         cluster.access_changed()
-    return node
+    cluster.ha.load(state.get("ha", ()))
+    cluster.members.offline.update(node for node, online in state.get("online", {}).items() if not online)
+    cluster.members.quorate = bool(state.get("quorate", 1))
+
+
+def _config(cluster: Cluster, vmid: int) -> CtConfig:
+    return cluster.configs.load(vmid, cluster.configs.node_of(vmid) or "")
 
 
 def _spec(cluster: Cluster, vmid: int, node: str) -> ContainerSpec:
@@ -80,19 +104,26 @@ def _spec(cluster: Cluster, vmid: int, node: str) -> ContainerSpec:
 def _volumes(cluster: Cluster, node: str, state: Mapping[str, Any]) -> Iterator[tuple[VolumeRef, int, bool]]:
     """Yield each recorded volume, its size and whether it has a filesystem."""
     thin = next((s.id for s in cluster.storages.values() if s.type is StorageType.LVM_THIN), "local-lvm")
-    mounted = set()
+    mounted: set[str] = set()
+    sizes: dict[str, int] = {}
     for vmid in cluster.configs.vmids():
-        mounted.update(every_volume(cluster.configs.load(vmid, node).options))
-    for name, size in state.get("volumes", {}).items():
+        options = _config(cluster, vmid).options
+        mounted.update(every_volume(options))
+        sizes.update({point.volume: point.size for point in mount_points(options) if point.size})
+
+    def is_formatted(storage: str, name: str) -> bool:
         # Proxmox numbers the volumes that it creates for containers, and formats them. Any other name was
         # chosen in a call of the storage API, which does not format.
-        numbered = re.search(r"(^|_)(vm|base)-\d+-disk-\d+", name) is not None
-        yield VolumeRef(node, thin, name), int(size), numbered or f"{thin}:{name}" in mounted
+        return re.search(r"(vm|base|subvol)-\d+-disk-\d+", name) is not None or f"{storage}:{name}" in mounted
+
+    for name, size in state.get("volumes", {}).items():
+        yield VolumeRef(node, thin, name), int(size), is_formatted(thin, name)
     for path in state.get("dir", ()):
         for storage in cluster.storages.values():
             image = re.match(rf"{re.escape(storage.path)}/images/(\d+/[^/]+)$", path)
             if storage.type is StorageType.DIR and "images" in storage.content and image:
-                yield VolumeRef(node, storage.id, image[1]), _DIR_VOLUME_SIZE, False
+                size = sizes.get(f"{storage.id}:{image[1]}", _DIR_VOLUME_SIZE)
+                yield cluster.place(storage, node, image[1]), size, is_formatted(storage.id, image[1])
 
 
 def _dump_files(cluster: Cluster, state: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -109,8 +140,8 @@ def _load_dump_file(
 ) -> None:
     """Load a backup or a file beside it.
 
-    A recorded state has the files' names. What is in them may be given in `archives` (the configs) and `notes`;
-    otherwise a backup has the current config of its container.
+    A recorded state has the files' names. What is in them may be given in `archives` (the configs), `sizes` and
+    `notes`; otherwise a backup has the current config of its container.
     """
     if not is_backup(name):
         text = state.get("notes", {}).get(path.removesuffix(".notes"), "")
@@ -118,7 +149,8 @@ def _load_dump_file(
         return
     owner = cluster.storage(storage).parse(name).owner
     current = state.get("config", {}).get(str(owner), "").partition("\n[")[0]
-    runtime.note_file(node, storage, name, _BACKUP_SIZE, state.get("archives", {}).get(path, current))
+    size = int(state.get("sizes", {}).get(path, _BACKUP_SIZE))
+    runtime.note_file(node, storage, name, size, state.get("archives", {}).get(path, current))
 
 
 def _unpack_once(cluster: Cluster, runtime: LxcRuntime, node: str) -> VolumeRef:

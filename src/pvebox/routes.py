@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from . import formats
 from .cluster import Cluster
 from .errors import NoSuchMethodError, OperationError, ParameterError, PrivilegeError
-from .schema import Prop, Properties, verify
+from .schema import Prop, Properties, joined_lists, verify
 
 METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 
@@ -77,6 +77,10 @@ Handler = Callable[[Call], Any]
 
 def anybody(call: Call) -> None:
     """Allow every authenticated caller. The handler makes its own checks."""
+
+
+def world(call: Call) -> None:
+    """Allow everybody, also without credentials."""
 
 
 def having(path: str, *privileges: str, any_of: bool = False) -> Permission:
@@ -156,6 +160,11 @@ class Table:
     def __iter__(self) -> Iterator[Method]:
         return iter(self._methods)
 
+    def is_open(self, verb: str, path: str) -> bool:
+        """Return whether a request needs no credentials."""
+        found = self.find(verb, path)
+        return found is not None and found[0].check is world
+
     def perform(self, cluster: Cluster, user: str, verb: str, path: str, params: Mapping[str, Any]) -> Any:
         """Perform a request, with Proxmox's checks in Proxmox's order."""
         found = self.find(verb, path)
@@ -169,15 +178,19 @@ class Table:
         if not method.for_tokens and "!" in user:
             raise PrivilegeError(f"URI '{path}' not available with API token, need proper ticket.\n")
         call = Call(cluster, user, {**params, **from_path})
-        method.check(call)
+        if not call.is_root:
+            method.check(call)
         node = from_path.get("node")
         if node is not None and node not in cluster.nodes and node != "localhost":
             raise OperationError(
                 f"hostname lookup '{node}' failed - failed to get address info for: {node}: "
                 "Temporary failure in name resolution"
             )
+        if node is not None:
+            cluster.members.require_reachable(node)
         if node == "localhost":
             call.params["node"] = next(iter(cluster.nodes))
+        call.params = joined_lists(call.params, method.properties)
         verify(call.params, method.properties)
         return method.handler(call)
 

@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from .config import CtConfig
 from .tasks import Task
 
 Say = Callable[..., None]
+# The place of volumes and files that all nodes share. The name of a node cannot contain an underscore.
+SHARED: Final = "_shared"
 
 
 @dataclass(frozen=True)
 class VolumeRef:
-    """The node, storage and name of a volume."""
+    """The node, storage and name of a volume. On a shared storage the node is `SHARED`."""
 
     node: str
     storage: str
@@ -31,6 +33,17 @@ class Volume:
     size: int
     ctime: int
     formatted: bool = True
+
+
+@dataclass
+class Sharing:
+    """Tells a runtime which storages are shared: all nodes see the same volumes and files there."""
+
+    is_shared: Callable[[str], bool] = lambda storage: False
+
+    def home(self, node: str, storage: str) -> str:
+        """Return the place of a storage's volumes and files: the node, or one place for all nodes."""
+        return SHARED if self.is_shared(storage) else node
 
 
 class VolumeBusyError(Exception):
@@ -67,6 +80,27 @@ class Archive:
 
     volid: str
     path: Path | None
+    # Whether tar's errors are ignored.
+    lenient: bool = False
+
+
+# The patterns of files that vzdump leaves out unless it is told otherwise.
+STANDARD_EXCLUDES: Final = ("/tmp/?*", "/var/tmp/?*", "/var/run/?*.pid")  # noqa: S108 - patterns, not files
+
+
+@dataclass(frozen=True)
+class ArchiveOrder:
+    """What goes into a backup, and where it is written.
+
+    The mounts of `spec` are the included ones: volumes, or snapshots of them. Patterns in `exclude` that begin with a
+    slash match from the container's root, others match anywhere. `shown_target` is the path that Proxmox shows.
+    """
+
+    spec: ContainerSpec
+    target: Path | None
+    shown_target: str
+    config_text: str
+    exclude: Sequence[str] = STANDARD_EXCLUDES
 
 
 @dataclass(frozen=True)
@@ -137,8 +171,12 @@ class Volumes(Protocol):
         """Return whether a running container mounts the volume."""
         ...
 
-    def copy(self, source: VolumeRef, target: VolumeRef) -> None:
-        """Create a volume with a copy of another volume's current content."""
+    def copy(self, source: VolumeRef, target: VolumeRef, *, fresh: bool = False) -> None:
+        """Create a volume with a copy of another volume's current content, as a snapshot or a rollback does.
+
+        The copy of a mounted volume says that it is mounted. With `fresh` it does not: Proxmox copies only the files
+        of a volume that it clones or moves, into a new filesystem.
+        """
         ...
 
     def link(self, base: VolumeRef, target: VolumeRef) -> None:
@@ -173,6 +211,10 @@ class Containers(Protocol):
         """Kill a container."""
         ...
 
+    def crash(self, vmid: int) -> None:
+        """Stop a container as a power cut does: changes that it has not written to its volumes are lost."""
+        ...
+
     def shutdown(self, vmid: int, timeout: float) -> bool:
         """Ask a container to shut down; return whether it stopped within the timeout."""
         ...
@@ -205,13 +247,18 @@ class Containers(Protocol):
         """Return the network interfaces of a running container."""
         ...
 
-    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
-        """Pack a container's mounts and its config into an archive file; return its size."""
+    def archive(self, order: ArchiveOrder, task: Task, say: Say) -> int:
+        """Pack a container's mounts and its config into an archive file, and log tar's output; return its size."""
         ...
 
 
 class Runtime(Protocol):
     """The volumes, containers, files and network of a cluster."""
+
+    @property
+    def sharing(self) -> Sharing:
+        """The storages that all nodes share. The cluster sets what is shared."""
+        ...
 
     @property
     def volumes(self) -> Volumes:

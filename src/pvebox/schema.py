@@ -38,6 +38,29 @@ class Prop:
     is_size: bool = False
 
 
+@dataclass(frozen=True)
+class ListFormat:
+    """A format for lists: every entry must pass a check. An empty list is valid."""
+
+    check: FormatCheck
+    split: Callable[[str], list[str]]
+
+    def __call__(self, text: str) -> None:
+        """Raise if an entry of the list does not pass the check."""
+        for entry in self.split(text):
+            self.check(entry)
+
+
+def joined_lists(values: Mapping[str, Any], properties: Properties) -> dict[str, Any]:
+    """Return parameters with the arrays joined by commas where a list as text is expected."""
+    joined = dict(values)
+    for key, value in values.items():
+        prop = properties.get(key)
+        if prop is not None and isinstance(prop.format, ListFormat) and isinstance(value, list) and value:
+            joined[key] = ",".join(map(str, value))
+    return joined
+
+
 def verify(values: Mapping[str, Any], properties: Properties) -> None:
     """Raise a ParameterError that lists all values that do not match the schema."""
     errors = object_errors(values, properties, "")
@@ -49,6 +72,8 @@ def object_errors(values: Mapping[str, Any], properties: Properties, path: str) 
     """Return the errors of an object by the dotted path of the property."""
     errors: dict[str, str] = {}
     for key, prop in properties.items():
+        if prop.optional and key not in values:
+            continue
         here = f"{path}.{key}" if path else key
         problem = _problem(values.get(key), prop, here)
         if problem is not None:
@@ -93,7 +118,7 @@ def _type_problem(value: Any, wanted: str) -> str | None:
     match value:
         case Mapping():
             return f"type check ('{wanted}') failed - got HASH"
-        case list():
+        case list() if wanted != "array":
             return f"type check ('{wanted}') failed - got ARRAY"
     text = str(value)
     fits = {

@@ -14,6 +14,7 @@ from typing import Any
 from . import private
 from .accesslog import AccessLog
 from .assembly import lxc_cluster, memory_cluster
+from .background import RUNTIME_FILE
 from .certificates import ensure_certificates
 from .cluster import Cluster
 from .control import Control
@@ -38,6 +39,7 @@ def serve_foreground(
     fixture: Path | None = None,
     subnet: str | None = None,
     delay_401: float = 3.0,
+    mmp_wait: float | None = None,
     faults: Sequence[Rule] = (),
 ) -> None:
     """Serve a sandbox until SIGTERM or SIGINT."""
@@ -50,7 +52,8 @@ def serve_foreground(
         cluster = memory_cluster(state, given, nodes)
         gateway = None
     else:
-        cluster, gateway = lxc_cluster(state, given, nodes, subnet)
+        cluster, gateway = lxc_cluster(state, given, nodes, subnet, mmp_wait)
+    (state / RUNTIME_FILE).write_text(f"{runtime}\n", encoding="ascii")
     certificates = ensure_certificates(state / "tls", (gateway,) if gateway else ())
     cluster.certificates = certificates.described()
     http_api = HttpApi(cluster, delay_401=delay_401)

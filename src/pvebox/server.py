@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import sys
 from collections.abc import Callable
 
 import uvicorn
@@ -33,6 +34,8 @@ def bind(port: int, host: str = "127.0.0.1") -> socket.socket:
 
 def serve(http_api: HttpApi, certificates: Certificates, listener: socket.socket, announce: Callable[[], None]) -> None:
     """Answer requests until SIGTERM or SIGINT. Call `announce` once the server answers."""
+    # An answer waits for Python's lock behind the tasks. By default a task keeps it for 5 ms.
+    sys.setswitchinterval(0.0005)
     config = uvicorn.Config(
         http_api.app(),
         http=ReasonProtocol,

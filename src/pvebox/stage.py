@@ -40,7 +40,8 @@ def node_server(folder: Path) -> Iterator[dict[str, Any]]:
     """Run a node with real containers, and delete it when the block ends. Yields its ready line."""
     state = str(folder / "sandbox")
     try:
-        with server(folder, "pvebox", "serve", "--runtime", "lxc", "--state", state, "--port", "0") as ready:
+        words = ("--runtime", "lxc", "--state", state, "--port", "0", "--mmp-wait", "0")
+        with server(folder, "pvebox", "serve", *words) as ready:
             yield ready
     finally:
         subprocess.run([sys.executable, "-m", "pvebox", "clean", "--state", state], check=True)

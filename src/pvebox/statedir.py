@@ -18,8 +18,7 @@ _HINT: Final = "Choose another directory with --state."
 
 def prepare(state: Path) -> None:
     """Create and mark a sandbox's state directory, private to its user. Raise if it holds anything else."""
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _make_private(state)
+    make_private(state)
     if not (state / _MARKER).exists():
         if any(state.iterdir()):
             raise SandboxError(
@@ -39,8 +38,8 @@ def is_sandbox(state: Path) -> bool:
         if state.exists():
             raise SandboxError(f"{state} is not a sandbox's directory. Nothing was deleted.")
         return False
-    with _owned(state):
-        return True
+    require_own(state)
+    return True
 
 
 def require_own(state: Path) -> None:
@@ -51,47 +50,52 @@ def require_own(state: Path) -> None:
 
 
 @contextlib.contextmanager
-def _owned(state: Path) -> Iterator[int]:
+def _owned(state: Path, hint: str = _HINT) -> Iterator[int]:
     try:
         directory = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except NotADirectoryError:
-        raise SandboxError(f"{state} is a link or a file, not a directory.", hint=_HINT) from None
+        raise SandboxError(f"{state} is a link or a file, not a directory.", hint=hint) from None
     try:
         owner = os.fstat(directory).st_uid
         if owner != os.geteuid():
             raise SandboxError(
                 f"{state} belongs to another user (uid {owner}).",
-                hint="Use the account that created it, or choose another directory with --state.",
+                hint=f"Use the account that created it. {hint}",
             )
         yield directory
     finally:
         os.close(directory)
 
 
-def _make_private(state: Path) -> None:
-    """Raise if another user can replace the directory, and remove the permissions of other users.
+def make_private(state: Path, hint: str = _HINT) -> None:
+    """Create a directory. Raise if another user can replace it, and remove the permissions of other users.
 
-    The directory holds tokens, the control key and disks, and the server may run as root.
+    The directory holds tokens, disks or the template of all containers, and the server may run as root.
     """
-    with _owned(state) as directory:
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _owned(state, hint) as directory:
         for above in {*state.absolute().parents, *state.resolve().parents}:
-            if _is_changed_by_others(above.stat()):
+            if _is_changed_by_others(above.stat()) or _belongs_to_others(above.lstat()):
                 raise SandboxError(
-                    f"{state} can be replaced by another user, who has write permission in {above}.",
-                    hint=_HINT,
+                    f"{state} can be replaced by another user, who has write permission in {above}.", hint=hint
                 )
         if stat.S_IMODE(os.fstat(directory).st_mode) & 0o077:
             os.fchmod(directory, 0o700)
             if (state / _MARKER).exists():
                 sys.stderr.write(
                     f"{state} was accessible to other users of this machine. Its mode is now 0700. "
-                    "They may know its tokens: `pvebox reset` creates new ones.\n"
+                    "They may know its tokens. A reset creates new ones.\n"
                 )
+
+
+def _belongs_to_others(facts: os.stat_result) -> bool:
+    """Return whether a directory or link belongs to a user other than root and the current user."""
+    return facts.st_uid not in (0, os.geteuid())
 
 
 def _is_changed_by_others(facts: os.stat_result) -> bool:
     """Return whether a user other than root and the current user may rename entries of a directory."""
-    if facts.st_uid not in (0, os.geteuid()):
+    if _belongs_to_others(facts):
         return True
     if facts.st_mode & stat.S_ISVTX:
         return False

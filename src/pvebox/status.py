@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
+from . import mountpoint
 from .cluster import Cluster
-from .config import CtConfig
-from .mountpoint import parse
+from .config import CtConfig, parse
 
 
 def container_status(cluster: Cluster, vmid: int, node: str) -> dict[str, Any]:
     """Return the status of a container in the format of the node's list."""
-    config = cluster.configs.load(vmid, node)
-    maxdisk = _root_size(config)
+    configured = _configured(cluster.configs.text(vmid, node))
     entry: dict[str, Any] = {
         "vmid": vmid,
         "type": "lxc",
         "status": "stopped",
-        "name": config.text("hostname") or f"CT{vmid}",
-        "cpus": config.options.get("cores") or cluster.nodes[node].cpus,
+        "name": f"CT{vmid}",
+        "cpus": cluster.nodes[node].cpus,
         "cpu": 0,
         "mem": 0,
-        "maxmem": int(config.options.get("memory", 512)) << 20,
         "swap": 0,
-        "maxswap": int(config.options.get("swap", 0)) << 20,
         "disk": 0,
-        "maxdisk": maxdisk,
         "diskread": 0,
         "diskwrite": 0,
         "netin": 0,
         "netout": 0,
         "uptime": 0,
+        **configured,
     }
-    for key in ("template", "tags", "lock"):
-        if config.options.get(key):
-            entry[key] = config.options[key]
     if cluster.runtime.containers.running(vmid):
         usage = cluster.runtime.containers.usage(vmid)
         entry |= {
@@ -47,12 +43,28 @@ def container_status(cluster: Cluster, vmid: int, node: str) -> dict[str, Any]:
             "mem": usage.mem,
             "swap": usage.swap,
             "disk": usage.disk,
-            "maxdisk": usage.maxdisk if usage.maxdisk is not None else maxdisk,
+            "maxdisk": usage.maxdisk if usage.maxdisk is not None else entry["maxdisk"],
             "netin": usage.netin,
             "netout": usage.netout,
         }
         # A kernel without pressure figures: Proxmox then answers null.
         entry |= {f"pressure{what}{share}": None for what in ("cpu", "io", "memory") for share in ("some", "full")}
+    return entry
+
+
+@lru_cache(maxsize=4096)
+def _configured(text: str) -> Mapping[str, Any]:
+    """Return the part of a container's status that the text of its config decides."""
+    config = parse(text)
+    options = config.options
+    entry: dict[str, Any] = {
+        "maxmem": int(options.get("memory", 512)) << 20,
+        "maxswap": int(options.get("swap", 0)) << 20,
+        "maxdisk": _root_size(config),
+    }
+    for key, option in (("name", "hostname"), ("cpus", "cores"), *((key, key) for key in ("template", "tags", "lock"))):
+        if options.get(option):
+            entry[key] = options[option]
     return entry
 
 
@@ -107,5 +119,5 @@ def _resource(cluster: Cluster, vmid: int) -> dict[str, Any]:
 def _root_size(config: CtConfig) -> int:
     text = config.text("rootfs")
     # Proxmox assumes 4 GiB if the config has no size.
-    size = parse("rootfs", text).size if text else None
+    size = mountpoint.parse("rootfs", text).size if text else None
     return size if size is not None else 4 << 30

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .clusterlog import ERROR, INFO, ClusterLog
 from .errors import INTERNAL, AbortedError, ApiError, NodeCrashError, ParameterError, SandboxError
 
 _UPID = re.compile(
@@ -109,6 +110,11 @@ class Task:
 Work = Callable[[Task], None]
 
 
+def is_error(status: str) -> bool:
+    """Return whether an exit status is neither success nor success with warnings."""
+    return status != "OK" and not re.fullmatch(r"WARNINGS: \d+", status)
+
+
 class Tasks:
     """All tasks of a cluster, newest last. Finished tasks are saved in a file."""
 
@@ -118,6 +124,7 @@ class Tasks:
         self._lock = threading.Lock()
         self._pids = itertools.count(1000)
         self._boot = time.time() - 5000
+        self.cluster_log = ClusterLog()
         self._load()
 
     def start(self, node: str, type_: str, id_: str, user: str, work: Work) -> str:
@@ -160,8 +167,13 @@ class Tasks:
             upid = Upid(node, pid, int((now - self._boot) * 100), int(now), type_, id_, user)
             task = Task(upid, injected_outcomes=INJECTED_OUTCOMES.get())
             self._tasks[str(upid)] = task
+        self.cluster_log.add(node, user, f"starting task {upid}")
         self._write({"upid": str(upid)})
         return task
+
+    def note(self, task: Task, text: str) -> None:
+        """Write a line about a task's action into the cluster's log."""
+        self.cluster_log.add(task.upid.node, task.upid.user, text, pid=task.upid.pid)
 
     def _run(self, task: Task, work: Work) -> None:
         error: str | None = None
@@ -176,7 +188,7 @@ class Tasks:
             task.crashed = False
             error = "unexpected status"
         except ApiError as failure:
-            error = failure.text
+            error = failure.printed.replace("\n", " ")
         except AbortedError:
             error = "received interrupt"
         except SandboxError as failure:
@@ -198,6 +210,8 @@ class Tasks:
             task.say("TASK OK")
         task.endtime = int(time.time())
         task.exitstatus = status
+        priority = ERROR if is_error(status) else INFO
+        self.cluster_log.add(task.upid.node, task.upid.user, f"end task {task.upid} {status}", priority=priority)
         self._write({"upid": str(task.upid), "exitstatus": status, "endtime": task.endtime, "log": task.log})
         task.ended.set()
 

@@ -15,10 +15,10 @@ from conformance.recordings import load
 from conformance.replay import Replay, case_differences
 from levels import slow_proof
 from pvebox import unable_to_run
+from pvebox.accesslines import apply_access_lines
 from pvebox.assembly import lxc_cluster
 from pvebox.clean import clean
 from pvebox.disks import every_volume
-from pvebox.fixture import apply_access_lines
 from pvebox.lxc import LxcRuntime
 from pvebox.mountpoint import MountType, mount_points
 from pvebox.runtime import VolumeRef
@@ -65,7 +65,7 @@ class Node:
     def __init__(self, directory: Path) -> None:
         self.states = load().states
         fixture = load().all_accounts()
-        self.cluster, _ = lxc_cluster(directory, fixture, ("pve",), None)
+        self.cluster, _ = lxc_cluster(directory, fixture, ("pve",), None, mmp_wait=0)
         assert isinstance(self.cluster.runtime, LxcRuntime)
         self.runtime: LxcRuntime = self.cluster.runtime
         self.replay = Replay(self.cluster)

@@ -20,22 +20,23 @@ import pytest
 pytest.importorskip("starlette", reason="the sandbox is an extra: pip install 'paddock[sandbox]'")
 
 import pvebox.endpoints  # noqa: F401 - fills the table of methods
-from pvebox import statedir
+from pvebox import background, base, statedir
 from pvebox.assembly import assemble, memory_cluster
 from pvebox.clean import clean, stop_sandbox
 from pvebox.cluster import Cluster
 from pvebox.config import CtConfig
 from pvebox.console import Console
 from pvebox.errors import ApiError, OperationError, SandboxError
-from pvebox.fixture import default_fixture, parse_fixture
+from pvebox.fixture import DEFAULT_TEMPLATE, default_fixture, parse_fixture
 from pvebox.lxc import LxcRuntime, packing
 from pvebox.lxc.containerroot import ContainerRoot
 from pvebox.lxc.lxcconfig import render
 from pvebox.lxc.mounts import is_mounted, mounted_below
-from pvebox.lxc.names import RUN, Names
+from pvebox.lxc.names import FIRST_ID, RUN, Names
 from pvebox.process import spawn, start_ticks
 from pvebox.routes import api
-from pvebox.runtime import ContainerSpec, Mount, VolumeRef
+from pvebox.runtime import ArchiveOrder, ContainerSpec, Mount, VolumeRef
+from pvebox.tasks import Task, Upid
 
 DEPLOY = "paddock@pve!deploy"
 NOBODY = 65534
@@ -61,6 +62,10 @@ def refusal(work: Callable[[], object]) -> str:
     except (ApiError, SandboxError) as error:
         return str(error).strip()
     return ""
+
+
+def idle_task() -> Task:
+    return Task(Upid("pve", 1, 1, 1, "vzdump", "100", "root@pam"))
 
 
 def sandbox(*words: str) -> str:
@@ -411,7 +416,8 @@ def test_a_backup_does_not_mount_over_a_directory_of_the_host(on_disk: Cluster, 
     (runtime.volumes.hold(root, "test") / "data").symlink_to(canary)
     runtime.volumes.release("test")
     spec = ContainerSpec(100, "pve", CtConfig(), [Mount("rootfs", root, "/"), Mount("mp0", data, "/data")])
-    refusal(lambda: runtime.containers.archive(spec, tmp_path / "state/backup.tar", ""))
+    order = ArchiveOrder(spec, tmp_path / "state/backup.tar", "/var/lib/vz/dump/backup.tar", "")
+    refusal(lambda: runtime.containers.archive(order, idle_task(), print))
     covered = is_mounted(canary)
     if covered:
         subprocess.run(["umount", str(canary)], check=True)
@@ -439,11 +445,14 @@ def test_another_user_cannot_read_the_configuration_while_a_backup_is_packed(
     read: list[str] = []
 
     def watched(*argv: str, **more: Any) -> Any:
-        read.append(read_as_nobody(Path(argv[argv.index("--directory") + 1])))
+        trees = argv[argv.index("mapped") + 3 : argv.index("--")]
+        read.append(read_as_nobody(Path(trees[0])))
         return spawn(*argv, **more)
 
     monkeypatch.setattr(packing, "spawn", watched)
-    refusal(lambda: packing.pack(tmp_path / "root", tmp_path / "backup.tar", "description: private\n"))
+    spec = ContainerSpec(100, "pve", CtConfig(), [Mount("rootfs", VolumeRef("pve", "x", "y"), "/")])
+    order = ArchiveOrder(spec, tmp_path / "backup.tar", "/var/lib/vz/dump/backup.tar", "description: private\n")
+    packing.pack(tmp_path / "root", order, idle_task(), print)
     assert read == [""], f"another user read the configuration of a container: {read}"
 
 
@@ -457,3 +466,77 @@ def test_a_file_name_that_leads_outside_the_storage_is_refused(on_disk: Cluster,
     for work in (on_disk.runtime.file, on_disk.runtime.archived_config, on_disk.runtime.remove_file):
         said = refusal(lambda work=work: work("pve", "local", name))  # type: ignore[misc]
         assert "leads out" in said, f"{work.__name__} accepted {name} as a path"
+
+
+# --- the cache of templates, which all containers are made from
+
+
+def template_in_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Ask for the base template with this cache directory. The template is an empty file."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.setattr(base, "_build", lambda archive: archive.touch())
+    return base.ensure_base(DEFAULT_TEMPLATE)
+
+
+def test_other_users_cannot_enter_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = template_in_cache(tmp_path, monkeypatch)
+    assert archive.is_file()
+    assert stat.S_IMODE(archive.parent.stat().st_mode) == 0o700
+
+
+@as_root
+def test_root_does_not_use_the_cache_of_another_user(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # sudo can keep HOME or XDG_CACHE_HOME of the user.
+    os.chown(open_folder, NOBODY, NOBODY)
+    said = refusal(lambda: template_in_cache(open_folder, monkeypatch))
+    assert "can be replaced by another user" in said, "another user can choose the template of root's containers"
+
+
+@as_root
+def test_root_does_not_follow_a_link_of_another_user_to_the_cache(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, shared = open_folder / "own", open_folder / "shared"
+    own.mkdir()
+    shared.mkdir()
+    # Another user may create entries here and change only their own. In a directory like /tmp the kernel would refuse.
+    os.chown(shared, 0, NOBODY)
+    shared.chmod(0o1775)
+    (shared / "cache").symlink_to(own)
+    os.lchown(shared / "cache", NOBODY, NOBODY)
+    said = refusal(lambda: template_in_cache(shared / "cache", monkeypatch))
+    assert "can be replaced by another user" in said, "another user can redirect the link after the check"
+
+
+def test_a_link_of_the_same_user_to_the_cache_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "large").mkdir()
+    (tmp_path / "cache").symlink_to(tmp_path / "large")
+    assert template_in_cache(tmp_path / "cache", monkeypatch).resolve().is_relative_to(tmp_path / "large")
+
+
+def test_a_link_in_place_of_the_templates_directory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = template_in_cache(tmp_path / "cache", monkeypatch)
+    archive.parent.rename(tmp_path / "elsewhere")
+    archive.parent.symlink_to(tmp_path / "elsewhere")
+    assert "is a link" in refusal(lambda: template_in_cache(tmp_path / "cache", monkeypatch))
+
+
+# --- directories that all sandboxes of an account or of the machine use
+
+
+@as_root
+def test_other_users_can_pass_the_run_directory_but_not_read_it(on_disk: Cluster) -> None:
+    runtime: Any = on_disk.runtime
+    facts = {path: path.stat() for path in (RUN, runtime.names.run)}
+    assert {each.st_uid for each in facts.values()} == {0}
+    assert stat.S_IMODE(facts[RUN].st_mode) == 0o711
+    assert stat.S_IMODE(facts[runtime.names.run].st_mode) == 0o710
+    assert facts[runtime.names.run].st_gid == FIRST_ID, "another group than the containers' root may enter"
+
+
+def test_the_default_directories_are_those_of_the_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert background.default_state() == tmp_path / ".local/state/pvebox"
+    assert base.cache_directory() == tmp_path / ".cache/pvebox"

@@ -118,7 +118,7 @@ class Machines(MemoryContainers):
     """Simulated containers with addresses and ssh host keys."""
 
     def __init__(self, runtime: MemoryRuntime) -> None:
-        super().__init__(runtime.volumes, runtime._call_stop_hooks, runtime.save)
+        super().__init__(runtime.volumes, runtime._call_stop_hooks, runtime._running)
         self.host_keys: dict[int, str] = {}
         self.inside: dict[str, AgentSeen] = {}  # of each machine, by its address
         self.cloned = 0  # the source of the last clone: a clone keeps its ssh host keys

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import httpx
 
+from pvebox.access import AclEntry, Token, User
 from pvebox.assembly import memory_cluster
+from pvebox.cluster import Cluster
 from pvebox.faults import Faults, Rule, install
 from pvebox.http import HttpApi
 from pvebox.tasks import Task
@@ -19,11 +22,11 @@ TEMPLATE = "local:vztmpl/debian-12-standard_12.12-1_amd64.tar.zst"
 
 
 class Api:
-    """A client of a memory sandbox's API, with Paddock's token or another one."""
+    """A client of a sandbox's API, with Paddock's token or another one. The default is a memory sandbox."""
 
-    def __init__(self, directory: Path, nodes: tuple[str, ...] = ("pve",)) -> None:
+    def __init__(self, directory: Path, nodes: tuple[str, ...] = ("pve",), cluster: Cluster | None = None) -> None:
         self.directory = directory
-        self.cluster = memory_cluster(directory, nodes=nodes)
+        self.cluster = cluster or memory_cluster(directory, nodes=nodes)
         self.cluster.configs.lock_timeout = 0.1
         self.faults = Faults()
         self._http_api = HttpApi(self.cluster, delay_401=0)
@@ -32,14 +35,21 @@ class Api:
     def ask(self, method: str, path: str, token: str = "paddock@pve!deploy", /, **params: Json) -> httpx.Response:
         """Send a request and return the response. Its reason phrase is in the header x-pvebox-reason."""
         secret = self.cluster.access.tokens[token].secret
-        headers = {"Authorization": f"PVEAPIToken={token}={secret}"}
+        return self.send(method, path, {"Authorization": f"PVEAPIToken={token}={secret}"}, **params)
+
+    def send(self, method: str, path: str, headers: dict[str, str], /, **params: Json) -> httpx.Response:
+        """Send a request with these headers and return the response."""
         content = None
         if params and method in ("GET", "DELETE"):
             path += f"?{urlencode(params)}"
         elif params:
             content = urlencode(params).encode()
-            headers["Content-Type"] = "application/x-www-form-urlencoded"
+            headers = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
         return asyncio.run(self._send(method, path, headers, content))
+
+    def post_body(self, path: str, headers: dict[str, str], body: bytes) -> httpx.Response:
+        """Send a POST request with a body of any kind and return the response."""
+        return asyncio.run(self._send("POST", path, headers, body))
 
     def data(self, method: str, path: str, /, **params: Json) -> Json:
         """Send a request that must succeed and return the data of the answer."""
@@ -65,6 +75,16 @@ class Api:
             **params,
         }
         return self.task("POST", f"/nodes/{node}/lxc", **given)
+
+    def token_with(self, **rights: tuple[str, ...]) -> str:
+        """Add a token that has these privileges on these paths. In the names of the paths, `_` stands for `/`."""
+        access = self.cluster.access
+        access.users["few@pve"] = User()
+        access.tokens["few@pve!few"] = Token(str(uuid.uuid4()), privsep=False)
+        for name, privileges in rights.items():
+            access.roles[f"Few-{name}"] = frozenset(privileges)
+            access.acl.append(AclEntry("/" + name.replace("_", "/"), "few@pve", f"Few-{name}", propagate=True))
+        return "few@pve!few"
 
     def settle(self) -> None:
         """Wait until no task runs."""

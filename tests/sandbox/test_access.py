@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pvebox.access import Access, AclEntry, Pool, Token, User
+from pvebox.access import Access, AclEntry, Group, Pool, Token, User
 from pvebox.errors import CredentialsError, PrivilegeError
 from pvebox.privileges import ALL
 
@@ -52,7 +52,7 @@ def test_a_token_of_root_has_every_privilege(access: Access) -> None:
 
 
 def test_an_acl_entry_of_a_user_overrides_one_of_a_group(access: Access) -> None:
-    access.groups["g"] = {"a@pve"}
+    access.groups["g"] = Group({"a@pve"})
     access.acl = [AclEntry("/vms", "@g", "Big"), AclEntry("/vms", "a@pve", "Small")]
     assert access.privileges("a@pve", "/vms/1") == {"VM.Audit": 1}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pvebox.access import AclEntry
+from pvebox.access import AclEntry, Group
 from pvebox.certificates import CertificateInfo, ensure_certificates
 from pvebox.console import Console
 from sandbox.inprocess import Api
@@ -68,7 +68,7 @@ def test_a_token_needs_a_right_to_read_its_own_expiry(api: Api) -> None:
 
 def test_a_right_on_a_group_lets_a_token_read_the_tokens_of_its_members(api: Api) -> None:
     api.cluster.access.tokens[DAILY].expire = 2_000_000_000
-    api.cluster.access.groups["agents"] = {"pooled@pve"}
+    api.cluster.access.groups["agents"] = Group({"pooled@pve"})
     assert Console(api.cluster).run(["pveum", "role", "add", "Look", "--privs", "Sys.Audit"]).code == 0
     api.cluster.access.acl += [AclEntry("/access/groups/agents", who, "Look") for who in ("pooled@pve", DAILY)]
     user = api.ask("GET", "/access/users/pooled@pve", DAILY).json()["data"]

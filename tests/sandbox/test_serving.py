@@ -148,6 +148,41 @@ def _wait(question: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def test_a_killed_server_loses_no_change(tmp_path: Path) -> None:
+    paths = ("/nodes/pve/lxc", "/nodes/pve/storage/local-lvm/content", "/nodes/pve/storage/local/content", "/pools")
+    keep = ("vmid", "status", "name", "volid", "size", "poolid", "comment")
+
+    def seen(ready: Ready) -> list[Any]:
+        with client(ready, "root@pam!sandbox") as api:
+            listings = [api.get(path).json()["data"] for path in paths]
+        return [[{key: entry.get(key) for key in keep} for entry in entries] for entries in listings]
+
+    def started() -> tuple[subprocess.Popen[str], Ready]:
+        server = serve(tmp_path / "state", "--port", "0")
+        assert server.stdout is not None
+        return server, json.loads(server.stdout.readline())
+
+    server, ready = started()
+    template = {"ostemplate": ready["base"], "rootfs": "local-lvm:1", "features": "nesting=1"}
+    with client(ready, "root@pam!sandbox") as api:
+        for vmid in (100, 101):
+            api.post("/nodes/pve/lxc", data={**template, "vmid": vmid, "start": 1})
+        _wait(lambda: _running(api) == {100, 101})
+        api.post("/nodes/pve/lxc/101/status/stop")
+        _wait(lambda: _running(api) == {100})
+        api.post("/pools", data={"poolid": "new", "comment": "kept"})
+        api.post("/nodes/pve/storage/local-lvm/content", data={"vmid": 101, "filename": "vm-101-x", "size": "8M"})
+    before = seen(ready)
+    server.kill()
+    server.wait(10)
+    server, ready = started()
+    try:
+        assert seen(ready) == before
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
 def test_a_port_in_use_is_reported_without_a_traceback(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -195,3 +230,41 @@ def test_the_commands_up_status_token_root_fault_reset_down_and_clean_work_toget
     finally:
         command("clean")
     assert not (tmp_path / "state").exists()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[Ready, Path]]:
+    state = tmp_path / "state"
+    server = serve(state, "--port", "0", "--nodes", "pve1,pve2")
+    assert server.stdout is not None
+    yield json.loads(server.stdout.readline()), state
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(10) == 0
+
+
+def test_a_node_that_is_cut_off_takes_the_quorum_with_it(
+    cluster: tuple[Ready, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ready, state = cluster
+    with client(ready) as api:
+        assert main(["fault", "offline", "pve2", "--state", str(state)]) == 0
+        assert [node["status"] for node in api.get("/nodes").json()["data"]] == ["online", "offline"]
+        assert api.get("/nodes/pve2/lxc").status_code == 595
+        create = {"vmid": 100, "ostemplate": ready["base"], "rootfs": "local-lvm:1"}
+        assert api.post("/nodes/pve1/lxc", data=create).reason_phrase == "cluster not ready - no quorum?"
+        assert main(["fault", "online", "pve2", "--state", str(state)]) == 0
+        assert api.post("/nodes/pve1/lxc", data=create).status_code == 200
+    assert main(["fault", "offline", "pve1", "--state", str(state)]) == 1
+    assert "cannot be offline" in capsys.readouterr().err
+
+
+def test_a_held_lock_makes_a_change_wait(cluster: tuple[Ready, Path]) -> None:
+    ready, state = cluster
+    with client(ready) as api:
+        api.post("/nodes/pve1/lxc", data={"vmid": 100, "ostemplate": ready["base"], "rootfs": "local-lvm:1"})
+        while api.get("/nodes/pve1/lxc/100/config").json()["data"].get("lock"):
+            time.sleep(0.05)
+        assert main(["fault", "lock", "100:1", "--state", str(state)]) == 0
+        began = time.monotonic()
+        assert api.put("/nodes/pve1/lxc/100/config", data={"cores": 1}, timeout=20).status_code == 200
+        assert time.monotonic() - began > 0.7

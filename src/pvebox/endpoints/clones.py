@@ -9,6 +9,7 @@ from .. import formats
 from ..clones import CloneOrder, clone, cloned_options, convert, require_convertible, unlock
 from ..config import CtConfig, Options
 from ..errors import ApiError, OperationError, PrivilegeError
+from ..features import volume_has_feature
 from ..mountpoint import MountPoint, MountType, mount_points
 from ..rights import require_bridge
 from ..routes import VMID, Call, api, having
@@ -53,27 +54,22 @@ def clone_container(call: Call) -> str:
     pool = call.text("pool")
     if pool is not None and pool not in cluster.access.pools:
         raise PrivilegeError(f"pool '{pool}' does not exist")
-    storage, target_node = call.text("storage"), call.text("target")
-    if target_node is not None and target_node not in cluster.nodes:
-        raise OperationError(f"no such cluster node '{target_node}'")
+    storage, target_node = call.text("storage"), _other_node(call)
     if storage is not None:
-        cluster.storage(storage)
-        if target_node not in (None, node):
-            raise OperationError(f"can't clone to non-shared storage '{storage}'")
+        _require_storage(call, storage, target_node)
+    cluster.members.require_quorum()
     source = _lock_source(call)
     try:
         cluster.configs.reserve(target, node, CtConfig(options={"lock": "create"}))
     except ApiError:
         unlock(cluster, vmid, node)
         raise
+    running = cluster.runtime.containers.running(vmid)
     try:
-        section, points, full = _plan(call, source)
+        section, points, full = _plan(call, source, running=running)
         options = cloned_options(section, call.text("hostname"), call.text("description"))
-        for key in sorted(key for key in options if key.startswith("net")):
-            if not call.is_root:
-                require_bridge(call, str(options[key]))
-        if target_node not in (None, node):
-            raise OperationError(f"can't clone CT to node '{target_node}' (CT uses local storage)")
+        if target_node is not None:
+            _require_all_shared(call, points, target_node)
     except ApiError:
         unlock(cluster, vmid, node)
         cluster.configs.remove(target)
@@ -85,11 +81,41 @@ def clone_container(call: Call) -> str:
         node=node,
         points=tuple(points),
         full=full,
+        running=running,
         snapshot=call.text("snapname"),
         storage=storage,
         pool=pool,
+        target_node=target_node,
     )
     return cluster.start_task(node, "vzclone", str(vmid), call.user, lambda task: clone(cluster, order, task))
+
+
+def _other_node(call: Call) -> str | None:
+    """Return the node that the clone is to be on, or None if it is the source's."""
+    target = call.text("target")
+    if target in (None, call.node, "localhost"):
+        return None
+    if target not in call.cluster.nodes:
+        raise OperationError(f"no such cluster node '{target}'")
+    return target
+
+
+def _require_storage(call: Call, storage_id: str, target_node: str | None) -> None:
+    storage = call.cluster.storage(storage_id)
+    call.cluster.require_available(storage, call.node)
+    if target_node is not None:
+        call.cluster.require_available(storage, target_node)
+        if not storage.shared:
+            raise OperationError(f"can't clone to non-shared storage '{storage_id}'")
+
+
+def _require_all_shared(call: Call, points: list[MountPoint], target_node: str) -> None:
+    """Raise unless the other node will see all volumes of the clone."""
+    given = call.text("storage")
+    for point in points:
+        storage = call.cluster.storage(given or point.volume.partition(":")[0])
+        if not storage.shared:
+            raise OperationError(f"can't clone CT to node '{target_node}' (CT uses local storage)")
 
 
 def _lock_source(call: Call) -> CtConfig:
@@ -103,31 +129,37 @@ def _lock_source(call: Call) -> CtConfig:
     return config
 
 
-def _plan(call: Call, source: CtConfig) -> tuple[Options, list[MountPoint], bool]:
+def _plan(call: Call, source: CtConfig, *, running: bool) -> tuple[Options, list[MountPoint], bool]:
     """Return the config section to clone, its mount points, and whether it is a full clone."""
-    cluster = call.cluster
-    running = cluster.runtime.containers.running(call.vmid)
     snapshot = call.text("snapname")
     full = call.flag("full") if call.text("full") is not None else not source.flag("template")
-    storage = call.text("storage")
-    if storage is not None and not full:
+    if call.text("storage") is not None and not full:
         raise OperationError("parameter 'storage' not allowed for linked clones")
     if snapshot is not None and snapshot not in source.snapshots:
         raise OperationError(f"snapshot '{snapshot}' does not exist")
     section = source.snapshots[snapshot] if snapshot is not None else source.options
-    points = list(mount_points(section))
-    for point in points:
-        if point.type is not MountType.VOLUME:
-            raise OperationError(f"unable to clone mountpoint '{point.key}' (type {point.type})")
-        parts = parse_volume_id(point.volume)
-        if parts is None:
-            raise OperationError(f"unable to parse volume ID '{point.volume}'")
-        call.require(f"/storage/{storage or parts[0]}", "Datastore.AllocateSpace")
-        if full and running and snapshot is None:
-            raise OperationError("Cannot do full clones on a running container without snapshots")
-        if not full and not cluster.parse_volume(point.volume).is_base and snapshot is None:
-            raise OperationError(f"Linked clone feature for '{point.volume}' is not available")
-    return section, points, full
+    points = {point.key: point for point in mount_points(section)}
+    # Proxmox checks the options in alphabetical order.
+    for key in sorted(section):
+        if key in points:
+            _require_clonable(call, points[key], full=full, running=running)
+        elif key.startswith("net") and not call.is_root:
+            require_bridge(call, str(section[key]))
+    return section, list(points.values()), full
+
+
+def _require_clonable(call: Call, point: MountPoint, *, full: bool, running: bool) -> None:
+    snapshot = call.text("snapname")
+    if point.type is not MountType.VOLUME:
+        raise OperationError(f"unable to clone mountpoint '{point.key}' (type {point.type})")
+    parts = parse_volume_id(point.volume)
+    if parts is None:
+        raise OperationError(f"unable to parse volume ID '{point.volume}'")
+    call.require(f"/storage/{call.text('storage') or parts[0]}", "Datastore.AllocateSpace")
+    if full and running and snapshot is None:
+        raise OperationError("Full clone of a running container is only possible from a snapshot")
+    if not full and not volume_has_feature(call.cluster, "clone", point.volume, snapshot):
+        raise OperationError(f"Linked clone feature for '{point.volume}' is not available")
 
 
 @api.method(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from .. import formats
+from ..cluster import Cluster
 from ..errors import OperationError, ParameterError
-from ..lifecycle import begin_start, destroy, has_bind_mounts, start
+from ..features import has_feature
+from ..lifecycle import begin_start, destroy, start
 from ..routes import Call, anybody, api, having
 from ..schema import Prop
 from ..status import container_status
@@ -43,8 +46,26 @@ def index(call: Call) -> list[dict[str, str]]:
 def current(call: Call) -> dict[str, Any]:
     """Return the status and usage figures of a container."""
     entry = container_status(call.cluster, call.vmid, call.node)
-    entry["ha"] = {"managed": 0}
+    entry["ha"] = _ha_status(call)
     return entry
+
+
+def _ha_status(call: Call) -> dict[str, Any]:
+    """Return whether the HA manager is responsible. It does not run, so no state of it is known."""
+    return {"managed": 1, "state": None} if call.cluster.ha.manages(call.vmid) else {"managed": 0}
+
+
+def _ask_ha(call: Call, verb: str) -> str:
+    """Start the task that only passes a request to the HA manager."""
+    cluster, vmid = call.cluster, call.vmid
+
+    def work(task: Task) -> None:
+        task.say(f"Requesting HA {verb} for CT {vmid}")
+        if verb == "start":
+            sid = f"ct:{vmid}"
+            cluster.ha.put_resource(sid, {**cluster.ha.resources[sid], "state": "started"})
+
+    return cluster.start_task(call.node, f"ha{verb}", str(vmid), call.user, work)
 
 
 def _refuse_skiplock(call: Call) -> None:
@@ -58,7 +79,10 @@ def begin(call: Call) -> str:
     _refuse_skiplock(call)
     if call.cluster.runtime.containers.running(call.vmid):
         raise OperationError(f"CT {call.vmid} already running")
-    return begin_start(call.cluster, call.vmid, call.node, call.user)
+    call.cluster.members.require_quorum()
+    if call.cluster.ha.manages(call.vmid):
+        return _ask_ha(call, "start")
+    return begin_start(call.cluster, call.vmid, call.node, call.user, skip_lock=call.flag("skiplock"))
 
 
 @api.method("POST", f"{_CONTAINER}/status/stop", _POWER, {"skiplock": _FLAG, "overrule-shutdown": _FLAG})
@@ -68,17 +92,30 @@ def stop(call: Call) -> str:
     cluster, vmid, node = call.cluster, call.vmid, call.node
     if not cluster.runtime.containers.running(vmid):
         raise OperationError(f"CT {vmid} not running")
-    if call.flag("overrule-shutdown"):
-        for task in cluster.tasks.running():
-            if task.upid.type == "vzshutdown" and task.upid.id == str(vmid):
-                task.abort()
+    if cluster.ha.manages(vmid):
+        return _ask_ha(call, "stop")
+    skip_lock, overrule = call.flag("skiplock"), call.flag("overrule-shutdown")
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
-            cluster.configs.load(vmid, node).require_unlocked()
+        if overrule:
+            _abort_shutdowns(cluster, vmid, task)
+        with cluster.configs.lock(vmid, task.say):
+            config = cluster.configs.load(vmid, node)
+            if config.text("lock") != "mounted" and not skip_lock:
+                config.require_unlocked()
             cluster.runtime.containers.stop(vmid)
 
     return cluster.start_task(node, "vzstop", str(vmid), call.user, work)
+
+
+def _abort_shutdowns(cluster: Cluster, vmid: int, task: Task) -> None:
+    shutdowns = [
+        each for each in cluster.tasks.running() if (each.upid.type, each.upid.id) == ("vzshutdown", str(vmid))
+    ]
+    for each in shutdowns:
+        each.abort()
+    if shutdowns:
+        task.say(f"overruled vzshutdown tasks: {', '.join(str(each.upid) for each in shutdowns)}")
 
 
 @api.method(
@@ -92,11 +129,13 @@ def shutdown(call: Call) -> str:
     cluster, vmid, node = call.cluster, call.vmid, call.node
     if not cluster.runtime.containers.running(vmid):
         raise OperationError(f"CT {vmid} not running")
+    if cluster.ha.manages(vmid):
+        return _ask_ha(call, "stop")
     timeout = int(call.params.get("timeout", 60))
     force = call.flag("forceStop")
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
+        with cluster.configs.lock(vmid, task.say):
             cluster.configs.load(vmid, node).require_unlocked()
             if not cluster.runtime.containers.shutdown(vmid, timeout):
                 task.check_aborted()
@@ -121,11 +160,13 @@ def reboot(call: Call) -> str:
     timeout = int(call.params.get("timeout", 60))
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
-            cluster.configs.load(vmid, node).require_unlocked()
+        # As in Proxmox, a lock in the config does not stop a reboot.
+        with cluster.configs.lock(vmid, task.say):
+            if not cluster.runtime.containers.running(vmid):
+                return
             if not cluster.runtime.containers.shutdown(vmid, timeout):
-                raise OperationError("container did not stop")
-            start(cluster, vmid, node, cluster.configs.load(vmid, node))
+                cluster.runtime.containers.stop(vmid)
+            start(cluster, vmid, node, cluster.configs.load(vmid, node), task.say)
 
     return cluster.start_task(node, "vzreboot", str(vmid), call.user, work)
 
@@ -151,7 +192,9 @@ def _checkpoint(call: Call, type_: str, command: str) -> str:
         raise OperationError(f"CT {vmid} already running")
 
     def work(task: Task) -> None:
-        cluster.configs.load(vmid, node).require_unlocked()
+        if type_ == "vzsuspend":
+            with cluster.configs.lock(vmid, task.say):
+                cluster.configs.load(vmid, node).require_unlocked()
         raise OperationError(f"command '{command}' failed: exit code 1")
 
     return cluster.start_task(node, type_, str(vmid), call.user, work)
@@ -171,12 +214,15 @@ def remove(call: Call) -> str:
     config = cluster.configs.load(vmid, node)
     config.require_unprotected(f"can't remove CT {vmid}")
     config.require_unlocked()
+    sid = f"ct:{vmid}"
+    if sid in cluster.ha.resources and not purge:
+        raise OperationError(f"unable to remove CT {vmid} - used in HA resources and purge parameter not set.")
     running = f"unable to destroy CT {vmid} - container is running"
     if cluster.runtime.containers.running(vmid) and not force:
         raise OperationError(running)
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
+        with cluster.configs.lock(vmid, task.say):
             fresh = cluster.configs.load(vmid, node)
             fresh.require_unprotected(f"can't remove CT {vmid}")
             fresh.require_unlocked()
@@ -189,6 +235,9 @@ def remove(call: Call) -> str:
             destroy(cluster, vmid, node, fresh, task, unreferenced=unreferenced)
             if purge:
                 task.say(f"purging CT {vmid} from related configurations..")
+                if sid in cluster.ha.resources:
+                    cluster.ha.remove_resource(sid)
+                    task.say(f"NOTE: removed CT {vmid} from HA resource configuration.")
 
     return cluster.start_task(node, "vzdestroy", str(vmid), call.user, work)
 
@@ -223,18 +272,17 @@ def interfaces(call: Call) -> list[dict[str, Any]] | None:
     _AUDIT,
     {
         "feature": Prop(enum=("snapshot", "clone", "copy")),
-        "snapname": Prop(optional=True, max_length=40),
+        "snapname": Prop(optional=True, format=formats.configid, max_length=40),
     },
 )
 def feature(call: Call) -> dict[str, int]:
-    """Return whether a container can be snapshotted, cloned or copied."""
+    """Return whether a container, or a snapshot of it, can be snapshotted, cloned or copied."""
     config = call.cluster.configs.load(call.vmid, call.node)
-    wanted = call.params["feature"]
-    has = not has_bind_mounts(config)
-    if wanted == "clone":
-        # Linked clones need the base volumes of a template.
-        has = has and config.flag("template")
-    return {"hasFeature": int(has)}
+    snapshot = call.text("snapname")
+    if snapshot is not None and snapshot not in config.snapshots:
+        raise OperationError(f"snapshot '{snapshot}' does not exist")
+    section = config.options if snapshot is None else config.snapshots[snapshot]
+    return {"hasFeature": int(has_feature(call.cluster, str(call.params["feature"]), section, snapshot))}
 
 
 @api.method("GET", f"{_CONTAINER}/firewall/options", _AUDIT)

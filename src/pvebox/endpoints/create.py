@@ -6,12 +6,13 @@ import re
 from typing import Any
 
 from .. import formats
-from ..backups import RestoreOptions, restore
+from ..config import CtConfig
 from ..disks import check_volume_access
 from ..errors import OperationError, ParameterError, PrivilegeError
 from ..lifecycle import CreateOrder, create, initial_config
 from ..mountpoint import MountType, is_bare_number, mount_points
 from ..options import SETTABLE
+from ..restore import RestoreOptions, lock_replaced, restore
 from ..rights import require_config_rights
 from ..routes import STORAGE, Call, anybody, api
 from ..runtime import Archive
@@ -46,22 +47,22 @@ _OWN = frozenset(PROPERTIES) - frozenset(SETTABLE) | {"node"}
 
 @api.method("POST", "/nodes/{node}/lxc", anybody, PROPERTIES)
 def create_container(call: Call) -> str:
-    """Check a create call and start the task."""
+    """Check a create or restore call and start the task."""
     cluster, vmid, node = call.cluster, call.vmid, call.node
-    unprivileged = str(call.params.get("unprivileged", "1")) == "1"
+    cluster.members.require_quorum()
     restoring = call.flag("restore")
-    if not unprivileged and not restoring:
+    # A restored container is unprivileged if the backup says so.
+    unprivileged = call.flag("unprivileged") if "unprivileged" in call.params else None if restoring else True
+    if unprivileged is False and not restoring:
         call.require("/", "Sys.Modify")
     if call.flag("ha-managed"):
         call.require("/", "Sys.Console")
     replaces = None
-    overwrites = restoring and call.flag("force") and cluster.configs.node_of(vmid) == node
-    if overwrites:
+    if restoring and call.flag("force") and cluster.configs.node_of(vmid) == node:
         if cluster.runtime.containers.running(vmid):
             raise OperationError("can't overwrite running container")
         replaces = cluster.configs.load(vmid, node)
         replaces.require_unprotected(f"unable to restore CT {vmid}")
-        replaces.require_unlocked()
     elif cluster.configs.exists(vmid):
         raise OperationError(f"CT {vmid} already exists on node '{cluster.configs.node_of(vmid)}'")
     keys = call.text("ssh-public-keys")
@@ -70,14 +71,9 @@ def create_container(call: Call) -> str:
     pool = call.text("pool")
     if pool is not None and pool not in cluster.access.pools:
         raise PrivilegeError(f"pool '{pool}' does not exist")
-    allocates = call.allows(f"/vms/{vmid}", "VM.Allocate") or (
-        pool is not None and call.allows(f"/pool/{pool}", "VM.Allocate")
-    )
-    restores_own = overwrites and call.allows(f"/vms/{vmid}", "VM.Backup")
-    if not allocates and not restores_own:
-        raise PrivilegeError
+    _require_allocation(call, pool, replaces, unprivileged)
     options = {key: value for key, value in call.params.items() if key not in _OWN and key != "unprivileged"}
-    require_config_rights(call, vmid, pool, {}, options, [], unprivileged=unprivileged)
+    require_config_rights(call, vmid, pool, {}, options, [], unprivileged=bool(unprivileged))
     template = str(call.params["ostemplate"])
     check_volume_access(call, vmid, template, "backup" if restoring else "vztmpl")
     mounts = _wanted_mounts(call, options)
@@ -93,34 +89,50 @@ def create_container(call: Call) -> str:
         user=call.user,
         mounts=mounts,
         options=plain,
-        unprivileged=unprivileged,
+        unprivileged=bool(unprivileged),
         archive=archive,
         archive_missing=missing,
         password=call.text("password"),
         ssh_keys=keys,
         pool=pool,
         start=call.flag("start"),
-        replaces=replaces,
     )
     if replaces is None:
-        cluster.configs.reserve(vmid, node, initial_config(order))
+        cluster.configs.reserve(vmid, node, initial_config())
     else:
-        cluster.configs.save(vmid, node, initial_config(order))
+        lock_replaced(cluster, vmid, node)
     recovery = RestoreOptions(
         storage=call.text("storage") or "local",
         given_mounts="rootfs" in options,
-        is_root=call.is_root,
+        unprivileged=unprivileged,
         unique=call.flag("unique"),
+        replaces=replaces,
     )
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
+        with cluster.configs.lock(vmid, task.say):
             if restoring:
                 restore(cluster, order, recovery, task)
             else:
                 create(cluster, order, task)
+        if call.flag("ha-managed"):
+            task.say("Add as HA resource")
+            cluster.ha.put_resource(f"ct:{vmid}", {"type": "ct", "state": "started" if order.start else "stopped"})
 
     return cluster.start_task(node, "vzrestore" if restoring else "vzcreate", str(vmid), call.user, work)
+
+
+def _require_allocation(call: Call, pool: str | None, replaces: CtConfig | None, unprivileged: bool | None) -> None:
+    """Raise unless the caller may create the container, or overwrite it with a backup."""
+    vmid = call.vmid
+    if call.allows(f"/vms/{vmid}", "VM.Allocate"):
+        return
+    if pool is not None and call.allows(f"/pool/{pool}", "VM.Allocate"):
+        return
+    if replaces is None or not call.allows(f"/vms/{vmid}", "VM.Backup"):
+        raise PrivilegeError
+    if replaces.flag("unprivileged") and unprivileged is False:
+        call.require("/", "Sys.Modify")
 
 
 def _require_valid_keys(text: str) -> None:
@@ -164,4 +176,5 @@ def _archive(call: Call, volid: str) -> tuple[Archive, str | None]:
     storage, ref = cluster.locate(volid, node)
     exists = ref.name in cluster.runtime.files(node, storage.id)
     path = cluster.runtime.file(node, storage.id, ref.name)
-    return Archive(volid, path), None if exists else f"volume '{volid}' does not exist"
+    archive = Archive(volid, path, lenient=call.flag("ignore-unpack-errors"))
+    return archive, None if exists else f"volume '{volid}' does not exist"

@@ -6,14 +6,15 @@ from .. import formats
 from ..change import update
 from ..cluster import Cluster
 from ..config import CtConfig
-from ..disks import free, next_volume
+from ..disks import copy_volume, free, next_volume
 from ..errors import ApiError, OperationError, ParameterError
+from ..features import volume_has_feature
 from ..mountpoint import MountPoint, MountType, add_unused, mount_points, parse
 from ..options import MOUNT_KEYS, UNUSED_KEYS
 from ..routes import DIGEST, VMID, Call, api, having
 from ..runtime import VolumeBusyError
 from ..schema import Prop
-from ..storage import Storage, StorageType
+from ..storage import Storage
 from ..tasks import Task
 from .settings import require_same_digest
 
@@ -58,7 +59,7 @@ def _reassign(call: Call, target: int) -> str:
     call.require(f"/storage/{storage.id}", "Datastore.AllocateSpace")
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid), cluster.configs.lock(target):
+        with cluster.configs.lock(vmid, task.say), cluster.configs.lock(target, task.say):
             source_config, _, moved = _checked(call, target, key, target_key)
             task.say(f"moving volume '{key}' from container '{vmid}' to '{target}'")
             renamed = _rename(cluster, node, moved, target, task)
@@ -125,6 +126,8 @@ def _checked(call: Call, target: int, key: str, target_key: str) -> tuple[CtConf
     point = MountPoint(key, value, "", {}) if key.startswith("unused") else parse(key, value)
     if _in_snapshots(source, point.volume):
         raise OperationError("Cannot move volume used by a snapshot to another container")
+    if not volume_has_feature(cluster, "rename", point.volume):
+        raise OperationError("Storage does not support moving of this disk to another container")
     if point.type is not MountType.VOLUME:
         raise OperationError("Cannot move a bindmount or device mount to another container")
     if cluster.runtime.containers.running(vmid) and not key.startswith("unused"):
@@ -155,6 +158,7 @@ def _move_to_storage(call: Call, storage_id: str) -> str:
         cluster.configs.save(vmid, node, config)
 
     def work(task: Task) -> None:
+        cluster.tasks.note(task, f"move volume CT {vmid}: move --volume {key} --storage {storage_id}")
         try:
             _copy_over(cluster, vmid, node, cluster.storage(storage_id), point, task, delete=delete)
         finally:
@@ -169,17 +173,16 @@ def _move_to_storage(call: Call, storage_id: str) -> str:
 def _copy_over(
     cluster: Cluster, vmid: int, node: str, storage: Storage, point: MountPoint, task: Task, *, delete: bool
 ) -> None:
-    cluster.require_content(storage)
-    source_storage, source = cluster.locate(point.volume, node)
-    if cluster.runtime.volumes.get(source) is None:
-        raise OperationError(source_storage.missing(source.name))
-    target = next_volume(cluster, storage, node, vmid)
-    cluster.runtime.volumes.copy(source, target)
-    if storage.type is StorageType.LVM_THIN:
-        task.say(f'  Logical volume "{target.name}" created.')
+    _, source = cluster.locate(point.volume, node)
+    target = copy_volume(cluster, node, source, storage, vmid, task.say)
+    name = target.name
+    if cluster.configs.load(vmid, node).flag("template"):
+        name = storage.base_name(name)
+        cluster.runtime.volumes.rename(target, name)
+    copied = cluster.runtime.volumes.get(cluster.place(storage, node, name))
     with cluster.configs.lock(vmid):
         config = cluster.configs.load(vmid, node)
-        config.options[point.key] = str(point.on(f"{storage.id}:{target.name}", point.size))
+        config.options[point.key] = str(point.on(f"{storage.id}:{name}", copied.size if copied else None))
         if not delete:
             add_unused(config.options, point.volume)
         cluster.configs.save(vmid, node, config)

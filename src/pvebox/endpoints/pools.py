@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from copy import deepcopy
 from typing import Any
 
 from .. import formats
 from ..access import Access, Pool
-from ..errors import ApiError, OperationError, PrivilegeError
+from ..errors import OperationError
 from ..routes import Call, anybody, api, having
 from ..schema import Prop
+from ..userconfig import changed_access
 from .system import storage_resource
 
 _POOLID = Prop(format=formats.poolid)
@@ -85,27 +83,12 @@ def _existing(access: Access, name: str) -> Pool:
     return found
 
 
-@contextmanager
-def _changed(call: Call, failure: str) -> Iterator[dict[str, Pool]]:
-    """Yield a copy of the pools. Replace the pools by it and save them, unless an error changes nothing."""
-    access = call.cluster.access
-    with access.lock:
-        pools = deepcopy(access.pools)
-        try:
-            yield pools
-        except ApiError as error:
-            # Proxmox answers every error under the lock of its user database with status 500.
-            status = f"{error.status} " if isinstance(error, PrivilegeError) else ""
-            raise OperationError(f"{failure}: {status}{error.message}") from None
-        access.pools = pools
-    call.cluster.access_changed()
-
-
 @api.method("POST", "/pools", _ALLOCATE, {"poolid": _POOLID, "comment": Prop(optional=True)})
 def create_pool(call: Call) -> None:
     """Create an empty pool."""
     name = str(call.params["poolid"])
-    with _changed(call, "create pool failed") as pools:
+    with changed_access(call, "create pool failed") as access:
+        pools = access.pools
         if name in pools:
             raise OperationError(f"pool '{name}' already exists")
         pools[name] = Pool(call.text("comment") or "")
@@ -116,7 +99,8 @@ def create_pool(call: Call) -> None:
 def change_pool(call: Call) -> None:
     """Change a pool's comment, or add or remove containers and storages."""
     name = str(call.params["poolid"])
-    with _changed(call, "update pools failed") as pools:
+    with changed_access(call, "update pools failed") as access:
+        pools = access.pools
         if name not in pools:
             raise OperationError(f"pool '{name}' does not exist")
         if (comment := call.text("comment")) is not None:
@@ -163,7 +147,8 @@ def _change_storage(call: Call, pool: Pool, storage: str) -> None:
 def delete_pool(call: Call) -> None:
     """Delete an empty pool, and the ACLs on it."""
     name = str(call.params["poolid"])
-    with _changed(call, "delete pool failed") as pools:
+    with changed_access(call, "delete pool failed") as access:
+        pools = access.pools
         if name not in pools:
             raise OperationError(f"pool '{name}' does not exist")
         for vmid in sorted(pools[name].vmids):
@@ -172,5 +157,4 @@ def delete_pool(call: Call) -> None:
         for storage in sorted(pools[name].storages & set(call.cluster.storages)):
             raise OperationError(f"pool '{name}' is not empty (contains storage '{storage}')")
         del pools[name]
-        access = call.cluster.access
         access.acl = [entry for entry in access.acl if entry.path != f"/pool/{name}"]

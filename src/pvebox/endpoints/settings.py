@@ -38,23 +38,32 @@ _KEYS = formats.list_of(formats.configid)
 )
 def read(call: Call) -> dict[str, Any]:
     """Return a container's config, with pending changes unless the caller asks for the current one."""
-    config = call.cluster.configs.load(call.vmid, call.node)
     snapshot = call.text("snapshot")
-    shown: dict[str, Any]
-    if snapshot is not None:
-        if snapshot not in config.snapshots:
-            raise OperationError(f"snapshot '{snapshot}' does not exist")
-        return dict(config.snapshots[snapshot])
-    shown = dict(config.options)
-    if not call.flag("current"):
+    if snapshot is not None and call.flag("current"):
+        both = "cannot use 'snapshot' parameter with 'current'"
+        raise ParameterError({"snapshot": both, "current": both})
+    config = call.cluster.configs.load(call.vmid, call.node)
+    shown = _current(config, pending=not call.flag("current")) if snapshot is None else _snapshot(config, snapshot)
+    if not call.allows(f"/vms/{call.vmid}", "VM.Config.Options"):
+        shown.pop("env", None)
+    shown["digest"] = config.digest
+    return shown
+
+
+def _snapshot(config: CtConfig, name: str) -> dict[str, Any]:
+    if name not in config.snapshots:
+        raise OperationError(f"snapshot '{name}' does not exist")
+    return dict(config.snapshots[name])
+
+
+def _current(config: CtConfig, *, pending: bool) -> dict[str, Any]:
+    shown: dict[str, Any] = dict(config.options)
+    if pending:
         shown |= config.pending
         for key in config.pending_delete:
             shown.pop(key, None)
     if config.raw_lxc:
         shown["lxc"] = [list(pair) for pair in config.raw_lxc]
-    if not call.allows(f"/vms/{call.vmid}", "VM.Config.Options"):
-        shown.pop("env", None)
-    shown["digest"] = config.digest
     return shown
 
 
@@ -95,8 +104,6 @@ def change(call: Call) -> None:
         raise OperationError("no options specified")
     delete = formats.split_list(str(asked.pop("delete", "")))
     revert = formats.split_list(str(asked.pop("revert", "")))
-    _require_known(asked, "delete", delete)
-    _require_known(asked, "revert", revert)
     with cluster.configs.lock(vmid):
         config = cluster.configs.load(vmid, node)
         config.require_unlocked()
@@ -104,18 +111,28 @@ def change(call: Call) -> None:
         unprivileged = config.flag("unprivileged")
         old = config.options
         require_config_rights(call, vmid, None, old, {}, delete, unprivileged=unprivileged)
+        require_config_rights(call, vmid, None, old, {}, revert, unprivileged=unprivileged)
+        _require_known(asked, delete, revert)
         require_config_rights(call, vmid, None, old, asked, [], unprivileged=unprivileged)
         errors = update(cluster, vmid, node, config, changes=asked, delete=delete, revert=revert)
     if errors:
         raise ParameterError(errors)
 
 
-def _require_known(asked: dict[str, Any], parameter: str, keys: list[str]) -> None:
-    for key in keys:
-        if key in asked:
-            raise ParameterError({parameter: f"you can't use '-{key}' and -{parameter} {key}' at the same time"})
+def _require_known(asked: dict[str, Any], delete: list[str], revert: list[str]) -> None:
+    for key in revert:
         if key not in SETTABLE:
-            raise ParameterError({parameter: f"unknown option '{key}'"})
+            raise ParameterError({"revert": f"unknown option '{key}'"})
+        if key in asked:
+            raise ParameterError({"revert": f"you can't use '-{key}' and '-revert {key}' at the same time"})
+    for key in delete:
+        if key not in SETTABLE:
+            raise ParameterError({"delete": f"unknown option '{key}'"})
+        if key in asked:
+            # The missing quotation mark is Proxmox's.
+            raise ParameterError({"delete": f"you can't use '-{key}' and -delete {key}' at the same time"})
+        if key in revert:
+            raise ParameterError({"delete": f"you can't use '-delete {key}' and '-revert {key}' at the same time"})
 
 
 def require_same_digest(config: CtConfig, digest: str | None) -> None:

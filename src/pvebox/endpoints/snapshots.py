@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
-from .. import formats, snapshots
+from .. import formats
 from ..errors import OperationError
-from ..routes import Call, api, having
+from ..lifecycle import begin_start
+from ..routes import Call, anybody, api, having
 from ..schema import Prop
+from ..snapshots import Snapshot
 from ..tasks import Task
 
 _SNAPSHOTS = "/nodes/{node}/lxc/{vmid}/snapshot"
@@ -16,6 +19,7 @@ _NAME = Prop(format=formats.configid, max_length=40)
 _FLAG = Prop(type="boolean", optional=True)
 _AUDIT = having("/vms/{vmid}", "VM.Audit")
 _SNAPSHOT = having("/vms/{vmid}", "VM.Snapshot")
+_READ = having("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", "VM.Audit", any_of=True)
 _ROLLBACK = having("/vms/{vmid}", "VM.Snapshot", "VM.Snapshot.Rollback", any_of=True)
 
 
@@ -30,6 +34,8 @@ def listing(call: Call) -> list[dict[str, Any]]:
         entry["description"] = section.get("description", "")
         if "parent" in section:
             entry["parent"] = section["parent"]
+        if "snapstate" in section:
+            entry["snapstate"] = section["snapstate"]
         found.append(entry)
     current: dict[str, Any] = {
         "name": "current",
@@ -51,13 +57,13 @@ def take(call: Call) -> str:
     description = call.text("description") or ""
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
-            snapshots.take(cluster, vmid, node, name, description)
+        cluster.tasks.note(task, f"snapshot container {vmid}: {name}")
+        Snapshot(cluster, vmid, node, name, task.say).take(description)
 
     return cluster.start_task(node, "vzsnapshot", str(vmid), call.user, work)
 
 
-@api.method("GET", _ONE, _AUDIT, {"snapname": _NAME})
+@api.method("GET", _ONE, anybody, {"snapname": _NAME})
 def index(call: Call) -> list[dict[str, str]]:
     """Return the names below a snapshot's path."""
     return [{"cmd": "rollback"}, {"cmd": "config"}]
@@ -70,13 +76,21 @@ def delete(call: Call) -> str:
     force = call.flag("force")
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
-            snapshots.delete(cluster, vmid, node, name, force=force)
+        # Keeps replication, which makes snapshots of its own, and migration away.
+        with contextlib.ExitStack() as stack:
+            if not force:
+                try:
+                    stack.enter_context(cluster.configs.migration_lock(vmid, task.say))
+                except OperationError:
+                    message = "Failed to obtain guest migration lock - replication running?"
+                    raise OperationError(message) from None
+            cluster.tasks.note(task, f"delete snapshot VM {vmid}: {name}")
+            Snapshot(cluster, vmid, node, name, task.say).delete(force=force)
 
     return cluster.start_task(node, "vzdelsnapshot", str(vmid), call.user, work)
 
 
-@api.method("GET", f"{_ONE}/config", _AUDIT, {"snapname": _NAME})
+@api.method("GET", f"{_ONE}/config", _READ, {"snapname": _NAME})
 def config(call: Call) -> dict[str, Any]:
     """Return the config in a snapshot."""
     name = str(call.params["snapname"])
@@ -106,10 +120,13 @@ def describe(call: Call) -> None:
 def roll_back(call: Call) -> str:
     """Roll back to a snapshot in a task."""
     cluster, vmid, node, name = call.cluster, call.vmid, call.node, str(call.params["snapname"])
-    start_after = call.flag("start")
+    start_after, user = call.flag("start"), call.user
 
     def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
-            snapshots.roll_back(cluster, vmid, node, name, start_after=start_after)
+        with cluster.configs.migration_lock(vmid, task.say):
+            cluster.tasks.note(task, f"rollback snapshot LXC {vmid}: {name}")
+            Snapshot(cluster, vmid, node, name, task.say).roll_back()
+            if start_after:
+                begin_start(cluster, vmid, node, user)
 
     return cluster.start_task(node, "vzrollback", str(vmid), call.user, work)

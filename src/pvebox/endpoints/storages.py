@@ -1,4 +1,4 @@
-"""API methods: list storages and their content; allocate, download and delete volumes."""
+"""API methods: list storages and their content; allocate volumes and download files."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .. import formats
-from ..disks import allocate, check_volume_access, free
+from .. import backupfiles, formats
+from ..backupfiles import Backup
+from ..disks import allocate, check_volume_access
 from ..downloads import fetch
 from ..errors import ApiError, OperationError, ParameterError, PrivilegeError
 from ..routes import Call, anybody, api, having
-from ..runtime import VolumeRef
 from ..schema import Prop
-from ..storage import Storage, StorageType, is_backup, parse_image_file, require_lvm_name
+from ..storage import Storage, StorageType, parse_image_file, require_lvm_name
 from ..tasks import Task
 
 _STORAGE = "/nodes/{node}/storage/{storage}"
@@ -26,9 +26,9 @@ def _status(call: Call, storage: Storage) -> dict[str, Any]:
     return {
         "type": str(storage.type),
         "content": ",".join(storage.content),
-        "enabled": 1,
-        "active": 1,
-        "shared": 0,
+        "enabled": int(not storage.disabled),
+        "active": int(not storage.disabled),
+        "shared": int(storage.shared),
         "total": total,
         "used": used,
         "avail": total - used,
@@ -68,32 +68,6 @@ def status(call: Call) -> dict[str, Any]:
     return _status(call, call.cluster.storage(str(call.params["storage"])))
 
 
-@api.method("GET", "/storage", anybody, {"type": Prop(optional=True)})
-def definitions(call: Call) -> list[dict[str, Any]]:
-    """Return the definitions of the storages that the caller may see."""
-    seen = [s for s in call.cluster.storages.values() if call.allows(f"/storage/{s.id}", *_READ, any_of=True)]
-    return [_definition(storage) for storage in seen if call.text("type") in (None, str(storage.type))]
-
-
-@api.method("GET", "/storage/{storage}", having("/storage/{storage}", "Datastore.Allocate"))
-def definition(call: Call) -> dict[str, Any]:
-    """Return the definition of a storage."""
-    return _definition(call.cluster.storage(str(call.params["storage"])))
-
-
-def _definition(storage: Storage) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "storage": storage.id,
-        "type": str(storage.type),
-        "content": ",".join(storage.content),
-    }
-    if storage.type is StorageType.LVM_THIN:
-        entry |= {"vgname": storage.vgname, "thinpool": storage.thinpool}
-    else:
-        entry["path"] = storage.path
-    return entry
-
-
 def _volumes(call: Call, storage: Storage) -> Iterator[dict[str, Any]]:
     cluster, node = call.cluster, call.node
     for volume in cluster.runtime.volumes.on(node, storage.id):
@@ -103,37 +77,54 @@ def _volumes(call: Call, storage: Storage) -> Iterator[dict[str, Any]]:
             continue
         # Proxmox reports a volume whose owner does not exist as the image of a VM.
         owner_exists = name.owner is not None and cluster.configs.exists(name.owner)
-        yield {
+        shown: dict[str, Any] = {
             "volid": f"{storage.id}:{volume.ref.name}",
             "vmid": name.owner,
             "format": "raw",
             "size": volume.size,
-            "ctime": str(volume.ctime) if storage.type is StorageType.LVM_THIN else volume.ctime,
             "content": "rootdir" if owner_exists else "images",
         }
+        if storage.type is StorageType.LVM_THIN:
+            yield {**shown, "ctime": str(volume.ctime)}
+        else:
+            yield {**shown, "ctime": volume.ctime, "used": volume.size, "parent": None}
     for file, (size, when) in cluster.runtime.files(node, storage.id).items():
         content, _, plain = file.partition("/")
-        if content not in storage.content or (content == "backup" and not is_backup(file)):
-            continue
-        entry: dict[str, Any] = {
-            "volid": f"{storage.id}:{file}",
-            "format": _file_format(content, plain),
-            "size": size,
-            "ctime": when,
-            "content": content,
-        }
-        if content == "backup":
-            owner = storage.parse(file).owner
-            entry |= {"vmid": owner, "subtype": "lxc"}
-        yield entry
+        if content in storage.content and content != "backup":
+            yield {
+                "volid": f"{storage.id}:{file}",
+                "format": _file_format(content, plain),
+                "size": size,
+                "ctime": when,
+                "content": content,
+            }
+    if "backup" in storage.content:
+        for backup in backupfiles.listing(cluster, node, storage):
+            yield _backup_entry(backup)
 
 
 def _file_format(content: str, name: str) -> str:
     if content == "vztmpl":
         return {"gz": "tgz", "xz": "txz", "zst": "tzst"}.get(name.rsplit(".", 1)[-1], "tar")
-    if content == "backup":
-        return name.split(".", 1)[-1]
-    return content
+    return "snippet" if content == "snippets" else content
+
+
+def _backup_entry(backup: Backup) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "volid": backup.volid,
+        "format": backup.format,
+        "size": backup.size,
+        "ctime": backup.ctime,
+        "content": "backup",
+        "subtype": backup.kind,
+    }
+    if backup.vmid is not None:
+        entry["vmid"] = backup.vmid
+    if backup.notes is not None:
+        entry["notes"] = backup.notes
+    if backup.protected:
+        entry["protected"] = 1
+    return entry
 
 
 @api.method(
@@ -153,7 +144,8 @@ def content(call: Call) -> list[dict[str, Any]]:
     for entry in _volumes(call, storage):
         if wanted is not None and entry["content"] != wanted:
             continue
-        if owner is not None and str(entry.get("vmid")) != owner:
+        # Proxmox lists snippets for every owner.
+        if owner is not None and entry["content"] != "snippets" and str(entry.get("vmid")) != owner:
             continue
         try:
             check_volume_access(call, -1, str(entry["volid"]), None)
@@ -190,7 +182,7 @@ def create_volume(call: Call) -> str:
         if not name.startswith(f"vm-{vmid}-"):
             raise OperationError(f"illegal name '{name}' - should be 'vm-{vmid}-*'")
         require_lvm_name(storage.vgname, name)
-        ref = VolumeRef(node, storage.id, name)
+        ref = cluster.place(storage, node, name)
         if cluster.runtime.volumes.get(ref) is not None:
             lv = f"{storage.vgname}/{name}"
             raise OperationError(
@@ -200,78 +192,11 @@ def create_volume(call: Call) -> str:
         suffix = parse_image_file(name)[1]
         if call.text("format") not in (None, suffix):
             raise OperationError(f"unable to parse volume filename '{name}'")
-        ref = VolumeRef(node, storage.id, f"{vmid}/{name}")
+        ref = cluster.place(storage, node, f"{vmid}/{name}")
         if cluster.runtime.volumes.get(ref) is not None:
             raise OperationError(f"disk image '{storage.device(ref.name)}' already exists")
     allocate(cluster, storage, ref, size, lambda *lines: None)
     return f"{storage.id}:{ref.name}"
-
-
-def _place(call: Call) -> tuple[Storage, VolumeRef, str]:
-    volume = str(call.params["volume"])
-    store = str(call.params["storage"])
-    volid = volume if re.match(r"[a-zA-Z][a-zA-Z0-9\-_.]*:", volume) else f"{store}:{volume}"
-    storage, ref = call.cluster.locate(volid, call.node)
-    return storage, ref, volid
-
-
-@api.method("GET", f"{_STORAGE}/content/{{volume*}}", anybody)
-def volume_info(call: Call) -> dict[str, Any]:
-    """Return the path, size and format of a volume."""
-    storage, ref, volid = _place(call)
-    check_volume_access(call, -1, volid, None)
-    name = storage.parse(ref.name)
-    if name.content == "images":
-        volume = call.cluster.runtime.volumes.get(ref)
-        if volume is None:
-            raise OperationError(_no_size(storage, ref))
-        return {"path": storage.device(ref.name), "size": volume.size, "used": 0, "format": "raw"}
-    found = call.cluster.runtime.files(call.node, storage.id).get(ref.name)
-    if found is None:
-        raise OperationError(f"volume '{volid}' does not exist")
-    return {
-        "path": storage.device(ref.name),
-        "size": found[0],
-        "used": found[0],
-        "format": _file_format(name.content, name.file),
-    }
-
-
-def _no_size(storage: Storage, ref: VolumeRef) -> str:
-    device = storage.device(ref.name)
-    if storage.type is StorageType.LVM_THIN:
-        lv = f"{storage.vgname}/{ref.name}"
-        return f"can't get size of '{device}':   Failed to find logical volume \"{lv}\""
-    return f"volume '{storage.id}:{ref.name}' does not exist"
-
-
-@api.method(
-    "DELETE",
-    f"{_STORAGE}/content/{{volume*}}",
-    anybody,
-    {"delay": Prop(type="integer", minimum=1, maximum=30, optional=True)},
-)
-def delete_volume(call: Call) -> str:
-    """Delete a volume in a task. As in Proxmox, without a check whether a config still uses it."""
-    cluster = call.cluster
-    storage, ref, volid = _place(call)
-    name = storage.parse(ref.name)
-    if name.content == "backup" and name.owner is not None:
-        call.require(f"/storage/{storage.id}", "Datastore.AllocateSpace")
-        if not call.allows(f"/storage/{storage.id}", "Datastore.Allocate"):
-            call.require(f"/vms/{name.owner}", "VM.Backup")
-    else:
-        call.require(f"/storage/{storage.id}", "Datastore.Allocate")
-
-    def work(task: Task) -> None:
-        if name.content == "images":
-            free(cluster, ref, task.say)
-        else:
-            cluster.runtime.remove_file(ref.node, storage.id, ref.name)
-        task.say(f"Removed volume '{volid}'")
-
-    owner = f"{name.owner}@{storage.id}" if name.owner is not None else storage.id
-    return cluster.start_task(call.node, "imgdel", owner, call.user, work)
 
 
 def _may_download(call: Call) -> None:

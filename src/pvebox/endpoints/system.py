@@ -93,7 +93,7 @@ def _node_resource(call: Call, node: Node) -> dict[str, Any]:
         "id": f"node/{node.name}",
         "type": "node",
         "node": node.name,
-        "status": "online",
+        "status": "offline" if node.name in call.cluster.members.offline else "online",
         "level": "",
         "cgroup-mode": 1,
     }
@@ -121,7 +121,7 @@ def storage_resource(call: Call, node: str, storage: Storage) -> dict[str, Any]:
         "status": "available",
         "plugintype": str(storage.type),
         "content": ",".join(storage.content),
-        "shared": 0,
+        "shared": int(storage.shared),
         "disk": used,
         "maxdisk": total,
     }
@@ -138,10 +138,10 @@ def cluster_status(call: Call) -> list[dict[str, Any]]:
             {
                 "id": "cluster",
                 "type": "cluster",
-                "name": "sandbox",
+                "name": call.cluster.name,
                 "nodes": len(nodes),
-                "quorate": 1,
-                "version": 1,
+                "quorate": int(call.cluster.members.quorate),
+                "version": call.cluster.config_version,
             }
         )
     for number, node in enumerate(nodes):
@@ -151,19 +151,13 @@ def cluster_status(call: Call) -> list[dict[str, Any]]:
                 "type": "node",
                 "name": node.name,
                 "ip": node.address,
-                "online": 1,
-                "local": int(number == 0),
+                "online": int(node.name not in call.cluster.members.offline),
+                "local": int(node.name == call.cluster.local_node),
                 "nodeid": number + 1 if clustered else 0,
                 "level": "",
             }
         )
     return entries
-
-
-@api.method("GET", "/cluster/tasks", anybody)
-def cluster_tasks(call: Call) -> list[dict[str, Any]]:
-    """Return an empty list: a real cluster fills it by a broadcast, which the sandbox does not have."""
-    return []
 
 
 @api.method("GET", "/nodes", anybody)
@@ -237,9 +231,3 @@ def network(call: Call) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-@api.method("GET", "/nodes/{node}/aplinfo", anybody)
-def aplinfo(call: Call) -> list[dict[str, Any]]:
-    """Return an empty list: the sandbox does not fetch the index of downloadable templates."""
-    return []

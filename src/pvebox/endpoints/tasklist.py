@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .. import formats
-from ..errors import OperationError, ParameterError
+from ..errors import ParameterError
 from ..routes import Call, Reply, anybody, api
-from ..schema import Prop
-from ..tasks import Task, Upid
+from ..schema import FormatError, Prop
+from ..tasks import Task, Upid, is_error
 
 _TASK = "/nodes/{node}/tasks/{upid}"
 _COUNT = Prop(type="integer", minimum=0, optional=True)
 _PAGE = 50
 
 
+_STATES = ("ok", "warning", "error", "unknown")
+# A node broadcasts its newest tasks to the cluster.
+_BROADCAST = 25
+
+
+def _status_type(text: str) -> None:
+    if text.lower() not in _STATES:
+        raise FormatError(f"invalid status '{text}'\n")
+
+
 def _facts(upid: Upid) -> dict[str, Any]:
     user, _, token = upid.user.partition("!")
-    facts: dict[str, Any] = {
+    facts: dict[str, Any] = {**_plain_facts(upid), "user": user}
+    if token:
+        facts["tokenid"] = token
+    return facts
+
+
+def _plain_facts(upid: Upid) -> dict[str, Any]:
+    """Return the fields of a UPID, with the token in the user's name."""
+    return {
         "upid": str(upid),
         "node": upid.node,
         "pid": upid.pid,
@@ -25,15 +44,13 @@ def _facts(upid: Upid) -> dict[str, Any]:
         "starttime": upid.starttime,
         "type": upid.type,
         "id": upid.id,
-        "user": user,
+        "user": upid.user,
     }
-    if token:
-        facts["tokenid"] = token
-    return facts
 
 
-def _is_error(status: str | None) -> bool:
-    return status is not None and status != "OK" and not status.startswith("WARNINGS")
+def _owns(user: str, upid: Upid) -> bool:
+    """Return whether a task is the caller's. A token sees its own tasks, a user also those of all its tokens."""
+    return user in (upid.user, upid.user.partition("!")[0])
 
 
 @api.method(
@@ -50,76 +67,122 @@ def _is_error(status: str | None) -> bool:
         "source": Prop(optional=True, enum=("archive", "active", "all")),
         "since": Prop(type="integer", optional=True),
         "until": Prop(type="integer", optional=True),
-        "statusfilter": Prop(optional=True),
+        "statusfilter": Prop(optional=True, format=formats.list_of(_status_type)),
     },
 )
 def listing(call: Call) -> Reply:
-    """Return the tasks of a node, newest first: all for a caller with Sys.Audit, else the caller's own."""
+    """Return the tasks of a node: the running ones first, then the ended ones, the latest first."""
     source = call.text("source") or "archive"
     start, limit = int(call.params.get("start", 0)), int(call.params.get("limit", _PAGE))
-    audits = call.allows(f"/nodes/{call.node}", "Sys.Audit")
-    matching = [
-        task
-        for task in call.cluster.tasks.newest_first()
-        if task.upid.node == call.node
-        and (audits or task.upid.user == call.user)
-        and _in_source(task, source)
-        and _passes(call, task)
-    ]
-    entries = []
-    for task in matching[start : start + limit] if limit else matching[start:]:
-        entry = _facts(task.upid)
-        if task.exitstatus is not None:
-            entry |= {"endtime": task.endtime, "status": task.exitstatus}
-        entries.append(entry)
-    return Reply(entries, len(matching))
+    node = call.node
+    here = [task for task in call.cluster.tasks.newest_first() if task.upid.node == node]
+    for passes in _checks(call):
+        here = list(filter(passes, here))
+    active = [task for task in here if task.exitstatus is None] if source in ("active", "all") else []
+    ended = [task for task in here if task.exitstatus is not None] if source in ("archive", "all") else []
+    page = [*active, *ended][start : start + limit]
+    entries = [_active(task.upid) if task.exitstatus is None else _ended(task) for task in page]
+    return Reply(entries, len(active) + len(ended))
 
 
-def _in_source(task: Task, source: str) -> bool:
-    return source == "all" or (source == "active") == (task.exitstatus is None)
+def _active(upid: Upid) -> dict[str, Any]:
+    return {**_plain_facts(upid), "status": "RUNNING", "saved": "0"}
 
 
-def _passes(call: Call, task: Task) -> bool:
-    upid = task.upid
-    wanted = call.text("vmid")
-    since, until = call.text("since"), call.text("until")
-    statuses = formats.split_list(call.text("statusfilter") or "")
-    return (
-        wanted in (None, upid.id)
-        and call.text("typefilter") in (None, upid.type)
-        and (call.text("userfilter") or "") in upid.user
-        and (not call.flag("errors") or _is_error(task.exitstatus))
-        and (since is None or upid.starttime >= int(since))
-        and (until is None or upid.starttime <= int(until))
-        and (not statuses or _status_kind(task.exitstatus) in statuses)
-    )
+def _ended(task: Task) -> dict[str, Any]:
+    return {**_facts(task.upid), "endtime": task.endtime, "status": task.exitstatus}
 
 
-def _status_kind(status: str | None) -> str:
-    if status is None:
+def _checks(call: Call) -> list[Callable[[Task], bool]]:
+    """Return the checks that a task has to pass: the filters of a call, and whether its caller may see the task.
+
+    There are none for filters that are not given: a node may have many tasks.
+    """
+    found: list[Callable[[Task], bool]] = []
+    if not call.allows(f"/nodes/{call.node}", "Sys.Audit"):
+        caller = call.user
+        found.append(lambda task: _owns(caller, task.upid))
+    if user := call.text("userfilter"):
+        found.append(lambda task: user.lower() in _listed_user(task).lower())
+    if kind := call.text("typefilter"):
+        found.append(lambda task: task.upid.type == kind)
+    if vmid := call.text("vmid"):
+        found.append(lambda task: task.upid.id == vmid)
+    if (since := call.text("since")) is not None:
+        first = int(since)
+        found.append(lambda task: task.upid.starttime >= first)
+    if (until := call.text("until")) is not None:
+        last = int(until)
+        found.append(lambda task: task.upid.starttime <= last)
+    if call.flag("errors"):
+        found.append(lambda task: _state(task.exitstatus) != "ok")
+    elif (listed := call.text("statusfilter")) is not None:
+        states = {state.lower() for state in formats.split_list(listed)}
+        found.append(lambda task: _state(task.exitstatus) in states)
+    return found
+
+
+def _listed_user(task: Task) -> str:
+    """Return the user as a list shows it. Only the list of running tasks has the token in the user's name."""
+    return task.upid.user if task.exitstatus is None else task.upid.user.partition("!")[0]
+
+
+def _state(status: str | None) -> str:
+    if status is None or status == "unexpected status":
         return "unknown"
     if status == "OK":
         return "ok"
-    return "warning" if status.startswith("WARNINGS") else "error"
+    return "error" if is_error(status) else "warning"
 
 
-def _own_or(call: Call, privilege: str) -> Upid:
-    upid = Upid.parse(str(call.params["upid"]))
-    if upid.user != call.user:
+@api.method("GET", "/cluster/tasks", anybody)
+def cluster_tasks(call: Call) -> list[dict[str, Any]]:
+    """Return the newest tasks of all nodes.
+
+    Without Sys.Audit on / a caller gets its own tasks. As in Proxmox that is nothing for a token, because the user of
+    a task is compared without the token's name.
+    """
+    tasks = list(call.cluster.tasks.newest_first())
+    shown: list[dict[str, Any]] = []
+    for node in call.cluster.nodes:
+        for task in [each for each in tasks if each.upid.node == node][:_BROADCAST]:
+            entry = _facts(task.upid) | {"saved": str(int(task.exitstatus is not None))}
+            if task.exitstatus is not None:
+                entry |= {"endtime": task.endtime, "status": task.exitstatus}
+            if call.allows("/", "Sys.Audit") or entry["user"] == call.user:
+                shown.append(entry)
+    return shown
+
+
+@api.method("GET", "/cluster/log", anybody, {"max": Prop(type="integer", minimum=1, optional=True)})
+def cluster_log(call: Call) -> list[dict[str, Any]]:
+    """Return the newest lines of the cluster's log: all for a caller with Sys.Syslog, else the caller's own."""
+    user = None if call.allows("/", "Sys.Syslog") else call.user
+    lines = call.cluster.tasks.cluster_log.newest(user, int(call.params.get("max", 0)))
+    return [line.entry() for line in lines]
+
+
+def _own_or(call: Call, upid: Upid, privilege: str) -> None:
+    if not _owns(call.user, upid):
         call.require(f"/nodes/{call.node}", privilege)
-    return upid
+
+
+def _existing(call: Call) -> Task:
+    upid = Upid.parse(str(call.params["upid"]))
+    task = call.cluster.tasks.find(str(upid))
+    if task is None:
+        raise ParameterError({"upid": "no such task"})
+    return task
 
 
 @api.method("GET", f"{_TASK}/status", anybody)
 def status(call: Call) -> dict[str, Any]:
     """Return whether a task is running, or its exit status."""
-    upid = _own_or(call, "Sys.Audit")
-    task = call.cluster.tasks.find(str(upid))
-    if task is None:
-        raise ParameterError({"upid": "no such task"})
+    task = _existing(call)
+    _own_or(call, task.upid, "Sys.Audit")
     if task.exitstatus is None:
-        return {**_facts(upid), "status": "running"}
-    return {**_facts(upid), "status": "stopped", "exitstatus": task.exitstatus}
+        return {**_facts(task.upid), "status": "running"}
+    return {**_facts(task.upid), "status": "stopped", "exitstatus": task.exitstatus}
 
 
 @api.method(
@@ -130,7 +193,8 @@ def status(call: Call) -> dict[str, Any]:
 )
 def log(call: Call) -> Reply:
     """Return a page of a task's log."""
-    upid = _own_or(call, "Sys.Audit")
+    upid = Upid.parse(str(call.params["upid"]))
+    _own_or(call, upid, "Sys.Audit")
     task = call.cluster.tasks.find(str(upid))
     lines = list(task.log) if task is not None else ["unable to open file - No such file or directory"]
     start, limit = int(call.params.get("start", 0)), int(call.params.get("limit", _PAGE))
@@ -144,9 +208,7 @@ def log(call: Call) -> Reply:
 @api.method("DELETE", _TASK, anybody)
 def stop(call: Call) -> None:
     """Ask a running task to stop. A finished task stays unchanged."""
-    upid = _own_or(call, "Sys.Modify")
-    task = call.cluster.tasks.find(str(upid))
-    if task is None:
-        raise OperationError("no such task")
+    task = _existing(call)
+    _own_or(call, task.upid, "Sys.Modify")
     if task.exitstatus is None:
         task.abort()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .. import formats
+from ..config import CtConfig
 from ..disks import parse_existing
 from ..errors import OperationError
 from ..formats import format_size
+from ..mountpoint import MountPoint
 from ..options import MOUNT_KEYS
 from ..routes import DIGEST, Call, api, having
+from ..runtime import VolumeRef
 from ..schema import Prop
 from ..tasks import Task
 from .settings import require_same_digest
@@ -26,8 +31,43 @@ _CONTAINER = "/nodes/{node}/lxc/{vmid}"
     },
 )
 def resize(call: Call) -> str:
-    """Grow a volume in a task."""
-    cluster, vmid, node, disk = call.cluster, call.vmid, call.node, str(call.params["disk"])
+    """Grow a volume in a task. The checks are made before the task and again in it."""
+    cluster, vmid, node = call.cluster, call.vmid, call.node
+    _checked(call)
+
+    def work(task: Task) -> None:
+        with cluster.configs.lock(vmid, task.say):
+            growth = _checked(call)
+            key = growth.point.key
+            told = str(call.params["size"]).removeprefix("+")
+            cluster.tasks.note(task, f"update CT {vmid}: resize --disk {key} --size {told}")
+            task.say(
+                f"  Size of logical volume {growth.lv} changed from"
+                f" {format_size(growth.size)} to {format_size(growth.wanted)}."
+            )
+            online = cluster.runtime.containers.running(vmid)
+            cluster.runtime.volumes.resize(growth.ref, growth.wanted, task.say, online=online)
+            growth.config.options[key] = str(growth.point.on(growth.point.volume, growth.wanted))
+            cluster.configs.save(vmid, node, growth.config)
+
+    return cluster.start_task(node, "resize", str(vmid), call.user, work)
+
+
+@dataclass(frozen=True)
+class _Growth:
+    """A checked resize: the mount point, its volume, and the volume's sizes before and after."""
+
+    config: CtConfig
+    point: MountPoint
+    ref: VolumeRef
+    lv: str
+    size: int
+    wanted: int
+
+
+def _checked(call: Call) -> _Growth:
+    """Return what a resize will do. Raise if it is not possible."""
+    cluster, vmid, node = call.cluster, call.vmid, call.node
     asked = str(call.params["size"])
     config = cluster.configs.load(vmid, node)
     config.require_unlocked()
@@ -35,7 +75,7 @@ def resize(call: Call) -> str:
         # Proxmox checks the parameter `disk` like an unknown config option, which needs this privilege.
         call.require(f"/vms/{vmid}", "VM.Config.Options")
     require_same_digest(config, call.text("digest"))
-    point = parse_existing(disk, config)
+    point = parse_existing(str(call.params["disk"]), config)
     storage, ref = cluster.locate(point.volume, node)
     owner = storage.parse(ref.name).owner
     if owner != vmid:
@@ -53,18 +93,4 @@ def resize(call: Call) -> str:
         raise OperationError("unable to shrink disk size")
     if size == volume.size:
         raise OperationError("disk is already at specified size")
-
-    def work(task: Task) -> None:
-        with cluster.configs.lock(vmid):
-            fresh = cluster.configs.load(vmid, node)
-            fresh.require_unlocked()
-            task.say(
-                f"  Size of logical volume {storage.vgname}/{ref.name} changed from"
-                f" {format_size(volume.size)} to {format_size(size)}."
-            )
-            online = cluster.runtime.containers.running(vmid)
-            cluster.runtime.volumes.resize(ref, size, task.say, online=online)
-            fresh.options[disk] = str(parse_existing(disk, fresh).on(point.volume, size))
-            cluster.configs.save(vmid, node, fresh)
-
-    return cluster.start_task(node, "resize", str(vmid), call.user, work)
+    return _Growth(config, point, ref, f"{storage.vgname}/{ref.name}", volume.size, size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import threading
 import time
@@ -13,11 +12,21 @@ from pathlib import Path
 from typing import Final
 
 from ..config import CtConfig
-from ..confined import descend, descriptor_path
 from ..errors import OperationError
 from ..options import FEATURES
-from ..process import attempt, run, start_ticks
-from ..runtime import Archive, ContainerSpec, Interface, Mount, NotMountableError, Say, Unpacked, Usage, VolumeRef
+from ..process import CommandError, attempt, start_ticks
+from ..runtime import (
+    Archive,
+    ArchiveOrder,
+    ContainerSpec,
+    Interface,
+    Mount,
+    NotMountableError,
+    Say,
+    Unpacked,
+    Usage,
+    VolumeRef,
+)
 from ..schema import parse_property_string
 from ..tasks import Task
 from . import containerfiles, figures, lxcconfig, packing
@@ -25,10 +34,13 @@ from .containerroot import ContainerRoot
 from .images import Images
 from .mounts import mount_in_container, mounted_below, unmount
 from .names import Names
+from .trees import Trees, bind
 
 # Without newuidmap on the PATH, LXC writes the id maps itself. newuidmap would need entries in /etc/subuid.
 _WITHOUT_NEWUIDMAP: Final = {"PATH": "/nonexistent", "LANG": "C.UTF-8"}
 _POLL: Final = 0.5
+_FREEZE_ATTEMPTS: Final = 8
+_FREEZE_TIMEOUT: Final = 3.0
 _PATH_IN_CONTAINER: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -38,6 +50,7 @@ class LxcContainers:
     def __init__(self, names: Names, images: Images, gateway: str, stopped: Callable[[int], None]) -> None:
         self._names = names
         self._images = images
+        self._trees = Trees(names, images)
         self._gateway = gateway
         self._stopped = stopped
         self._pids: dict[int, tuple[int, str]] = {}
@@ -57,6 +70,8 @@ class LxcContainers:
             if isinstance(mount.source, VolumeRef):
                 self._images.adopt(mount.source, f"ct{spec.vmid}")
         self._pids[spec.vmid] = (pid, start_ticks(pid))
+        # The earlier server may have been killed while it copied the container's volumes.
+        attempt("lxc-unfreeze", *self._named(spec.vmid))
         return True
 
     def running(self, vmid: int) -> bool:
@@ -69,69 +84,16 @@ class LxcContainers:
 
     def populate(self, spec: ContainerSpec, archive: Archive, task: Task) -> Unpacked:
         """Unpack a template archive into a container's mounts, with the ids of the container's root."""
-        holder = f"create{spec.vmid}"
         hostname = (spec.config.text("hostname") or "localhost").split(".", 1)[0]
         self._keys[spec.vmid] = self._pool.submit(containerfiles.new_host_keys, hostname)
-        try:
-            root = self._mounted_root(spec, holder)
+        with self._trees.mounted(spec, f"create{spec.vmid}") as root:
             packing.unpack(archive, root, task)
             return Unpacked(systemd=containerfiles.systemd_version(ContainerRoot(root)))
-        finally:
-            self._unmount_root(spec, holder, linger=True)
-
-    def _mounted_root(self, spec: ContainerSpec, holder: str) -> Path:
-        """Mount a container's root and its other mounts inside it, and return the root."""
-        root: Path | None = None
-        for mount in spec.mounts:
-            try:
-                with self._source(mount, holder) as (source, path):
-                    if root is None:
-                        root = path
-                    elif mount.path.strip("/"):
-                        with ContainerRoot(root).directory(mount.path) as inside:
-                            self._bind(source, descriptor_path(inside))
-            except NotMountableError:
-                raise NotMountableError(mount.key) from None
-            except OSError as error:
-                raise OperationError(f"unable to mount {mount.source}: {error.strerror}") from None
-        if root is None:
-            raise OperationError("rootfs not set")
-        return root
-
-    @contextlib.contextmanager
-    def _source(self, mount: Mount, holder: str) -> Iterator[tuple[str, Path]]:
-        """Yield the source of a mount twice: as text for mount programs, and as a path.
-
-        A directory of the node is opened without following symlinks, because containers that mount it can create them.
-        """
-        if isinstance(mount.source, VolumeRef):
-            point = self._images.hold(mount.source, holder)
-            yield str(point), point
-            return
-        hosts = self._names.hosts
-        with descend(hosts, str(mount.source.relative_to(hosts))) as found:
-            yield descriptor_path(found), mount.source
-
-    def _bind(self, source: str, target: str) -> None:
-        # Without canonicalizing: the resolved path could lead elsewhere by the time the kernel uses it.
-        ended = attempt("mount", "--no-canonicalize", "--bind", source, target)
-        if not ended.ok:
-            raise OperationError(f"command 'mount --bind {source} {target}' failed: exit code {ended.code}")
-
-    def _unmount_root(self, spec: ContainerSpec, holder: str, *, linger: bool = False) -> None:
-        root = next((m.source for m in spec.mounts if m.key == "rootfs"), None)
-        if isinstance(root, VolumeRef):
-            top = self._names.mount_point(root)
-            for point in mounted_below(top):
-                if point != top:
-                    attempt("umount", str(point))
-        self._images.release(holder, linger=linger)
 
     def prepare(self, spec: ContainerSpec, password: str | None, ssh_keys: str | None, say: Say) -> None:
         """Write ssh host keys, name, network and accounts into a new container."""
-        holder = f"create{spec.vmid}"
-        try:
-            root = ContainerRoot(self._mounted_root(spec, holder))
+        with self._trees.mounted(spec, f"create{spec.vmid}") as tree:
+            root = ContainerRoot(tree)
             containerfiles.forget_machine(root)
             containerfiles.write_identity(root, spec.vmid, spec.config)
             containerfiles.write_resolver(root, spec.config, self._gateway)
@@ -140,20 +102,14 @@ class LxcContainers:
             keys = self._keys.pop(spec.vmid, None)
             if keys is not None:
                 containerfiles.write_host_keys(root, keys.result(), say)
-        finally:
-            self._unmount_root(spec, holder, linger=True)
 
     def settle_clone(self, spec: ContainerSpec) -> Unpacked:
         """Give a clone its own machine id and name. As on Proxmox, it keeps the ssh host keys of its source."""
-        holder = f"clone{spec.vmid}"
-        only_root = _only_root(spec)
-        try:
-            root = ContainerRoot(self._mounted_root(only_root, holder))
+        with self._trees.mounted(_only_root(spec), f"clone{spec.vmid}") as tree:
+            root = ContainerRoot(tree)
             containerfiles.forget_machine(root)
             containerfiles.write_identity(root, spec.vmid, spec.config)
             return Unpacked(systemd=containerfiles.systemd_version(root))
-        finally:
-            self._unmount_root(only_root, holder, linger=True)
 
     def start(self, spec: ContainerSpec) -> None:
         """Start a container and return when its init runs."""
@@ -199,11 +155,11 @@ class LxcContainers:
         entries: list[tuple[Path, Mount]] = []
         for mount in spec.mounts:
             try:
-                with self._source(mount, holder) as (name, source):
+                with self._trees.source(mount, holder) as (name, source):
                     if not isinstance(mount.source, VolumeRef):
                         source = self._bind_point(spec.vmid, mount.key)
                         source.mkdir(parents=True, exist_ok=True)
-                        self._bind(name, str(source))
+                        bind(name, str(source))
             except OSError:
                 raise OperationError(f"startup for container '{spec.vmid}' failed") from None
             if root is None:
@@ -228,12 +184,16 @@ class LxcContainers:
     def stop(self, vmid: int) -> None:
         """Kill a container and unmount its volumes."""
         with self._stopping(vmid):
-            attempt("lxc-stop", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid), "--kill")
+            attempt("lxc-stop", *self._named(vmid), "--kill")
             self._clean_up(vmid)
+
+    def crash(self, vmid: int) -> None:
+        """Stop a container as a power cut does: changes that are not on its volumes yet are lost."""
+        self._images.cut_off(f"ct{vmid}")
+        self.stop(vmid)
 
     def shutdown(self, vmid: int, timeout: float) -> bool:
         """Ask a container's init to power off; return whether it stopped within the timeout."""
-        name = self._names.container(vmid)
         with self._stopping(vmid):
             until = time.monotonic() + timeout
             while self._alive(vmid):
@@ -242,10 +202,7 @@ class LxcContainers:
                 if left <= 0:
                     return False
                 patience = str(max(1, int(min(2, left))))
-                attempt(
-                    *("lxc-stop", "-P", str(self._names.lxc_path), "-n", name),
-                    *("--nokill", "--timeout", patience),
-                )
+                attempt("lxc-stop", *self._named(vmid), "--nokill", "--timeout", patience)
             self._clean_up(vmid)
             return True
 
@@ -298,18 +255,33 @@ class LxcContainers:
     @contextlib.contextmanager
     def frozen(self, vmid: int) -> Iterator[None]:
         """Freeze a running container and write its changes to disk, until the block ends."""
-        run("lxc-freeze", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid))
         try:
-            os.sync()
+            self._freeze(vmid)
+            self._images.write_out(f"ct{vmid}")
             yield
         finally:
-            run("lxc-unfreeze", "-P", str(self._names.lxc_path), "-n", self._names.container(vmid))
+            # Also if the freezing failed: some processes may be frozen.
+            ended = attempt("lxc-unfreeze", *self._named(vmid))
+            if not ended.ok and self._alive(vmid):
+                raise CommandError(ended)
+
+    def _freeze(self, vmid: int) -> None:
+        # With cgroups v1 the kernel sometimes never freezes a process that waits for its vfork. Then try again.
+        for _ in range(_FREEZE_ATTEMPTS):
+            ended = attempt("lxc-freeze", *self._named(vmid), timeout=_FREEZE_TIMEOUT)
+            if ended.ok:
+                return
+            attempt("lxc-unfreeze", *self._named(vmid))
+        raise CommandError(ended)
+
+    def _named(self, vmid: int) -> tuple[str, ...]:
+        return "-P", str(self._names.lxc_path), "-n", self._names.container(vmid)
 
     def mount_live(self, vmid: int, mount: Mount) -> None:
         """Add a mount to a running container."""
         pid = self._pids[vmid][0]
         try:
-            with self._source(mount, f"ct{vmid}") as (source, _):
+            with self._trees.source(mount, f"ct{vmid}") as (source, _):
                 mount_in_container(pid, source, "/" + mount.path.strip("/"), read_only=mount.read_only)
         except NotMountableError as error:
             raise OperationError(f"unable to mount {error}: no filesystem") from None
@@ -340,11 +312,8 @@ class LxcContainers:
 
     def push(self, spec: ContainerSpec, path: str, content: bytes, mode: int) -> None:
         """Write a file into a container."""
-        holder = f"push{spec.vmid}"
-        try:
-            ContainerRoot(self._mounted_root(_only_root(spec), holder)).write(path, content, mode)
-        finally:
-            self._images.release(holder)
+        with self._trees.mounted(_only_root(spec), f"push{spec.vmid}") as root:
+            ContainerRoot(root).write(path, content, mode)
 
     def usage(self, vmid: int) -> Usage:
         """Return the resource usage of a running container."""
@@ -355,30 +324,13 @@ class LxcContainers:
         """Return the network interfaces of a running container."""
         return figures.interfaces(self._pids[vmid][0])
 
-    def archive(self, spec: ContainerSpec, target: Path | None, config_text: str) -> int:
+    def archive(self, order: ArchiveOrder, task: Task, say: Say) -> int:
         """Pack a container's mounts and its config into an archive file; return its size."""
-        if target is None:
-            raise OperationError("the backup has no target file")
-        holder = f"backup{spec.vmid}"
-        stage = self._names.mounts / ".backup" / str(spec.vmid)
-        stage.mkdir(parents=True, exist_ok=True)
         try:
-            for mount in spec.mounts:
-                if isinstance(mount.source, VolumeRef):
-                    source = str(self._images.hold(mount.source, holder))
-                    if mount.key == "rootfs":
-                        self._bind(source, str(stage))
-                        # Otherwise the mounts below would propagate into a running container.
-                        attempt("mount", "--make-private", str(stage))
-                    else:
-                        with ContainerRoot(stage).directory(mount.path, create=False) as inside:
-                            self._bind(source, descriptor_path(inside))
-            return packing.pack(stage, target, config_text)
-        finally:
-            for point in mounted_below(stage):
-                unmount(point)
-            stage.rmdir()
-            self._images.release(holder)
+            with self._trees.staged(order.spec, f"backup{order.spec.vmid}") as stage:
+                return packing.pack(stage, order, task, say)
+        except NotMountableError as error:
+            raise OperationError(f"unable to mount {error}: no filesystem") from None
 
     def close(self) -> None:
         """Stop polling. Containers keep running."""

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from ..errors import OperationError
 from ..process import attempt, run
-from ..runtime import NotMountableError, Say, Volume, VolumeBusyError, VolumeRef
-from .mounts import is_mounted, loop_devices_of, mount_image, mount_overlay, mounted_below, unmount
+from ..runtime import Say, Volume, VolumeBusyError, VolumeRef
+from . import filesystems, mmp
+from .imagemounts import ImageMounts, base_of, has_filesystem
+from .mounts import is_mounted, loop_devices_of, mounted_below, unmount
 from .names import FIRST_ID, Names
 
-_MAGIC_AT: Final = 1080
-_MAGIC: Final = b"\x53\xef"
 _MADE: Final = "user.pvebox.made"
-_FICLONE: Final = 0x40049409
 _LINGER: Final = 3.0
+_CHECK_TIMEOUT: Final = 300
 
 
 class Images:
     """The volumes of all storages, each an image file. An image stays mounted while it has a holder."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, mmp_wait: float | None = None) -> None:
         self._names = names
+        self._mounts = ImageMounts(names, mmp_wait)
         self._holders: dict[VolumeRef, set[str]] = {}
+        self._mounting: dict[VolumeRef, threading.Lock] = {}
+        self._cut_off: dict[VolumeRef, mmp.Mark] = {}
         self._idle_since: dict[VolumeRef, float] = {}
         self._lock = threading.RLock()
 
@@ -40,7 +40,7 @@ class Images:
         found = []
         for image in sorted(root.rglob("*.img")):
             name = str(image.relative_to(root)).removesuffix(".img")
-            volume = self.get(VolumeRef(node, storage, name))
+            volume = self.get(VolumeRef(self._names.sharing.home(node, storage), storage, name))
             if volume is not None:
                 found.append(volume)
         return found
@@ -56,7 +56,7 @@ class Images:
             made = int(os.getxattr(image, _MADE))
         except OSError:
             made = int(facts.st_mtime)
-        return Volume(ref, facts.st_size, made, self._formatted(image))
+        return Volume(ref, facts.st_size, made, has_filesystem(image))
 
     def allocate(self, ref: VolumeRef, size: int) -> None:
         """Create a sparse image."""
@@ -79,7 +79,7 @@ class Images:
             self._unmount(ref)
             image = self._names.image(ref)
             image.unlink(missing_ok=True)
-            _base_of(image).unlink(missing_ok=True)
+            base_of(image).unlink(missing_ok=True)
 
     def rename(self, ref: VolumeRef, name: str) -> None:
         """Rename an image. Raise if it has a holder."""
@@ -90,13 +90,14 @@ class Images:
             old, new = self._names.image(ref), self._names.image(replace(ref, name=name))
             new.parent.mkdir(parents=True, exist_ok=True)
             old.rename(new)
-            if _base_of(old).exists():
-                _base_of(old).rename(_base_of(new))
+            if base_of(old).exists():
+                base_of(old).rename(base_of(new))
 
     def resize(self, ref: VolumeRef, size: int, say: Say, *, online: bool) -> None:
         """Grow an image, and its filesystem too unless it is mounted and `online` is not set."""
         image = self._names.image(ref)
-        with self._lock:
+        # Without the lock of all volumes, because e2fsck may wait for most of a minute.
+        with self._mounting_of(ref):
             self._unmount_if_idle(ref)
             os.truncate(image, size)
             loops = loop_devices_of(image)
@@ -113,48 +114,62 @@ class Images:
                     "",
                 )
                 return
-            _say_all(say, attempt("e2fsck", "-f", "-y", str(image)).out)
-            _say_all(say, attempt("resize2fs", str(image)).out)
+            self._mounts.wait_instead_of_kernel(image)
+            _say_all(say, attempt("e2fsck", "-f", "-y", str(image), timeout=_CHECK_TIMEOUT).out)
+            _say_all(say, attempt("resize2fs", str(image), timeout=_CHECK_TIMEOUT).out)
 
     def mounted(self, ref: VolumeRef) -> bool:
         """Return whether a running container mounts the volume."""
         with self._lock:
             return bool(self._holders.get(ref))
 
-    def copy(self, source: VolumeRef, target: VolumeRef) -> None:
-        """Copy the current content of an image, with shared blocks if the filesystem supports them."""
+    def copy(self, source: VolumeRef, target: VolumeRef, *, fresh: bool = False) -> None:
+        """Copy the current content of an image, and of a mounted one also the mark that says so, unless `fresh`."""
         old, new = self._names.image(source), self._names.image(target)
         new.parent.mkdir(parents=True, exist_ok=True)
-        self._unmount_if_idle(source)
-        with self._frozen(source):
-            _copy_sparse(old, new)
-        if _base_of(old).exists():
-            os.link(_base_of(old), _base_of(new))
-        # The copy of a mounted image contains its multi-mount protection, which would delay the next mount.
-        attempt("tune2fs", "-f", "-E", "clear_mmp", str(new))
+        with self._mounting_of(source), self._lock:
+            self._unmount_if_idle(source)
+            with filesystems.frozen(self._mounts.point_of(source)):
+                filesystems.copy_image(old, new)
+            if base_of(old).exists():
+                os.link(base_of(old), base_of(new))
+        if fresh:
+            mmp.clear(new)
         self._note_time(new)
 
     def link(self, base: VolumeRef, target: VolumeRef, size: int | None = None) -> None:
         """Create an image that stores only the changes to a base. The base may be deleted afterwards."""
         self._unmount_if_idle(base)
         old, new = self._names.image(base), self._names.image(target)
-        if _base_of(old).exists():
+        if base_of(old).exists():
             # The base stores only changes itself. Stacking three layers is not supported, so copy the base instead.
-            self.copy(base, target)
+            self.copy(base, target, fresh=True)
             return
         self.allocate(target, old.stat().st_size if size is None else size)
         self.format(target)
-        os.link(old, _base_of(new))
+        os.link(old, base_of(new))
 
     def hold(self, ref: VolumeRef, holder: str) -> Path:
-        """Mount a volume for a holder and return the mount point."""
+        """Mount a volume for a holder and return the mount point. A snapshot is mounted read-only."""
         with self._lock:
-            point = self._names.mount_point(ref)
-            if not is_mounted(point):
-                self._mount(ref, point)
             self._holders.setdefault(ref, set()).add(holder)
             self._idle_since.pop(ref, None)
-            return point
+        point = self._names.mount_point(ref)
+        try:
+            # Without the lock of all volumes, because the kernel may wait for most of a minute.
+            with self._mounting_of(ref):
+                if not is_mounted(point):
+                    self._mounts.mount(ref)
+        except BaseException:
+            with self._lock:
+                self._let_go(ref, holder, linger=False)
+            raise
+        return point
+
+    def _mounting_of(self, ref: VolumeRef) -> threading.Lock:
+        """Return the lock under which a volume is mounted. It is never taken by a holder of the lock of all volumes."""
+        with self._lock:
+            return self._mounting.setdefault(ref, threading.Lock())
 
     def adopt(self, ref: VolumeRef, holder: str) -> None:
         """Record the holder of a volume that an earlier server mounted."""
@@ -170,13 +185,36 @@ class Images:
         with self._lock:
             for ref, holders in list(self._holders.items()):
                 if holder in holders:
-                    holders.discard(holder)
-                    if not holders:
-                        del self._holders[ref]
-                        if linger:
-                            self._idle_since[ref] = time.monotonic()
-                        else:
-                            self._unmount(ref)
+                    self._let_go(ref, holder, linger=linger)
+
+    def _let_go(self, ref: VolumeRef, holder: str, *, linger: bool) -> None:
+        holders = self._holders[ref]
+        holders.discard(holder)
+        if holders:
+            return
+        del self._holders[ref]
+        if linger:
+            self._idle_since[ref] = time.monotonic()
+        else:
+            self._unmount(ref)
+
+    def write_out(self, holder: str) -> None:
+        """Write the changes of a holder's volumes to their images."""
+        with self._lock:
+            filesystems.write_out(self._names.mount_point(ref) for ref in self._held_by(holder))
+
+    def cut_off(self, holder: str) -> None:
+        """Stop a holder's volumes as a power cut does. Their images will say that they are mounted."""
+        with self._lock:
+            for ref in self._held_by(holder):
+                point = self._mounts.point_of(ref)
+                mark = mmp.read(self._names.image(ref))
+                if point is not None and mark is not None and ref not in self._cut_off:
+                    filesystems.cut_off(point)
+                    self._cut_off[ref] = mark
+
+    def _held_by(self, holder: str) -> list[VolumeRef]:
+        return [ref for ref, holders in self._holders.items() if holder in holders]
 
     def unmount_idle(self, after: float = _LINGER) -> None:
         """Unmount the volumes that have had no holder for so many seconds."""
@@ -185,85 +223,30 @@ class Images:
                 if time.monotonic() - since >= after:
                     self._unmount(ref)
 
-    def unmount_unheld(self) -> None:
-        """Unmount the volumes that an earlier server left mounted and that have no holder."""
+    def recover(self) -> None:
+        """Unfreeze the volumes that an earlier server left mounted, and unmount those that have no holder."""
         with self._lock:
+            for point in mounted_below(self._names.mounts):
+                filesystems.thaw(point)
             held = {self._names.mount_point(ref) for ref in self._holders}
-            layers = any(_base_of(self._names.image(ref)).exists() for ref in self._holders)
+            layers = any(base_of(self._names.image(ref)).exists() for ref in self._holders)
             for point in mounted_below(self._names.mounts):
                 kept = ".bind" in point.parts or (layers and ".layer" in point.parts)
                 if point not in held and not kept:
                     unmount(point)
 
+    def _unmount(self, ref: VolumeRef) -> None:
+        self._idle_since.pop(ref, None)
+        self._mounts.unmount(ref, (*self._holders, *self._idle_since))
+        mark = self._cut_off.pop(ref, None)
+        if mark is not None:
+            # The unmount has marked the image as clean, although it wrote nothing else.
+            mmp.put_back(self._names.image(ref), mark)
+
     def _unmount_if_idle(self, ref: VolumeRef) -> None:
         with self._lock:
             if ref in self._idle_since:
                 self._unmount(ref)
-
-    def _mount(self, ref: VolumeRef, point: Path) -> None:
-        image = self._names.image(ref)
-        if not image.exists():
-            raise OperationError(f"no such logical volume pve/{ref.name}")
-        if not self._formatted(image):
-            raise NotMountableError(ref.name)
-        base = _base_of(image)
-        if not base.exists():
-            mount_image(image, point)
-            return
-        lower = self._names.mounts / ".layer" / f"base-{base.stat().st_ino}"
-        upper = self._names.layer(ref)
-        if not is_mounted(lower):
-            mount_image(base, lower, read_only=True)
-        mount_image(image, upper)
-        for name, mode in (("up", 0o755), ("work", 0o700)):
-            layer = upper / name
-            if not layer.exists():
-                layer.mkdir(mode=mode)
-                os.chown(layer, FIRST_ID, FIRST_ID)
-        mount_overlay(lower, upper / "up", upper / "work", point)
-
-    def _unmount(self, ref: VolumeRef) -> None:
-        self._idle_since.pop(ref, None)
-        point = self._names.mount_point(ref)
-        if is_mounted(point):
-            unmount(point)
-        with contextlib.suppress(OSError):
-            point.rmdir()
-        upper = self._names.layer(ref)
-        if is_mounted(upper):
-            unmount(upper)
-            upper.rmdir()
-            self._unmount_idle_bases()
-
-    def _unmount_idle_bases(self) -> None:
-        needed = set()
-        for ref in self._holders:
-            base = _base_of(self._names.image(ref))
-            if base.exists():
-                needed.add(f"base-{base.stat().st_ino}")
-        for point in mounted_below(self._names.mounts / ".layer"):
-            if point.name.startswith("base-") and point.name not in needed:
-                unmount(point)
-                point.rmdir()
-
-    @contextlib.contextmanager
-    def _frozen(self, ref: VolumeRef) -> Iterator[None]:
-        """Freeze the filesystem of a volume while the context is open, if it is mounted."""
-        with self._lock:
-            upper = self._names.layer(ref)
-            point = upper if is_mounted(upper) else self._names.mount_point(ref)
-            frozen = is_mounted(point) and attempt("fsfreeze", "--freeze", str(point)).ok
-            try:
-                yield
-            finally:
-                if frozen:
-                    attempt("fsfreeze", "--unfreeze", str(point))
-
-    @staticmethod
-    def _formatted(image: Path) -> bool:
-        with image.open("rb") as file:
-            file.seek(_MAGIC_AT)
-            return file.read(2) == _MAGIC
 
     @staticmethod
     def _note_time(image: Path) -> None:
@@ -271,27 +254,5 @@ class Images:
             os.setxattr(image, _MADE, str(int(time.time())).encode())
 
 
-def _base_of(image: Path) -> Path:
-    return image.with_name(image.name.removesuffix(".img") + ".base")
-
-
 def _say_all(say: Say, text: str) -> None:
     say(*text.rstrip("\n").split("\n"))
-
-
-def _copy_sparse(source: Path, target: Path) -> None:
-    with source.open("rb") as old, target.open("xb") as new:
-        with contextlib.suppress(OSError):
-            fcntl.ioctl(new.fileno(), _FICLONE, old.fileno())
-            return
-        size = os.fstat(old.fileno()).st_size
-        os.ftruncate(new.fileno(), size)
-        at = 0
-        while at < size:
-            try:
-                at = os.lseek(old.fileno(), at, os.SEEK_DATA)
-            except OSError:
-                break
-            until = os.lseek(old.fileno(), at, os.SEEK_HOLE)
-            while at < until:
-                at += os.copy_file_range(old.fileno(), new.fileno(), until - at, at, at)

@@ -1,7 +1,10 @@
-"""A helper program that runs a command with the containers' ids, or mounts inside a running container.
+"""A helper program that runs a command in a jail with the containers' ids, or mounts inside a running container.
 
 The server starts this file as a separate process, because forking and changing namespaces in a process with threads
 can deadlock. It imports only the standard library.
+
+The jail is for tar. Containers choose the names in the trees that tar reads and writes, and they can put a symlink
+anywhere. In the jail no name leads to a file of the host, except to its programs, which containers' ids cannot change.
 """
 
 from __future__ import annotations
@@ -18,6 +21,9 @@ CLONE_NEWUSER = 0x10000000
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, MOUNT_ATTR_RDONLY = 1, 4, 1
+MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
+JAIL = "/run"  # covered by the jail only in the mount namespace of this process
+PROGRAMS = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -30,8 +36,34 @@ def require(result: int) -> int:
     return result
 
 
+def mount(source: str, target: str, kind: bytes | None, flags: int, options: bytes | None = None) -> None:
+    """Mount, or raise the error of the system call."""
+    require(libc.mount(os.fsencode(source), os.fsencode(target), kind, ctypes.c_ulong(flags), options))
+
+
+def build_jail(trees: list[str]) -> None:
+    """Mount a root directory that has only the host's programs, and the given trees as /0, /1 and so on."""
+    require(libc.unshare(CLONE_NEWNS))
+    mount("none", "/", None, MS_REC | MS_PRIVATE)
+    # Opened before the jail covers their paths.
+    sources = {str(number): os.open(tree, os.O_PATH | os.O_DIRECTORY) for number, tree in enumerate(trees)}
+    links = {}
+    for name in PROGRAMS:
+        if Path("/", name).is_symlink():
+            links[name] = Path("/", name).readlink()
+        elif Path("/", name).is_dir():
+            sources[name] = os.open(f"/{name}", os.O_PATH | os.O_DIRECTORY)
+    mount("none", JAIL, b"tmpfs", MS_NOSUID | MS_NODEV, b"mode=755")
+    for name, target in links.items():
+        Path(JAIL, name).symlink_to(target)
+    for name, source in sources.items():
+        Path(JAIL, name).mkdir()
+        mount(f"/proc/self/fd/{source}", f"{JAIL}/{name}", None, MS_BIND | MS_REC)
+        os.close(source)
+
+
 def run_mapped(first: int, count: int, argv: list[str]) -> int:
-    """Run a program as root of a new user namespace and return its exit code."""
+    """Run a program in the jail, as root of a new user namespace, and return its exit code."""
     ready_read, ready_write = os.pipe()
     go_read, go_write = os.pipe()
     # Stop if the server is killed.
@@ -46,6 +78,8 @@ def run_mapped(first: int, count: int, argv: list[str]) -> int:
         os.setgroups([])
         os.setgid(0)
         os.setuid(0)
+        os.chroot(JAIL)
+        os.chdir("/")
         # Set again, because the change of ids clears this setting.
         require(libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
         os.execvp(argv[0], argv)  # noqa: S606 - a list, no shell
@@ -75,10 +109,12 @@ def mount_inside(pid: int, source: str, target: str, read_only: bool) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Run `mapped FIRST COUNT PROGRAM…` or `mount PID SOURCE TARGET rw|ro`."""
+    """Run `mapped FIRST COUNT TREE… -- PROGRAM…` or `mount PID SOURCE TARGET rw|ro`."""
     match argv:
-        case ["mapped", first, count, *command]:
-            return run_mapped(int(first), int(count), command)
+        case ["mapped", first, count, *words]:
+            end = words.index("--")
+            build_jail(words[:end])
+            return run_mapped(int(first), int(count), words[end + 1 :])
         case ["mount", pid, source, target, access]:
             try:
                 mount_inside(int(pid), source, target, access == "ro")

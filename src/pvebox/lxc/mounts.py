@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,7 @@ from ..errors import OperationError
 from ..process import CommandError, attempt, run
 
 HELPER: Final = Path(__file__).with_name("inside.py")
+_MOUNT_TIMEOUT: Final = 300
 
 
 def mounted_below(directory: Path) -> list[Path]:
@@ -29,11 +31,15 @@ def is_mounted(point: Path) -> bool:
 
 
 def mount_image(image: Path, point: Path, *, read_only: bool = False) -> None:
-    """Mount an image file through a loop device, which the unmount frees."""
+    """Mount an image file through a loop device, which the unmount frees.
+
+    This may take most of a minute: see `mmp`. If this process ends meanwhile, the mount must not happen.
+    """
     point.mkdir(parents=True, exist_ok=True)
-    # noload: a base image is clean, and a read-only mount must not replay its journal.
+    # noload: a read-only mount must not change the image, so it does not replay the journal.
     options = "loop,ro,noload" if read_only else "loop"
-    run("mount", "-t", "ext4", "-o", options, str(image), str(point))
+    mount = ("mount", "-t", "ext4", "-o", options, str(image), str(point))
+    run("setpriv", "--pdeathsig", "KILL", *mount, timeout=_MOUNT_TIMEOUT)
 
 
 def mount_overlay(lower: Path, upper: Path, work: Path, point: Path) -> None:
@@ -41,6 +47,15 @@ def mount_overlay(lower: Path, upper: Path, work: Path, point: Path) -> None:
     point.mkdir(parents=True, exist_ok=True)
     options = f"lowerdir={lower},upperdir={upper},workdir={work}"
     run("mount", "-t", "overlay", "-o", options, "overlay", str(point))
+
+
+def mount_read_only_layers(layers: Sequence[Path], point: Path) -> None:
+    """Mount one or more read-only layers as one tree, the first on top."""
+    point.mkdir(parents=True, exist_ok=True)
+    if len(layers) == 1:
+        run("mount", "--bind", str(layers[0]), str(point))
+        return
+    run("mount", "-t", "overlay", "-o", f"lowerdir={':'.join(map(str, layers))}", "overlay", str(point))
 
 
 def unmount(point: Path) -> None:

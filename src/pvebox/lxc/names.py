@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from ..confined import path_below
 from ..errors import SandboxError
-from ..runtime import VolumeRef
+from ..runtime import Sharing, VolumeRef
 
 FIRST_ID: Final = 100_000
 ID_COUNT: Final = 65_536
@@ -23,6 +23,7 @@ class Names:
     """The names and paths of one sandbox, derived from its state directory."""
 
     state: Path
+    sharing: Sharing = field(default_factory=Sharing)
 
     def __post_init__(self) -> None:
         # These characters have a special meaning in mount options and LXC configs.
@@ -99,11 +100,11 @@ class Names:
 
     def volumes(self, node: str, storage: str) -> Path:
         """Return the directory of a storage's image files."""
-        return path_below(self.state / "volumes", node, storage)
+        return path_below(self.state / "volumes", self.sharing.home(node, storage), storage)
 
     def files(self, node: str, storage: str) -> Path:
         """Return the directory of a storage's templates and backups."""
-        return path_below(self.state / "files", node, storage)
+        return path_below(self.state / "files", self.sharing.home(node, storage), storage)
 
     def file(self, node: str, storage: str, name: str) -> Path:
         """Return the path of a storage's template or backup."""

@@ -16,14 +16,17 @@ from .names import Names
 class LxcRuntime:
     """Runs real LXC containers."""
 
-    def __init__(self, state: Path, bridges: Mapping[str, tuple[str, ...]], subnet: str | None) -> None:
+    def __init__(
+        self, state: Path, bridges: Mapping[str, tuple[str, ...]], subnet: str | None, mmp_wait: float | None = None
+    ) -> None:
         self.names = Names(state)
+        self.sharing = self.names.sharing
         self._bridges = dict(bridges)
         self._hooks: list[Callable[[int], None]] = []
         self.bridge = Bridge(self.names, choose_network(self.names, subnet))
         self.names.make_run()
         self.names.lxc_path.mkdir(exist_ok=True)
-        self.volumes = Images(self.names)
+        self.volumes = Images(self.names, mmp_wait)
         self.containers = LxcContainers(self.names, self.volumes, self.bridge.gateway, self._call_stop_hooks)
 
     def bridge_exists(self, node: str, bridge: str) -> bool:

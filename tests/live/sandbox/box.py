@@ -117,11 +117,12 @@ def wait_for(question: Callable[[], Json], seconds: float) -> Json:
     raise TimeoutError(question)
 
 
-def serve(state: Path, *options: str) -> tuple[subprocess.Popen[str], dict[str, Json]]:
-    """Start a server on a state directory and return it with its ready line."""
+def serve(state: Path, *options: str, mmp_wait: float | None = 0) -> tuple[subprocess.Popen[str], dict[str, Json]]:
+    """Start a server on a state directory and return it with its ready line. With `mmp_wait=None` the kernel waits."""
     argv = [
         *(sys.executable, "-m", "pvebox", "serve", "--runtime", "lxc", "--state", str(state)),
         *("--port", "0", "--delay-401", "0", *options),
+        *(() if mmp_wait is None else ("--mmp-wait", str(mmp_wait))),
     ]
     server = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
@@ -136,13 +137,13 @@ def clean(state: Path) -> None:
 
 
 @contextlib.contextmanager
-def running_box(directory: Path, *options: str) -> Iterator[Box]:
+def running_box(directory: Path, *options: str, mmp_wait: float | None = 0) -> Iterator[Box]:
     """Run a sandbox while the block runs."""
     state, key = directory / "box", directory / "key"
     if not key.exists():
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     try:
-        server, ready = serve(state, *options)
+        server, ready = serve(state, *options, mmp_wait=mmp_wait)
         name = "paddock@pve!deploy"  # has privileges on all containers
         secret = ready["tokens"][name]
         client = httpx.Client(
@@ -151,10 +152,11 @@ def running_box(directory: Path, *options: str) -> Iterator[Box]:
             headers={"Authorization": f"PVEAPIToken={name}={secret}"},
             timeout=60,
         )
+        box = Box(state, ready, client, key, server)
         with client:
-            yield Box(state, ready, client, key, server)
-        server.terminate()
-        server.wait(20)
+            yield box
+        box.server.terminate()
+        box.server.wait(20)
     finally:
         clean(state)
 

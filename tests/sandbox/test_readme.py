@@ -1,0 +1,74 @@
+"""The samples of pvebox's README work."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pvebox
+from pvebox.assembly import memory_cluster
+from pvebox.command import make_parser
+
+README = Path(pvebox.__file__).with_name("README.md")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+
+
+COMMANDS = [line for block in blocks("sh") for line in block.splitlines() if "pvebox " in line]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_the_command_line_accepts_the_samples(line: str) -> None:
+    command = re.sub(r"^\w+=\$\((.*)\)$", r"\1", line)
+    words = shlex.split(command, comments=True)
+    assert words[0] == "pvebox"
+    make_parser("pvebox").parse_args(words[1:])
+
+
+def test_the_commands_in_the_text_exist() -> None:
+    verbs = set(re.findall(r"`pvebox\s+([a-z]+)", README.read_text()))
+    assert len(verbs) > 5
+    for verb in verbs:
+        with pytest.raises(SystemExit) as ended:
+            make_parser("pvebox").parse_args([verb, "--help"])
+        assert ended.value.code == 0
+
+
+def test_the_sample_of_a_fixture_starts_a_cluster_with_its_container(tmp_path: Path) -> None:
+    whole, state = blocks("json")
+    cluster = memory_cluster(tmp_path / "state", json.loads(whole.replace("{\n", "{\n" + state, 1)))
+    assert cluster.configs.vmids() == [100]
+    assert cluster.runtime.containers.running(100)
+    assert cluster.access.allows("ci@pve!tests", "/vms/100", ["VM.Audit"])
+
+
+def test_the_sample_of_a_test_passes(tmp_path: Path) -> None:
+    sample = next(block for block in blocks("python") if "pytest" in block)
+    (tmp_path / "test_sample.py").write_text(sample)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_sample.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_sample_of_a_client_is_python() -> None:
+    for sample in blocks("python"):
+        compile(sample, "sample", "exec")
+
+
+def test_the_readme_names_what_the_help_names() -> None:
+    text = README.read_text()
+    for words in ("bridge", "dnsmasq", "iptables", "ip_forward", "/run/pvebox", "~/.cache/pvebox", "127.0.0.1"):
+        assert words in text
+
+
+def test_links_lead_to_files_or_to_the_web() -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", README.read_text()):
+        assert "://" in target or (README.parent / target).exists(), target
