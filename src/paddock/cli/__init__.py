@@ -70,6 +70,7 @@ def import_verbs() -> None:
         outputs,
         plan,
         rename,
+        restart,
         restore,
         run,
         sandbox,
