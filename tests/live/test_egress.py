@@ -84,6 +84,8 @@ def surroundings(node: Node, neighbour: str, api: int) -> list[str]:
 
 def test_an_agent_on_its_own_machine_reaches_its_model_but_not_its_surroundings(node: Node, neighbour: str) -> None:
     path = with_egress(node, "internet")
+    # A machine that another test left would not be from the template with this agent's packages.
+    node.paddock("down", "-f", path)
     node.paddock("up", "-f", path)
     try:
         address = node.status()["address"]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 import pvebox
 from pvebox.assembly import memory_cluster
 from pvebox.command import make_parser
+from sandbox.inprocess import Api
 
 README = Path(pvebox.__file__).with_name("README.md")
 
@@ -48,6 +51,30 @@ def test_the_sample_of_a_fixture_starts_a_cluster_with_its_container(tmp_path: P
     assert cluster.configs.vmids() == [100]
     assert cluster.runtime.containers.running(100)
     assert cluster.access.allows("ci@pve!tests", "/vms/100", ["VM.Audit"])
+
+
+def test_the_sample_with_curl_creates_a_container(tmp_path: Path) -> None:
+    api = Api(tmp_path / "state")
+    (sample,) = [block for block in blocks("sh") if "ostemplate" in block]
+    words = shlex.split(sample.replace("\\\n", " ").splitlines()[0])
+    pairs = itertools.pairwise(words)
+    fields = [value if option == "-d" else quoted(value) for option, value in pairs if option in CURL_DATA]
+    secret = api.cluster.access.tokens["root@pam!sandbox"].secret
+    form = "application/x-www-form-urlencoded"
+    headers = {"Authorization": f"PVEAPIToken=root@pam!sandbox={secret}", "Content-Type": form}
+    answer = api.post_body("/nodes/pve/lxc", headers, "&".join(fields).encode())
+    assert answer.status_code == 200, answer.text
+    assert api.cluster.tasks.wait(answer.json()["data"]).exitstatus == "OK"
+    assert api.data("GET", "/nodes/pve/lxc/100/config")["features"] == "nesting=1"
+
+
+CURL_DATA = ("-d", "--data-urlencode")
+
+
+def quoted(field: str) -> str:
+    """Return a form field as curl writes it for --data-urlencode."""
+    name, _, value = field.partition("=")
+    return f"{name}={quote(value, safe='')}"
 
 
 def test_the_sample_of_a_test_passes(tmp_path: Path) -> None:
