@@ -117,5 +117,5 @@ def test_every_path_of_the_page_is_a_key_of_the_file() -> None:
 def test_every_key_of_an_agent_is_on_the_page() -> None:
     named = {path for row in ROWS for path in re.findall(r"`([^`]+)`", row[1])}
     lacking = {key for model in KINDS.models.values() for key in keys(model)} - {path.split(".")[0] for path in named}
-    # Keys of other kinds than Hermes, keys that say which agent it is, and one that no seed asks for.
-    assert lacking <= {"kind", "place", "port", "command", "health", "network"}
+    # Keys of other kinds than Hermes, keys that say which agent it is, and those that no seed asks for.
+    assert lacking <= {"kind", "place", "port", "command", "health", "network", "backup"}

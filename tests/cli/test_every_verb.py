@@ -73,6 +73,8 @@ NOT_READING = {
         "down",
         "cycle",
         "rename",
+        "restart",
+        "restore",
         "run",
         "init",
         "forget",
@@ -82,6 +84,7 @@ NOT_READING = {
     *("shell", "exec", "logs", "forward"),
     *("secrets set", "secrets rm", "secrets get", "template build", "template refresh", "template prune"),
     "template lock",
+    *("backup make", "backup check", "backup prune"),
 }
 
 

@@ -31,7 +31,7 @@ Agents = Annotated[
 ]
 
 
-@verb("paddock backup hermes", of=backups)
+@verb("paddock backup hermes", "paddock backup make", of=backups)
 def make(agents: Agents = None, file: File = DEFAULT_FILE, sets: Sets = None, jobs: Jobs = 2) -> None:
     """Back up the state of agents to where the file says. The agents run on."""
     from paddock.cli.session import changing

@@ -120,9 +120,9 @@ class RemoveContainer:
 
 @dataclass(frozen=True)
 class ReceiveState:
-    """Unpack a backup beside the agent's state, and verify it."""
+    """Unpack a stream beside the agent's state, and verify it."""
 
-    backup: str
+    incoming: str
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,8 @@ class SwapState:
 
 
 @dataclass(frozen=True)
-class FinishRestore:
-    """Remove the state from before a restore."""
+class RemoveFormerState:
+    """Remove what was the agent's state before another one took its place."""
 
 
 AgentAction = (
@@ -159,6 +159,6 @@ AgentAction = (
     | ReceiveState
     | StopAgent
     | SwapState
-    | FinishRestore
+    | RemoveFormerState
 )
 Action = AgentAction | PlaceAction

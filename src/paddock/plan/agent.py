@@ -13,11 +13,11 @@ from paddock.plan.actions import (
     AwaitAnswer,
     CheckMounts,
     ClaimState,
-    FinishRestore,
     InstallCode,
     InstallPackages,
     ReceiveState,
     RemoveAgent,
+    RemoveFormerState,
     StopAgent,
     SwapState,
 )
@@ -53,7 +53,7 @@ class AgentWant:
     uid: int = 0  # the agent's, which has to own these directories
     project: str = ""
     beside_others: bool = False  # other agents of this name may be on the machine too
-    restores: str | None = None  # the backup that becomes its state
+    incoming: str | None = None  # what becomes its state
 
     def preinstalled(self) -> AgentSeen:
         """Return what a new machine holds that was cloned from the agent's template."""
@@ -157,10 +157,10 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         yield claim(agent)
     renamed = list(namesakes.rename_steps(agent, want.project, seen.namesakes))
     yield from renamed
-    if want.restores:
-        yield from _restore(agent, want.restores, seen)
+    if want.incoming:
+        yield from _receive(agent, want.incoming, seen)
     reason = (
-        "its project changed" if renamed else "its state is restored" if want.restores else _why_configure(want, seen)
+        "its project changed" if renamed else "its state is another" if want.incoming else _why_configure(want, seen)
     )
     if want.container:
         created = list(container.create_steps(agent, want.container, seen.container, want.bundle_id))
@@ -173,23 +173,23 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         risk = Risk.RESTARTS if seen.active else Risk.SAFE
         action_ = ApplyBundle(want.bundle_id)
         yield Step("agent.configure", f"configure {agent}", reason, action_, risk, Phase.AGENT)
-    changed = reason or lacks_code
+    changed = reason or lacks_code or seen.kept_aside
     if not want.foreground and (changed or seen.answered != want.bundle_id):
         yield answer(agent, "it was changed" if changed else "it was not verified since its last change")
-    if want.restores and not want.foreground:
-        title = f"remove the state of {agent} from before"
-        yield Step("state.finish", title, "the restored agent works", FinishRestore(), phase=Phase.CLEANUP)
+    if want.incoming or seen.kept_aside:
+        title = f"remove the state that {agent} had before"
+        yield Step("state.finish", title, "the agent works without it", RemoveFormerState(), phase=Phase.CLEANUP)
     yield from container.leftover_steps(agent, seen.left)
 
 
-def _restore(agent: str, backup: str, seen: AgentSeen) -> Iterator[Step]:
-    """Yield the steps that put a backup in the place of the agent's state, which is kept until the agent works."""
+def _receive(agent: str, incoming: str, seen: AgentSeen) -> Iterator[Step]:
+    """Yield the steps that make something the agent's state. What was there is kept until the agent works."""
     reason = "a person asked for it"
-    title = f"unpack backup {backup} beside the state of {agent}, and verify it"
-    yield Step("state.receive", title, reason, ReceiveState(backup), phase=Phase.STATE)
-    if seen.units:
+    title = f"unpack {incoming} beside the state of {agent}, and verify it"
+    yield Step("state.receive", title, reason, ReceiveState(incoming), phase=Phase.STATE)
+    if seen.units or seen.unread:
         yield Step("agent.stop", f"stop {agent}", "its state is replaced", StopAgent(), Risk.RESTARTS, Phase.STATE)
-    title = f"put the restored state in the place of the state of {agent}, which is kept"
+    title = f"put it in the place of the state of {agent}, which is kept"
     yield Step("state.swap", title, reason, SwapState(), phase=Phase.STATE)
 
 
@@ -227,6 +227,12 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
             f"the state of {agent} is being deleted ({seen.forgotten})",
             f"`paddock forget {agent}` finishes it",
             code="state.being-deleted",
+        )
+    if want.incoming and seen.kept_aside:
+        return Refusal(
+            f"an earlier restore of {agent} did not end: {seen.kept_aside} has the state from before it",
+            f"`paddock up --only {agent}` ends it; `paddock restore {agent} --undo` goes back to the state from before",
+            code="state.kept-aside",
         )
     if want.init and seen.init and seen.init != want.init:
         hint = "as root, `loginctl enable-linger ACCOUNT` starts one; " if want.init.endswith("--user") else ""

@@ -57,8 +57,6 @@ def _refusals(agent: str, want: AgentWant | Refusal, seen: InsideSeen) -> Iterat
 def _notes(want: AgentWant, seen: InsideSeen) -> Iterator[str]:
     if seen.agent:
         yield from seen.agent.notes
-        if seen.agent.kept_aside and not want.restores:
-            yield f"the state from before a restore is kept in {seen.agent.kept_aside}"
         if want.container:
             yield from container.notes(want.container, seen.agent.container)
 

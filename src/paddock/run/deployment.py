@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from paddock.errors import BadInput
 from paddock.places import AnyPlace, place_for
 from paddock.recipes.workload import Recipe
+from paddock.run.incoming import Incoming
 from paddock.run.reporter import AgentReporter, Reporter
 from paddock.spec.agent_id import AgentId
 from paddock.spec.files import inlined
@@ -45,6 +46,7 @@ class Deployment:
     formers: tuple[AgentId, ...] = ()
     beside_others: bool = False  # agents of this name in other projects may be at the place too
     neighbours: Sequence[str] = ()  # hosts of the file's places and of its other agents
+    incoming: Incoming | None = None  # what is to become its state
     machine_side: MachineSide = field(default_factory=_on_machine, repr=False, compare=False)
 
     @classmethod

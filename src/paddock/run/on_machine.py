@@ -19,7 +19,6 @@ from paddock.plan.actions import (
     ClaimState,
     CreateContainer,
     DeleteState,
-    FinishRestore,
     GetImage,
     InstallCode,
     InstallContents,
@@ -27,6 +26,7 @@ from paddock.plan.actions import (
     ReceiveState,
     RemoveAgent,
     RemoveContainer,
+    RemoveFormerState,
     RenameAgent,
     StartEngine,
     StopAgent,
@@ -97,13 +97,13 @@ class OnMachine:
             case RenameAgent(former):
                 argv = agent.runtime.rename(former, mounted=agent.place.traits.mounts_state)
                 expect(reach(), f"moving {agent.name} to project {agent.project}", argv, deadline=300)
-            case ReceiveState(backup):
-                restoring.receive_state(agent, reach(), backup)
+            case ReceiveState():
+                restoring.receive_state(agent, reach())
             case StopAgent():
                 restoring.stop(agent, reach())
             case SwapState():
                 restoring.restoration(agent, reach(), "swap")
-            case FinishRestore():
+            case RemoveFormerState():
                 restoring.restoration(agent, reach(), "finish")
             case RemoveAgent():
                 expect(reach(), f"removing {agent.name}", agent.runtime.remove(), deadline=180)

@@ -97,11 +97,8 @@ class Resolved(Located):
         secrets = self.known_secrets
         return self.bundle.archive(secrets.environment, secrets.files)
 
-    def want(self, *, recreate: bool = False, restores: str | None = None) -> AgentWant:
-        """Return what planning compares with the machine.
-
-        ``recreate`` asks for a new container, ``restores`` names a backup that becomes the state.
-        """
+    def want(self, *, recreate: bool = False) -> AgentWant:
+        """Return what planning compares with the machine. ``recreate`` asks for a new container."""
         keeps_machine = self.place.traits.keeps_machine
         return AgentWant(
             tree=self.code[0] if self.code else None,
@@ -116,7 +113,7 @@ class Resolved(Located):
             uid=self.spec.user.uid,
             project=self.project,
             beside_others=self.beside_others,
-            restores=restores,
+            incoming=self.incoming.name if self.incoming else None,
         )
 
     def _container_want(self, *, recreate: bool) -> ContainerWant | None:

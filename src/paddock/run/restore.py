@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paddock.backups import Backup
-from paddock.errors import BadInput, PaddockError
+from paddock.errors import BadInput, PaddockError, Refused
 from paddock.plan.step import Plan
 from paddock.run import restoring, verbs
 from paddock.run.backup import chosen, destination_of
 from paddock.run.deployment import Deployment
+from paddock.run.incoming import Incoming
 from paddock.run.lock import agent_lock
-from paddock.run.observe import Observation, observe, reach
-from paddock.run.resolve import Located, Resolved, locate, resolve
+from paddock.run.observe import Observation, expect_own_id, observe, reach
+from paddock.run.resolve import Located, locate, resolve
 
 
 def choose(agent: Deployment, which: str | None) -> Backup:
@@ -22,14 +25,16 @@ def choose(agent: Deployment, which: str | None) -> Backup:
     return backup
 
 
+def receiving(agent: Deployment, backup: Backup) -> Deployment:
+    """Return the agent with a backup as what is to become its state."""
+    destination = destination_of(agent)
+    incoming = Incoming(f"backup {backup.name}", backup.about["bytes"], lambda: destination.read(backup))
+    return replace(agent, incoming=incoming)
+
+
 def plan(agent: Deployment, backup: Backup) -> Plan:
     """Resolve and observe an agent, and plan its restoration."""
-    located = locate(agent)
-    return _plan(located, resolve(located), backup, observe(located))
-
-
-def _plan(agent: Located, resolved: Resolved, backup: Backup, seen: Observation) -> Plan:
-    return verbs.plan_up(agent, resolved.want(restores=backup.name), seen)
+    return verbs.plan(receiving(agent, backup))
 
 
 def restore(agent: Deployment, backup: Backup) -> str:
@@ -38,14 +43,17 @@ def restore(agent: Deployment, backup: Backup) -> str:
     If the restored agent does not work, the state from before is put back, and the agent is started with it again.
     """
     with agent_lock(agent):
-        resolved = resolve(locate(agent))
+        resolved = resolve(locate(receiving(agent, backup)))
+        want = resolved.want()
         failed: PaddockError | None = None
 
         def plan_for(seen: Observation) -> Plan:
-            return _plan(resolved, resolved, backup, seen)
+            return verbs.plan_up(resolved, want, seen)
 
         try:
             verbs.converge(resolved, plan_for)
+        except Refused:
+            raise
         except PaddockError as failure:
             if not _put_back(resolved):
                 raise
@@ -60,13 +68,22 @@ def restore(agent: Deployment, backup: Backup) -> str:
     return f"{agent.name}: restored from backup {backup.name}, and working"
 
 
+def undo(agent: Deployment) -> str:
+    """Put the state from before an unfinished restore back; return a line about the result."""
+    with agent_lock(agent):
+        if not _put_back(locate(agent)):
+            raise BadInput(f"{agent.name} has no state from before a restore")
+    verbs.up(agent)
+    return f"{agent.name}: has its state from before the restore again, and works"
+
+
 def _put_back(agent: Located) -> bool:
     """Put the state from before a restore back, if there is one; return whether there was."""
-    seen = observe(agent)
+    seen = expect_own_id(agent, observe(agent))
     if seen.agent is None or not seen.agent.kept_aside:
         return False
     guest = reach(agent, seen)
-    with agent.reporter.step("state.back", f"put the state of {agent.name} from before back"):
+    with agent.reporter.step("state.back", f"put the state that {agent.name} had before back"):
         restoring.stop(agent, guest)
         restoring.restoration(agent, guest, "back")
     return True

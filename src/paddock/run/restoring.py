@@ -11,7 +11,6 @@ from typing import IO, Final
 
 from paddock.guests import Guest, expect
 from paddock.process import CommandFailed, Pipes
-from paddock.run.backup import chosen, destination_of
 from paddock.run.resolve import Located
 from paddock.runtimes import machine
 from paddock.runtimes.program import program
@@ -20,10 +19,11 @@ _MODULES: Final = ("layout", "folders", "reading", "receive", "restoration")
 _BLOCK: Final = 1 << 20
 
 
-def receive_state(agent: Located, guest: Guest, name: str) -> None:
-    """Unpack a backup beside the agent's state, and verify it there."""
-    destination = destination_of(agent)
-    backup = chosen(agent, destination, name)
+def receive_state(agent: Located, guest: Guest) -> None:
+    """Unpack what is to become the agent's state beside it, and verify it there."""
+    incoming = agent.incoming
+    if incoming is None:
+        raise TypeError(f"{agent.name} receives nothing")
     mounted = agent.place.traits.mounts_state
     claim = machine.claim_for_restore(agent.id, agent.paths, mounted=mounted)
     expect(guest, f"claiming the state of {agent.name}", claim)
@@ -35,13 +35,13 @@ def receive_state(agent: Located, guest: Guest, name: str) -> None:
         "uid": user.uid,
         "gid": user.gid or user.uid,
         # The recorded size, and some room for what the record does not count.
-        "limit": backup.about["bytes"] + (64 << 20),
+        "limit": incoming.size + (64 << 20),
     }
-    with destination.read(backup) as stream, guest.piped(_argv(order)) as pipes:
+    with incoming.open() as stream, guest.piped(_argv(order)) as pipes:
         _pump(stream, pipes)
         result = pipes.end()
     if not result.ok:
-        raise CommandFailed(f"unpacking backup {name} on {guest.name}", result)
+        raise CommandFailed(f"unpacking {incoming.name} on {guest.name}", result)
 
 
 def _pump(source: IO[bytes], pipes: Pipes) -> None:
