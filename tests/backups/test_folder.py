@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import os
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from pyrage import x25519
 
+from paddock.backups.drills import Drill
 from paddock.backups.folder import FolderDestination
 from paddock.backups.sealing import CannotOpen
 from paddock.backups.verified import Incomplete, Verified
@@ -116,3 +118,16 @@ def test_another_key_does_not_open_it(
     monkeypatch.setenv("PADDOCK_AGE_KEY", str(x25519.Identity.generate()))
     with pytest.raises(CannotOpen, match="cannot be decrypted"), folder.read(backup) as back:
         back.read()
+
+
+def test_the_last_drill_is_kept_beside_the_backups(tmp_path: Path) -> None:
+    destination = FolderDestination(tmp_path, ())
+    assert destination.last_drill() is None
+    first = Drill("2026-11-16T02-02-12Z", datetime(2026, 11, 16, 3, tzinfo=UTC), 12.5, "the database is damaged")
+    second = replace(first, failure=None)
+    destination.note_drill(first)
+    destination.note_drill(second)
+    assert destination.last_drill() == second
+    assert destination.backups() == []
+    (tmp_path / "drill.json").write_text("{}")
+    assert destination.last_drill() is None

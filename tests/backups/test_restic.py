@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 
 from levels import by_level, slow_proof
+from paddock.backups.drills import Drill
 from paddock.backups.open import destination_for
 from paddock.backups.repository import Repository
 from paddock.backups.restic import ResticDestination
@@ -483,3 +485,16 @@ def test_a_connection_that_is_cut_at_half_leaves_nothing_that_counts(
     assert found.backups() == []
     found.save(verified(large), NOON)
     assert expect_only_complete_backups(found) == 1
+
+
+def test_the_last_drill_is_kept_beside_the_backups(repository: Path, stream: bytes) -> None:
+    found = destination(repository)
+    assert found.last_drill() is None
+    first = Drill("2026-11-16T12-00-00Z", NOON, 12.5, "the database is damaged")
+    second = replace(first, failure=None)
+    found.note_drill(first)
+    found.note_drill(second)
+    assert found.last_drill() == second
+    assert found.backups() == []
+    found.remove([])
+    assert found.last_drill() == second

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import IO, Any, Final, Protocol
 
+from paddock.backups.drills import Drill
 from paddock.backups.verified import Verified
 
 _STAMP: Final = "%Y-%m-%dT%H-%M-%SZ"
@@ -54,6 +55,14 @@ class Destination(Protocol):
 
     def texts(self, backup: Backup) -> Mapping[str, str] | None:
         """Return what the agent had learned at the time of a backup, or None if that was not kept."""
+        ...
+
+    def note_drill(self, drill: Drill) -> None:
+        """Keep the record of a drill, in the place of the one before."""
+        ...
+
+    def last_drill(self) -> Drill | None:
+        """Return the record of the last drill."""
         ...
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from paddock.backups import Backup, name_at, time_of
+from paddock.backups.drills import Drill
 from paddock.backups.sealing import opened, seal
 from paddock.backups.verified import Verified
 from paddock.errors import BadInput, PaddockError
@@ -134,3 +135,13 @@ class FolderDestination:
                     found: dict[str, str] = json.loads(stream.read())
                     return found
         return None
+
+    def note_drill(self, drill: Drill) -> None:
+        write_private(self._drill, drill.as_json())
+
+    def last_drill(self) -> Drill | None:
+        return Drill.from_json(self._drill.read_bytes()) if self._drill.exists() else None
+
+    @property
+    def _drill(self) -> Path:
+        return self.folder / "drill.json"

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import IO, Any, Final, cast
 
 from paddock.backups import Backup, name_at, time_of
+from paddock.backups.drills import Drill
 from paddock.backups.repository import Repository
 from paddock.backups.restic_failures import NoRepository
 from paddock.backups.verified import Incomplete, Verified, described
@@ -24,6 +25,7 @@ from paddock.stream.layout import BLOCK, MANIFEST, BadStream, Json, parse_manife
 
 _UNFINISHED: Final = timedelta(days=1)  # an incomplete backup that is older will not be completed any more
 _COMPLETE: Final = "complete"
+_DRILL: Final = "drill"
 _NUMBERS: Final = ("files", "bytes", "size")
 _WORDS: Final = ("kind", "version", "from")
 # The machine chooses these values. restic splits tags at commas.
@@ -184,10 +186,24 @@ class ResticDestination:
             return found
         return None
 
+    def note_drill(self, drill: Drill) -> None:
+        self.repository.output(*self._saving(f"{self.agent}.drill.json", [_DRILL]), stdin=drill.as_json())
+
+    def last_drill(self) -> Drill | None:
+        try:
+            found = _drills(self._snapshots())
+        except NoRepository:
+            return None
+        if not found:
+            return None
+        with self._dumped(found[-1]) as stream:
+            return Drill.from_json(stream.read())
+
     def remove(self, backups: Sequence[Backup]) -> None:
         snapshots = self._snapshots()
         pairs = _pairs(snapshots)
         complete = {each.id for pair in pairs.values() for each in (pair.archive, pair.mark)}
+        complete |= {each.id for each in _drills(snapshots)[-1:]}
         now = datetime.now(UTC)
         unfinished = [each.id for each in snapshots if each.id not in complete and now - each.time > _UNFINISHED]
         removed = [pairs[each.name] for each in backups if each.name in pairs]
@@ -225,6 +241,11 @@ def _pairs(snapshots: Sequence[_Snapshot]) -> dict[str, _Pair]:
         if _COMPLETE in mark.tags and archive is not None and time_of(name) is not None:
             found[name] = _Pair(archive, mark)
     return found
+
+
+def _drills(snapshots: Sequence[_Snapshot]) -> list[_Snapshot]:
+    """Return the records of drills, the oldest first."""
+    return sorted((each for each in snapshots if _DRILL in each.tags), key=lambda each: each.time)
 
 
 def _tags(about: Json) -> list[str]:
