@@ -179,3 +179,9 @@ def test_an_unknown_verb_suggests_the_nearest_verb(paddock: Any) -> None:
 
 def test_timings_json_is_empty_without_runs(paddock: Any) -> None:
     assert json.loads(paddock("timings", "--json").out) == []
+
+
+@pytest.mark.parametrize("words", [["hermes", "-f"], ["-f"], ["make", "hermes", "-f"]])
+def test_a_backup_is_made_unless_another_word_is_said(words: list[str]) -> None:
+    said = run("backup", *words, "none.yaml")
+    assert (said.returncode, said.stderr.splitlines()[0]) == (2, "error: there is no none.yaml")

@@ -15,11 +15,9 @@ from paddock.cli.options import DEFAULT_FILE, Agent, File, Jobs, Json, Sets, age
 class _MakeUnlessNamed(TyperGroup):
     """A group whose first word may also be an agent: `paddock backup hermes` makes a backup."""
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        return super().resolve_command(ctx, args if args and args[0] in self.commands else ["make", *args])
-
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args or ["make"])
+        of_group = bool(args) and (args[0] in self.commands or args[0] == "--help")
+        return super().parse_args(ctx, args if of_group else ["make", *args])
 
 
 backups = typer.Typer(cls=_MakeUnlessNamed, help="Back up the state of agents, while they run.", rich_markup_mode=None)
