@@ -114,18 +114,29 @@ def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
         time.sleep(max(0.02, min(1.0, time.monotonic() - begin)))
 
 
-def kill_at_step(node: Node, step: str, *words: str) -> None:
-    """Start `paddock` and kill it with SIGKILL as soon as its journal shows that a step has begun."""
+def kill_at_step(node: Node, step: str, *words: str, event: str = "begin") -> None:
+    """Start `paddock` and kill it with SIGKILL as soon as its journal shows that a step has begun, or is done."""
     known = set(node.journals.glob("*"))
     running = node.start(*words)
-    wait_for(lambda: any(_begun(path, step) for path in set(node.journals.glob("*")) - known), seconds=120)
+
+    def reached() -> bool:
+        return any(_shows(path, step, event) for path in set(node.journals.glob("*")) - known)
+
+    wait_for(lambda: reached() or running.poll() is not None, seconds=120)
+    assert reached(), f"{words[0]} ended without {step}"
+    kill(running, may_have_ended=event == "done")
+
+
+def kill(running: subprocess.Popen[bytes], *, may_have_ended: bool = False) -> None:
+    """Kill a command that was started with `Node.start`."""
     running.kill()
-    assert running.wait() == -9, "the command ended before it could be killed"
+    ended = running.wait()
+    assert ended == -9 or (may_have_ended and ended == 0), "the command ended before it could be killed"
     # Its ssh processes would end by themselves, later. The commands on the machine go on either way.
     with suppress(ProcessLookupError):
         os.killpg(running.pid, signal.SIGTERM)
 
 
-def _begun(journal: Path, step: str) -> bool:
+def _shows(journal: Path, step: str, event: str) -> bool:
     events = [json.loads(line) for line in journal.read_text().splitlines() if line.endswith("}")]
-    return any(event["event"] == "begin" and event["id"] == step for event in events)
+    return any(found["event"] == event and found["id"] == step for found in events if "id" in found)

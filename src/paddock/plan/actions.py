@@ -136,6 +136,11 @@ class SwapState:
 
 
 @dataclass(frozen=True)
+class SettleState:
+    """Finish what an interrupted restore had begun to put in place, or remove what it had only received."""
+
+
+@dataclass(frozen=True)
 class RemoveFormerState:
     """Remove what was the agent's state before another one took its place."""
 
@@ -159,6 +164,7 @@ AgentAction = (
     | ReceiveState
     | StopAgent
     | SwapState
+    | SettleState
     | RemoveFormerState
 )
 Action = AgentAction | PlaceAction

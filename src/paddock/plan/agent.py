@@ -18,6 +18,7 @@ from paddock.plan.actions import (
     ReceiveState,
     RemoveAgent,
     RemoveFormerState,
+    SettleState,
     StopAgent,
     SwapState,
 )
@@ -29,7 +30,8 @@ from paddock.plan.step import Phase, Refusal, Risk, Step
 _RECORDS: Final = frozenset(
     {
         *("package", "bundle", "init", "answered", "pending", "tree", "secrets", "holder", "room", "note"),
-        *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten", "state.before"),
+        *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
+        *("state.before", "state.unsettled"),
         *("unit", "said", "engine", "info", "image", "container", "layer"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
         *namesakes.RECORDS,
@@ -79,6 +81,7 @@ class AgentSeen:
     planted: str | None = None  # a path where Paddock's own directory in the state should be, and something else is
     forgotten: str | None = None  # a state whose deletion has begun
     kept_aside: str | None = None  # the state from before a restore that did not end
+    unsettled: str | None = None  # what a restore left that was interrupted
     holder: str | None = None
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
@@ -112,6 +115,7 @@ class AgentSeen:
             planted=values.get("state.planted"),
             forgotten=values.get("state.forgotten"),
             kept_aside=values.get("state.before"),
+            unsettled=values.get("state.unsettled"),
             holder=values.get("holder"),
             room=_two_numbers(values.get("room", "")),
             said=values.get("said", ""),
@@ -191,6 +195,12 @@ def _receive(agent: str, incoming: str, seen: AgentSeen) -> Iterator[Step]:
         yield Step("agent.stop", f"stop {agent}", "its state is replaced", StopAgent(), Risk.RESTARTS, Phase.STATE)
     title = f"put it in the place of the state of {agent}, which is kept"
     yield Step("state.swap", title, reason, SwapState(), phase=Phase.STATE)
+
+
+def settle(agent: str, left: str) -> Step:
+    """Return the step that ends an interrupted restore."""
+    reason = f"a restore was interrupted: {left} is left"
+    return Step("state.settle", f"settle the state of {agent}", reason, SettleState(), phase=Phase.STATE)
 
 
 def planted(agent: str, path: str) -> Refusal:

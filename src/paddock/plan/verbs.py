@@ -33,6 +33,8 @@ def up(agent: str, want: AgentWant | Refusal, machine: MachinePlan, seen: Inside
         return Plan(agent, (), refusals, notes)
     notes += _notes(want, seen)
     known = _known(want, machine, seen)
+    if known.unsettled:
+        return Plan(agent, _in_phases([*machine.steps, inside.settle(agent, known.unsettled)]), (), notes, partial=True)
     if want.container and (start := container.start_step(want.container, known.container)):
         return Plan(agent, _in_phases([*machine.steps, start, *_mounts(want)]), (), notes, partial=True)
     steps = [*machine.steps, *inside.up(agent, want, known, adopted_state=machine.after.adopted_state)]

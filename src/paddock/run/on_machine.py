@@ -28,6 +28,7 @@ from paddock.plan.actions import (
     RemoveContainer,
     RemoveFormerState,
     RenameAgent,
+    SettleState,
     StartEngine,
     StopAgent,
     SwapState,
@@ -103,6 +104,8 @@ class OnMachine:
                 restoring.stop(agent, reach())
             case SwapState():
                 restoring.restoration(agent, reach(), "swap")
+            case SettleState():
+                restoring.restoration(agent, reach(), "settle")
             case RemoveFormerState():
                 restoring.restoration(agent, reach(), "finish")
             case RemoveAgent():

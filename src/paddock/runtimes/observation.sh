@@ -28,6 +28,9 @@ observe_agent() { # PACKAGE...
             observe_owner "$(identity_of "$state")"
             ! is_newer "$state" || report state.newer "$(identity_version "$state")"
             [ ! -d "$own/before" ] || report state.before "$own/before"
+            for left in incoming incoming.json discarded; do
+                [ ! -e "$own/$left" ] || report state.unsettled "$own/$left"
+            done
             [ ! -e "$own/holder" ] || report holder "$(cat "$own/holder")"
         fi
     elif [ -e "$own" ] || [ -L "$own" ]; then

@@ -17,12 +17,14 @@ import resource
 import shutil
 import stat
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from paddock.stream.layout import BadStream, Json
 from paddock.stream.receive import MEMORY, receive
 
+_PATIENCE = 60  # seconds to wait for a program of an earlier run, which ends when its connection does
 _EXCHANGE = 2  # RENAME_EXCHANGE
 _HERE = -100  # AT_FDCWD
 
@@ -70,6 +72,7 @@ class Restoration:
             os.rename(self.incoming, self.before)
         else:
             self._discard(self.incoming)  # it never was the home
+        shutil.rmtree(self.discarded, ignore_errors=True)
         with suppress(FileNotFoundError):
             os.unlink(self.note)
 
@@ -99,10 +102,19 @@ class Restoration:
         """Remove what was the home before."""
         self._discard(self.before)
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other programs away that work on this restoration."""
+        own = os.open(self.own, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _lock(own)
+            yield
+        finally:
+            os.close(own)
+
     def _discard(self, folder: str) -> None:
         """Remove a folder. It gets another name first, so that no half of it is ever taken for a state."""
-        if os.path.lexists(self.discarded):
-            shutil.rmtree(self.discarded)  # an earlier removal was interrupted
+        shutil.rmtree(self.discarded, ignore_errors=True)  # an earlier removal was interrupted
         if os.path.lexists(folder):
             os.rename(folder, self.discarded)
             shutil.rmtree(self.discarded)
@@ -116,6 +128,17 @@ class Restoration:
             except BlockingIOError:
                 raise CannotRestore("the agent runs, and its state cannot be replaced") from None
             yield
+
+
+def _lock(descriptor: int) -> None:
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise CannotRestore("another restore of this agent is running") from None
+        time.sleep(0.1)
 
 
 def _exchange(one: str, other: str) -> None:
@@ -162,10 +185,11 @@ def main() -> None:
         "finish": work.finish,
     }
     try:
-        if order["do"] == "receive":
-            json.dump(work.receive(order), sys.stdout)
-        else:
-            simple[order["do"]]()
+        with work.alone():
+            if order["do"] == "receive":
+                json.dump(work.receive(order), sys.stdout)
+            else:
+                simple[order["do"]]()
     except BadStream as error:
         sys.exit(f"the backup cannot be used: {error}")
     except CannotRestore as error:
