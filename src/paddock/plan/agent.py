@@ -162,6 +162,8 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
     renamed = list(namesakes.rename_steps(agent, want.project, seen.namesakes))
     yield from renamed
     if want.incoming:
+        if want.foreground and seen.kept_aside:
+            yield _without_former(agent, "only the newest one is kept", Phase.STATE)
         yield from _receive(agent, want.incoming, seen)
     reason = (
         "its project changed" if renamed else "its state is another" if want.incoming else _why_configure(want, seen)
@@ -180,9 +182,9 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
     changed = reason or lacks_code or seen.kept_aside
     if not want.foreground and (changed or seen.answered != want.bundle_id):
         yield answer(agent, "it was changed" if changed else "it was not verified since its last change")
-    if want.incoming or seen.kept_aside:
-        title = f"remove the state that {agent} had before"
-        yield Step("state.finish", title, "the agent works without it", RemoveFormerState(), phase=Phase.CLEANUP)
+    # Nothing shows whether an agent in the foreground works, so what it had before stays.
+    if (want.incoming or seen.kept_aside) and not want.foreground:
+        yield _without_former(agent, "the agent works without it", Phase.CLEANUP)
     yield from container.leftover_steps(agent, seen.left)
 
 
@@ -195,6 +197,10 @@ def _receive(agent: str, incoming: str, seen: AgentSeen) -> Iterator[Step]:
         yield Step("agent.stop", f"stop {agent}", "its state is replaced", StopAgent(), Risk.RESTARTS, Phase.STATE)
     title = f"put it in the place of the state of {agent}, which is kept"
     yield Step("state.swap", title, reason, SwapState(), phase=Phase.STATE)
+
+
+def _without_former(agent: str, reason: str, phase: Phase) -> Step:
+    return Step("state.finish", f"remove the state that {agent} had before", reason, RemoveFormerState(), phase=phase)
 
 
 def settle(agent: str, left: str) -> Step:
@@ -238,7 +244,7 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
             f"`paddock forget {agent}` finishes it",
             code="state.being-deleted",
         )
-    if want.incoming and seen.kept_aside:
+    if want.incoming and seen.kept_aside and not want.foreground:
         return Refusal(
             f"an earlier restore of {agent} did not end: {seen.kept_aside} has the state from before it",
             f"`paddock up --only {agent}` ends it; `paddock restore {agent} --undo` goes back to the state from before",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from paddock.plan import agent as inside
 from paddock.plan import container, namesakes
-from paddock.plan.actions import AwaitAnswer
+from paddock.plan.actions import AwaitAnswer, RemoveFormerState
 from paddock.plan.agent import AgentSeen, AgentWant
 from paddock.plan.machine import MachinePlan
 from paddock.plan.step import Phase, Plan, Refusal, Step
@@ -40,10 +40,16 @@ def up(agent: str, want: AgentWant | Refusal, machine: MachinePlan, seen: Inside
     steps = [*machine.steps, *inside.up(agent, want, known, adopted_state=machine.after.adopted_state)]
     if steps:
         steps = _in_phases([*steps, *_mounts(want)])
-        if not want.foreground and not isinstance(steps[-1].action, AwaitAnswer):
+        if not want.foreground and not _proven(steps):
             reason = "its machine restarts" if machine.restarts else "something changed"
             steps.append(inside.answer(agent, reason, Phase.PROOF))
     return Plan(agent, steps, (), notes)
+
+
+def _proven(steps: Iterable[Step]) -> bool:
+    """Return whether the agent is verified after the last change. What it had before is no longer in its way."""
+    *_, last = (step.action for step in steps if not isinstance(step.action, RemoveFormerState))
+    return isinstance(last, AwaitAnswer)
 
 
 def _refusals(agent: str, want: AgentWant | Refusal, seen: InsideSeen) -> Iterator[Refusal]:
@@ -59,6 +65,9 @@ def _refusals(agent: str, want: AgentWant | Refusal, seen: InsideSeen) -> Iterat
 def _notes(want: AgentWant, seen: InsideSeen) -> Iterator[str]:
     if seen.agent:
         yield from seen.agent.notes
+        if seen.agent.kept_aside and want.foreground and not want.incoming:
+            where = seen.agent.kept_aside
+            yield f"{where} has the state from before a restore; `paddock restore --undo` goes back to it"
         if want.container:
             yield from container.notes(want.container, seen.agent.container)
 
