@@ -218,6 +218,20 @@ def test_an_agent_runs_in_docker(host: Host, roots: dict[str, Path]) -> None:
     ]
 
 
+def test_a_backup_of_an_agent_in_a_container_comes_back(web: Host) -> None:
+    web.agent["backup"] = {"to": "./of-web"}
+    web.inside("echo first >/data/note")
+    assert "in backup" in web.paddock("backup", "web").stdout
+    made = web.id()
+    web.inside("echo second >/data/note && touch /data/extra")
+    assert "restored from backup" in web.paddock("restore", "web", "--yes").stdout
+    assert web.inside("cat /data/note; ls /data") == "first\nnote"
+    assert web.id() == made, "the software in the container is kept"
+    assert "up and working" in web.paddock("restart", "web").stdout
+    assert web.runs()
+    assert web.plan() == "web: nothing to do\n"
+
+
 # Prints the error numbers of a datagram and of a connection to each host and port; 0 stands for success.
 _PROBE = """
 import errno, socket, sys

@@ -102,6 +102,6 @@ def check(stream: IO[bytes]) -> Json:
 
 def described(manifest: Json) -> Json:
     """Return a manifest with the number and the size of its files in place of their names."""
-    entries = manifest["entries"]
+    sizes = [entry["size"] for entry in manifest["entries"] if entry["type"] == "file"]
     rest = {key: value for key, value in manifest.items() if key != "entries"}
-    return {**rest, "files": len(entries), "bytes": sum(entry.get("size", 0) for entry in entries)}
+    return {**rest, "files": len(sizes), "bytes": sum(sizes)}

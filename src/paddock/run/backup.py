@@ -9,7 +9,7 @@ from typing import Final
 from paddock.backups import Backup, Destination
 from paddock.backups.keep import kept
 from paddock.backups.open import destination_for
-from paddock.backups.verified import Incomplete, Verified, check
+from paddock.backups.verified import Incomplete, Verified, check, described
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
 from paddock.process import CommandFailed
@@ -94,7 +94,7 @@ def check_backup(agent: Deployment, name: str | None) -> str:
         manifest = check(stream)
     if manifest["agent"] != str(agent.id):
         raise PaddockError(f"backup {backup.name} is of {manifest['agent']}, not of {agent.id}")
-    return f"{agent.name}: backup {backup.name} is complete: {len(manifest['entries'])} files"
+    return f"{agent.name}: backup {backup.name} is complete: {described(manifest)['files']} files"
 
 
 def listed(agent: Deployment) -> list[dict[str, object]]:

@@ -65,16 +65,21 @@ def restore(agent: Deployment, backup: Backup) -> str:
             f"{failed.message}",
             hint=failed.hint,
         )
-    return f"{agent.name}: restored from backup {backup.name}, and working"
+    return f"{agent.name}: restored from backup {backup.name}{_result(resolved)}"
 
 
 def undo(agent: Deployment) -> str:
     """Put the state from before an unfinished restore back; return a line about the result."""
     with agent_lock(agent):
-        if not _put_back(locate(agent)):
+        located = locate(agent)
+        if not _put_back(located):
             raise BadInput(f"{agent.name} has no state from before a restore")
     verbs.up(agent)
-    return f"{agent.name}: has its state from before the restore again, and works"
+    return f"{agent.name}: has its state from before the restore again{_result(located)}"
+
+
+def _result(agent: Located) -> str:
+    return f"; `paddock run {agent.name}` runs it" if agent.runtime.foreground else ", and works"
 
 
 def _put_back(agent: Located) -> bool:

@@ -1,0 +1,107 @@
+"""Backups of an agent on this machine, as a user without root makes and uses them."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+FILE = """
+project: home
+places: {here: {host: {}}}
+agents:
+  web:
+    kind: service
+    place: here
+    runtime: process
+    command: [sleep, inf]
+    backup: {to: ./backups, keep: {last: 1}}
+"""
+
+
+class Web:
+    """A folder with a file, and the state of its agent."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "paddock.yaml").write_text(FILE)
+        self.paddock("up")
+        self.state = Path(os.environ["XDG_DATA_HOME"]) / "paddock/web/state"
+        self.home = self.state / "home"
+        (self.home / "note").write_text("first")
+
+    def run(self, *words: str, answer: str = "") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "paddock", *words]
+        return subprocess.run(command, cwd=self.folder, input=answer, capture_output=True, text=True, timeout=60)
+
+    def paddock(self, *words: str) -> str:
+        done = self.run(*words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def backup(self) -> str:
+        """Make a backup and return its name."""
+        self.paddock("backup", "web")
+        return str(json.loads(self.paddock("backup", "list", "--json"))[-1]["backup"])
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> Web:
+    (tmp_path / "project").mkdir()
+    return Web(tmp_path / "project")
+
+
+def test_a_backup_comes_back_and_the_state_from_before_is_kept(web: Web) -> None:
+    name = web.backup()
+    assert f"web: backup {name} is complete: 1 files" in web.paddock("backup", "check", "web")
+    (web.home / "note").write_text("second")
+    (web.home / "extra").touch()
+    assert web.run("restore", "web", answer="n\n").returncode == 2
+    assert (web.home / "note").read_text() == "second"
+    assert f"unpack backup {name} beside the state of web" in web.paddock("restore", "web", "--dry-run")
+    assert web.paddock("restore", "web", "--yes") == f"web: restored from backup {name}; `paddock run web` runs it\n"
+    assert sorted(path.name for path in web.home.iterdir()) == ["note", "workspace"]
+    assert (web.home / "note").read_text() == "first"
+    assert "has the state from before a restore" in web.paddock("plan")
+    web.paddock("restore", "web", "--undo", "--yes")
+    assert sorted(path.name for path in web.home.iterdir()) == ["extra", "note", "workspace"]
+    assert (web.home / "note").read_text() == "second"
+    assert "has no state from before a restore" in web.run("restore", "web", "--undo", "--yes").stderr
+
+
+def test_a_running_agent_keeps_its_state(web: Web) -> None:
+    web.backup()
+    (web.home / "note").write_text("second")
+    (web.state / ".paddock/holder").write_text("paddock run web")
+    with (web.state / ".paddock/lease").open("a") as lease:
+        fcntl.flock(lease, fcntl.LOCK_EX)
+        failed = web.run("restore", "web", "--yes")
+    assert failed.returncode == 1
+    assert "the agent is running (paddock run web); end it first" in failed.stderr
+    assert (web.home / "note").read_text() == "second"
+    assert web.paddock("up").startswith("web: ready")
+    assert sorted(path.name for path in (web.state / ".paddock").iterdir() if path.name.startswith("inc")) == []
+
+
+def test_old_backups_are_removed_when_asked(web: Web) -> None:
+    web.backup()
+    time.sleep(1)  # backups are named by the second
+    newest = web.backup()
+    assert "would remove" in web.paddock("backup", "prune", "--dry-run")
+    assert len(json.loads(web.paddock("backup", "list", "--json"))) == 2
+    assert "removed" in web.paddock("backup", "prune")
+    assert [row["backup"] for row in json.loads(web.paddock("backup", "list", "--json"))] == [newest]
+
+
+def test_without_a_backup_in_the_file_the_error_says_what_to_add(web: Web) -> None:
+    (web.folder / "paddock.yaml").write_text(FILE.replace("    backup: {to: ./backups, keep: {last: 1}}\n", ""))
+    failed = web.run("backup", "web")
+    assert failed.returncode == 2
+    assert "web has no backup in the file" in failed.stderr
+    assert "backup: {to: ./backups}" in failed.stderr
