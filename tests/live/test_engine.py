@@ -225,7 +225,7 @@ def test_a_backup_of_an_agent_in_a_container_comes_back(web: Host) -> None:
     made = web.id()
     web.inside("echo second >/data/note && touch /data/extra")
     assert "restored from backup" in web.paddock("restore", "web", "--yes").stdout
-    assert web.inside("cat /data/note; ls /data") == "first\nnote"
+    assert web.inside("cat /data/note; ls /data") == "first\nnote\nworkspace"
     assert web.id() == made, "the software in the container is kept"
     assert "up and working" in web.paddock("restart", "web").stdout
     assert web.runs()

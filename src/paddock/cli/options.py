@@ -38,6 +38,7 @@ Only = Annotated[
 ]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of agents to work on at the same time.")]
 Agent = Annotated[str, typer.Argument(autocompletion=agents_completion, help="Name of the agent in the file.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the steps.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Looked = Annotated[
     bool,

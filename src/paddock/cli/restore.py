@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, Agent, File, Sets
+from paddock.cli.options import DEFAULT_FILE, Agent, DryRun, File, Sets
 
 
 @verb("paddock restore hermes", "paddock restore hermes 2026-11-16T02-02-12Z", "paddock restore hermes --undo")
@@ -16,7 +16,7 @@ def restore(
     which: Annotated[str | None, typer.Argument(help="Name of the backup; without it the newest.")] = None,
     file: File = DEFAULT_FILE,
     sets: Sets = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the steps.")] = False,
+    dry_run: DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Go back to the state from before a restore that did not end.")

@@ -56,6 +56,7 @@ class AgentWant:
     project: str = ""
     beside_others: bool = False  # other agents of this name may be on the machine too
     incoming: str | None = None  # what becomes its state
+    restart: bool = False  # a person asked for it
 
     def preinstalled(self) -> AgentSeen:
         """Return what a new machine holds that was cloned from the agent's template."""
@@ -165,9 +166,9 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         if want.foreground and seen.kept_aside:
             yield _without_former(agent, "only the newest one is kept", Phase.STATE)
         yield from _receive(agent, want.incoming, seen)
-    reason = (
-        "its project changed" if renamed else "its state is another" if want.incoming else _why_configure(want, seen)
-    )
+    elif want.restart and (seen.units or seen.unread):
+        yield _stop(agent, "a person asked for it")
+    reason = "its project changed" if renamed else _why_configure(want, seen)
     if want.container:
         created = list(container.create_steps(agent, want.container, seen.container, want.bundle_id))
         yield from created
@@ -194,9 +195,13 @@ def _receive(agent: str, incoming: str, seen: AgentSeen) -> Iterator[Step]:
     title = f"unpack {incoming} beside the state of {agent}, and verify it"
     yield Step("state.receive", title, reason, ReceiveState(incoming), phase=Phase.STATE)
     if seen.units or seen.unread:
-        yield Step("agent.stop", f"stop {agent}", "its state is replaced", StopAgent(), Risk.RESTARTS, Phase.STATE)
+        yield _stop(agent, "its state is replaced")
     title = f"put it in the place of the state of {agent}, which is kept"
     yield Step("state.swap", title, reason, SwapState(), phase=Phase.STATE)
+
+
+def _stop(agent: str, reason: str) -> Step:
+    return Step("agent.stop", f"stop {agent}", reason, StopAgent(), Risk.RESTARTS, Phase.STATE)
 
 
 def _without_former(agent: str, reason: str, phase: Phase) -> Step:
@@ -243,6 +248,12 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
             f"the state of {agent} is being deleted ({seen.forgotten})",
             f"`paddock forget {agent}` finishes it",
             code="state.being-deleted",
+        )
+    if want.restart and want.foreground:
+        return Refusal(
+            f"{agent} runs in the foreground, so only the person at its terminal can restart it",
+            f"end `paddock run {agent}` with Ctrl-C, and start it again",
+            code="agent.foreground",
         )
     if want.incoming and seen.kept_aside and not want.foreground:
         return Refusal(
@@ -294,7 +305,9 @@ def _why_configure(want: AgentWant, seen: AgentSeen) -> str | None:
         return "its secrets changed"
     if seen.pending:
         return "its last change was not finished"
-    if not want.foreground and not seen.active:
+    if want.incoming:
+        return "its state is another"
+    if want.restart or (not want.foreground and not seen.active):
         return "it is not running"
     return None
 

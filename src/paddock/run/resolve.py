@@ -97,7 +97,7 @@ class Resolved(Located):
         secrets = self.known_secrets
         return self.bundle.archive(secrets.environment, secrets.files)
 
-    def want(self, *, recreate: bool = False) -> AgentWant:
+    def want(self, *, recreate: bool = False, restart: bool = False) -> AgentWant:
         """Return what planning compares with the machine. ``recreate`` asks for a new container."""
         keeps_machine = self.place.traits.keeps_machine
         return AgentWant(
@@ -114,6 +114,7 @@ class Resolved(Located):
             project=self.project,
             beside_others=self.beside_others,
             incoming=self.incoming.name if self.incoming else None,
+            restart=restart,
         )
 
     def _container_want(self, *, recreate: bool) -> ContainerWant | None:

@@ -23,7 +23,7 @@ from paddock.run.strays import RootDisk
 _ATTEMPTS: Final = 4
 
 
-def up(agent: Deployment, *, recreate: bool = False, agreed: Plan | None = None) -> str:
+def up(agent: Deployment, *, recreate: bool = False, restart: bool = False, agreed: Plan | None = None) -> str:
     """Bring an agent up; return a line about the result. ``recreate`` asks for a new container.
 
     A person may have agreed to a plan. Then another plan is refused.
@@ -32,7 +32,7 @@ def up(agent: Deployment, *, recreate: bool = False, agreed: Plan | None = None)
         located = locate(agent)
         resolved = resolve_or_refuse(located)
         wanted = resolved if isinstance(resolved, Resolved) else located
-        want = want_of(resolved, recreate=recreate)
+        want = want_of(resolved, recreate=recreate, restart=restart)
         progress = Progress()
 
         def plan_for(seen: Observation) -> Plan:
@@ -68,9 +68,9 @@ def resolve_or_refuse(agent: Located) -> Resolved | Refusal:
         return Refusal(unknown.message, unknown.hint, code="gateway.unknown")
 
 
-def want_of(resolved: Resolved | Refusal, *, recreate: bool = False) -> AgentWant | Refusal:
+def want_of(resolved: Resolved | Refusal, *, recreate: bool = False, restart: bool = False) -> AgentWant | Refusal:
     """Return what planning compares with the machine."""
-    return resolved.want(recreate=recreate) if isinstance(resolved, Resolved) else resolved
+    return resolved.want(recreate=recreate, restart=restart) if isinstance(resolved, Resolved) else resolved
 
 
 def plan_up(agent: Located, want: AgentWant | Refusal, seen: Observation) -> Plan:
@@ -79,10 +79,10 @@ def plan_up(agent: Located, want: AgentWant | Refusal, seen: Observation) -> Pla
     return plans.up(agent.name, want, machine, seen.inside)
 
 
-def plan(agent: Deployment) -> Plan:
+def plan(agent: Deployment, *, restart: bool = False) -> Plan:
     """Resolve and observe an agent, and plan what `up` would change."""
     located = locate(agent)
-    want = want_of(resolve_or_refuse(located))
+    want = want_of(resolve_or_refuse(located), restart=restart)
     return plan_up(located, want, observe(located))
 
 
