@@ -67,6 +67,7 @@ def import_verbs() -> None:
         enter,
         forget,
         init,
+        memory,
         outputs,
         plan,
         rename,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -116,7 +117,11 @@ def listed(agent: Deployment) -> list[dict[str, object]]:
 
 def chosen(agent: Deployment, destination: Destination, name: str | None) -> Backup:
     """Return the backup of a name, or the newest one."""
-    found = destination.backups()
+    return among(agent, destination, destination.backups(), name)
+
+
+def among(agent: Deployment, destination: Destination, found: Sequence[Backup], name: str | None) -> Backup:
+    """Return the backup of a name among those that were listed, or the newest one."""
     if not found:
         raise PaddockError(f"{agent.name} has no backup in {destination.shown}", hint=f"`paddock backup {agent.name}`")
     if name is None:
