@@ -30,7 +30,7 @@ ALLOWED = {
     "plan": {"spec"},
     "places": {"spec", "plan", "guests"},
     "runtimes": {"spec", "recipes", "guests"},
-    "checks": {"spec", "recipes", "runtimes", "guests"},
+    "checks": {"spec", "recipes", "runtimes", "guests", "backups"},
     "run": {"spec", "plan", "checks", "places", "runtimes", "recipes", "guests", "stream", "backups"},
     "cli": {"spec", "recipes", "plan", "run", "runtimes", "backups"},
 }

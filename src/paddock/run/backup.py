@@ -24,11 +24,11 @@ from paddock.stream.layout import matcher
 _MODULES: Final = ("layout", "folders", "sparse", "database", "send")
 
 
-def destination_of(agent: Deployment) -> Destination:
-    """Return where the backups of an agent are kept."""
+def destination_of(agent: Deployment, until: float | None = None) -> Destination:
+    """Return where the backups of an agent are kept. ``until`` limits how long reading it may take."""
     if agent.spec.backup is None:
         raise BadInput(f"{agent.name} has no backup in the file", hint="add `backup: {to: ./backups}` to the agent")
-    return destination_for(agent.spec.backup, agent.folder, agent.id, agent.reporter.say)
+    return destination_for(agent.spec.backup, agent.folder, agent.id, agent.reporter.say, until)
 
 
 def back_up(agent: Deployment) -> str:
