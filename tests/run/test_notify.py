@@ -146,6 +146,6 @@ def test_a_message_contains_no_secret_and_no_control_characters(
     def fails(agent: Any) -> str:
         raise BadInput(f"refused: {secret.reveal()} \x1b[31m")
 
-    monkeypatch.setattr(backup, "_back_up", fails)
+    monkeypatch.setattr(backup, "make", fails)
     assert paddock("backup", "hermes").code == 2
     assert json.loads((folder / "told.json").read_text())["why"] == "refused: ••• \\x1b[31m"

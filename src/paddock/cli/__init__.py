@@ -75,6 +75,7 @@ def import_verbs() -> None:
         restore,
         run,
         sandbox,
+        schedule,
         schema,
         secrets,
         status,

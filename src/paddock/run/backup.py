@@ -14,9 +14,9 @@ from paddock.backups.verified import Incomplete, Verified, check
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
 from paddock.process import CommandFailed
-from paddock.run import notify
 from paddock.run.deployment import Deployment
 from paddock.run.lock import agent_lock
+from paddock.run.notify import Notifier
 from paddock.run.observe import Observation, expect_own_id, observe, reach
 from paddock.run.resolve import Located, locate
 from paddock.runtimes.program import program
@@ -33,12 +33,13 @@ def destination_of(agent: Deployment, until: float | None = None) -> Destination
 
 
 def back_up(agent: Deployment) -> str:
+    """Make a backup of an agent, return a line about it, and notify of a failure."""
+    with Notifier.of(agent).failures("backup"):
+        return make(agent)
+
+
+def make(agent: Deployment) -> str:
     """Make a backup of an agent and return a line about it. The agent may run meanwhile."""
-    with notify.failures_of(agent, "backup"):
-        return _back_up(agent)
-
-
-def _back_up(agent: Deployment) -> str:
     destination = destination_of(agent)
     destination.check()
     with agent_lock(agent):
