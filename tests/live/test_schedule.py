@@ -12,9 +12,11 @@ import pytest
 from pyrage import x25519
 
 import paddock
+from levels import slow_proof
 from live.manual import container, destroy
 from live.node import Node
 from live.test_lease import api
+from live.test_native import ACCOUNT
 from paddock.places.proxmox.client import Client
 
 __all__ = ["api"]
@@ -116,3 +118,26 @@ def test_a_timer_is_installed_only_if_the_backup_works_in_its_environment(node: 
     assert "0 timers" in node.shell(host, "systemctl list-timers --all --no-pager 'paddock-backup-*'")
     missing = node.paddock("schedule", "-f", str(here), "--on", "nas", fails=True).stderr
     assert f"nas has no {here}" in missing
+
+
+@slow_proof
+def test_the_timer_of_an_account_runs_in_its_own_systemd(node: Node, host: str) -> None:
+    node.shell(host, ACCOUNT)
+    text = "project: home\nplaces: {here: {host: {scope: user}}}\nagents:\n"
+    text += "  web: {kind: service, place: here, command: [sleep, infinity], backup: {to: ./backups}}\n"
+    node.shell(host, f"cd ~someone && cat >paddock.yaml <<'END'\n{text}END\n")
+    run = "runuser -u someone -- env HOME=/home/someone"
+    inside = f"cd ~someone && {run} XDG_RUNTIME_DIR=/run/user/$(id -u someone)"
+    node.shell(host, f"{inside} paddock up")
+    # ssh does not always set XDG_RUNTIME_DIR.
+    said = node.shell(host, f"cd ~someone && {run} paddock schedule 2>&1")
+    assert "paddock-backup-home.timer is installed; the next backup is on " in said
+    assert "linger" not in said
+    assert "paddock-backup-home.service" in node.shell(host, f"{inside} systemctl --user list-timers --no-pager --all")
+    node.shell(host, f"{inside} systemctl --user start paddock-backup-home.service")
+    assert len(node.shell(host, "ls ~someone/backups/home_web/*.tar.zst").split()) == 2
+    node.shell(host, "loginctl disable-linger someone; systemctl start user@$(id -u someone)")
+    changed = node.shell(host, f"{inside} paddock schedule --at weekly 2>&1")
+    assert "`loginctl enable-linger` lets it run always" in changed
+    node.shell(host, f"{inside} paddock schedule remove")
+    assert node.shell(host, "ls -A ~someone/.config/systemd/user") == ""

@@ -9,7 +9,6 @@ from threading import Thread
 from typing import Final
 
 from paddock.backups.seen import BackupsSeen
-from paddock.errors import PaddockError
 from paddock.run.backup import destination_of
 from paddock.run.deployment import Deployment
 from paddock.spec.durations import Duration
@@ -33,8 +32,8 @@ class BackupsAsked:
     def _ask(self, agent: Deployment, max_age: Duration) -> None:
         try:
             seen = BackupsSeen.of(destination_of(agent, self._end - _GRACE), max_age)
-        except (PaddockError, OSError) as error:
-            seen = BackupsSeen(max_age, "", unknown=str(error))
+        except Exception as error:  # noqa: BLE001 - an error in a thread would look like a destination that is silent
+            seen = BackupsSeen(max_age, "", unknown=str(error) or type(error).__name__)
         self._answers.put(seen)
 
     def seen(self) -> BackupsSeen | None:

@@ -131,7 +131,19 @@ def _waits(timer: Timer) -> bool:
 
 
 def _try(timer: Timer) -> None:
-    result = _run(timer.trial(), deadline=_TRIAL_SECONDS)
+    state = _run(
+        ["systemctl", *_scope(timer), "show", "--property=ActiveState", "--value", timer.trial_name]
+    ).out.strip()
+    if state not in ("inactive", "failed"):
+        raise PaddockError(
+            f"the trial of an earlier `paddock schedule` is {state}",
+            hint=f"wait until it has ended, or `systemctl {' '.join((*_scope(timer), 'stop', timer.trial_name))}`",
+        )
+    try:
+        result = _run(timer.trial(), deadline=_TRIAL_SECONDS)
+    except BaseException:  # also Ctrl-C; systemd would run it to its end
+        _run(["systemctl", *_scope(timer), "stop", timer.trial_name])
+        raise
     if not result.ok:
         raise PaddockError(
             f"the backup does not work under the timer, so the timer was not installed:\n{_words(result)}",
@@ -157,11 +169,13 @@ def _write(path: Path, text: str) -> None:
 
 
 def _next(timer: Timer) -> str:
-    result = _run(
-        ["systemctl", *_scope(timer), "show", "--property=NextElapseUSecRealtime", "--value", f"{timer.name}.timer"]
-    )
-    when = one_line(result.out.strip(), 100)
+    when = _property(timer, f"{timer.name}.timer", "NextElapseUSecRealtime")
     return f"the next backup is on {when}" if re.search(r"\d", when) else "it runs now"
+
+
+def _property(timer: Timer, unit: str, name: str) -> str:
+    result = _run(["systemctl", *_scope(timer), "show", f"--property={name}", "--value", unit])
+    return one_line(result.out.strip(), 100)
 
 
 def _lingering(timer: Timer) -> Sequence[str]:

@@ -37,6 +37,11 @@ class Timer:
         return f"paddock-backup-{self.project}"
 
     @property
+    def trial_name(self) -> str:
+        """The name of the unit of a trial."""
+        return f"{self.name}-trial.service"
+
+    @property
     def argv(self) -> list[str]:
         """What the service runs."""
         words = (word for file in self.files for word in ("--file", file))
@@ -56,7 +61,7 @@ class Timer:
         """Return the command that runs the service once with the settings of its unit, and shows its output."""
         scope = [] if self.system else ["--user"]
         properties = [f"--property={line}" for line in self._settings()]
-        how = ["--pipe", "--wait", "--collect", "--quiet", f"--unit={self.name}-trial"]
+        how = ["--pipe", "--wait", "--collect", "--quiet", f"--unit={self.trial_name}"]
         return ["systemd-run", *scope, *how, *properties, "--", *self.argv]
 
     def _settings(self) -> Iterator[str]:
