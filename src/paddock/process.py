@@ -144,11 +144,17 @@ class Pipes:
 
 @contextmanager
 def piped(
-    argv: Sequence[str], *, env: Mapping[str, str] | None = None, own_session: bool = False, grace: float = 0
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    own_session: bool = False,
+    grace: float = 0,
+    deadline: float | None = None,
 ) -> Iterator[Pipes]:
     """Start a program for a stream that does not fit into memory. It is killed when the context ends.
 
-    With ``grace`` it is interrupted first, and has that many seconds to remove its locks.
+    With ``grace`` it is interrupted first, and has that many seconds to remove its locks. If it runs beyond the
+    deadline, it is ended too, and ``end`` raises ``DeadlinePassed``.
     """
     start = time.monotonic()
     pipes = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE}
@@ -159,17 +165,31 @@ def piped(
         # The program would stop when this pipe is full.
         listening = threading.Thread(target=_drain, args=(errors, said), daemon=True)
         listening.start()
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            _interrupt(child, grace)
+            child.kill()
+
+        timer = threading.Timer(deadline or 0, give_up)
+        timer.daemon = True
+        if deadline is not None:
+            timer.start()
 
         def end() -> Result:
             with suppress(OSError):
                 sink.close()
             code = child.wait()
             listening.join()
+            if late.is_set():
+                raise DeadlinePassed(f"{argv[0]} did not end within {deadline:.0f} s")
             return Result(tuple(argv), code, "", mask(said.text()), time.monotonic() - start)
 
         try:
             yield Pipes(sink, source, end)
         finally:
+            timer.cancel()
             if grace:
                 _interrupt(child, grace)
 

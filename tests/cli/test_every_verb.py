@@ -85,6 +85,7 @@ NOT_READING = {
     *("secrets set", "secrets rm", "secrets get", "template build", "template refresh", "template prune"),
     "template lock",
     *("backup make", "backup check", "backup prune"),
+    *("schedule install", "schedule remove", "schedule run"),
 }
 
 

@@ -23,6 +23,7 @@ class Backup:
     size: int  # bytes that it takes
     # agent, kind, version, from, files and bytes of its manifest. One that was just made has all but the files.
     about: Mapping[str, Any]
+    texts_in: str | None = None  # where its texts are, if the list of backups tells that
 
 
 class Destination(Protocol):

@@ -13,9 +13,14 @@ from paddock.spec.agent_id import AgentId
 from paddock.spec.backup import BackupSpec
 
 
-def destination_for(spec: BackupSpec, folder: Path, agent: AgentId, say: Callable[[str], None]) -> Destination:
-    """Return the destination for the backups of an agent. Relative paths start at the folder of the file."""
+def destination_for(
+    spec: BackupSpec, folder: Path, agent: AgentId, say: Callable[[str], None], until: float | None = None
+) -> Destination:
+    """Return the destination for the backups of an agent. Relative paths start at the folder of the file.
+
+    ``until`` is a time of the monotonic clock: a program that reads the destination is ended then.
+    """
     if spec.to.folder is not None:
         return FolderDestination(folder / spec.to.folder.expanduser() / str(agent), spec.recipients)
     assert spec.to.restic is not None  # noqa: S101 - exactly one of them is set
-    return ResticDestination(Repository(spec.to.restic, folder), agent, say)
+    return ResticDestination(Repository(spec.to.restic, folder, until), agent, say)

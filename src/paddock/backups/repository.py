@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ class Repository:
 
     spec: ResticSpec
     folder: Path  # of the file; relative paths start here
+    until: float | None = None  # time of the monotonic clock at which restic is ended
 
     @property
     def shown(self) -> str:
@@ -66,7 +68,9 @@ class Repository:
         """Start restic for a stream. If it runs at the end of the context, it is ended: nothing is saved then."""
         with (
             _installed(),
-            process.piped(["restic", "--quiet", *arguments], env=self._environment, grace=_GRACE) as pipes,
+            process.piped(
+                ["restic", "--quiet", *arguments], env=self._environment, grace=_GRACE, deadline=self._seconds_left
+            ) as pipes,
         ):
             yield pipes
 
@@ -84,9 +88,16 @@ class Repository:
 
     def end(self, pipes: Pipes) -> None:
         """Wait until restic has ended; raise if it failed."""
-        result = pipes.end()
+        try:
+            result = pipes.end()
+        except DeadlinePassed:
+            raise PaddockError(f"{self.shown} did not answer in time") from None
         if not result.ok:
             raise self._failure(result)
+
+    @property
+    def _seconds_left(self) -> float | None:
+        return None if self.until is None else max(self.until - time.monotonic(), 0)
 
     def _failure(self, result: Result) -> PaddockError:
         return failure(self.shown, result.code, without_password(result.err))

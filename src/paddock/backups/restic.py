@@ -163,7 +163,7 @@ class ResticDestination:
         name = mark.tags["backup"]
         about: dict[str, Any] = {"agent": str(self.agent), **{key: mark.tags.get(key) for key in _WORDS}}
         about |= {key: _number(mark.tags.get(key)) for key in _NUMBERS}
-        return Backup(name, cast(datetime, time_of(name)), about["size"], about)
+        return Backup(name, cast(datetime, time_of(name)), about["size"], about, texts_in=mark.id)
 
     def _pair(self, backup: Backup) -> _Pair:
         found = _pairs(self._snapshots()).get(backup.name)
@@ -172,15 +172,18 @@ class ResticDestination:
         return found
 
     def read(self, backup: Backup) -> AbstractContextManager[IO[bytes]]:
-        return self._dumped(self._pair(backup).archive)
+        archive = self._pair(backup).archive
+        return self._dumped(archive.id, archive.path)
 
     @contextmanager
-    def _dumped(self, snapshot: _Snapshot) -> Iterator[IO[bytes]]:
-        with self.repository.piped("dump", snapshot.id, snapshot.path) as restic:
+    def _dumped(self, snapshot: str, path: str) -> Iterator[IO[bytes]]:
+        with self.repository.piped("dump", snapshot, path) as restic:
             yield io.BufferedReader(_Worded(self.repository, restic), BLOCK)
 
     def texts(self, backup: Backup) -> Mapping[str, str] | None:
-        with self._dumped(self._pair(backup).mark) as stream, suppress(ValueError, KeyError):
+        # Each call of restic takes about a second, so a backup from a list is not looked for again.
+        mark = backup.texts_in or self._pair(backup).mark.id
+        with self._dumped(mark, f"/{self.agent}.json") as stream, suppress(ValueError, KeyError):
             # It is not valid JSON if Paddock was killed while it sent it. The archive is complete all the same.
             found: dict[str, str] = json.loads(stream.read())["texts"]
             return found
@@ -196,7 +199,7 @@ class ResticDestination:
             return None
         if not found:
             return None
-        with self._dumped(found[-1]) as stream:
+        with self._dumped(found[-1].id, found[-1].path) as stream:
             return Drill.from_json(stream.read())
 
     def remove(self, backups: Sequence[Backup]) -> None:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from paddock.cli import app, verb
+from paddock.cli.groups import by_default
 from paddock.cli.options import DEFAULT_FILE, Agent, File, Jobs, Json, Sets, agents_completion
 
-
-class _MakeUnlessNamed(TyperGroup):
-    """A group whose first word may also be an agent: `paddock backup hermes` makes a backup."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        of_group = bool(args) and (args[0] in self.commands or args[0] == "--help")
-        return super().parse_args(ctx, args if of_group else ["make", *args])
-
-
-backups = typer.Typer(cls=_MakeUnlessNamed, help="Back up the state of agents, while they run.", rich_markup_mode=None)
+backups = typer.Typer(
+    cls=by_default("make"), help="Back up the state of agents, while they run.", rich_markup_mode=None
+)
 app.add_typer(backups, name="backup")
 
 Agents = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -15,6 +16,7 @@ from paddock.guests import Guest
 from paddock.process import CommandFailed
 from paddock.run.deployment import Deployment
 from paddock.run.lock import agent_lock
+from paddock.run.notify import Notifier
 from paddock.run.observe import Observation, expect_own_id, observe, reach
 from paddock.run.resolve import Located, locate
 from paddock.runtimes.program import program
@@ -23,14 +25,20 @@ from paddock.stream.layout import matcher
 _MODULES: Final = ("layout", "folders", "sparse", "database", "send")
 
 
-def destination_of(agent: Deployment) -> Destination:
-    """Return where the backups of an agent are kept."""
+def destination_of(agent: Deployment, until: float | None = None) -> Destination:
+    """Return where the backups of an agent are kept. ``until`` limits how long reading it may take."""
     if agent.spec.backup is None:
         raise BadInput(f"{agent.name} has no backup in the file", hint="add `backup: {to: ./backups}` to the agent")
-    return destination_for(agent.spec.backup, agent.folder, agent.id, agent.reporter.say)
+    return destination_for(agent.spec.backup, agent.folder, agent.id, agent.reporter.say, until)
 
 
 def back_up(agent: Deployment) -> str:
+    """Make a backup of an agent, return a line about it, and notify of a failure."""
+    with Notifier.of(agent).failures("backup"):
+        return make(agent)
+
+
+def make(agent: Deployment) -> str:
     """Make a backup of an agent and return a line about it. The agent may run meanwhile."""
     destination = destination_of(agent)
     destination.check()
@@ -116,7 +124,11 @@ def listed(agent: Deployment) -> list[dict[str, object]]:
 
 def chosen(agent: Deployment, destination: Destination, name: str | None) -> Backup:
     """Return the backup of a name, or the newest one."""
-    found = destination.backups()
+    return among(agent, destination, destination.backups(), name)
+
+
+def among(agent: Deployment, destination: Destination, found: Sequence[Backup], name: str | None) -> Backup:
+    """Return the backup of a name among those that were listed, or the newest one."""
     if not found:
         raise PaddockError(f"{agent.name} has no backup in {destination.shown}", hint=f"`paddock backup {agent.name}`")
     if name is None:

@@ -18,6 +18,7 @@ from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
 from paddock.spec.models import AgentSpec
 from paddock.spec.neighbours import neighbours
+from paddock.spec.notify import NotifySpec
 
 if TYPE_CHECKING:
     from paddock.run.machine_side import MachineSide
@@ -47,6 +48,7 @@ class Deployment:
     beside_others: bool = False  # agents of this name in other projects may be at the place too
     neighbours: Sequence[str] = ()  # hosts of the file's places and of its other agents
     incoming: Incoming | None = None  # what is to become its state
+    notify: NotifySpec | None = None  # who hears of failures
     machine_side: MachineSide = field(default_factory=_on_machine, repr=False, compare=False)
 
     @classmethod
@@ -65,6 +67,7 @@ class Deployment:
             model_gateway=model_gateway,
             formers=(AgentId("", name),),
             neighbours=neighbours(name, loaded.spec),
+            notify=loaded.spec.notify,
         )
 
     @property

@@ -34,13 +34,14 @@ def each(agents: Sequence[Deployment], jobs: int, verb: Callable[[Deployment], s
         else:
             raise error
     if failed:
-        raise _together(told, failed)
+        raise together(told, failed)
     return told
 
 
-def _together(told: Sequence[str], failed: Sequence[tuple[str, PaddockError]]) -> PaddockError:
+def together(told: Sequence[str], failed: Sequence[tuple[str, PaddockError]]) -> PaddockError:
+    """Return one error for those of several agents, with the lines about those that succeeded."""
     lines = [*told, *(f"{name}: {error.message}" for name, error in failed)]
     hints = [error.hint for _, error in failed if error.hint]
-    together = PaddockError("\n".join(lines), hint="\n".join(dict.fromkeys(hints)) or None)
-    together.exit_code = max(error.exit_code for _, error in failed)
-    return together
+    whole = PaddockError("\n".join(lines), hint="\n".join(dict.fromkeys(hints)) or None)
+    whole.exit_code = max(error.exit_code for _, error in failed)
+    return whole

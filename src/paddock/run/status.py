@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from datetime import UTC, datetime
+from typing import Any, Final, Self
 
+from paddock.checks import backup as backup_checks
 from paddock.recipes.workload import Verdict
 from paddock.run.ask import healthy
+from paddock.run.backups_seen import BackupsAsked
 from paddock.run.deployment import Deployment
 from paddock.run.observe import Observation, observe, reach
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate
 from paddock.run.table import columns
 from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
+from paddock.spec.durations import in_words
+
+_PATIENCE: Final = 10.0  # seconds for a destination of backups to answer
 
 
 @dataclass(frozen=True)
 class Status:
-    """One agent: its machine, its state, the holder of its lease, its health, and what `up` would change."""
+    """One agent: its machine, its state, the holder of its lease, its health, its backups, and its pending changes."""
 
     agent: str
     place: str
@@ -30,11 +37,14 @@ class Status:
     mounts: str
     lease: str
     health: str
+    backup: str
+    drill: str
     drift: str
 
     @classmethod
-    def of(cls, deployment: Deployment) -> Self:
-        """Observe an agent and ask for its health."""
+    def of(cls, deployment: Deployment, backups: BackupsAsked | None = None) -> Self:
+        """Observe an agent and ask for its health. The destination of its backups may have been asked before."""
+        asked = backups or BackupsAsked(deployment, _PATIENCE)
         located = locate(deployment)
         seen = observe(located)
         health = health_of(located, seen)
@@ -46,18 +56,26 @@ class Status:
             machine=_machine(seen),
             status=seen.machine.status,
             address=seen.machine.address or "-",
-            uptime=_duration(seen.machine.uptime),
+            uptime=in_words(seen.machine.uptime) if seen.machine.uptime > 0 else "-",
             made_from=seen.machine.made_from,
             state=seen.machine.state,
             used=_used(inside.room) if inside and inside.room else "-",
             mounts=_mounts(located, seen),
             lease=(inside.holder or "-") if inside and held else "-",
             health=str(seen.unreachable or "") or ("-" if health is None else "ok" if health.ok else health.evidence),
+            backup=backup_checks.newest_in_words(asked.seen(), datetime.now(UTC)),
+            drill=backup_checks.drill_in_words(asked.seen(), datetime.now(UTC)),
             drift=_drift(located, seen),
         )
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def statuses(agents: Sequence[Deployment]) -> list[Status]:
+    """Return the status of each agent. All destinations of backups are asked first, and answer meanwhile."""
+    asked = [BackupsAsked(agent, _PATIENCE) for agent in agents]
+    return [Status.of(agent, backups) for agent, backups in zip(agents, asked, strict=True)]
 
 
 def health_of(agent: Located, seen: Observation) -> Verdict | None:
@@ -89,19 +107,6 @@ def _drift(agent: Located, seen: Observation) -> str:
     steps = f"{len(plan.steps)} step(s)" if plan.steps else ""
     notes = f"{len(plan.notes)} note(s)" if plan.notes else ""
     return ", ".join(filter(None, (steps, notes))) or "-"
-
-
-def _duration(seconds: int) -> str:
-    if seconds <= 0:
-        return "-"
-    hours, rest = divmod(seconds, 3600)
-    return (
-        f"{hours // 24}d {hours % 24}h"
-        if hours >= 24
-        else f"{hours}h {rest // 60}m"
-        if hours
-        else f"{rest // 60}m {rest % 60}s"
-    )
 
 
 def _used(room: tuple[int, int]) -> str:

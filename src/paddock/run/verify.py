@@ -6,10 +6,12 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from paddock.checks import asked, egress, judge
+from paddock.checks import backup as backup_checks
 from paddock.checks.line import Line, Outcome, as_text, by_topic
 from paddock.checks.look import RuntimeArgvs, look
 from paddock.checks.subject import Subject
@@ -19,6 +21,7 @@ from paddock.places import PlaceSeen
 from paddock.recipes.workload import Command, Health, OpenPort
 from paddock.run import journal
 from paddock.run.ask import healthy
+from paddock.run.backups_seen import BackupsAsked
 from paddock.run.deployment import Deployment
 from paddock.run.mounts import problems
 from paddock.run.observe import Observation, expect_own_id, observe, reach
@@ -26,6 +29,7 @@ from paddock.run.resolve import Located, Resolved, SecretsMissing, locate, resol
 from paddock.secret import Secret
 
 _SETTLE_SECONDS: Final = 30.0
+_PATIENCE: Final = 60.0  # seconds for the destination of backups to answer
 _LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 
 
@@ -52,7 +56,18 @@ class Report:
 
 
 def verify(agent: Deployment) -> Report:
-    """Observe an agent and run all checks."""
+    """Observe an agent and run all checks.
+
+    Only here its backups are checked: `up` must not fail because a new agent has none yet.
+    """
+    backups = BackupsAsked(agent, _PATIENCE)
+    report = _verify(agent)
+    seen = backups.seen()
+    told = backup_checks.lines(agent.name, seen, datetime.now(UTC)) if seen else ()
+    return replace(report, lines=[*report.lines, *told])
+
+
+def _verify(agent: Deployment) -> Report:
     located = locate(agent)
     seen = observe(located)
     try:

@@ -49,3 +49,12 @@ class Duration(float):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: Any) -> dict[str, Any]:
         return {"type": "string", "pattern": r"^\d+(\.\d+)?\s*(ms|s|m|h|d)$", "examples": ["5s", "2m"]}
+
+
+def in_words(seconds: float) -> str:
+    """Return a number of seconds with its two largest units, such as ``2d 3h`` or ``4m 10s``."""
+    whole = int(max(seconds, 0))
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days}d {hours}h"
+    return f"{hours}h {minutes}m" if hours else f"{minutes}m {whole % 60}s"

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field
 from paddock.spec.agent import AgentSpec, Restart, RuntimeName, UserSpec
 from paddock.spec.fields import Model, Name
 from paddock.spec.machine import MachineSpec, StateSpec
+from paddock.spec.notify import NotifySpec
 from paddock.spec.place import HostSpec, PlaceSpec, ProxmoxSpec, Scope
 
 __all__ = [
@@ -42,3 +43,6 @@ class Spec(Model):
         description="values for all agents, merged into each agent whose kind has the key; the agent's own values win",
     )
     agents: dict[Name, AgentSpec] = Field(description="what should run, by name of the agent")
+    notify: NotifySpec | None = Field(
+        None, description="who hears of failed and overdue backups and of failed drills; without it nobody"
+    )

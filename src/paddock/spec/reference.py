@@ -17,6 +17,7 @@ from paddock.spec.durations import Duration
 from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.models import Spec
 from paddock.spec.names import keys
+from paddock.spec.notify import NotifySpec
 from paddock.spec.place import PlaceSpec
 from paddock.spec.secrets import Source
 from paddock.spec.sizes import Size
@@ -69,6 +70,7 @@ def reference(kinds: Kinds[AgentKind]) -> str:
             *_section(f"agents.NAME, kind {kind}", model, own),
             *_parts("agents.NAME", model, own, heading=False),
         ]
+    sections += _parts("notify", NotifySpec)
     sections += _section("Sources", Source)
     return "\n".join(sections)
 

@@ -103,11 +103,15 @@ class HostPlace:
         return f"{user.uid}:{user.gid or user.uid}"
 
     def _guest(self) -> Guest:
-        spec = self._spec
-        if spec.address is None:
-            return LocalGuest()
-        keys = (spec.host_key,) if spec.host_key else ()
-        return SshGuest(self._name, spec.address, spec.user, spec.port, self._key, keys, spec.jump)
+        return guest_of(self._name, self._spec, self._key)
+
+
+def guest_of(name: str, spec: HostSpec, key: Path | None) -> Guest:
+    """Return a channel to a host. The path of the key is absolute."""
+    if spec.address is None:
+        return LocalGuest()
+    keys = (spec.host_key,) if spec.host_key else ()
+    return SshGuest(name, spec.address, spec.user, spec.port, key, keys, spec.jump)
 
 
 class HostAdoption:

@@ -1,0 +1,109 @@
+"""``paddock schedule``: back up agents regularly, with a systemd timer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from paddock.cli import app, verb
+from paddock.cli.groups import by_default
+from paddock.cli.options import DEFAULT_FILE, File, Sets
+
+schedules = typer.Typer(
+    cls=by_default("install"), help="Back up agents regularly, with a systemd timer.", rich_markup_mode=None
+)
+app.add_typer(schedules, name="schedule")
+
+On = Annotated[
+    str | None,
+    typer.Option(
+        "--on", metavar="HOST", help="A host that is always on: a host place of the file, or user@host. Default: here."
+    ),
+]
+Folder = Annotated[
+    str | None,
+    typer.Option("--folder", metavar="PATH", help="Folder of the file on that host, if it has another path there."),
+]
+
+
+@verb(
+    "paddock schedule",
+    "paddock schedule install --at 03:30 --dry-run",
+    "paddock schedule --on backup@nas --folder /srv/agents",
+    of=schedules,
+)
+def install(
+    file: File = DEFAULT_FILE,
+    sets: Sets = None,
+    at: Annotated[str, typer.Option("--at", metavar="WHEN", help="When, as systemd writes it.")] = "daily",
+    on: On = None,
+    folder: Folder = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the units.")] = False,
+) -> None:
+    """Install a timer that backs up all agents with a backup. It is tried first, and not installed if that fails."""
+    from paddock.recipes import load
+    from paddock.run import schedule
+    from paddock.run.journal import Journal
+    from paddock.run.reporter import Reporter
+
+    if _elsewhere(["install", "--at", at, *(["--dry-run"] if dry_run else [])], file, sets, on, folder):
+        return
+    timer = schedule.timer_for(load(*file, sets=sets or ()), file, sets or (), at)
+    if dry_run:
+        print(schedule.shown(timer))
+        return
+    reporter = Reporter(Journal("schedule"))
+    with reporter.run():
+        print(schedule.install(timer, reporter.of(timer.project)))
+
+
+@verb("paddock schedule remove", of=schedules)
+def remove(file: File = DEFAULT_FILE, sets: Sets = None, on: On = None, folder: Folder = None) -> None:
+    """Remove the timer. The backups stay."""
+    from paddock.recipes import load
+    from paddock.run import schedule
+    from paddock.run.journal import Journal
+    from paddock.run.reporter import Reporter
+
+    if _elsewhere(["remove"], file, sets, on, folder):
+        return
+    timer = schedule.timer_for(load(*file, sets=sets or ()), file, sets or (), "daily")
+    reporter = Reporter(Journal("schedule"))
+    with reporter.run():
+        print(schedule.remove(timer, reporter.of(timer.project)))
+
+
+@verb("paddock schedule run", of=schedules)
+def run(file: File = DEFAULT_FILE, sets: Sets = None) -> None:
+    """Do now what the timer does: back up, remove old backups, and notify of failed and overdue ones."""
+    from paddock.recipes import load
+    from paddock.run import scheduled
+    from paddock.run.journal import Journal
+    from paddock.run.reporter import Reporter
+    from paddock.spec.support import supported
+
+    loaded = supported(load(*file, sets=sets or ()))
+    reporter = Reporter(Journal("schedule-run"))
+    with reporter.run():
+        print("\n".join(scheduled.run(loaded, reporter)))
+
+
+def _elsewhere(words: list[str], file: File, sets: Sets, on: str | None, folder: str | None) -> bool:
+    """Run the verb on another host, if one is named; return whether it was."""
+    from paddock.errors import BadInput
+    from paddock.recipes import load
+    from paddock.run.on_host import host_of, paddock_on, paths_there
+
+    if on is None:
+        if folder is not None:
+            raise BadInput("--folder needs --on")
+        return False
+    loaded = load(*file, sets=sets or ())
+    there, files = paths_there(loaded, file, folder)
+    named = [word for each in files for word in ("--file", each)]
+    changed = [word for each in sets or () for word in ("--set", each)]
+    code = paddock_on(host_of(on, loaded), there, files, ["schedule", *words, *named, *changed])
+    if code:
+        raise typer.Exit(code)
+    return True

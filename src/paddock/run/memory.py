@@ -1,0 +1,121 @@
+"""What an agent had learned when its backups were made. Only the small copies of its texts are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from paddock.backups import Backup, Destination
+from paddock.backups.history import Change, Texts, changes, difference
+from paddock.errors import BadInput, PaddockError
+from paddock.run.backup import among, chosen, destination_of
+from paddock.run.deployment import Deployment
+from paddock.run.table import columns
+from paddock.visible import one_line, visible
+
+_AT_ONCE: Final = 4  # texts that are read at the same time; restic takes about a second for each
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The texts of one backup."""
+
+    agent: str
+    backup: str
+    texts: Texts
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def as_text(self) -> str:
+        """Return the texts below their paths. They are indented, so that none of their lines looks like a path."""
+        parts = [
+            f"{one_line(path, 500)}\n" + "\n".join(f"  {visible(line)}".rstrip() for line in text.split("\n")).rstrip()
+            for path, text in self.texts.items()
+        ]
+        return "\n\n".join(parts) or f"{self.agent} had no texts in backup {self.backup}"
+
+
+@dataclass(frozen=True)
+class History:
+    """Which backup changed which text, the oldest first."""
+
+    agent: str
+    rows: Sequence[tuple[str, Change]]  # with the name of the backup
+
+    def as_data(self) -> list[dict[str, Any]]:
+        return [{"backup": name, **asdict(change)} for name, change in self.rows]
+
+    def as_text(self) -> str:
+        header = ["backup", "text", "change", "lines"]
+        rows = [[name, each.text, each.change, f"+{each.added} -{each.removed}"] for name, each in self.rows]
+        return columns([header, *rows])
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What changed from one backup to another."""
+
+    agent: str
+    since: str
+    until: str
+    texts: dict[str, str]  # unified diffs by path
+
+    def as_data(self) -> dict[str, Any]:
+        return {"agent": self.agent, "from": self.since, "to": self.until, "texts": self.texts}
+
+    def as_text(self) -> str:
+        return "\n".join(self.texts.values()) or f"the texts of {self.since} and {self.until} are the same"
+
+
+def show(agent: Deployment, which: str | None) -> Shown:
+    """Return the texts of a backup, the newest one unless another is named."""
+    destination = destination_of(agent)
+    backup = chosen(agent, destination, which)
+    return Shown(agent.name, backup.name, _texts(destination, backup))
+
+
+def history(agent: Deployment) -> History:
+    """Compare each backup with the one before. Backups without texts are left out."""
+    destination = destination_of(agent)
+    backups = destination.backups()
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        found = list(pool.map(destination.texts, backups))
+    rows: list[tuple[str, Change]] = []
+    before: Texts = {}
+    for backup, texts in zip(backups, found, strict=True):
+        if texts is not None:
+            rows += [(backup.name, change) for change in changes(before, texts)]
+            before = texts
+    return History(agent.name, rows)
+
+
+def diff(agent: Deployment, since: str | None, until: str | None) -> Difference:
+    """Compare two backups: by default the newest one with the one before it."""
+    destination = destination_of(agent)
+    listed = destination.backups()
+    last = among(agent, destination, listed, until)
+    first = _before(agent, listed, last) if since is None else among(agent, destination, listed, since)
+    old, new = _texts(destination, first), _texts(destination, last)
+    names = (first.name, last.name)
+    found = {change.text: difference(change.text, old, new, names) for change in changes(old, new)}
+    return Difference(agent.name, *names, found)
+
+
+def _before(agent: Deployment, listed: Sequence[Backup], backup: Backup) -> Backup:
+    earlier = [each for each in listed if each.made < backup.made]
+    if not earlier:
+        raise BadInput(f"{agent.name} has no backup before {backup.name} to compare with")
+    return earlier[-1]
+
+
+def _texts(destination: Destination, backup: Backup) -> Texts:
+    texts = destination.texts(backup)
+    if texts is None:
+        raise PaddockError(
+            f"the texts of backup {backup.name} were not kept",
+            hint="`paddock restore` can still restore it; a new backup keeps them again",
+        )
+    return texts

@@ -1,0 +1,204 @@
+"""Install and remove the timer that backs up the agents of a file, with the systemd of this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from paddock import process
+from paddock.errors import BadInput, PaddockError, Refused
+from paddock.process import CommandFailed, Result
+from paddock.run.reporter import AgentReporter
+from paddock.run.timer import Timer
+from paddock.spec.agefile import own_identity_path
+from paddock.spec.load import Loaded
+from paddock.visible import one_line
+
+_TRIAL_SECONDS: Final = 86400.0  # as long as the service may take
+_MOST_LINES: Final = 20
+
+
+def timer_for(loaded: Loaded, files: Sequence[Path], sets: Sequence[str], at: str) -> Timer:
+    """Return the timer of a file, for the account that runs this process."""
+    if not any(agent.backup for agent in loaded.spec.agents.values()):
+        raise BadInput(
+            f"no agent in {loaded.path.name} has a backup", hint="add `backup: {to: ./backups}` to the agents"
+        )
+    return Timer(
+        project=loaded.spec.project,
+        # -P: modules in the folder of the file are not imported.
+        command=(sys.executable, "-P", "-m", "paddock"),
+        files=[str(file.absolute()) for file in files],
+        sets=sets,
+        folder=str(loaded.folder),
+        at=at,
+        environment=str(own_identity_path().parent / f"backup-{loaded.spec.project}.env"),
+        system=os.geteuid() == 0,
+    )
+
+
+def install(timer: Timer, reporter: AgentReporter) -> str:
+    """Try the timer's service, and install both units if it succeeds; return lines about the result."""
+    _expect_systemd()
+    _expect_calendar(timer.at)
+    _expect_own_units(timer)
+    _expect_private(Path(timer.environment))
+    if _installed(timer) == timer.units() and _waits(timer):
+        return f"nothing to do: {timer.name}.timer is installed; {_next(timer)}"
+    with reporter.step("schedule.try", "run the scheduled backup once, as the timer will run it"):
+        _try(timer)
+    with reporter.step("schedule.install", f"install {timer.name}.timer"):
+        for name, text in timer.units().items():
+            _write(_folder(timer) / name, text)
+        _systemctl(timer, "daemon-reload")
+        _systemctl(timer, "enable", "--quiet", f"{timer.name}.timer")
+        # A timer that runs already would keep its old calendar.
+        _systemctl(timer, "restart", f"{timer.name}.timer")
+    return "\n".join([f"{timer.name}.timer is installed; {_next(timer)}", *_lingering(timer)])
+
+
+def remove(timer: Timer, reporter: AgentReporter) -> str:
+    """Remove both units; return a line about the result."""
+    _expect_own_units(timer)
+    if not _installed(timer):
+        return f"nothing to do: {timer.name}.timer is not installed"
+    with reporter.step("schedule.remove", f"remove {timer.name}.timer"):
+        _systemctl(timer, "disable", "--quiet", "--now", f"{timer.name}.timer")
+        for name in timer.units():
+            (_folder(timer) / name).unlink(missing_ok=True)
+        _systemctl(timer, "daemon-reload")
+    kept = f"; {timer.environment} is kept" if Path(timer.environment).exists() else ""
+    return f"{timer.name}.timer is removed{kept}"
+
+
+def shown(timer: Timer) -> str:
+    """Return the units and their paths, as `install` would write them."""
+    return "\n".join(f"{_folder(timer)}/{name}:\n\n{text}" for name, text in timer.units().items())
+
+
+def _folder(timer: Timer) -> Path:
+    if timer.system:
+        return Path("/etc/systemd/system")
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "systemd/user"
+
+
+def _expect_systemd() -> None:
+    if not Path("/run/systemd/system").is_dir():  # as sd_booted(3) finds out
+        raise PaddockError(
+            "systemd does not run on this machine, and a schedule needs it",
+            hint="let another timer, such as cron, run `paddock schedule run`",
+        )
+
+
+def _expect_calendar(at: str) -> None:
+    result = _run(["systemd-analyze", "calendar", at])
+    if not result.ok:
+        said = one_line(result.err.strip().split("\n")[0], 200)
+        raise BadInput(f"--at: {said}", hint="write it as systemd does: daily, weekly, 03:30, or Mon *-*-* 03:30")
+
+
+def _expect_own_units(timer: Timer) -> None:
+    for name, text in _installed(timer).items():
+        first = text.split("\n")[0]
+        if first != timer.header:
+            raise Refused(
+                f"{_folder(timer) / name} belongs to something else: its first line is {one_line(first, 200)!r}",
+                hint="remove it there, or give the two files different projects",
+            )
+
+
+def _expect_private(path: Path) -> None:
+    if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise BadInput(f"{path} can be read by other accounts", hint=f"chmod 600 {shlex.quote(str(path))}")
+
+
+def _installed(timer: Timer) -> dict[str, str]:
+    """Return the units that exist, by name."""
+    paths = {name: _folder(timer) / name for name in timer.units()}
+    return {name: path.read_text(errors="replace") for name, path in paths.items() if path.exists()}
+
+
+def _waits(timer: Timer) -> bool:
+    """Whether the timer is active now and will be after the next boot."""
+    unit = f"{timer.name}.timer"
+    return all(_run(["systemctl", *_scope(timer), "--quiet", word, unit]).ok for word in ("is-enabled", "is-active"))
+
+
+def _try(timer: Timer) -> None:
+    state = _run(
+        ["systemctl", *_scope(timer), "show", "--property=ActiveState", "--value", timer.trial_name]
+    ).out.strip()
+    if state not in ("inactive", "failed"):
+        raise PaddockError(
+            f"the trial of an earlier `paddock schedule` is {state}",
+            hint=f"wait until it has ended, or `systemctl {' '.join((*_scope(timer), 'stop', timer.trial_name))}`",
+        )
+    try:
+        result = _run(timer.trial(), deadline=_TRIAL_SECONDS)
+    except BaseException:  # also Ctrl-C; systemd would run it to its end
+        _run(["systemctl", *_scope(timer), "stop", timer.trial_name])
+        raise
+    if not result.ok:
+        raise PaddockError(
+            f"the backup does not work under the timer, so the timer was not installed:\n{_words(result)}",
+            hint="a timer has neither your variables nor your ssh-agent; give it keys without a passphrase,\n"
+            f"and write the variables as NAME=value lines into {timer.environment} (chmod 600)",
+        )
+
+
+def _words(result: Result) -> str:
+    """Return the error that Paddock printed under the timer, or the last lines if it printed none."""
+    lines = (result.err.strip() or result.out.strip()).split("\n")
+    errors = [at for at, line in enumerate(lines) if line.startswith("error: ")]
+    told = lines[errors[-1] :] if errors else lines
+    return "\n".join(one_line(line.removeprefix("error: ").strip(), 500) for line in told[-_MOST_LINES:])
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text)
+    partial.chmod(0o644)
+    partial.replace(path)
+
+
+def _next(timer: Timer) -> str:
+    when = _property(timer, f"{timer.name}.timer", "NextElapseUSecRealtime")
+    return f"the next backup is on {when}" if re.search(r"\d", when) else "it runs now"
+
+
+def _property(timer: Timer, unit: str, name: str) -> str:
+    result = _run(["systemctl", *_scope(timer), "show", f"--property={name}", "--value", unit])
+    return one_line(result.out.strip(), 100)
+
+
+def _lingering(timer: Timer) -> Sequence[str]:
+    """Return a line if the timer only runs while its account is logged in."""
+    if timer.system:
+        return ()
+    result = _run(["loginctl", "show-user", str(os.geteuid()), "--property=Linger", "--value"])
+    if result.out.strip() == "yes":
+        return ()
+    return ("it runs only while you are logged in; `loginctl enable-linger` lets it run always",)
+
+
+def _scope(timer: Timer) -> Sequence[str]:
+    return () if timer.system else ("--user",)
+
+
+def _systemctl(timer: Timer, *words: str) -> None:
+    result = _run(["systemctl", *_scope(timer), *words])
+    if not result.ok:
+        raise CommandFailed(f"systemctl {words[0]}", result)
+
+
+def _run(argv: Sequence[str], deadline: float = 60.0) -> Result:
+    # ssh does not always set it, and without it an account's systemd is not found.
+    runtime = {"XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"} if os.geteuid() else {}
+    return process.run(argv, deadline=deadline, env={**runtime, **os.environ})

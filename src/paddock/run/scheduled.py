@@ -1,0 +1,71 @@
+"""The scheduled run: back up the agents of a file, remove old backups, and tell of failed and overdue ones."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import UTC, datetime
+
+from paddock.backups.open import destination_for
+from paddock.backups.seen import BackupsSeen
+from paddock.checks.backup import is_recent, newest_in_words
+from paddock.diskfull import disk_full_error, is_full
+from paddock.errors import PaddockError
+from paddock.run import backup
+from paddock.run.deployment import deployments
+from paddock.run.notify import Notifier
+from paddock.run.parallel import together
+from paddock.run.reporter import Reporter
+from paddock.spec.agent import AgentSpec
+from paddock.spec.agent_id import AgentId
+from paddock.spec.load import Loaded
+
+
+def run(loaded: Loaded, reporter: Reporter) -> list[str]:
+    """Back up all enabled agents that have a backup; return lines about the results.
+
+    Each agent is opened by itself: if a token for one place is missing, the agents of other places are backed up.
+    """
+    told: list[str] = []
+    failed: list[tuple[str, PaddockError]] = []
+    for name, spec in loaded.spec.agents.items():
+        if spec.backup is None:
+            continue
+        notifier = Notifier.of_agent(loaded, name, reporter)
+        try:
+            if spec.enabled:
+                told += _one(loaded, name, reporter, notifier)
+                continue
+        except PaddockError as error:
+            failed.append((name, error))
+        except OSError as error:
+            if not is_full(error):
+                raise
+            failed.append((name, disk_full_error(error)))
+        told += _overdue(loaded, name, spec, notifier)
+    if failed:
+        raise together(told, failed)
+    return told
+
+
+def _one(loaded: Loaded, name: str, reporter: Reporter, notifier: Notifier) -> list[str]:
+    """Back up one agent, and then remove its old backups: only a new backup makes older ones superfluous."""
+    with ExitStack() as opened:
+        with notifier.failures("backup"):
+            [agent] = opened.enter_context(deployments(loaded, [name], reporter, patient=False))
+            made = backup.make(agent)
+        with notifier.failures("removal of old backups"):
+            backup.prune(agent, dry_run=False)
+    return [made]
+
+
+def _overdue(loaded: Loaded, name: str, spec: AgentSpec, notifier: Notifier) -> list[str]:
+    """Tell of an agent that was not backed up now, if its newest backup is too old."""
+    if spec.backup is None:
+        return []
+    destination = destination_for(spec.backup, loaded.folder, AgentId(loaded.spec.project, name), notifier.reporter.say)
+    seen, now = BackupsSeen.of(destination, spec.backup.max_age), datetime.now(UTC)
+    if is_recent(seen, now):
+        return []
+    words = newest_in_words(seen, now)
+    notifier.overdue(words)
+    return [f"{name}: backup overdue: {words}"]
