@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 from paddock.backups import Backup, name_at, time_of
 from paddock.backups.drills import Drill
 from paddock.backups.sealing import opened, seal
-from paddock.backups.verified import Verified
+from paddock.backups.verified import Verified, described
 from paddock.errors import BadInput, PaddockError
 from paddock.spec.agefile import identities
 from paddock.spec.private import write_private
@@ -80,13 +80,7 @@ class FolderDestination:
             raise
         if texts := stream.texts():
             self._write_texts(name, texts)
-        entries = manifest.pop("entries")
-        about = {
-            **manifest,
-            "files": len(entries),
-            "bytes": sum(entry.get("size", 0) for entry in entries),
-            "size": size,
-        }
+        about = {**described(manifest), "length": stream.length, "size": size}
         write_private(self.folder / f"{name}.json", json.dumps(about, indent=1).encode())
         return Backup(name, made, size, about)
 
