@@ -28,6 +28,7 @@ _TAIL: Final = 64 << 10  # how many of these bytes come from the end of a longer
 # A program that prints more than this is killed.
 _MAX_READ: Final = 512 << 20
 _CHUNK: Final = 1 << 16
+_LARGE_PIPE: Final = 1 << 20  # bytes; with the usual 64 KiB both ends of a stream wait often
 _LONGEST_LINE: Final = 64 << 10
 _INTERRUPT_GRACE: Final = 0.25  # seconds a child gets to end by itself after Ctrl-C
 
@@ -139,6 +140,7 @@ class Pipes:
 
     sink: IO[bytes]
     source: IO[bytes]
+    said: Callable[[], str]  # the beginning of what it has printed to its stderr so far
     end: Callable[[], Result]  # closes the input, waits until the program has ended, and returns its result
 
 
@@ -158,7 +160,7 @@ def piped(
     """
     start = time.monotonic()
     pipes = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE}
-    with started(argv, own_session=own_session, env=env, **pipes) as child:
+    with started(argv, own_session=own_session, env=env, pipesize=_LARGE_PIPE, **pipes) as child:
         sink, source, errors = child.stdin, child.stdout, child.stderr
         assert sink is not None and source is not None and errors is not None  # noqa: S101, PT018  all are pipes
         said = _Captured()
@@ -187,7 +189,7 @@ def piped(
             return Result(tuple(argv), code, "", mask(said.text()), time.monotonic() - start)
 
         try:
-            yield Pipes(sink, source, end)
+            yield Pipes(sink, source, lambda: said.head[:_CHUNK].decode(errors="replace"), end)
         finally:
             timer.cancel()
             if grace:

@@ -21,7 +21,8 @@ class Backup:
     name: str  # among the backups of its agent
     made: datetime
     size: int  # bytes that it takes
-    # agent, kind, version, from, files and bytes of its manifest. One that was just made has all but the files.
+    # agent, kind, version, from, files and bytes of its manifest, and the length of the stream. One that was just made
+    # has all of the manifest but the files.
     about: Mapping[str, Any]
     texts_in: str | None = None  # where its texts are, if the list of backups tells that
 

@@ -80,7 +80,7 @@ class FolderDestination:
             raise
         if texts := stream.texts():
             self._write_texts(name, texts)
-        about = {**described(manifest), "size": size}
+        about = {**described(manifest), "length": stream.length, "size": size}
         write_private(self.folder / f"{name}.json", json.dumps(about, indent=1).encode())
         return Backup(name, made, size, about)
 

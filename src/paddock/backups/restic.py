@@ -26,7 +26,7 @@ from paddock.stream.layout import BLOCK, MANIFEST, BadStream, Json, parse_manife
 _UNFINISHED: Final = timedelta(days=1)  # an incomplete backup that is older will not be completed any more
 _COMPLETE: Final = "complete"
 _DRILL: Final = "drill"
-_NUMBERS: Final = ("files", "bytes", "size")
+_NUMBERS: Final = ("files", "bytes", "length", "size")
 _WORDS: Final = ("kind", "version", "from")
 # The machine chooses these values. restic splits tags at commas.
 _SHORT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,63}")
@@ -102,7 +102,7 @@ class ResticDestination:
         archive = self._found(summary["snapshot_id"])
         self._read_back(archive, sent, manifest)
         size = summary.get("data_added_packed", summary["data_added"])
-        about = {**described(manifest), "size": size}
+        about = {**described(manifest), "length": sent, "size": size}
         content = json.dumps({"about": about, "texts": stream.texts()}).encode()
         tags = [f"backup={name}", _COMPLETE, f"of={archive.id}", *_tags(about)]
         self.repository.output(*self._saving(f"{self.agent}.json", tags), stdin=content)

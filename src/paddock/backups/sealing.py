@@ -15,7 +15,7 @@ from paddock.spec.agefile import identities
 
 # pyrage and zstandard are imported where they are used: few commands need them.
 
-_LEVEL: Final = 6
+_LEVEL: Final = 3
 _BLOCK: Final = 1 << 20
 
 

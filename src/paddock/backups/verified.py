@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from typing import IO, Any, Final
+from queue import Queue
+from typing import IO, Any, Final, cast
 
 from paddock.errors import PaddockError
 from paddock.stream import reading
-from paddock.stream.layout import BadStream, Json
+from paddock.stream.layout import BLOCK, BadStream, Json
 
 UNLIMITED: Final = 1 << 62
 _LONGEST_TEXT: Final = 256 << 10
+_WAITING: Final = 8  # blocks that were read and not verified yet
 
 
 class Incomplete(PaddockError):
@@ -29,12 +29,12 @@ class Verified(io.RawIOBase):
         self._source = source
         self._pattern = texts
         self._progress = progress
+        self.length = 0  # bytes that were read
         self._found: Json | None = None
         self._why: BadStream | None = None
         self._taken: dict[str, bytearray] = {}
-        reading_end, writing_end = os.pipe()
-        self._sink = os.fdopen(writing_end, "wb")
-        self._thread = threading.Thread(target=self._verify, args=(os.fdopen(reading_end, "rb"),), daemon=True)
+        self._passed = _Passed()
+        self._thread = threading.Thread(target=self._verify, daemon=True)
         self._thread.start()
 
     def readable(self) -> bool:
@@ -43,11 +43,9 @@ class Verified(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         data = self._source.read(size)
         if data:
+            self.length += len(data)
             self._progress(len(data))
-            # If the pipe is broken, the stream is damaged: `manifest` says so.
-            with suppress(BrokenPipeError):
-                self._sink.write(data)
-                self._sink.flush()
+            self._passed.put(data)
         return data
 
     def readinto(self, buffer: Any) -> int:
@@ -55,14 +53,15 @@ class Verified(io.RawIOBase):
         buffer[: len(data)] = data
         return len(data)
 
-    def _verify(self, source: IO[bytes]) -> None:
-        with source:
-            try:
-                self._found = reading.check(source, UNLIMITED, self._take)
-                while source.read(1 << 20):
-                    pass  # a tar may be padded with zeros
-            except BadStream as error:
-                self._why = error
+    def _verify(self) -> None:
+        try:
+            self._found = reading.check(cast(IO[bytes], self._passed), UNLIMITED, self._take)
+        except BadStream as error:
+            self._why = error
+        finally:
+            # A tar may be padded with zeros; and of a damaged stream the rest does not matter.
+            while self._passed.read(BLOCK):
+                pass
 
     def _take(self, path: str, size: int) -> Callable[[bytes], object] | None:
         if size > _LONGEST_TEXT or not self._pattern.fullmatch(path):
@@ -78,8 +77,7 @@ class Verified(io.RawIOBase):
         return self._found
 
     def _end(self) -> None:
-        with suppress(BrokenPipeError):
-            self._sink.close()
+        self._passed.end()
         self._thread.join()
 
     def texts(self) -> dict[str, str]:
@@ -92,10 +90,45 @@ class Verified(io.RawIOBase):
         super().close()
 
 
-def check(stream: IO[bytes]) -> Json:
+class _Passed:
+    """What one thread has read, for another to read again. A pipe would copy it twice, in small pieces."""
+
+    def __init__(self) -> None:
+        self._queue: Queue[bytes] = Queue(_WAITING)
+        self._data = memoryview(b"")
+        self._ended = False  # for the one that writes
+        self._last = False  # for the one that reads
+
+    def put(self, data: bytes) -> None:
+        """Pass data on. It waits if too much was not read yet."""
+        self._queue.put(data)
+
+    def end(self) -> None:
+        """Say that nothing more comes."""
+        if not self._ended:
+            self._ended = True
+            self._queue.put(b"")
+
+    def read(self, size: int) -> bytes:
+        """Read so many bytes, or fewer at the end."""
+        found: list[memoryview] = []
+        while size and (self._data or self._next()):
+            found.append(self._data[:size])
+            self._data = self._data[size:]
+            size -= len(found[-1])
+        return b"".join(found)
+
+    def _next(self) -> bool:
+        if not self._last:
+            self._data = memoryview(self._queue.get())
+            self._last = not self._data
+        return not self._last
+
+
+def check(stream: IO[bytes], progress: Callable[[int], None] = lambda count: None) -> Json:
     """Read a stream completely and return its manifest; an error if it is not complete."""
     try:
-        return reading.check(stream, UNLIMITED)
+        return reading.check(stream, UNLIMITED, lambda path, size: lambda data: progress(len(data)))
     except BadStream as error:
         raise Incomplete(f"the backup is not complete: {error}") from None
 

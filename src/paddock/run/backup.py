@@ -18,9 +18,10 @@ from paddock.run.deployment import Deployment
 from paddock.run.lock import agent_lock
 from paddock.run.notify import Notifier
 from paddock.run.observe import Observation, expect_own_id, observe, reach
+from paddock.run.progress import in_units
 from paddock.run.resolve import Located, locate
 from paddock.runtimes.program import program
-from paddock.stream.layout import matcher
+from paddock.stream.layout import announced, matcher
 
 _MODULES: Final = ("layout", "folders", "sparse", "database", "send")
 
@@ -51,9 +52,8 @@ def make(agent: Deployment) -> str:
     agent.reporter.journal("backup", name=backup.name, to=destination.shown, files=about["files"], bytes=about["bytes"])
     for each in (*about["left_out"], *about["as_files"]):
         agent.reporter.say(f"{each['path']}: {each['why']}")
-    return (
-        f"{agent.name}: {about['files']} files, {_size(about['bytes'])}, in backup {backup.name} ({_size(backup.size)})"
-    )
+    content, size = in_units(about["bytes"]), in_units(backup.size)
+    return f"{agent.name}: {about['files']} files, {content}, in backup {backup.name} ({size})"
 
 
 def _with_state(agent: Located, seen: Observation) -> Guest:
@@ -79,7 +79,8 @@ def save(agent: Located, guest: Guest, destination: Destination) -> Backup:
     title = f"save the state of {agent.name} to {destination.shown}"
     with agent.reporter.step("backup.save", title), guest.piped(argv) as pipes:
         pipes.sink.close()
-        with Verified(pipes.source, matcher(list(keeping.texts)), lambda count: None) as stream:
+        progress = agent.reporter.progress(lambda: announced(pipes.said()))
+        with Verified(pipes.source, matcher(list(keeping.texts)), progress) as stream:
             try:
                 backup = destination.save(stream, datetime.now(UTC).replace(microsecond=0))
             except Incomplete:
@@ -99,7 +100,8 @@ def check_backup(agent: Deployment, name: str | None) -> str:
         agent.reporter.step("backup.check", f"read backup {backup.name} of {agent.name}"),
         destination.read(backup) as stream,
     ):
-        manifest = check(stream)
+        progress = agent.reporter.progress(lambda: backup.about["bytes"])
+        manifest = check(stream, progress)
     if manifest["agent"] != str(agent.id):
         raise PaddockError(f"backup {backup.name} is of {manifest['agent']}, not of {agent.id}")
     return f"{agent.name}: backup {backup.name} is complete: {described(manifest)['files']} files"
@@ -155,11 +157,3 @@ def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
         else f"{agent.name}: {removed} {each.name}"
         for each in found
     ]
-
-
-def _size(count: int) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}"
-        count /= 1024  # type: ignore[assignment]
-    return f"{count:.1f} GiB"

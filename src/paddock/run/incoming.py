@@ -15,3 +15,4 @@ class Incoming:
     name: str  # in titles of steps, such as "backup 2026-11-16T02-02-12Z"
     size: int  # of its files; what is much larger is refused
     open: Callable[[], AbstractContextManager[IO[bytes]]]
+    length: int | None = None  # of the stream, where it is known; files with holes are shorter in it

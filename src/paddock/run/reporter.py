@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from paddock.run.journal import Journal
+from paddock.run.progress import Progress
 from paddock.secret import mask, unmasked
 from paddock.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.live import Live
+    from rich.spinner import Spinner
     from rich.text import Text
+
+_REFRESH: Final = 0.2  # seconds between two numbers on a terminal
+_RARELY: Final = 30.0  # and in a log
 
 
 class Reporter:
@@ -44,12 +51,16 @@ class Reporter:
             raise
         self.write("end", outcome="done", seconds=round(time.monotonic() - self._start, 3))
 
-    def spinner(self, title: str) -> AbstractContextManager[object]:
-        """Show a spinner while a step runs. Without a terminal, or in parallel runs, print a line instead."""
+    @contextmanager
+    def showing(self, title: str) -> Iterator[_Shown]:
+        """Show a spinner while a step runs. Without a terminal, or in parallel runs, print lines instead."""
         if self._console and not self._parallel:
-            return _spinning(self._console, title)
-        self.print(f"… {title}")
-        return nullcontext()
+            spinner, live = _spinning(self._console, title)
+            with live:
+                yield _Shown(lambda more: spinner.update(text=_plain(f"{title}: {more}")), _REFRESH)
+        else:
+            self.print(f"… {title}")
+            yield _Shown(lambda more: self.print(f"… {title}: {more}"), _RARELY)
 
     def write(self, event: str, **fields: object) -> None:
         if self._journal:
@@ -62,6 +73,14 @@ class Reporter:
             print(visible(mask(_indented(text))), file=sys.stderr, flush=True)
 
 
+@dataclass(frozen=True)
+class _Shown:
+    """The line about the step that runs."""
+
+    show: Callable[[str], object]  # adds a text to it
+    every: float  # seconds between two texts
+
+
 class AgentReporter:
     """Reports the progress of one agent."""
 
@@ -69,6 +88,7 @@ class AgentReporter:
         self._reporter = reporter
         self._agent = agent
         self._prefix = prefix
+        self._shown: _Shown | None = None  # the step that runs
 
     def say(self, text: str) -> None:
         """Print a line that is not a step."""
@@ -85,7 +105,7 @@ class AgentReporter:
         self.journal("begin", id=step_id, title=title)
         told = f"{self._prefix}{title}"
         try:
-            with self._reporter.spinner(told):
+            with self._reporter.showing(told) as self._shown:
                 yield
         except BaseException as error:
             self.journal("failed", id=step_id, error=str(error) or type(error).__name__)
@@ -94,6 +114,14 @@ class AgentReporter:
         seconds = time.monotonic() - start
         self.journal("done", id=step_id, seconds=round(seconds, 3))
         self._reporter.print(f"✓ {told}  {seconds:.1f} s", "green")
+
+    def progress(self, total: Callable[[], int | None]) -> Progress:
+        """Return a function that gets numbers of bytes and shows their sum beside the step that runs.
+
+        The total may become known later. Until then only the sum is shown.
+        """
+        shown = self._shown
+        return Progress(shown.show, shown.every, total) if shown else Progress(self.say, _RARELY, total)
 
 
 def _indented(text: str) -> str:
@@ -108,13 +136,13 @@ def _plain(text: str) -> Text:
     return Text(visible(mask(text)))
 
 
-def _spinning(console: Console, title: str) -> AbstractContextManager[object]:
+def _spinning(console: Console, title: str) -> tuple[Spinner, Live]:
     from rich.live import Live
     from rich.spinner import Spinner
 
     spinner = Spinner("dots", _plain(title), style="green")
     # rich must not redirect stdout and stderr: the text would bypass the mask.
-    return Live(
+    return spinner, Live(
         spinner, console=console, refresh_per_second=12.5, transient=True, redirect_stdout=False, redirect_stderr=False
     )
 

@@ -28,7 +28,10 @@ def choose(agent: Deployment, which: str | None) -> Backup:
 def receiving(agent: Deployment, backup: Backup) -> Deployment:
     """Return the agent with a backup as what is to become its state."""
     destination = destination_of(agent)
-    incoming = Incoming(f"backup {backup.name}", backup.about["bytes"], lambda: destination.read(backup))
+    about = backup.about
+    incoming = Incoming(
+        f"backup {backup.name}", about["bytes"], lambda: destination.read(backup), length=about.get("length")
+    )
     return replace(agent, incoming=incoming)
 
 

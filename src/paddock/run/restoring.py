@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import IO, Final
 
@@ -37,19 +36,22 @@ def receive_state(agent: Located, guest: Guest) -> None:
         # The recorded size, and some room for what the record does not count.
         "limit": incoming.size + (64 << 20),
     }
+    progress = agent.reporter.progress(lambda: incoming.length or incoming.size)
     with incoming.open() as stream, guest.piped(_argv(order)) as pipes:
-        _pump(stream, pipes)
+        _pump(stream, pipes, progress)
         result = pipes.end()
     if not result.ok:
         raise CommandFailed(f"unpacking {incoming.name} on {guest.name}", result)
 
 
-def _pump(source: IO[bytes], pipes: Pipes) -> None:
+def _pump(source: IO[bytes], pipes: Pipes, progress: Callable[[int], None]) -> None:
     """Copy a stream into a program. If the program ends early, its own message says why."""
     drained = threading.Thread(target=_drain, args=(pipes.source,), daemon=True)
     drained.start()
     with suppress(BrokenPipeError):
-        shutil.copyfileobj(source, pipes.sink, _BLOCK)
+        while data := source.read(_BLOCK):
+            pipes.sink.write(data)
+            progress(len(data))
         pipes.sink.flush()
 
 

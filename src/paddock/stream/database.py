@@ -70,7 +70,9 @@ def _copy_in_child(path: str, copy: str, parent: socket.socket) -> None:
         if pages * size + ROOM > room.f_bavail * room.f_frsize:
             raise ValueError(f"there is no room for a copy of {pages * size >> 20} MiB")
         with closing(sqlite3.connect(copy)) as target:
+            # The copy is read once and then removed: it need not survive a crash.
             target.execute("PRAGMA journal_mode=OFF")
+            target.execute("PRAGMA synchronous=OFF")
             source.backup(target)
             schema = _number(target, "user_version")
     file = os.open(copy, os.O_RDONLY | os.O_NOFOLLOW)

@@ -12,6 +12,7 @@ MANIFEST = "manifest.json"
 BLOCK = 1 << 20
 DEEPEST = 200  # levels of folders; each level needs an open file
 LONGEST_MANIFEST = 512 << 20
+HEADERS = 1 << 20  # most bytes of the headers of one entry
 
 Json = dict[str, Any]
 
@@ -54,6 +55,17 @@ def matcher(patterns: list[str]) -> re.Pattern[str]:
     tokens = re.compile(r"\*\*/|\*\*|\*|[^*]+")
     choices = ["".join(written.get(each, re.escape(each)) for each in tokens.findall(one)) for one in patterns]
     return re.compile(f"(?:{'|'.join(choices) or '(?!)'})(?:/.*)?", re.DOTALL)
+
+
+def announcement(size: int) -> str:
+    """Return what a sender says first: about how long the stream will be."""
+    return f"about {size} bytes are to be sent"
+
+
+def announced(said: str) -> int | None:
+    """Return the length that a sender has announced. It comes from a machine, and is only good for a display."""
+    found = re.search(r"^about ([0-9]{1,18}) bytes are to be sent$", said, re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def parse_manifest(data: bytes) -> Json:

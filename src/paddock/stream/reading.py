@@ -6,10 +6,11 @@ import hashlib
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, Any, cast
 
 from paddock.stream.layout import (
     BLOCK,
+    HEADERS,
     LONGEST_MANIFEST,
     MANIFEST,
     PREFIX,
@@ -23,11 +24,48 @@ from paddock.stream.layout import (
 _ZEROS = bytes(BLOCK)
 
 
+class Forward:
+    """Reads a stream for `tarfile`, which asks for positions; the position only grows.
+
+    The own streams of `tarfile` copy their whole buffer with each read, which takes most of the time. What `tarfile`
+    may read is limited: it believes a header that claims to be as large as the memory.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._at = 0
+        self.allowance = HEADERS
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._at
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, position: int) -> int:
+        """Skip to a position."""
+        if position < self._at:
+            raise tarfile.ReadError("an entry lies before the one that was read last")
+        while position > self._at and self.read(min(position - self._at, BLOCK)):
+            pass
+        return self._at
+
+    def read(self, size: int) -> bytes:
+        """Read so many bytes, or fewer at the end."""
+        self.allowance -= size
+        if self.allowance < 0:
+            raise tarfile.ReadError("a header is too large")
+        data = self._stream.read(size)
+        self._at += len(data)
+        return data
+
+
 class Reader:
     """Reads the entries of a stream in order. Then the manifest says which of them are valid."""
 
     def __init__(self, stream: IO[bytes], limit: int) -> None:
-        self._stream = stream
+        self._stream = cast(Any, Forward(stream))
         self._left = limit
         self._limit = limit
         self._found: dict[str, Json] = {}
@@ -35,8 +73,10 @@ class Reader:
 
     def __iter__(self) -> Iterator[tuple[str, tarfile.TarInfo]]:
         """Yield path and header of each entry below the state. The reader of a file's header has to `copy` it."""
-        with _damage_refused(), tarfile.open(fileobj=self._stream, mode="r|", bufsize=BLOCK) as self._tar:
-            for header in self._tar:
+        with _damage_refused(), tarfile.open(fileobj=self._stream, mode="r:") as self._tar:
+            while header := self._tar.next():
+                vars(self._tar)["members"].clear()  # it would keep every header in memory
+                self._stream.allowance = HEADERS
                 if self._manifest is not None:
                     raise BadStream("it goes on after its manifest")
                 if header.name == MANIFEST:
@@ -80,18 +120,20 @@ class Reader:
     def _blocks(self, header: tarfile.TarInfo) -> Iterator[bytes]:
         with _damage_refused():
             source = self._tar.extractfile(header)
-        while source:
+        self._stream.allowance = header.size + HEADERS
+        left = header.size
+        while source and left:
             with _damage_refused():
-                data = source.read(BLOCK)
+                data = source.read(min(left, BLOCK))
             if not data:
                 return
+            left -= len(data)
             yield data
 
     def _read(self, header: tarfile.TarInfo, most: int) -> bytes:
         if not header.isreg() or not 0 <= header.size <= most:
             raise BadStream("its manifest is not a file of a usable size")
-        source = self._tar.extractfile(header)
-        return source.read() if source else b""
+        return b"".join(self._blocks(header))
 
     def manifest(self) -> Json:
         """Return the manifest, after every entry of it was compared with what was read."""

@@ -6,6 +6,7 @@ is written outside the folder, whatever the stream says. Owners and modes are se
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import resource
@@ -70,6 +71,12 @@ class Target:
                 os.chmod(name, mode, dir_fd=above)
             os.utime(name, (mtime, mtime), dir_fd=above, follow_symlinks=False)
 
+    def sync(self) -> None:
+        """Write everything to disk, at once: one file after the other takes ten times as long."""
+        library = ctypes.CDLL(None, use_errno=True)
+        if library.syncfs(self._top):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
     def room(self) -> int:
         """Return the bytes that can still be written."""
         found = os.fstatvfs(self._top)
@@ -103,9 +110,8 @@ class SparseFile:
         self._size += len(data)
 
     def finish(self) -> None:
-        """Set the size, which may end in a hole, and write everything to disk."""
+        """Set the size, which may end in a hole."""
         os.truncate(self._descriptor, self._size)
-        os.fsync(self._descriptor)
 
 
 class Owners:
@@ -149,6 +155,7 @@ def receive(order: Json, stream: IO[bytes]) -> Json:
     for entry in sorted(manifest["entries"], key=lambda each: (each["type"] == "folder", -each["path"].count("/"))):
         mode = None if entry["type"] == "link" else owners.mode(entry)
         target.set_owner(entry["path"], *owners.of(entry), mode, entry["mtime"])
+    target.sync()
     return manifest
 
 

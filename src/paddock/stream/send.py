@@ -5,6 +5,7 @@ The argument is JSON: see `Order`. The agent may run meanwhile, and may change a
 
 from __future__ import annotations
 
+import functools
 import grp
 import io
 import json
@@ -15,11 +16,11 @@ import sys
 import tarfile
 import time
 from contextlib import suppress
-from typing import Any, BinaryIO
+from typing import Any
 
 from paddock.stream.database import CannotCopy, copied_database, staged
 from paddock.stream.folders import FOLDER, descended, opened
-from paddock.stream.layout import BLOCK, DEEPEST, FORMAT, MANIFEST, PREFIX, Json, matcher, stays_inside
+from paddock.stream.layout import BLOCK, DEEPEST, FORMAT, MANIFEST, PREFIX, Json, announcement, matcher, stays_inside
 from paddock.stream.sparse import Exactly, Pieces, data_pieces
 
 PASSES = 5  # how often a file that keeps changing is sent
@@ -30,7 +31,7 @@ BESIDE = ("-wal", "-shm", "-journal")  # files that belong to a database and are
 class Sender:
     """Sends one state."""
 
-    def __init__(self, order: Json, out: BinaryIO) -> None:
+    def __init__(self, order: Json, out: io.RawIOBase) -> None:
         self.home = order["home"]
         self.staging = order["staging"]
         self.about = order["about"]
@@ -42,14 +43,13 @@ class Sender:
         self.as_files: list[Json] = []
         self.again: list[str] = []
         self.schemas: dict[str, int] = {}
-        self.tar = tarfile.open(  # noqa: SIM115 - closed at the end of `send`
-            fileobj=out, mode="w|", format=tarfile.PAX_FORMAT, bufsize=BLOCK
-        )
+        self.out = io.BufferedWriter(out, BLOCK)
 
     def send(self) -> None:
         """Send all files, those that changed meanwhile again, and the manifest."""
         with opened(self.home) as home:
             self.device, self.user = os.fstat(home).st_dev, user_name(os.fstat(home).st_uid)
+            print(announcement(self._measured(home, "", 1)), file=sys.stderr, flush=True)
             self._folder(home, "", 1)
             for _ in range(PASSES):
                 if not self.again:
@@ -61,7 +61,24 @@ class Sender:
         for path in self.again:
             self.entries[path]["unstable"] = True
         self._manifest()
-        self.tar.close()
+        self.out.write(bytes(tarfile.RECORDSIZE))  # a tar ends with zeros
+        self.out.flush()
+
+    def _measured(self, folder: int, path: str, depth: int) -> int:
+        """Return about how many bytes will be sent of a folder. It is only for a display."""
+        total = 0
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if self.rebuilt.fullmatch(path + entry.name):
+                    continue
+                found = entry.stat(follow_symlinks=False)
+                total += tarfile.BLOCKSIZE
+                if stat.S_ISREG(found.st_mode):
+                    total += min(found.st_size, found.st_blocks * 512)
+                elif stat.S_ISDIR(found.st_mode) and depth < DEEPEST:
+                    with descended(folder, [entry.name]) as inside:
+                        total += self._measured(inside, f"{path}{entry.name}/", depth + 1)
+        return total
 
     def _folder(self, folder: int, path: str, depth: int) -> None:
         try:
@@ -105,7 +122,7 @@ class Sender:
             return
         try:
             found = os.fstat(inside)
-            self.tar.addfile(self._header(path, found, tarfile.DIRTYPE))
+            self._put(self._header(path, found, tarfile.DIRTYPE))
             self._note(path, found, "folder")
             self._folder(inside, f"{path}/", depth + 1)
         finally:
@@ -118,7 +135,7 @@ class Sender:
             return
         header = self._header(path, found, tarfile.SYMTYPE)
         header.linkname = target
-        self.tar.addfile(header)
+        self._put(header)
         self._note(path, found, "link", target=target)
 
     def _file(self, folder: int, name: str, path: str) -> None:
@@ -144,7 +161,7 @@ class Sender:
         pieces = data_pieces(file.fileno(), before.st_size)
         if pieces is None:
             header.size = before.st_size
-            self.tar.addfile(header, source)
+            self._put(header, source)
         else:
             self._sparse(header, source, pieces, before.st_size)
         after = os.fstat(file.fileno())
@@ -162,7 +179,7 @@ class Sender:
         sparse = {"major": "1", "minor": "0", "name": header.name, "realsize": str(size)}
         header.pax_headers = {f"GNU.sparse.{key}": value for key, value in sparse.items()}
         reader = Pieces(listed.encode(), source, pieces)
-        self.tar.addfile(header, reader)
+        self._put(header, reader)
         reader.finish(size)
 
     def _is_database(self, folder: int, name: str, path: str) -> bool:
@@ -193,7 +210,7 @@ class Sender:
                 source = Exactly(copy, size)
                 header = self._header(path, found, tarfile.REGTYPE)
                 header.size = size
-                self.tar.addfile(header, source)
+                self._put(header, source)
                 self._note(path, found, "file", size=size, sha256=source.digest(), database=True)
                 self.schemas[path] = schema
         return True
@@ -204,6 +221,13 @@ class Sender:
         *folders, name = path.split("/")
         with suppress(OSError), descended(home, folders) as folder:
             self._file(folder, name, path)
+
+    def _put(self, header: tarfile.TarInfo, content: io.RawIOBase | io.BytesIO | None = None) -> None:
+        """Write an entry. `tarfile` would keep all headers in memory, and copy the content once more."""
+        self.out.write(header.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape"))
+        while content and (data := content.read(BLOCK)):
+            self.out.write(data)
+        self.out.write(bytes(-header.size % tarfile.BLOCKSIZE))
 
     def _header(self, path: str, found: os.stat_result, kind: bytes) -> tarfile.TarInfo:
         header = tarfile.TarInfo(PREFIX + path)
@@ -243,9 +267,10 @@ class Sender:
         data = json.dumps(manifest, ensure_ascii=True, sort_keys=True).encode()
         header = tarfile.TarInfo(MANIFEST)
         header.size, header.mode, header.mtime = len(data), 0o600, int(time.time())
-        self.tar.addfile(header, io.BytesIO(data))
+        self._put(header, io.BytesIO(data))
 
 
+@functools.cache
 def user_name(uid: int) -> str:
     """Return the name of a user, or `#` and the number if it has none."""
     try:
@@ -254,6 +279,7 @@ def user_name(uid: int) -> str:
         return f"#{uid}"
 
 
+@functools.cache
 def group_name(gid: int) -> str:
     """Return the name of a group, or `#` and the number if it has none."""
     try:
@@ -264,4 +290,4 @@ def group_name(gid: int) -> str:
 
 def main() -> None:
     order = json.loads(sys.argv[1])
-    Sender(order, sys.stdout.buffer).send()
+    Sender(order, io.FileIO(1, "w", closefd=False)).send()

@@ -88,4 +88,5 @@ def data_pieces(file: int, size: int) -> list[tuple[int, int]] | None:
         pass  # the rest of the file is a hole
     finally:
         os.lseek(file, 0, os.SEEK_SET)
-    return pieces if len(pieces) < 10_000 else None
+    # A file system that compresses takes fewer blocks for a file without holes too.
+    return pieces if len(pieces) < 10_000 and pieces != [(0, size)] else None
