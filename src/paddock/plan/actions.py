@@ -131,6 +131,22 @@ class StopAgent:
 
 
 @dataclass(frozen=True)
+class CheckDestination:
+    """Check that a backup of the state can be written now and read again later."""
+
+
+@dataclass(frozen=True)
+class SaveState:
+    """Save the state of an agent that is stopped, which a version of its code has left.
+
+    With ``becomes``, another version of the code may touch the state next, which the state records.
+    """
+
+    version: str
+    becomes: str | None
+
+
+@dataclass(frozen=True)
 class SwapState:
     """Put the received state in the place of the agent's. What was there is kept."""
 
@@ -158,6 +174,8 @@ AgentAction = (
     | RemoveContainer
     | ReceiveState
     | StopAgent
+    | CheckDestination
+    | SaveState
     | SwapState
     | RemoveFormerState
 )
