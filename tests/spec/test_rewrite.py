@@ -32,7 +32,7 @@ def test_writing_keys_keeps_the_rest_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "paddock.yaml"
     path.write_text(FILE)
     path.chmod(0o640)
-    assert write_into([path], "bee", SAID) == path
+    assert write_into([path], "bee", SAID).path == path
     assert path.stat().st_mode & 0o777 == 0o640
     written = path.read_text().splitlines()
     kept = [line for line in FILE.splitlines() if "machine:" not in line]
@@ -66,7 +66,7 @@ def test_the_last_file_that_has_the_agent_is_changed(tmp_path: Path) -> None:
     first.write_text(FILE)
     second.write_text("agents: {bee: {machine: {memory: 4G}}}\n")
     third.write_text("agents: {ant: {enabled: false}}\n")
-    assert write_into([first, second, third], "bee", SAID) == second
+    assert write_into([first, second, third], "bee", SAID).path == second
     assert first.read_text() == FILE
     assert load(first, second, third).spec.agents["bee"].machine.cores == 3
 

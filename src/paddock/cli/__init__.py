@@ -80,6 +80,7 @@ def import_verbs() -> None:
         template,
         timings,
         up,
+        upgrade,
         verify,
     )
 

@@ -30,6 +30,14 @@ Bring = Callable[[Deployment], str]
 class RolledBack(PaddockError):
     """A change of version failed, and the agent has its version and its state from before again."""
 
+    def __init__(self, message: str, version: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.version = version
+
+
+class Stays(PaddockError):
+    """A rollback failed before it changed anything."""
+
 
 class GoesBack(Exception):
     """The machine records that the agent is on its way back to the version before."""
@@ -94,6 +102,7 @@ def brought_up(agent: Deployment, bring: Bring) -> str:
     raise RolledBack(
         f"{agent.name} did not work with {last.after}. It runs with {last.before} and its state from before again:\n"
         f"{last.why}",
+        last.before,
         hint=f"`paddock up` with {last.after} in the file tries it again",
     )
 
@@ -112,6 +121,7 @@ def _begin_to_go_back(agent: Deployment, failure: PaddockError, bring: Bring) ->
         bring(as_version(agent, found.ran))
         raise RolledBack(
             f"{agent.name} was not changed to {located.version}, and runs with {found.ran}:\n{failure.message}",
+            found.ran,
             hint=failure.hint,
         )
     if found.upgrade is None or not found.unproven or found.upgrade.after != located.version:
@@ -129,26 +139,28 @@ def _go_back(agent: Deployment, last: Upgrade, bring: Bring) -> str:
     except (Refused, WorldChanged, Unreachable):
         raise
     except PaddockError as failure:
-        _stay(agent)
-        raise PaddockError(
-            f"{agent.name} did not work with {last.after}, and cannot go back to {last.before}:\n{failure.message}"
-            + (f"\nthe reason to go back was: {last.why}" if last.why else ""),
-            hint=failure.hint,
-        ) from None
+        message = f"{agent.name} cannot go back from {last.after} to {last.before}:\n{failure.message}"
+        if last.why:
+            message += f"\nit was to go back because of this:\n{last.why}"
+        raise (Stays if _stays(agent) else PaddockError)(message, hint=failure.hint) from None
 
 
-def _stay(agent: Deployment) -> None:
+def _stays(agent: Deployment) -> bool:
     """Record that an agent does not go back, if its state from before the upgrade is not in place yet."""
     located = locate(agent)
     seen = observe(located)
-    if seen.agent and seen.agent.goes_back and not seen.agent.went_back:
-        _record(located, reach(located, seen), "on")
+    if seen.agent is None or not seen.agent.goes_back or seen.agent.went_back:
+        return False
+    _record(located, reach(located, seen), "on")
+    return True
 
 
-def begin_rollback(agent: Deployment, why: str) -> None:
+def begin_rollback(agent: Deployment) -> None:
     """Record that an agent goes back to the version before: from now on, every `up` leads there."""
     located = locate(agent)
-    _record(located, reach(located, observe(located)), "back", why)
+    guest = reach(located, observe(located))
+    with agent.reporter.step("rollback.begin", f"record that {agent.name} goes back"):
+        _record(located, guest, "back", "")
 
 
 def as_before(agent: Deployment, last: Upgrade) -> Deployment:
@@ -173,8 +185,8 @@ def _saved(agent: Deployment, last: Upgrade) -> tuple[Destination, Backup]:
 
 def as_version(agent: Deployment, version: str) -> Deployment:
     """Return an agent with another version of its code."""
-    if image := re.fullmatch(r"image (\S+)", version):
-        container = agent.spec.container.model_copy(update={"image": image[1], "base": None, "archive": None})
+    if image := image_of(version):
+        container = agent.spec.container.model_copy(update={"image": image, "base": None, "archive": None})
         return replace(agent, spec=agent.spec.model_copy(update={"container": container}))
     if not re.fullmatch(r"\S+", version):
         raise PaddockError(
@@ -182,3 +194,9 @@ def as_version(agent: Deployment, version: str) -> Deployment:
             hint="write that package into the file, then run `paddock up`",
         )
     return replace(agent, spec=agent.spec.model_copy(update={"version": version, "package": None}))
+
+
+def image_of(version: str) -> str | None:
+    """Return the image that a version is, or None if it is one of a package."""
+    found = re.fullmatch(r"image (\S+)", version)
+    return found[1] if found else None
