@@ -104,6 +104,13 @@ class GetImage:
 
 
 @dataclass(frozen=True)
+class TryImage:
+    """Try in a throwaway container that the agent can run in an image."""
+
+    image: str
+
+
+@dataclass(frozen=True)
 class CreateContainer:
     """Create the agent's container; with ``replaces`` in place of an existing one."""
 
@@ -170,6 +177,7 @@ AgentAction = (
     | RemoveAgent
     | StartEngine
     | GetImage
+    | TryImage
     | CreateContainer
     | RemoveContainer
     | ReceiveState

@@ -198,6 +198,8 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
     )
     if want.container:
         created = list(container.create_steps(agent, want.container, seen.container, want.bundle_id))
+        if created and upgraded:
+            yield container.try_step(want.container, reason or "")
         yield from created
         if created:
             reason = reason or "it gets a new container"

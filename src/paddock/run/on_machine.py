@@ -33,6 +33,7 @@ from paddock.plan.actions import (
     StartEngine,
     StopAgent,
     SwapState,
+    TryImage,
 )
 from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
@@ -80,6 +81,9 @@ class OnMachine:
             case GetImage():
                 if agent.runtime.container:
                     get_image(reach(), agent.runtime.container)
+            case TryImage():
+                if agent.runtime.container:
+                    try_image(reach(), agent.runtime.container, _resolved(agent).workload)
             case CreateContainer(bundle_id, replaces):
                 _create_container(_resolved(agent), reach(), bundle_id, replaces=replaces)
             case RemoveContainer(engine):
