@@ -2,134 +2,136 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
-from importlib import resources
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
-from live.broken import BROKEN, broken_wheel
-from live.manual import container, destroy
-from live.node import Node
-from live.test_lease import api, by_ssh
+from levels import by_level, slow_proof
+from live.broken import BROKEN
+from live.node import Node, kill_at_step
+from live.test_lease import api
+from live.upgraded import NEW, OLD, CutOff, Cutting, Host, Watching, host_with_old_version, manifests
 from paddock.backups.folder import FolderDestination
-from paddock.backups.verified import check
 from paddock.demo import FACT, QUESTION
+from paddock.guests import Guest
 from paddock.places.proxmox.client import Client
+from paddock.plan.actions import AgentAction, ApplyBundle
+from paddock.run import upgrading, verbs
+from paddock.run.backup import send
+from paddock.run.on_machine import OnMachine
+from paddock.run.resolve import Located
 
 __all__ = ["api"]
 pytestmark = pytest.mark.live
 
-OLD, NEW = "0.18.2", "0.19.0"
-VMID = 230
-DATABASE = "/var/lib/paddock/hermes/home/.hermes/state.db"
-SCHEMA = f"""python3 -c 'import sqlite3
-print(*sqlite3.connect("{DATABASE}").execute("select version from schema_version").fetchone())'"""
-
-
-@dataclass(frozen=True)
-class Host:
-    """An agent on a host over ssh, with a file of its own."""
-
-    node: Node
-    address: str
-    file: Path
-
-    def paddock(self, *words: str, fails: bool = False) -> Any:
-        return self.node.paddock(*words, "-f", str(self.file), fails=fails)
-
-    def ask(self, prompt: str) -> str:
-        return str(self.paddock("ask", "hermes", prompt).stdout.strip())
-
-    def shell(self, script: str) -> str:
-        return self.node.shell(self.address, script)
-
-    @property
-    def agent(self) -> dict[str, Any]:
-        return dict(YAML(typ="safe").load(self.file)["agents"]["hermes"])
-
-    def change(self, **keys: Any) -> None:
-        yaml = YAML()
-        tree = yaml.load(self.file)
-        for key, value in keys.items():
-            if value is None:
-                del tree["agents"]["hermes"][key]
-            else:
-                tree["agents"]["hermes"][key] = value
-        yaml.dump(tree, self.file)
-
-    def saved(self) -> list[dict[str, Any]]:
-        """Return the manifests of the states that Paddock saved, the oldest first."""
-        (folder,) = Path(self.node.stage.environment["XDG_STATE_HOME"]).glob("paddock/upgrades/*")
-        destination = FolderDestination(folder, ())
-        manifests = []
-        for backup in destination.backups():
-            with destination.read(backup) as stream:
-                manifests.append(check(stream))
-        return manifests
+UPGRADE = ("code.install", "backup.reach", "agent.stop", "state.save", "agent.configure", "agent.answer")
+NEWS = "The door code is 99."
 
 
 @pytest.fixture
 def host(node: Node, api: Client) -> Iterator[Host]:
-    """A host with the agent in its old version, which has learned a fact."""
-    where = container(node, api, VMID)
-    folder = node.stage.folder / "upgrade"
-    folder.mkdir()
-    tree = by_ssh(node, where)
-    tree["agents"]["hermes"]["version"] = OLD
-    YAML().dump(tree, folder / "paddock.yaml")
-    found = Host(node, where, folder / "paddock.yaml")
-    try:
-        found.paddock("up")
-        assert found.ask(f"Remember: {FACT}")
+    with host_with_old_version(node, api) as found:
         yield found
-    finally:
-        destroy(api, VMID)
-        shutil.rmtree(folder)
-        shutil.rmtree(Path(node.stage.environment["XDG_STATE_HOME"]) / "paddock/upgrades", ignore_errors=True)
 
 
 def test_an_upgrade_keeps_the_memory_and_a_rollback_brings_the_state_from_before_back(host: Host) -> None:
-    schema = int(host.shell(SCHEMA))
-    planned = host.paddock("upgrade", "hermes", "--dry-run").stdout
-    assert f"{OLD} becomes {NEW}" in planned
-    assert host.agent["version"] == OLD
+    schema = host.schema
+    host.shell("rm /var/lib/paddock/hermes/.paddock/version")  # an earlier Paddock did not write it
+    assert f"{OLD} becomes {NEW}" in host.paddock("upgrade", "hermes", "--dry-run").stdout
+    assert host.version == OLD
+    kill_at_step(host.node, random.choice(UPGRADE), "upgrade", "hermes", "-f", str(host.file))
     host.paddock("upgrade", "hermes")
-    assert host.agent["version"] == NEW
-    assert int(host.shell(SCHEMA)) > schema
+    assert host.version == host.ran == NEW
+    assert host.schema > schema
     assert host.ask(QUESTION) == FACT
     assert host.paddock("plan").stdout == "hermes: nothing to do\n"
 
-    host.ask("Remember: The door code is 99.")
-    told = host.paddock("rollback", "hermes", "--dry-run")
-    assert " messages" in told.stderr
-    told = host.paddock("rollback", "hermes", "--yes")
-    assert f"runs with {OLD}" in told.stdout
-    assert host.agent["version"] == OLD
-    assert int(host.shell(SCHEMA)) == schema
+    host.ask(f"Remember: {NEWS}")
+    assert " messages" in host.paddock("rollback", "hermes", "--dry-run").stderr
+    assert f"runs with {OLD}" in host.paddock("rollback", "hermes", "--yes").stdout
+    assert host.version == host.ran == OLD
+    assert host.schema == schema
     assert host.ask(QUESTION) == FACT
-    assert "99" not in host.shell("cat /var/lib/paddock/hermes/home/.hermes/memories/MEMORY.md")
+    assert NEWS not in host.shell("cat /var/lib/paddock/hermes/home/.hermes/memories/MEMORY.md")
     assert host.paddock("plan").stdout == "hermes: nothing to do\n"
-    before, after = host.saved()
-    assert (before["version"], after["version"]) == (OLD, NEW)
+    assert [each["version"] for each in host.saved()][-2:] == [OLD, NEW]
+    assert "no upgrade to go back from" in host.paddock("rollback", "hermes", "--yes", fails=True).stderr
 
 
-def test_a_broken_version_brings_the_old_version_and_state_back(host: Host) -> None:
-    schema = int(host.shell(SCHEMA))
-    locks = host.file.parent / "locks"
-    locks.mkdir()
-    shipped = resources.files("paddock.recipes.hermes") / f"locks/hermes-agent-{NEW}.txt"
-    (locks / f"hermes-agent-{BROKEN}.txt").write_text(shipped.read_text())
-    wheel = broken_wheel(host.file.parent)
-    host.change(version=None, package=str(wheel))
-    told = host.paddock("up", fails=True).stderr
-    print(told)
-    assert f"hermes did not work with {BROKEN} from a package" in told
-    assert int(host.shell(SCHEMA)) == schema
+@slow_proof
+def test_a_broken_version_brings_the_old_version_and_the_same_bytes_back(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state that the old version gets again is compared before it runs: its first answer would change it."""
+    schema, seen = host.schema, FolderDestination(tmp_path / "seen", ())
+    seen.check()
+
+    def look(agent: Located, action: AgentAction, reach: Callable[[], Guest]) -> None:
+        if isinstance(action, ApplyBundle) and agent.rollback:
+            send(agent, reach(), seen, OLD)
+
+    host.break_it()
+    with host.deployed(monkeypatch, Watching(look)) as agent, pytest.raises(upgrading.RolledBack) as failure:
+        verbs.up(agent)
+    assert f"did not work with {BROKEN} from a package" in failure.value.message
+    assert "broken on purpose" in host.shell("journalctl -u 'paddock-home_hermes.*'") or "500" in failure.value.message
+    assert (host.ran, host.schema) == (OLD, schema)
+    (before, with_broken), (restored,) = host.saved(), manifests(tmp_path / "seen")
+    assert before["entries"] == restored["entries"]
+    assert with_broken["entries"] != before["entries"], "the broken version did not touch the state"
     host.change(package=None, version=OLD)
     assert host.paddock("plan").stdout == "hermes: nothing to do\n"
     assert host.ask(QUESTION) == FACT
+
+
+@slow_proof
+def test_an_upgrade_that_is_cut_off_at_any_step_is_continued(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = host.schema
+    for at in range(0, 7, by_level(7, 3, 1)):
+        host.change(version=NEW)
+        cut_off(host, monkeypatch, at)
+        host.paddock("up")
+        assert (host.ran, host.ask(QUESTION)) == (NEW, FACT), at
+        host.paddock("rollback", "hermes", "--yes")
+        assert (host.ran, host.schema, host.ask(QUESTION)) == (OLD, schema, FACT), at
+
+
+@slow_proof
+def test_a_rollback_that_is_cut_off_at_any_step_is_continued(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = host.schema
+    for at in range(10):
+        host.paddock("upgrade", "hermes")
+        with host.deployed(monkeypatch, OnMachine()) as agent:
+            upgrading.begin_rollback(agent)
+        cut_off(host, monkeypatch, at)
+        told = host.paddock("up", fails=True).stderr
+        assert f"It runs with {OLD} and its state from before again" in told or f"runs with {OLD}" in told, at
+        assert (host.ran, host.schema) == (OLD, schema), at
+        host.change(version=OLD)
+        assert host.ask(QUESTION) == FACT, at
+        assert host.paddock("plan").stdout == "hermes: nothing to do\n"
+
+
+@slow_proof
+def test_a_broken_upgrade_that_is_cut_off_at_any_step_goes_back(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = host.schema
+    host.break_it()
+    for at in range(0, 16, 2):
+        cut_off(host, monkeypatch, at)
+        host.paddock("up", fails=True)
+        assert (host.ran, host.schema) == (OLD, schema), at
+        assert "active" in host.shell("systemctl is-active paddock-home_hermes.gateway")
+    host.change(package=None, version=OLD)
+    host.paddock("up")
+    assert host.ask(QUESTION) == FACT
+
+
+def cut_off(host: Host, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    with (
+        host.deployed(monkeypatch, Cutting(at)) as agent,
+        suppress(CutOff, upgrading.RolledBack),
+    ):
+        verbs.up(agent)

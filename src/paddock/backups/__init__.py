@@ -12,6 +12,7 @@ from paddock.backups.drills import Drill
 from paddock.backups.verified import Verified
 
 _STAMP: Final = "%Y-%m-%dT%H-%M-%SZ"
+UPGRADE: Final = "upgrade"  # the purpose of a backup that was made before another version could touch the state
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Backup:
     name: str  # among the backups of its agent
     made: datetime
     size: int  # bytes that it takes
-    # agent, kind, version, from, files and bytes of its manifest. One that was just made has all but the files.
+    # agent, kind, version, from, files and bytes of its manifest, and perhaps its purpose. One that was just made has
+    # all but the files.
     about: Mapping[str, Any]
 
 

@@ -62,8 +62,11 @@ def save(agent: Located, guest: Guest, destination: Destination) -> Backup:
         return send(agent, guest, destination, getattr(agent.spec, "version", None))
 
 
-def send(agent: Located, guest: Guest, destination: Destination, version: str | None) -> Backup:
+def send(
+    agent: Located, guest: Guest, destination: Destination, version: str | None, *, purpose: str | None = None
+) -> Backup:
     """Send the state of an agent to a destination. It is one of this version of the agent's code."""
+    about = {"agent": str(agent.id), "kind": agent.spec.kind, "version": version}
     keeping = agent.recipe.keeping(agent.spec)
     order = {
         "home": agent.paths.home,
@@ -71,7 +74,7 @@ def send(agent: Located, guest: Guest, destination: Destination, version: str | 
         "rebuilt": list(keeping.rebuilt),
         "databases": list(keeping.databases),
         "growing": list(keeping.growing),
-        "about": {"agent": str(agent.id), "kind": agent.spec.kind, "version": version},
+        "about": about | ({"purpose": purpose} if purpose else {}),
     }
     argv = ["python3", "-I", "-c", program(*(f"paddock.stream.{name}" for name in _MODULES)), json.dumps(order)]
     with guest.piped(argv) as pipes:

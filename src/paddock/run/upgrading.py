@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from paddock.backups import Backup, Destination
+from paddock.backups import UPGRADE, Backup, Destination
+from paddock.diskfull import disk_full_error, is_full
 from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
 from paddock.plan.actions import SaveState
@@ -16,6 +17,7 @@ from paddock.plan.upgrades import Upgrade
 from paddock.run.backup import send
 from paddock.run.deployment import Deployment
 from paddock.run.incoming import Incoming
+from paddock.run.lock import agent_lock
 from paddock.run.observe import observe, reach
 from paddock.run.resolve import Located, locate
 from paddock.run.saved_states import destination_of_states, destinations_of_states
@@ -23,6 +25,10 @@ from paddock.runtimes import machine
 from paddock.visible import one_line
 
 _KEPT: Final = 2  # saved states of each agent in Paddock's own folder
+
+# The machine says these, and they get into the file.
+_VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)*")
+_IMAGE: Final = re.compile(r"image ([a-z0-9][A-Za-z0-9._/:@-]*)")
 
 Bring = Callable[[Deployment], str]
 
@@ -50,7 +56,12 @@ class GoesBack(Exception):
 def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen | None) -> None:
     """Save the state of an agent that is stopped. If its version changes, record in the state what was saved."""
     destination = destination_of_states(agent)
-    backup = send(agent, guest, destination, action.version)
+    try:
+        backup = send(agent, guest, destination, action.version, purpose=UPGRADE if action.becomes else None)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        raise disk_full_error(error) from None  # so that the agent is started again
     agent.reporter.say(f"the state is saved as backup {backup.name} in {destination.shown}")
     if action.becomes is not None:
         words = {
@@ -157,10 +168,11 @@ def _stays(agent: Deployment) -> bool:
 
 def begin_rollback(agent: Deployment) -> None:
     """Record that an agent goes back to the version before: from now on, every `up` leads there."""
-    located = locate(agent)
-    guest = reach(located, observe(located))
-    with agent.reporter.step("rollback.begin", f"record that {agent.name} goes back"):
-        _record(located, guest, "back", "")
+    with agent_lock(agent):
+        located = locate(agent)
+        guest = reach(located, observe(located))
+        with agent.reporter.step("rollback.begin", f"record that {agent.name} goes back"):
+            _record(located, guest, "back", "")
 
 
 def as_before(agent: Deployment, last: Upgrade) -> Deployment:
@@ -188,15 +200,15 @@ def as_version(agent: Deployment, version: str) -> Deployment:
     if image := image_of(version):
         container = agent.spec.container.model_copy(update={"image": image, "base": None, "archive": None})
         return replace(agent, spec=agent.spec.model_copy(update={"container": container}))
-    if not re.fullmatch(r"\S+", version):
+    if not _VERSION.fullmatch(version):
         raise PaddockError(
-            f"{agent.name} ran with {version}, which Paddock cannot install again by itself",
-            hint="write that package into the file, then run `paddock up`",
+            f"{agent.name} ran with {one_line(version)}, which Paddock cannot install again by itself",
+            hint="write its package or image into the file, then run `paddock up`",
         )
     return replace(agent, spec=agent.spec.model_copy(update={"version": version, "package": None}))
 
 
 def image_of(version: str) -> str | None:
     """Return the image that a version is, or None if it is one of a package."""
-    found = re.fullmatch(r"image (\S+)", version)
+    found = _IMAGE.fullmatch(version)
     return found[1] if found else None
