@@ -8,7 +8,7 @@
 . ./identity.sh
 . ./lock.sh
 . ./top.sh
-. ./version.sh
+. ./saved.sh
 
 receive() {
     (umask 022 && mkdir -p "$root")
