@@ -30,9 +30,7 @@ def state(tmp_path: Path) -> Path:
 
 def let(state: Path, version: str) -> int:
     """Ask whether a version of the code may touch the state; return the exit code."""
-    program = (
-        f"set -eu; umask 077\nroot=$1 STATE=$2 STORE=$1/store VERSION=$3\n{text('saved.sh')}\nexpect_saved_state"
-    )
+    program = f"set -eu; umask 077\nroot=$1 STATE=$2 STORE=$1/store VERSION=$3\n{text('saved.sh')}\nexpect_saved_state"
     root = state.parent / "root"
     root.mkdir(exist_ok=True)
     return subprocess.run(["sh", "-c", program, "sh", str(root), str(state), version], timeout=30).returncode

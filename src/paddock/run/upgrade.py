@@ -60,9 +60,9 @@ def _set_back(agent: Deployment, version: str, rewritten: Rewritten | None, file
 
 
 def expect_version(agent: Deployment, version: str) -> None:
-    """Raise if the file does not lead to this version of an agent, although it was written into the file."""
+    """Raise if the agent does not have the version that was written into the file."""
     if str(getattr(agent.spec, "version", "")) != version:
         raise PaddockError(
-            f"the version of {agent.name} was written into the file, and something else overrides it",
+            f"something overrides the version of {agent.name} in the file",
             hint="remove the version from --set, and from files that come later",
         )
