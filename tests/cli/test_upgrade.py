@@ -24,6 +24,7 @@ agents:
     secrets: {ANTHROPIC_API_KEY: {env: KEY}}
   web: {kind: service, command: [/bin/true], place: here, runtime: process}
 """
+VERSION = "agents.hermes.version='0.19.0'"
 IMAGE = "agents.hermes.container={image: hermes:1}"
 
 

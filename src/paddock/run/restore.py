@@ -72,15 +72,18 @@ def undo(agent: Deployment) -> str:
     """Put the state from before an unfinished restore back; return a line about the result."""
     with agent_lock(agent):
         if not _put_back(locate(agent)):
-            raise BadInput(f"{agent.name} has no state from before a restore")
+            raise BadInput(f"{agent.name} has no state from before a restore that did not end")
     verbs.up(agent)
     return f"{agent.name}: has its state from before the restore again, and works"
 
 
 def _put_back(agent: Located) -> bool:
-    """Put the state from before a restore back, if there is one; return whether there was."""
+    """Put the state from before a restore back, if there is one; return whether there was.
+
+    A rollback to an earlier version keeps one too, which belongs to another version of the code.
+    """
     seen = expect_own_id(agent, observe(agent))
-    if seen.agent is None or not seen.agent.kept_aside:
+    if seen.agent is None or not seen.agent.kept_aside or seen.agent.goes_back:
         return False
     guest = reach(agent, seen)
     with agent.reporter.step("state.back", f"put the state that {agent.name} had before back"):

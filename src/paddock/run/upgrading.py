@@ -144,20 +144,23 @@ def _begin_to_go_back(agent: Deployment, failure: PaddockError, bring: Bring) ->
 
 def _go_back(agent: Deployment, last: Upgrade, bring: Bring) -> str:
     """Bring the version and the state from before an upgrade back."""
-    before = as_before(agent, last)
     try:
-        return bring(before)
+        return bring(as_before(agent, last))
     except (Refused, WorldChanged, Unreachable):
         raise
     except PaddockError as failure:
-        message = f"{agent.name} cannot go back from {last.after} to {last.before}:\n{failure.message}"
-        if last.why:
-            message += f"\nit was to go back because of this:\n{last.why}"
-        raise (Stays if _stays(agent) else PaddockError)(message, hint=failure.hint) from None
+        why = f"\nIt was to go back because of this:\n{last.why}" if last.why else ""
+        if _stays(agent):
+            message = f"{agent.name} cannot go back from {last.after} to {last.before}:\n{failure.message}{why}"
+            raise Stays(message, hint=failure.hint) from None
+        message = f"{agent.name} has {last.before} and its state from before again, and does not work with them:"
+        raise PaddockError(
+            f"{message}\n{failure.message}{why}", hint=failure.hint or "`paddock up` goes on from here"
+        ) from None
 
 
 def _stays(agent: Deployment) -> bool:
-    """Record that an agent does not go back, if its state from before the upgrade is not in place yet."""
+    """Record that an agent does not go back, unless its state from before the upgrade is in place already."""
     located = locate(agent)
     seen = observe(located)
     if seen.agent is None or not seen.agent.goes_back or seen.agent.went_back:
