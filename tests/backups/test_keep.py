@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.backups import Backup
+from paddock.backups import UPGRADE, Backup
 from paddock.backups.keep import kept
 from paddock.spec.backup import KeepSpec
 
@@ -30,6 +31,12 @@ def test_the_newest_of_each_day_is_kept() -> None:
 def test_each_rule_counts_for_itself() -> None:
     found = kept(backups(*(timedelta(days=7 * number) for number in range(6))), KeepSpec(last=1, weekly=2, monthly=2))
     assert found == {"b0": ["last", "weekly", "monthly"], "b1": ["weekly"], "b3": ["monthly"]}
+
+
+def test_the_newest_backup_made_for_an_upgrade_is_kept() -> None:
+    made = [replace(each, about={"purpose": UPGRADE}) for each in backups(timedelta(days=1), timedelta(days=2))]
+    newest = Backup("newest", NOON, 1, {})
+    assert kept([newest, *made], KeepSpec(last=1)) == {"newest": ["last"], "b0": ["upgrade"]}
 
 
 @given(

@@ -75,9 +75,11 @@ NOT_READING = {
         "rename",
         "restart",
         "restore",
+        "rollback",
         "run",
         "init",
         "forget",
+        "upgrade",
         "sandbox",
         "schema",
     ),  # schema always prints JSON

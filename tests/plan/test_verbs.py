@@ -143,3 +143,61 @@ def test_phases_are_in_order_and_the_last_step_verifies(
     if plan.steps and mounts:
         check = next(at for at, step in enumerate(plan.steps) if step.id == "mounts.check")
         assert all(step.phase <= Phase.MOUNTS for step in plan.steps[:check])
+
+
+RECORD = ["upgrade=from=1.0", "upgrade=to=2.0", "upgrade=backup=b", "upgrade=where=w", "upgrade=at=1"]
+ENGINE = {"engine": "docker", "service": None, "install": False, "image": "i2", "archive": False, "identity": "image=2"}
+
+
+@given(
+    lines=REPORTS,
+    ran=st.sampled_from(["", "1.0", "2.0", "3.0"]),
+    recorded=st.booleans(),
+    verified=st.booleans(),
+    back=st.booleans(),
+    aside=st.booleans(),
+    contained=st.sampled_from([None, "image=1", "image=2"]),
+    foreground=st.booleans(),
+)
+def test_another_version_touches_a_state_only_after_it_was_saved(
+    lines: list[str],
+    ran: str,
+    *,
+    recorded: bool,
+    verified: bool,
+    back: bool,
+    aside: bool,
+    contained: str | None,
+    foreground: bool,
+) -> None:
+    record = [*RECORD, *(["upgrade=verified=yes"] * verified), *(["upgrade=back=yes"] * back)] if recorded else []
+    more = [*([f"state.ran={ran}"] * bool(ran)), *record, *(["state.before=/b"] * aside)]
+    more += ["engine=up", f"container={contained}"] if contained else []
+    seen = report("\n".join([*lines, *more]))
+    want = wanted(
+        tree="t2",
+        bundle_id="g2",
+        secrets="s2",
+        foreground=foreground,
+        version="2.0",
+        container=ENGINE if contained else None,
+    )
+    plan = verbs.up("bee", want, MachinePlan(), InsideSeen(seen))
+    ids = [step.id for step in plan.steps]
+    changes = ran in ("1.0", "3.0") and not (recorded and back)
+    if plan.refusals:
+        assert changes, "only a change of the version is refused here"
+        assert aside
+        return
+    assert ("state.save" in ids) == changes
+    if changes:
+        touching = {"container.create", "container.recreate", "agent.configure"} & set(ids)
+        assert touching, "the new version never gets to run"
+        saved = ids.index("state.save")
+        assert saved < min(ids.index(each) for each in touching)
+        if seen.units:
+            assert ids.index("agent.stop") < saved
+        proven = [ids.index(each) for each in ("code.install", "image.try", "backup.reach") if each in ids]
+        assert all(at < saved for at in proven)
+        if "agent.stop" in ids:
+            assert all(at < ids.index("agent.stop") for at in proven), "something is proven only after the stop"

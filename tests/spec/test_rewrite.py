@@ -32,7 +32,7 @@ def test_writing_keys_keeps_the_rest_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "paddock.yaml"
     path.write_text(FILE)
     path.chmod(0o640)
-    assert write_into([path], "bee", SAID) == path
+    assert write_into([path], "bee", SAID).path == path
     assert path.stat().st_mode & 0o777 == 0o640
     written = path.read_text().splitlines()
     kept = [line for line in FILE.splitlines() if "machine:" not in line]
@@ -66,10 +66,30 @@ def test_the_last_file_that_has_the_agent_is_changed(tmp_path: Path) -> None:
     first.write_text(FILE)
     second.write_text("agents: {bee: {machine: {memory: 4G}}}\n")
     third.write_text("agents: {ant: {enabled: false}}\n")
-    assert write_into([first, second, third], "bee", SAID) == second
+    assert write_into([first, second, third], "bee", SAID).path == second
     assert first.read_text() == FILE
     assert load(first, second, third).spec.agents["bee"].machine.cores == 3
 
 
 def test_the_values_are_printed_as_yaml() -> None:
     assert as_text("bee", {"state": {"size": "10G"}}) == "agents:\n  bee:\n    state:\n      size: 10G\n"
+
+
+def test_a_plain_value_is_written_and_undone_byte_for_byte(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.yaml"
+    path.write_text(FILE.replace("kind: service           #", "kind:   service   #"))
+    before = path.read_bytes()
+    rewritten = write_into([path], "bee", {"version": "0.20", "package": None})
+    assert "version: '0.20'\n" in path.read_text(), "a version is a text, not a number"
+    assert rewritten.undo()
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_was_changed_again_is_not_set_back(tmp_path: Path) -> None:
+    path = tmp_path / "paddock.yaml"
+    path.write_text(FILE)
+    rewritten = write_into([path], "bee", {"version": "0.20"})
+    changed = path.read_text() + "# by hand\n"
+    path.write_text(changed)
+    assert not rewritten.undo()
+    assert path.read_text() == changed

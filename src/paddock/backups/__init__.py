@@ -12,6 +12,7 @@ from paddock.backups.drills import Drill
 from paddock.backups.verified import Verified
 
 _STAMP: Final = "%Y-%m-%dT%H-%M-%SZ"
+UPGRADE: Final = "upgrade"  # the purpose of a backup that was made before another version could touch the state
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class Backup:
     name: str  # among the backups of its agent
     made: datetime
     size: int  # bytes that it takes
-    # agent, kind, version, from, files and bytes of its manifest, and the length of the stream. One that was just made
-    # has all of the manifest but the files.
+    # agent, kind, version, from, files and bytes of its manifest, the length of the stream, and perhaps its purpose. One
+    # that was just made has all of the manifest but the files.
     about: Mapping[str, Any]
     texts_in: str | None = None  # where its texts are, if the list of backups tells that
 

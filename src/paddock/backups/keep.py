@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from paddock.backups import Backup
+from paddock.backups import UPGRADE, Backup
 from paddock.spec.backup import KeepSpec
 
 Period = Callable[[datetime], tuple[int, ...]]
@@ -19,11 +19,14 @@ def kept(backups: Sequence[Backup], keep: KeepSpec) -> dict[str, list[str]]:
     """Return the names of the backups to keep, each with the reasons. Without any rule all are kept.
 
     For each rule of a period, the newest backup of each of the last periods that have one is kept, as restic does it.
+    The newest backup that was made for an upgrade is kept too, for `paddock rollback`.
     """
     newest_first = sorted(backups, key=lambda each: each.made, reverse=True)
     reasons: dict[str, list[str]] = {}
     if keep.empty:
         return {each.name: ["no rule removes it"] for each in newest_first}
+    for each in [one for one in newest_first if one.about.get("purpose") == UPGRADE][:1]:
+        reasons.setdefault(each.name, []).append("upgrade")
     for each in newest_first[: keep.last]:
         reasons.setdefault(each.name, []).append("last")
     periods: Sequence[tuple[str, int, Period]] = (

@@ -27,7 +27,7 @@ _UNFINISHED: Final = timedelta(days=1)  # an incomplete backup that is older wil
 _COMPLETE: Final = "complete"
 _DRILL: Final = "drill"
 _NUMBERS: Final = ("files", "bytes", "length", "size")
-_WORDS: Final = ("kind", "version", "from")
+_WORDS: Final = ("kind", "version", "from", "purpose")
 # The machine chooses these values. restic splits tags at commas.
 _SHORT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,63}")
 _AGENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")

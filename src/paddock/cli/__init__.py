@@ -82,6 +82,7 @@ def import_verbs() -> None:
         template,
         timings,
         up,
+        upgrade,
         verify,
     )
 

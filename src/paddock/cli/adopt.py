@@ -80,5 +80,5 @@ def adopt(
     with changing("adopt", file, [agent], sets=as_it_is) as agents:
         if said and not planned.refusals:
             # Write the file before marking the container. Without these keys the next `up` would change the machine.
-            print(f"wrote {rewrite.write_into(file, agent, said)}", file=sys.stderr)
+            print(f"wrote {rewrite.write_into(file, agent, said).path}", file=sys.stderr)
         print(work.adopt(agents[0], target, looked=looked))

@@ -104,6 +104,13 @@ class GetImage:
 
 
 @dataclass(frozen=True)
+class TryImage:
+    """Try in a throwaway container that the agent can run in an image."""
+
+    image: str
+
+
+@dataclass(frozen=True)
 class CreateContainer:
     """Create the agent's container; with ``replaces`` in place of an existing one."""
 
@@ -128,6 +135,22 @@ class ReceiveState:
 @dataclass(frozen=True)
 class StopAgent:
     """Stop the agent's processes."""
+
+
+@dataclass(frozen=True)
+class CheckDestination:
+    """Check that a backup of the state can be written now and read again later."""
+
+
+@dataclass(frozen=True)
+class SaveState:
+    """Save the state of an agent that is stopped, which a version of its code has left.
+
+    With ``becomes``, another version of the code may touch the state next, which the state records.
+    """
+
+    version: str
+    becomes: str | None
 
 
 @dataclass(frozen=True)
@@ -159,10 +182,13 @@ AgentAction = (
     | RemoveAgent
     | StartEngine
     | GetImage
+    | TryImage
     | CreateContainer
     | RemoveContainer
     | ReceiveState
     | StopAgent
+    | CheckDestination
+    | SaveState
     | SwapState
     | SettleState
     | RemoveFormerState

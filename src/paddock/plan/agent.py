@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from paddock.errors import PaddockError
-from paddock.plan import container, namesakes
+from paddock.plan import container, namesakes, upgrades
 from paddock.plan.actions import (
     ApplyBundle,
     AwaitAnswer,
@@ -18,6 +18,7 @@ from paddock.plan.actions import (
     ReceiveState,
     RemoveAgent,
     RemoveFormerState,
+    SaveState,
     SettleState,
     StopAgent,
     SwapState,
@@ -25,13 +26,14 @@ from paddock.plan.actions import (
 from paddock.plan.container import ENGINES, ContainerSeen, ContainerWant
 from paddock.plan.namesakes import NamesakesSeen
 from paddock.plan.step import Phase, Refusal, Risk, Step
+from paddock.plan.upgrades import Upgrade
 
 # The records that the runtimes' scripts may report.
 _RECORDS: Final = frozenset(
     {
         *("package", "bundle", "init", "answered", "pending", "tree", "secrets", "holder", "room", "note"),
         *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
-        *("state.before", "state.unsettled"),
+        *("state.before", "state.unsettled", "state.ran", "upgrade"),
         *("unit", "said", "engine", "info", "image", "container", "layer"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
         *namesakes.RECORDS,
@@ -57,6 +59,8 @@ class AgentWant:
     beside_others: bool = False  # other agents of this name may be on the machine too
     incoming: str | None = None  # what becomes its state
     restart: bool = False  # a person asked for it
+    version: str = ""  # of its code; empty if it has none of its own
+    saves_to: str = ""  # where its state is saved before its version changes
 
     def preinstalled(self) -> AgentSeen:
         """Return what a new machine holds that was cloned from the agent's template."""
@@ -83,6 +87,8 @@ class AgentSeen:
     forgotten: str | None = None  # a state whose deletion has begun
     kept_aside: str | None = None  # the state from before a restore that did not end
     unsettled: str | None = None  # what a restore left that was interrupted
+    ran: str = ""  # the version of the code that last ran on the state
+    upgrade: Upgrade | None = None  # the last change of the version
     holder: str | None = None
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
@@ -117,6 +123,8 @@ class AgentSeen:
             forgotten=values.get("state.forgotten"),
             kept_aside=values.get("state.before"),
             unsettled=values.get("state.unsettled"),
+            ran=values.get("state.ran", ""),
+            upgrade=Upgrade.from_lines([value for name, value in pairs if name == "upgrade"]),
             holder=values.get("holder"),
             room=_two_numbers(values.get("room", "")),
             said=values.get("said", ""),
@@ -134,6 +142,22 @@ class AgentSeen:
     @property
     def has_own_state(self) -> bool:
         return self.state_of is not None and not (self.namesakes.state_of_former or self.namesakes.state_of_other)
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether a rollback has begun and not ended."""
+        return self.upgrade is not None and self.upgrade.back
+
+    @property
+    def went_back(self) -> bool:
+        """Whether the rollback that has begun put the state from before the upgrade in place already."""
+        return self.upgrade is not None and self.goes_back and bool(self.kept_aside or self.ran == self.upgrade.before)
+
+    @property
+    def unproven(self) -> bool:
+        """Whether the agent was not verified since its version changed."""
+        last = self.upgrade
+        return last is not None and not (last.verified or last.back) and last.after == self.ran
 
     @property
     def active(self) -> bool:
@@ -162,15 +186,26 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         yield claim(agent)
     renamed = list(namesakes.rename_steps(agent, want.project, seen.namesakes))
     yield from renamed
+    upgraded = upgrades.differs(want.version, seen.ran) and not seen.goes_back
     if want.incoming:
         if want.foreground and seen.kept_aside:
             yield _without_former(agent, "only the newest one is kept", Phase.STATE)
-        yield from _receive(agent, want.incoming, seen)
+        yield from _receive(agent, want, want.incoming, seen)
+    elif upgraded:
+        yield from upgrades.save_steps(agent, seen.ran, want.version, want.saves_to, stops=bool(seen.units))
     elif want.restart and (seen.units or seen.unread):
         yield _stop(agent, "a person asked for it")
-    reason = "its project changed" if renamed else _why_configure(want, seen)
+    reason = (
+        "its project changed"
+        if renamed
+        else f"{seen.ran} becomes {want.version}"
+        if upgraded and not want.incoming
+        else _why_configure(want, seen)
+    )
     if want.container:
         created = list(container.create_steps(agent, want.container, seen.container, want.bundle_id))
+        if created and upgraded:
+            yield container.try_step(want.container, reason or "")
         yield from created
         if created:
             reason = reason or "it gets a new container"
@@ -180,22 +215,30 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         risk = Risk.RESTARTS if seen.active else Risk.SAFE
         action_ = ApplyBundle(want.bundle_id)
         yield Step("agent.configure", f"configure {agent}", reason, action_, risk, Phase.AGENT)
-    changed = reason or lacks_code or seen.kept_aside
+    changed = reason or lacks_code or seen.kept_aside or seen.goes_back or seen.unproven
     if not want.foreground and (changed or seen.answered != want.bundle_id):
         yield answer(agent, "it was changed" if changed else "it was not verified since its last change")
     # Nothing shows whether an agent in the foreground works, so what it had before stays.
-    if (want.incoming or seen.kept_aside) and not want.foreground:
+    if seen.goes_back or ((want.incoming or seen.kept_aside) and not want.foreground):
         yield _without_former(agent, "the agent works without it", Phase.CLEANUP)
     yield from container.leftover_steps(agent, seen.left)
 
 
-def _receive(agent: str, incoming: str, seen: AgentSeen) -> Iterator[Step]:
-    """Yield the steps that make something the agent's state. What was there is kept until the agent works."""
-    reason = "a person asked for it"
+def _receive(agent: str, want: AgentWant, incoming: str, seen: AgentSeen) -> Iterator[Step]:
+    """Yield the steps that make something the agent's state. What was there is kept until the agent works.
+
+    A rollback also saves it: the agent may have learned something with the version that it leaves.
+    """
+    reason = f"the agent goes back to {want.version}" if seen.goes_back else "a person asked for it"
+    if seen.goes_back:
+        yield upgrades.check_destination(want.saves_to, reason)
     title = f"unpack {incoming} beside the state of {agent}, and verify it"
     yield Step("state.receive", title, reason, ReceiveState(incoming), phase=Phase.STATE)
     if seen.units or seen.unread:
         yield _stop(agent, "its state is replaced")
+    if seen.goes_back:
+        title = f"save the state that {agent} has now to {want.saves_to}"
+        yield Step("state.save", title, reason, SaveState(seen.ran, None), phase=Phase.STATE)
     title = f"put it in the place of the state of {agent}, which is kept"
     yield Step("state.swap", title, reason, SwapState(), phase=Phase.STATE)
 
@@ -255,10 +298,25 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
             f"end `paddock run {agent}` with Ctrl-C, and start it again",
             code="agent.foreground",
         )
-    if want.incoming and seen.kept_aside and not want.foreground:
+    if want.incoming and seen.goes_back and seen.upgrade and want.version != seen.upgrade.before:
+        return Refusal(
+            f"{agent} is on its way back from {seen.upgrade.after} to {seen.upgrade.before}",
+            f"`paddock up --only {agent}` ends it",
+            code="state.goes-back",
+        )
+    changes_version = upgrades.differs(want.version, seen.ran) and not seen.goes_back
+    if want.incoming and changes_version:
+        return Refusal(
+            f"the file says {want.version}, and the state of {agent} is one of {seen.ran}",
+            f"`paddock up --only {agent}` changes the version first",
+            code="state.other-version",
+        )
+    if (want.incoming or changes_version) and seen.kept_aside and not want.foreground:
+        with_ran = f" with version {seen.ran} in the file" if changes_version else ""
         return Refusal(
             f"an earlier restore of {agent} did not end: {seen.kept_aside} has the state from before it",
-            f"`paddock up --only {agent}` ends it; `paddock restore {agent} --undo` goes back to the state from before",
+            f"`paddock up --only {agent}`{with_ran} ends it;"
+            f" `paddock restore {agent} --undo` goes back to the state from before",
             code="state.kept-aside",
         )
     if want.init and seen.init and seen.init != want.init:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from paddock.plan.actions import CreateContainer, GetImage, RemoveContainer, StartEngine
+from paddock.plan.actions import CreateContainer, GetImage, RemoveContainer, StartEngine, TryImage
 from paddock.plan.step import Phase, Refusal, Risk, Step
 
 ENGINES: Final = frozenset({"docker", "podman"})
@@ -151,6 +151,12 @@ def image_steps(want: ContainerWant, seen: ContainerSeen) -> Iterator[Step]:
         title = "load the image from its archive" if want.archive else f"pull {want.image}"
         step_id = f"image.{'load' if want.archive else 'pull'}"
         yield Step(step_id, title, "the engine does not have it", GetImage(want.image), phase=Phase.SOFTWARE)
+
+
+def try_step(want: ContainerWant, reason: str) -> Step:
+    """Return the step that tries the image before anything stops."""
+    title = f"try {want.image} in a throwaway container"
+    return Step("image.try", title, reason, TryImage(want.image), phase=Phase.SOFTWARE)
 
 
 def create_steps(agent: str, want: ContainerWant, seen: ContainerSeen, bundle_id: str) -> Iterator[Step]:

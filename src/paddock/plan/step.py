@@ -25,7 +25,7 @@ class Phase(IntEnum):
     SOFTWARE = 2  # packages, images and code are installed
     MANUAL = 3  # steps that may wait for a person; everything that can be done without one comes before
     MOUNTS = 4  # directories of the host are checked
-    STATE = 5  # a restored state takes the place of the agent's
+    STATE = 5  # the agent's state is saved, or a restored one takes its place
     AGENT = 6  # the agent is configured, started and verified
     CLEANUP = 7  # leftovers are removed, once the agent works without them
     PROOF = 8  # the agent is verified after the last change

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from paddock.plan import agent as inside
-from paddock.plan import container, namesakes
+from paddock.plan import container, namesakes, upgrades
 from paddock.plan.actions import AwaitAnswer, RemoveFormerState
 from paddock.plan.agent import AgentSeen, AgentWant
 from paddock.plan.machine import MachinePlan
@@ -31,7 +31,7 @@ def up(agent: str, want: AgentWant | Refusal, machine: MachinePlan, seen: Inside
     refusals = [*machine.refusals, *_refusals(agent, want, seen)]
     if refusals or isinstance(want, Refusal):
         return Plan(agent, (), refusals, notes)
-    notes += _notes(want, seen)
+    notes += _notes(agent, want, seen)
     known = _known(want, machine, seen)
     if known.unsettled:
         return Plan(agent, _in_phases([*machine.steps, inside.settle(agent, known.unsettled)]), (), notes, partial=True)
@@ -62,12 +62,14 @@ def _refusals(agent: str, want: AgentWant | Refusal, seen: InsideSeen) -> Iterat
         yield refusal
 
 
-def _notes(want: AgentWant, seen: InsideSeen) -> Iterator[str]:
+def _notes(agent: str, want: AgentWant, seen: InsideSeen) -> Iterator[str]:
     if seen.agent:
         yield from seen.agent.notes
         if seen.agent.kept_aside and want.foreground and not want.incoming:
             where = seen.agent.kept_aside
             yield f"{where} has the state from before a restore; `paddock restore --undo` goes back to it"
+        if not seen.agent.goes_back:
+            yield from upgrades.notes(agent, want.version, seen.agent.ran, seen.agent.upgrade)
         if want.container:
             yield from container.notes(want.container, seen.agent.container)
 

@@ -36,6 +36,9 @@ class BaseRecipe(Generic[OwnSpec]):
     def code(self, agent: OwnSpec, folder: Path) -> CodeTree | None:
         return None
 
+    def versions(self, agent: OwnSpec, folder: Path) -> Sequence[str]:
+        return ()
+
     def checks(self, agent: OwnSpec, name: str, paths: Paths) -> Sequence[Check]:
         return ()
 

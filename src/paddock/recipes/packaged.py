@@ -131,6 +131,14 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
         lock = _lock(wanted, folder / LOCKS, self.locks)
         return CodeTree(wanted, lock, self.pythons, self.proof(wanted), self.tools(agent))
 
+    def versions(self, agent: OwnPackagedSpec, folder: Path) -> list[str]:
+        extras = "".join(f"+{extra}" for extra in sorted({*agent.extras, *self.extras(agent)}))
+        name = re.compile(rf"{re.escape(self.package)}-([0-9]+(?:\.[0-9]+)*){re.escape(extras)}\.txt")
+        own = folder / LOCKS
+        names = [each.name for place in (own, self.locks) if place.is_dir() for each in place.iterdir()]
+        found = {match[1] for each in names if (match := name.fullmatch(each))}
+        return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
+
     def _config_problems(self, agent: OwnPackagedSpec, folder: Path, path: Path) -> Iterator[str]:
         # Hermes ignores a configuration that it cannot read and uses its defaults, so the file is validated here.
         text, problem = text_of(folder, path)

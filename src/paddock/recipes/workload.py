@@ -283,6 +283,14 @@ class Traces:
 
 
 @dataclass(frozen=True)
+class Messages:
+    """The database with the agent's conversations, below its home."""
+
+    database: str
+    count: str  # SQL: the number of messages since a time, which is a parameter in seconds since the epoch
+
+
+@dataclass(frozen=True)
 class Keeping:
     """What of a state is worth keeping. The patterns are for paths below the agent's home.
 
@@ -293,6 +301,7 @@ class Keeping:
     databases: Sequence[str] = ("**/*.db", "**/*.sqlite", "**/*.sqlite3")  # copied by SQLite while the agent writes
     growing: Sequence[str] = ("**/*.jsonl",)  # files that the agent only appends to
     texts: Sequence[str] = ()  # what it has learned, in words that a person can read
+    messages: Messages | None = None
 
 
 @dataclass(frozen=True)
@@ -329,6 +338,10 @@ class Recipe(Protocol[Own]):
 
     def code(self, agent: Own, folder: Path) -> CodeTree | None:
         """Return the agent's code tree, if its code is a Python package."""
+        ...
+
+    def versions(self, agent: Own, folder: Path) -> Sequence[str]:
+        """Return the versions of the agent's package that there are locks for, the oldest first."""
         ...
 
     def workload(self, agent: Own, paths: Paths, tree: str) -> Workload:

@@ -65,7 +65,16 @@ def _with_state(agent: Located, seen: Observation) -> Guest:
 
 
 def save(agent: Located, guest: Guest, destination: Destination) -> Backup:
-    """Send the state of an agent to a destination, while it may run."""
+    """Save the state of an agent, while it may run."""
+    with agent.reporter.step("backup.save", f"save the state of {agent.name} to {destination.shown}"):
+        return send(agent, guest, destination, getattr(agent.spec, "version", None))
+
+
+def send(
+    agent: Located, guest: Guest, destination: Destination, version: str | None, *, purpose: str | None = None
+) -> Backup:
+    """Send the state of an agent to a destination. It is one of this version of the agent's code."""
+    about = {"agent": str(agent.id), "kind": agent.spec.kind, "version": version}
     keeping = agent.recipe.keeping(agent.spec)
     order = {
         "home": agent.paths.home,
@@ -73,11 +82,10 @@ def save(agent: Located, guest: Guest, destination: Destination) -> Backup:
         "rebuilt": list(keeping.rebuilt),
         "databases": list(keeping.databases),
         "growing": list(keeping.growing),
-        "about": {"agent": str(agent.id), "kind": agent.spec.kind, "version": getattr(agent.spec, "version", None)},
+        "about": about | ({"purpose": purpose} if purpose else {}),
     }
     argv = ["python3", "-I", "-c", program(*(f"paddock.stream.{name}" for name in _MODULES)), json.dumps(order)]
-    title = f"save the state of {agent.name} to {destination.shown}"
-    with agent.reporter.step("backup.save", title), guest.piped(argv) as pipes:
+    with guest.piped(argv) as pipes:
         pipes.sink.close()
         progress = agent.reporter.progress(lambda: announced(pipes.said()))
         with Verified(pipes.source, matcher(list(keeping.texts)), progress) as stream:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from paddock.errors import BadInput
 from paddock.places import AnyPlace, place_for
+from paddock.plan.upgrades import Upgrade
 from paddock.recipes.workload import Recipe
 from paddock.run.incoming import Incoming
 from paddock.run.reporter import AgentReporter, Reporter
@@ -49,6 +50,7 @@ class Deployment:
     neighbours: Sequence[str] = ()  # hosts of the file's places and of its other agents
     incoming: Incoming | None = None  # what is to become its state
     notify: NotifySpec | None = None  # who hears of failures
+    rollback: Upgrade | None = None  # the upgrade that it goes back from
     machine_side: MachineSide = field(default_factory=_on_machine, repr=False, compare=False)
 
     @classmethod

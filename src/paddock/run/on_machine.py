@@ -14,6 +14,7 @@ from paddock.plan.actions import (
     AgentAction,
     ApplyBundle,
     AwaitAnswer,
+    CheckDestination,
     CheckMounts,
     CheckStateSize,
     ClaimState,
@@ -28,21 +29,24 @@ from paddock.plan.actions import (
     RemoveContainer,
     RemoveFormerState,
     RenameAgent,
+    SaveState,
     SettleState,
     StartEngine,
     StopAgent,
     SwapState,
+    TryImage,
 )
 from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
-from paddock.run import mounts, restoring
+from paddock.run import mounts, restoring, upgrading
 from paddock.run.ask import healthy
 from paddock.run.container import get_image, remove_container, start_engine, try_image
 from paddock.run.contents import install_packages
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
+from paddock.run.saved_states import destination_of_states
 from paddock.run.verify import is_healthy, ports_of_others, verify_when_settled
-from paddock.runtimes import FORMER, codetree, machine
+from paddock.runtimes import FORMER, UNSAVED, codetree, machine
 from paddock.runtimes.engine import UNSEEN
 from paddock.visible import lines, one_line
 
@@ -51,7 +55,7 @@ class OnMachine:
     """The real machine side: runs the runtimes' programs through guests."""
 
     def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
-        argv = agent.runtime.observe(agent.contents.packages)
+        argv = _knowing_the_version(agent, agent.runtime.observe(agent.contents.packages))
         end = time.monotonic() + patience
         while True:
             try:
@@ -78,6 +82,9 @@ class OnMachine:
             case GetImage():
                 if agent.runtime.container:
                     get_image(reach(), agent.runtime.container)
+            case TryImage():
+                if agent.runtime.container:
+                    try_image(reach(), agent.runtime.container, _resolved(agent).workload)
             case CreateContainer(bundle_id, replaces):
                 _create_container(_resolved(agent), reach(), bundle_id, replaces=replaces)
             case RemoveContainer(engine):
@@ -102,12 +109,18 @@ class OnMachine:
                 restoring.receive_state(agent, reach())
             case StopAgent():
                 restoring.stop(agent, reach())
+            case CheckDestination():
+                destination_of_states(agent).check()
+            case SaveState():
+                upgrading.save_state(agent, reach(), action, seen.agent)
             case SwapState():
                 restoring.restoration(agent, reach(), "swap")
             case SettleState():
                 restoring.restoration(agent, reach(), "settle")
             case RemoveFormerState():
                 restoring.restoration(agent, reach(), "finish")
+                if agent.rollback:
+                    upgrading.record_ended(agent, reach())
             case RemoveAgent():
                 expect(reach(), f"removing {agent.name}", agent.runtime.remove(), deadline=180)
             case _:
@@ -135,6 +148,8 @@ class OnMachine:
             count = f"{len(report.failed)} of {len(report.lines)}"
             raise PaddockError(f"{agent.name} is running, but {count} checks failed:\n{as_text(report.failed)}")
         agent.reporter.say(f"{len(report.lines)} checks, none failed")
+        if agent.version:
+            upgrading.record_verified(agent, guest)
         expect(guest, "recording that the agent is verified", agent.runtime.record_verified(agent.bundle.id))
 
 
@@ -172,10 +187,19 @@ def _create_container(agent: Resolved, guest: Guest, bundle_id: str, *, replaces
         raise WorldChanged("the engine already has a container of this agent") from failure
 
 
+def _knowing_the_version(agent: Located, argv: Sequence[str]) -> Sequence[str]:
+    """Return the argv of a script that compares the version of the agent's code with that of its state."""
+    package = agent.code[1].distribution.name.replace("-", "_") if agent.code else ""
+    return ["env", f"VERSION={agent.version}", f"DISTRIBUTION={package}", *argv]
+
+
 def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
+    argv = _knowing_the_version(agent, argv)
     try:
         told = expect(guest, f"configuring {agent.name}", argv, stdin=agent.archive(), deadline=180)
     except CommandFailed as failure:
+        if failure.result.code == UNSAVED:
+            raise WorldChanged(f"the state of {agent.name} is one of another version") from failure
         if failure.result.code != FORMER:
             raise
         # The machine was stopped or did not exist when the run was planned.

@@ -20,6 +20,7 @@ from paddock.recipes.workload import CodeTree, Paths, Probes, Workload
 from paddock.run import gateway as gateways
 from paddock.run.contents import TemplateContents
 from paddock.run.deployment import Deployment
+from paddock.run.saved_states import destination_of_states
 from paddock.runtimes import Runtime, egress, runtime_for
 from paddock.runtimes.bundle import Bundle, secrets_digest
 from paddock.runtimes.statefiles import secret_name
@@ -41,6 +42,15 @@ class Located(Deployment):
     @property
     def paths(self) -> Paths:
         return self.runtime.paths
+
+    @property
+    def version(self) -> str:
+        """The version of its code, or its image; empty if Debian packages bring the code."""
+        if self.code:
+            found = self.code[1].distribution
+            return f"{found.version} from a package" if found.local else found.version
+        container = self.runtime.container
+        return f"image {container.image.name}" if container and container.brings_code else ""
 
     @property
     def programs(self) -> list[str]:
@@ -115,6 +125,8 @@ class Resolved(Located):
             beside_others=self.beside_others,
             incoming=self.incoming.name if self.incoming else None,
             restart=restart,
+            version=self.version,
+            saves_to=destination_of_states(self).shown if self.version else "",
         )
 
     def _container_want(self, *, recreate: bool) -> ContainerWant | None:

@@ -76,7 +76,7 @@ def undo(agent: Deployment) -> str:
     with agent_lock(agent):
         located = locate(agent)
         if not _put_back(located):
-            raise BadInput(f"{agent.name} has no state from before a restore")
+            raise BadInput(f"{agent.name} has no state from before a restore that did not end")
     verbs.up(agent)
     return f"{agent.name}: has its state from before the restore again{_result(located)}"
 
@@ -86,9 +86,12 @@ def _result(agent: Located) -> str:
 
 
 def _put_back(agent: Located) -> bool:
-    """Put the state from before a restore back, if there is one; return whether there was."""
+    """Put the state from before a restore back, if there is one; return whether there was.
+
+    A rollback to an earlier version keeps one too, which belongs to another version of the code.
+    """
     seen = expect_own_id(agent, observe(agent))
-    if seen.agent is None or not seen.agent.kept_aside:
+    if seen.agent is None or not seen.agent.kept_aside or seen.agent.goes_back:
         return False
     guest = reach(agent, seen)
     with agent.reporter.step("state.back", f"put the state that {agent.name} had before back"):

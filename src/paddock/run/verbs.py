@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from paddock.errors import Refused, WorldChanged
@@ -12,6 +13,7 @@ from paddock.plan import verbs as plans
 from paddock.plan.agent import AgentWant
 from paddock.plan.machine import Goal, MachinePlan
 from paddock.plan.step import Plan, Refusal
+from paddock.run import upgrading
 from paddock.run.deployment import Deployment
 from paddock.run.gateway import GatewayUnknown
 from paddock.run.lock import agent_lock, place_lock
@@ -29,35 +31,39 @@ def up(agent: Deployment, *, recreate: bool = False, restart: bool = False, agre
     A person may have agreed to a plan. Then another plan is refused.
     """
     with agent_lock(agent):
-        located = locate(agent)
-        resolved = resolve_or_refuse(located)
-        wanted = resolved if isinstance(resolved, Resolved) else located
-        want = want_of(resolved, recreate=recreate, restart=restart)
-        progress = Progress()
+        return upgrading.brought_up(agent, partial(_up, recreate=recreate, restart=restart, agreed=agreed))
 
-        def plan_for(seen: Observation) -> Plan:
-            found = plan_up(wanted, want, seen)
-            if agreed is not None and not progress.began and not found.refusals and found != agreed:
-                raise Refused(
-                    f"{agent.name}: the plan has changed since it was shown; nothing was changed",
-                    hint="run the same command again and read the new plan",
-                )
-            return found
 
-        plan, seen = converge(wanted, plan_for, progress)
-        if wanted.runtime.foreground:
-            return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
-        if progress.unverified:
-            # The last plan was empty: an earlier attempt made the change and was interrupted before the verification.
-            carry_out(wanted, plans.answer(agent.name, "something changed"), seen)
-            return f"{agent.name}: up and working"
-        if not plan.empty:
-            return f"{agent.name}: up and working"
-        healthy = isinstance(wanted, Resolved) and seen.agent and agent.machine_side.is_healthy(wanted, seen)
-        if not healthy:
-            # The agent may still be starting: an earlier run may have been interrupted.
-            carry_out(wanted, plans.answer(agent.name, "it is not healthy"), seen)
-        return f"{agent.name}: nothing to do, and healthy"
+def _up(agent: Deployment, *, recreate: bool, restart: bool, agreed: Plan | None) -> str:
+    located = locate(agent)
+    resolved = resolve_or_refuse(located)
+    wanted = resolved if isinstance(resolved, Resolved) else located
+    want = want_of(resolved, recreate=recreate, restart=restart)
+    progress = Progress()
+
+    def plan_for(seen: Observation) -> Plan:
+        found = plan_up(wanted, want, seen)
+        if agreed is not None and not progress.began and not found.refusals and found != agreed:
+            raise Refused(
+                f"{agent.name}: the plan has changed since it was shown; nothing was changed",
+                hint="run the same command again and read the new plan",
+            )
+        return found
+
+    plan, seen = converge(wanted, plan_for, progress)
+    if wanted.runtime.foreground:
+        return f"{agent.name}: ready; `paddock run {agent.name}` runs it"
+    if progress.unverified:
+        # The last plan was empty: an earlier attempt made the change and was interrupted before the verification.
+        carry_out(wanted, plans.answer(agent.name, "something changed"), seen)
+        return f"{agent.name}: up and working"
+    if not plan.empty:
+        return f"{agent.name}: up and working"
+    healthy = isinstance(wanted, Resolved) and seen.agent and agent.machine_side.is_healthy(wanted, seen)
+    if not healthy:
+        # The agent may still be starting: an earlier run may have been interrupted.
+        carry_out(wanted, plans.answer(agent.name, "it is not healthy"), seen)
+    return f"{agent.name}: nothing to do, and healthy"
 
 
 def resolve_or_refuse(agent: Located) -> Resolved | Refusal:
@@ -74,13 +80,25 @@ def want_of(resolved: Resolved | Refusal, *, recreate: bool = False, restart: bo
 
 
 def plan_up(agent: Located, want: AgentWant | Refusal, seen: Observation) -> Plan:
-    """Plan what `up` changes."""
+    """Plan what `up` changes. Raises ``GoesBack`` if the agent is on its way back to the version before."""
+    found = seen.agent
+    if found and found.upgrade and found.goes_back and not agent.rollback and not agent.incoming:
+        raise upgrading.GoesBack(found.upgrade)
+    if found and found.went_back and isinstance(want, AgentWant):
+        want = replace(want, incoming=None)
     machine = agent.place.plan(Goal.UP, agent.machine_want, seen.place)
     return plans.up(agent.name, want, machine, seen.inside)
 
 
 def plan(agent: Deployment, *, restart: bool = False) -> Plan:
     """Resolve and observe an agent, and plan what `up` would change."""
+    try:
+        return _plan(agent, restart=restart)
+    except upgrading.GoesBack as found:
+        return _plan(upgrading.as_before(agent, found.upgrade))
+
+
+def _plan(agent: Deployment, *, restart: bool = False) -> Plan:
     located = locate(agent)
     want = want_of(resolve_or_refuse(located), restart=restart)
     return plan_up(located, want, observe(located))

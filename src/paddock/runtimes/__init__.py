@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paddock.runtimes.engine.container import AgentContainer
 
 FORMER: Final = 76  # the exit code of scripts that find the agent under a former id
+UNSAVED: Final = 77  # the exit code of scripts that find a state of another version, which was not saved
 
 
 class Runtime(Protocol):

@@ -62,6 +62,11 @@ def claim_for_restore(agent: AgentId, paths: Paths, *, mounted: bool) -> Sequenc
     return script("claim_for_restore.sh", [paths.state, str(agent), "yes" if mounted else "", *folders])
 
 
+def record_upgrade(paths: Paths, what: str, *lines: str) -> Sequence[str]:
+    """Return the argv that records how far a change of the agent's version is, in its state."""
+    return script("upgrade.sh", [paths.state, what, *lines])
+
+
 def delete_state(agent: AgentId, paths: Paths) -> Sequence[str]:
     """Return the argv that deletes the state of an agent."""
     return script("forget.sh", [paths.state, paths.state_link, str(agent)])

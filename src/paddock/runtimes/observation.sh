@@ -1,10 +1,12 @@
 # Library: report an agent's packages, bundle, code trees and state. Changes nothing.
-# Expects: $root, $store, $state_link, $state, the path in the file, $agent, $formers.
+# Expects: $root, $store, $state_link, $state, the path in the file, $agent, $formers; perhaps $DISTRIBUTION.
 # Sets: $state, where the state is; $own, its directory .paddock.
 . ./report.sh
 . ./formers.sh
 . ./identity.sh
 . ./top.sh
+. ./ran.sh
+. ./upgraded.sh
 
 observe_agent() { # PACKAGE...
     find_state
@@ -27,10 +29,12 @@ observe_agent() { # PACKAGE...
             report state.agent "$(identity_of "$state")"
             observe_owner "$(identity_of "$state")"
             ! is_newer "$state" || report state.newer "$(identity_version "$state")"
-            [ ! -d "$own/before" ] || report state.before "$own/before"
+            report_before "$(replaced_state "$state")"
             for left in incoming incoming.json discarded; do
                 [ ! -e "$own/$left" ] || report state.unsettled "$own/$left"
             done
+            report state.ran "$(version_that_ran "$state" "$store")"
+            [ ! -e "$own/upgrade" ] || report_lines upgrade <"$own/upgrade"
             [ ! -e "$own/holder" ] || report holder "$(cat "$own/holder")"
         fi
     elif [ -e "$own" ] || [ -L "$own" ]; then
@@ -39,6 +43,10 @@ observe_agent() { # PACKAGE...
     [ ! -e "${state%/*}/.paddock-forgotten-$agent" ] || report state.forgotten "${state%/*}/.paddock-forgotten-$agent"
     observe_formers
     [ ! -d "$state" ] || report room "$(df -B1 --output=size,used "$state" | sed -n '2s/ *\([0-9]*\) *\([0-9]*\)/\1 \2/p')"
+}
+
+report_before() { # PATH
+    [ -z "$1" ] || report state.before "$1"
 }
 
 # Without a link of its own, the agent may have a state under a former id.

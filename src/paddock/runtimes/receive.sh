@@ -1,5 +1,6 @@
 # Library: receive a bundle and make it the current one.
-# Expects: set -eu; umask 077; $root, $id, $formers; stdin, a tar of bundle/, secrets.env and secret-files/.
+# Expects: set -eu; umask 077; $root, $id, $formers; perhaps $VERSION and $DISTRIBUTION of the code; stdin, a tar of
+# bundle/, secrets.env and secret-files/.
 # Sets: the variables of bundle.env; $changed.
 # Each function may be interrupted at any point and be called again.
 . ./fail.sh
@@ -7,6 +8,7 @@
 . ./identity.sh
 . ./lock.sh
 . ./top.sh
+. ./saved.sh
 
 receive() {
     (umask 022 && mkdir -p "$root")
@@ -18,6 +20,7 @@ receive() {
     # shellcheck source=/dev/null # written by Paddock, in the bundle
     . "$root/incoming/bundle/bundle.env"
     expect_no_former
+    expect_saved_state
 }
 
 # A machine that was stopped when the run was planned, or a state from another machine, can have the agent under a former
@@ -61,6 +64,7 @@ make_current() {
     done
     # The new bundle is not verified yet.
     rm -f "$root/answered"
+    record_version # of a state that did not exist before
     rm -rf "$root/secret-files"
     mv "$root/incoming/secret-files" "$root/secret-files"
     mv "$root/incoming/secrets.env" "$root/secrets.env"

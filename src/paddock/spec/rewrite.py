@@ -5,12 +5,28 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
 
-Said = Mapping[str, Mapping[str, Any] | Sequence[Any]]
+Said = Mapping[str, Mapping[str, Any] | Sequence[Any] | str | None]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A file whose text was changed."""
+
+    path: Path
+    before: bytes
+    after: bytes
+
+    def undo(self) -> bool:
+        """Write the text from before, unless the file was changed again; return whether it has that text."""
+        if self.path.read_bytes() == self.after:
+            _replace(self.path, self.before)
+        return self.path.read_bytes() == self.before
 
 
 def as_assignments(agent: str, said: Said) -> list[str]:
@@ -27,18 +43,23 @@ def as_text(agent: str, said: Said) -> str:
     return text.getvalue()
 
 
-def write_into(files: Sequence[Path], agent: str, said: Said) -> Path:
+def write_into(files: Sequence[Path], agent: str, said: Said) -> Rewritten:
     """Write the values into the last of the files that has the agent, and return that file; the rest stays as it is."""
     yaml = _yaml()
     trees = [(path, yaml.load(path.read_text(encoding="utf-8"))) for path in files]
     path, tree = [(path, tree) for path, tree in trees if agent in (tree.get("agents") or {})][-1]
     _put(tree, agent, said)
+    before, text = path.read_bytes(), io.BytesIO()
+    yaml.dump(tree, text)
+    _replace(path, text.getvalue())
+    return Rewritten(path, before, text.getvalue())
+
+
+def _replace(path: Path, text: bytes) -> None:
     unfinished = path.with_name(f".{path.name}.new")
-    with unfinished.open("w", encoding="utf-8") as file:
-        yaml.dump(tree, file)
+    unfinished.write_bytes(text)
     unfinished.chmod(path.stat().st_mode & 0o777)
     unfinished.replace(path)
-    return path
 
 
 def _put(tree: dict[str, Any], agent: str, said: Said) -> None:
@@ -59,6 +80,8 @@ def _leaves(agent: str, said: Said) -> Iterator[tuple[tuple[str, ...], Any]]:
     for part, values in said.items():
         if isinstance(values, Mapping):
             yield from ((("agents", agent, part, key), value) for key, value in values.items())
+        elif values is None or isinstance(values, str):
+            yield ("agents", agent, part), values
         else:
             yield ("agents", agent, part), list(values)
 

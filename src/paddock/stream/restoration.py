@@ -90,6 +90,7 @@ class Restoration:
 
     def back(self) -> None:
         """Make what was the home before the home again, and remove the received state."""
+        self.settle()
         if not os.path.isdir(self.before):
             raise CannotRestore(f"there is no {self.before}")
         with self._lease():
@@ -100,6 +101,7 @@ class Restoration:
 
     def finish(self) -> None:
         """Remove what was the home before."""
+        self.settle()
         self._discard(self.before)
 
     @contextmanager

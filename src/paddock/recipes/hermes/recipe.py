@@ -23,6 +23,7 @@ from paddock.recipes.workload import (
     File,
     ImageContract,
     Keeping,
+    Messages,
     Page,
     Paths,
     Probes,
@@ -55,6 +56,7 @@ _KEEPING: Final = Keeping(
         for name in ("logs", "*_cache", "sandboxes", "bin", "checkpoints", "gateway.pid", "gateway.lock", "**/*.lock")
     ),
     texts=tuple(f"{_HOME}/{name}" for name in ("SOUL.md", "memories/*.md", "skills/**/SKILL.md")),
+    messages=Messages(f"{_HOME}/state.db", "SELECT count(*) FROM messages WHERE timestamp > ?"),
 )
 
 _DRAIN_SECONDS: Final = 60  # how long a stop waits for an unfinished answer; Hermes' default is not to wait

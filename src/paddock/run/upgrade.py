@@ -1,0 +1,68 @@
+"""The verb `upgrade`: choose a version and write it into the file; `up` does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from paddock.errors import BadInput, PaddockError, Refused
+from paddock.run import upgrading, verbs
+from paddock.run.deployment import Deployment
+from paddock.spec import rewrite
+from paddock.spec.rewrite import Rewritten, Said
+
+
+def target(agent: Deployment, asked: str | None) -> str:
+    """Return the version to upgrade to: the one asked for, or the newest that there is a lock for."""
+    current = getattr(agent.spec, "version", None)
+    if current is None:
+        raise BadInput(
+            f"{agent.name} has no version in the file that could change",
+            hint="for another package, image or distribution, change the file and run `paddock up`",
+        )
+    if agent.spec.container.image is not None:
+        raise BadInput(
+            f"the image {agent.spec.container.image} brings the code of {agent.name}",
+            hint="write another image into the file, and run `paddock up`",
+        )
+    found = agent.recipe.versions(agent.spec, agent.folder)
+    if asked is None and not found:
+        raise BadInput(f"there is no lock for {agent.name}", hint="`paddock template lock` creates one; see its help")
+    return asked or found[-1]
+
+
+def said(version: str) -> Said:
+    """Return a version as keys of the file."""
+    image = upgrading.image_of(version)
+    return {"container": {"image": image}} if image else {"version": version, "package": None}
+
+
+def upgrade(agent: Deployment, rewritten: Rewritten | None, files: Sequence[Path]) -> str:
+    """Bring an agent up with the version that the file has by now; return a line about the result.
+
+    If nothing was changed, or the agent went back, the file gets its version from before.
+    """
+    try:
+        return verbs.up(agent)
+    except upgrading.RolledBack as failure:
+        _set_back(agent, failure.version, rewritten, files)
+        raise
+    except (BadInput, Refused):
+        if rewritten:
+            rewritten.undo()
+        raise
+
+
+def _set_back(agent: Deployment, version: str, rewritten: Rewritten | None, files: Sequence[Path]) -> None:
+    if rewritten is None or not rewritten.undo():
+        rewritten = rewrite.write_into(files, agent.name, said(version))
+    agent.reporter.say(f"{rewritten.path} says {version} again")
+
+
+def expect_version(agent: Deployment, version: str) -> None:
+    """Raise if the agent does not have the version that was written into the file."""
+    if str(getattr(agent.spec, "version", "")) != version:
+        raise PaddockError(
+            f"something overrides the version of {agent.name} in the file",
+            hint="remove the version from --set, and from files that come later",
+        )

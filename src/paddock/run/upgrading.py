@@ -1,0 +1,217 @@
+"""Change the version of an agent: save its state first, and bring version and state back if the new one fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from paddock.backups import UPGRADE, Backup, Destination
+from paddock.diskfull import disk_full_error, is_full
+from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
+from paddock.guests import Guest, Unreachable, expect
+from paddock.plan.actions import SaveState
+from paddock.plan.agent import AgentSeen
+from paddock.plan.upgrades import Upgrade
+from paddock.run.backup import send
+from paddock.run.deployment import Deployment
+from paddock.run.incoming import Incoming
+from paddock.run.lock import agent_lock
+from paddock.run.observe import observe, reach
+from paddock.run.resolve import Located, locate
+from paddock.run.saved_states import destination_of_states, destinations_of_states
+from paddock.runtimes import machine
+from paddock.visible import one_line
+
+_KEPT: Final = 2  # saved states of each agent in Paddock's own folder
+
+# The machine says these, and they get into the file.
+_VERSION: Final = re.compile(r"[0-9]+(\.[0-9]+)*")
+_IMAGE: Final = re.compile(r"image ([a-z0-9][A-Za-z0-9._/:@-]*)")
+
+Bring = Callable[[Deployment], str]
+
+
+class RolledBack(PaddockError):
+    """A change of version failed, and the agent has its version and its state from before again."""
+
+    def __init__(self, message: str, version: str, *, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.version = version
+
+
+class Stays(PaddockError):
+    """A rollback failed before it changed anything."""
+
+
+class GoesBack(Exception):
+    """The machine records that the agent is on its way back to the version before."""
+
+    def __init__(self, upgrade: Upgrade) -> None:
+        super().__init__(upgrade)
+        self.upgrade = upgrade
+
+
+def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen | None) -> None:
+    """Save the state of an agent that is stopped. If its version changes, record in the state what was saved."""
+    destination = destination_of_states(agent)
+    try:
+        backup = send(agent, guest, destination, action.version, purpose=UPGRADE if action.becomes else None)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        raise disk_full_error(error) from None  # so that the agent is started again
+    agent.reporter.say(f"the state is saved as backup {backup.name} in {destination.shown}")
+    if action.becomes is not None:
+        words = {
+            "from": action.version,
+            "to": action.becomes,
+            "backup": backup.name,
+            "where": one_line(destination.shown),
+            "at": int(backup.made.timestamp()),
+        }
+        _record(agent, guest, "saved", *(f"{key}={value}" for key, value in words.items()))
+    if agent.spec.backup is None:
+        needed = {backup.name, *([seen.upgrade.backup] if seen and seen.upgrade else [])}
+        old = [each for each in destination.backups()[:-_KEPT] if each.name not in needed]
+        destination.remove(old)
+
+
+def record_verified(agent: Located, guest: Guest) -> None:
+    """Record that the agent works with its version."""
+    _record(agent, guest, "verified")
+
+
+def record_ended(agent: Located, guest: Guest) -> None:
+    """Forget an upgrade that the agent went back from."""
+    _record(agent, guest, "ended")
+
+
+def _record(agent: Located, guest: Guest, what: str, *lines: str) -> None:
+    argv = machine.record_upgrade(agent.paths, what, *lines)
+    expect(guest, f"recording the version of {agent.name}", argv)
+
+
+def brought_up(agent: Deployment, bring: Bring) -> str:
+    """Bring an agent up. If that changes its version and fails, bring the version and the state from before back."""
+    try:
+        return bring(agent)
+    except GoesBack as found:
+        last = found.upgrade
+    except (BadInput, Refused, WorldChanged, Unreachable):
+        # Nothing was changed, or the world is not known: the next run continues.
+        raise
+    except PaddockError as failure:
+        begun = _begin_to_go_back(agent, failure, bring)
+        if begun is None:
+            raise
+        last = begun
+    told = _go_back(agent, last, bring)
+    if locate(agent).version == last.before:
+        return told
+    raise RolledBack(
+        f"{agent.name} did not work with {last.after}. It runs with {last.before} and its state from before again:\n"
+        f"{last.why}",
+        last.before,
+        hint=f"`paddock up` with {last.after} in the file tries it again",
+    )
+
+
+def _begin_to_go_back(agent: Deployment, failure: PaddockError, bring: Bring) -> Upgrade | None:
+    """Record that an agent goes back, if a new version has touched its state and was not verified.
+
+    If the agent was only stopped for the new version, it is started with the old one. None if nothing is to be done.
+    """
+    located = locate(agent)
+    seen = observe(located)
+    found = seen.agent
+    if found is None or not located.version:
+        return None
+    if found.ran and found.ran != located.version and found.installed and not found.active and not found.goes_back:
+        bring(as_version(agent, found.ran))
+        raise RolledBack(
+            f"{agent.name} was not changed to {located.version}, and runs with {found.ran}:\n{failure.message}",
+            found.ran,
+            hint=failure.hint,
+        )
+    if found.upgrade is None or not found.unproven or found.upgrade.after != located.version:
+        return None
+    why = one_line(failure.message)
+    _record(located, reach(located, seen), "back", why)
+    return replace(found.upgrade, back=True, why=failure.message)
+
+
+def _go_back(agent: Deployment, last: Upgrade, bring: Bring) -> str:
+    """Bring the version and the state from before an upgrade back."""
+    try:
+        return bring(as_before(agent, last))
+    except (Refused, WorldChanged, Unreachable):
+        raise
+    except PaddockError as failure:
+        why = f"\nIt was to go back because of this:\n{last.why}" if last.why else ""
+        if _stays(agent):
+            message = f"{agent.name} cannot go back from {last.after} to {last.before}:\n{failure.message}{why}"
+            raise Stays(message, hint=failure.hint) from None
+        message = f"{agent.name} has {last.before} and its state from before again, and does not work with them:"
+        raise PaddockError(
+            f"{message}\n{failure.message}{why}", hint=failure.hint or "`paddock up` goes on from here"
+        ) from None
+
+
+def _stays(agent: Deployment) -> bool:
+    """Record that an agent does not go back, unless its state from before the upgrade is in place already."""
+    located = locate(agent)
+    seen = observe(located)
+    if seen.agent is None or not seen.agent.goes_back or seen.agent.went_back:
+        return False
+    _record(located, reach(located, seen), "on")
+    return True
+
+
+def begin_rollback(agent: Deployment) -> None:
+    """Record that an agent goes back to the version before: from now on, every `up` leads there."""
+    with agent_lock(agent):
+        located = locate(agent)
+        guest = reach(located, observe(located))
+        with agent.reporter.step("rollback.begin", f"record that {agent.name} goes back"):
+            _record(located, guest, "back", "")
+
+
+def as_before(agent: Deployment, last: Upgrade) -> Deployment:
+    """Return an agent as it was before an upgrade, with its state from then as what is to become its state."""
+    destination, backup = _saved(agent, last)
+    incoming = Incoming(f"backup {backup.name}", backup.about["bytes"], lambda: destination.read(backup))
+    return replace(as_version(agent, last.before), incoming=incoming, rollback=last)
+
+
+def _saved(agent: Deployment, last: Upgrade) -> tuple[Destination, Backup]:
+    """Return the backup of the state from before an upgrade."""
+    for destination in destinations_of_states(agent):
+        for backup in destination.backups():
+            if backup.name == last.backup and backup.about["agent"] == str(agent.id):
+                return destination, backup
+    raise PaddockError(
+        f"the state of {agent.name} from before the upgrade to {last.after} is not here:"
+        f" backup {last.backup} was saved to {last.where}",
+        hint="run the same command on the machine that has it, with the same `backup` in the file",
+    )
+
+
+def as_version(agent: Deployment, version: str) -> Deployment:
+    """Return an agent with another version of its code."""
+    if image := image_of(version):
+        container = agent.spec.container.model_copy(update={"image": image, "base": None, "archive": None})
+        return replace(agent, spec=agent.spec.model_copy(update={"container": container}))
+    if not _VERSION.fullmatch(version):
+        raise PaddockError(
+            f"{agent.name} ran with {one_line(version)}, which Paddock cannot install again by itself",
+            hint="write its package or image into the file, then run `paddock up`",
+        )
+    return replace(agent, spec=agent.spec.model_copy(update={"version": version, "package": None}))
+
+
+def image_of(version: str) -> str | None:
+    """Return the image that a version is, or None if it is one of a package."""
+    found = _IMAGE.fullmatch(version)
+    return found[1] if found else None
