@@ -22,8 +22,8 @@ class Backup:
     name: str  # among the backups of its agent
     made: datetime
     size: int  # bytes that it takes
-    # agent, kind, version, from, files and bytes of its manifest, the length of the stream, and perhaps its purpose. One
-    # that was just made has all of the manifest but the files.
+    # agent, kind, version, from, files and bytes of its manifest, the length of the stream, and perhaps its purpose.
+    # One that was just made has all of the manifest but the files.
     about: Mapping[str, Any]
     texts_in: str | None = None  # where its texts are, if the list of backups tells that
 
