@@ -22,11 +22,12 @@ class Backup:
     made: datetime
     size: int  # bytes that it takes
     # agent, kind, version, from, files and bytes of its manifest. One that was just made has all but the files.
+    # Of an archive that the place made, only agent, kind and version are known.
     about: Mapping[str, Any]
 
 
-class Destination(Protocol):
-    """A place for the backups of one agent. A backup that was interrupted is not in the list."""
+class Backups(Protocol):
+    """The backups of one agent. A backup that was interrupted is not in the list."""
 
     @property
     def shown(self) -> str:
@@ -37,16 +38,12 @@ class Destination(Protocol):
         """Raise unless a backup can be written now and read again later."""
         ...
 
-    def save(self, stream: Verified, made: datetime) -> Backup:
-        """Read a stream to its end and keep it, and its texts. Raise if it is not complete; then nothing is kept."""
-        ...
-
     def backups(self) -> Sequence[Backup]:
         """Return all complete backups, the oldest first."""
         ...
 
     def read(self, backup: Backup) -> AbstractContextManager[IO[bytes]]:
-        """Open a backup for reading: the stream as it was saved."""
+        """Open a backup for reading: the state as a stream."""
         ...
 
     def remove(self, backups: Sequence[Backup]) -> None:
@@ -63,6 +60,14 @@ class Destination(Protocol):
 
     def last_drill(self) -> Drill | None:
         """Return the record of the last drill."""
+        ...
+
+
+class Destination(Backups, Protocol):
+    """Backups that are made from streams."""
+
+    def save(self, stream: Verified, made: datetime) -> Backup:
+        """Read a stream to its end and keep it, and its texts. Raise if it is not complete; then nothing is kept."""
         ...
 
 

@@ -22,7 +22,7 @@ class _MakeUnlessNamed(TyperGroup):
         return super().parse_args(ctx, args or ["make"])
 
 
-backups = typer.Typer(cls=_MakeUnlessNamed, help="Back up the state of agents, while they run.", rich_markup_mode=None)
+backups = typer.Typer(cls=_MakeUnlessNamed, help="Back up the state of agents.", rich_markup_mode=None)
 app.add_typer(backups, name="backup")
 
 Agents = Annotated[
@@ -32,15 +32,21 @@ Agents = Annotated[
 
 
 @verb("paddock backup hermes", "paddock backup make", of=backups)
-def make(agents: Agents = None, file: File = DEFAULT_FILE, sets: Sets = None, jobs: Jobs = 2) -> None:
-    """Back up the state of agents to where the file says. The agents run on."""
+def make(
+    agents: Agents = None,
+    file: File = DEFAULT_FILE,
+    sets: Sets = None,
+    jobs: Jobs = 2,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+) -> None:
+    """Back up the state of agents to where the file says. The agents run on, unless Proxmox makes the backup."""
     from paddock.cli.session import changing
     from paddock.run import backup
     from paddock.run.parallel import each
 
     with changing("backup", file, agents, jobs, sets) as found:
         wanted = [agent for agent in found if agents or agent.spec.backup]
-        print("\n".join(each(wanted, jobs, backup.back_up)))
+        print("\n".join(each(wanted, jobs, backup.preview if dry_run else backup.back_up)))
 
 
 @verb("paddock backup list hermes --json", of=backups, name="list")

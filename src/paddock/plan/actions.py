@@ -131,6 +131,11 @@ class StopAgent:
 
 
 @dataclass(frozen=True)
+class StartAgent:
+    """Start the agent's processes as they are configured, and wait until it is healthy."""
+
+
+@dataclass(frozen=True)
 class SwapState:
     """Put the received state in the place of the agent's. What was there is kept."""
 
@@ -158,6 +163,7 @@ AgentAction = (
     | RemoveContainer
     | ReceiveState
     | StopAgent
+    | StartAgent
     | SwapState
     | RemoveFormerState
 )

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
-from typing import Final
 
-from paddock.backups import Backup, Destination
+from paddock.backups import Backup, Backups, Destination
 from paddock.backups.keep import kept
 from paddock.backups.open import destination_for
 from paddock.backups.verified import Incomplete, Verified, check
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
+from paddock.plan.show import as_text
 from paddock.process import CommandFailed
+from paddock.run.archives import ArchivesOf, archives_of, plan_save
+from paddock.run.archives import save as save_archive
 from paddock.run.deployment import Deployment
 from paddock.run.lock import agent_lock
 from paddock.run.observe import Observation, expect_own_id, observe, reach
 from paddock.run.resolve import Located, locate
-from paddock.runtimes.program import program
+from paddock.run.sending import about as about_agent
+from paddock.run.sending import sender
 from paddock.stream.layout import matcher
+from paddock.visible import one_line
 
-_MODULES: Final = ("layout", "folders", "sparse", "database", "send")
 
-
-def destination_of(agent: Deployment) -> Destination:
+def destination_of(agent: Deployment) -> Backups:
     """Return where the backups of an agent are kept."""
+    return archives_of(agent) or _destination(agent)
+
+
+def _destination(agent: Deployment) -> Destination:
     if agent.spec.backup is None:
         raise BadInput(f"{agent.name} has no backup in the file", hint="add `backup: {to: ./backups}` to the agent")
     return destination_for(agent.spec.backup, agent.folder, agent.id, agent.reporter.say)
 
 
+def preview(agent: Deployment) -> str:
+    """Say what a backup of an agent would do."""
+    located = locate(agent)
+    seen = expect_own_id(located, observe(located))
+    if archives := archives_of(agent):
+        return as_text(plan_save(archives, located, seen), {})
+    destination = _destination(agent)
+    _with_state(located, seen)
+    return f"{agent.name}: would save its state to {destination.shown}, while it runs"
+
+
 def back_up(agent: Deployment) -> str:
-    """Make a backup of an agent and return a line about it. The agent may run meanwhile."""
-    destination = destination_of(agent)
+    """Make a backup of an agent and return a line about it."""
+    if archives := archives_of(agent):
+        return _archived(agent, archives)
+    destination = _destination(agent)
     destination.check()
     with agent_lock(agent):
         located = locate(agent)
@@ -48,6 +66,14 @@ def back_up(agent: Deployment) -> str:
     )
 
 
+def _archived(agent: Deployment, archives: ArchivesOf) -> str:
+    archives.check()
+    with agent_lock(agent):
+        backup = save_archive(archives, locate(agent))
+    agent.reporter.journal("backup", name=backup.name, to=archives.shown)
+    return f"{agent.name}: in backup {backup.name} on {archives.shown} ({_size(backup.size)})"
+
+
 def _with_state(agent: Located, seen: Observation) -> Guest:
     """Return the channel to a machine that has the agent's state."""
     guest = reach(agent, seen)
@@ -58,20 +84,11 @@ def _with_state(agent: Located, seen: Observation) -> Guest:
 
 def save(agent: Located, guest: Guest, destination: Destination) -> Backup:
     """Send the state of an agent to a destination, while it may run."""
-    keeping = agent.recipe.keeping(agent.spec)
-    order = {
-        "home": agent.paths.home,
-        "staging": agent.paths.state,
-        "rebuilt": list(keeping.rebuilt),
-        "databases": list(keeping.databases),
-        "growing": list(keeping.growing),
-        "about": {"agent": str(agent.id), "kind": agent.spec.kind, "version": getattr(agent.spec, "version", None)},
-    }
-    argv = ["python3", "-I", "-c", program(*(f"paddock.stream.{name}" for name in _MODULES)), json.dumps(order)]
+    texts = agent.recipe.keeping(agent.spec).texts
     title = f"save the state of {agent.name} to {destination.shown}"
-    with agent.reporter.step("backup.save", title), guest.piped(argv) as pipes:
+    with agent.reporter.step("backup.save", title), guest.piped(sender(agent, about_agent(agent))) as pipes:
         pipes.sink.close()
-        with Verified(pipes.source, matcher(list(keeping.texts)), lambda count: None) as stream:
+        with Verified(pipes.source, matcher(list(texts)), lambda count: None) as stream:
             try:
                 backup = destination.save(stream, datetime.now(UTC).replace(microsecond=0))
             except Incomplete:
@@ -94,6 +111,9 @@ def check_backup(agent: Deployment, name: str | None) -> str:
         manifest = check(stream)
     if manifest["agent"] != str(agent.id):
         raise PaddockError(f"backup {backup.name} is of {manifest['agent']}, not of {agent.id}")
+    if damaged := manifest.get("damaged"):
+        told = "\n".join(one_line(f"{each['path']}: {each['why']}") for each in damaged)
+        raise PaddockError(f"backup {backup.name} has {len(damaged)} damaged databases:\n{told}")
     return f"{agent.name}: backup {backup.name} is complete: {len(manifest['entries'])} files"
 
 
@@ -105,8 +125,8 @@ def listed(agent: Deployment) -> list[dict[str, object]]:
             "agent": agent.name,
             "backup": backup.name,
             "age": str(timedelta(seconds=int((now - backup.made).total_seconds()))),
-            "files": backup.about["files"],
-            "bytes": backup.about["bytes"],
+            "files": backup.about.get("files", "-"),
+            "bytes": backup.about.get("bytes", "-"),
             "size": backup.size,
             "version": backup.about["version"] or "-",
         }
@@ -114,7 +134,7 @@ def listed(agent: Deployment) -> list[dict[str, object]]:
     ]
 
 
-def chosen(agent: Deployment, destination: Destination, name: str | None) -> Backup:
+def chosen(agent: Deployment, destination: Backups, name: str | None) -> Backup:
     """Return the backup of a name, or the newest one."""
     found = destination.backups()
     if not found:

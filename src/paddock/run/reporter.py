@@ -24,6 +24,7 @@ class Reporter:
         self._journal = journal
         self._parallel = parallel
         self._console = _console() if sys.stderr.isatty() else None
+        self._spinning = False
         self._start = time.monotonic()
 
     def of(self, agent: str) -> AgentReporter:
@@ -45,11 +46,20 @@ class Reporter:
         self.write("end", outcome="done", seconds=round(time.monotonic() - self._start, 3))
 
     def spinner(self, title: str) -> AbstractContextManager[object]:
-        """Show a spinner while a step runs. Without a terminal, or in parallel runs, print a line instead."""
-        if self._console and not self._parallel:
-            return _spinning(self._console, title)
+        """Show a spinner while a step runs. Without a terminal, in parallel runs and within a step, print a line."""
+        if self._console and not self._parallel and not self._spinning:
+            return self._spin(self._console, title)
         self.print(f"… {title}")
         return nullcontext()
+
+    @contextmanager
+    def _spin(self, console: Console, title: str) -> Iterator[None]:
+        self._spinning = True
+        try:
+            with _spinning(console, title):
+                yield
+        finally:
+            self._spinning = False
 
     def write(self, event: str, **fields: object) -> None:
         if self._journal:

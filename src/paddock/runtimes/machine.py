@@ -62,6 +62,11 @@ def claim_for_restore(agent: AgentId, paths: Paths, *, mounted: bool) -> Sequenc
     return script("claim_for_restore.sh", [paths.state, str(agent), "yes" if mounted else "", *folders])
 
 
+def hold_lease(paths: Paths) -> Sequence[str]:
+    """Return the argv that holds the lease on the state of a stopped agent until its input ends."""
+    return script("hold.sh", [paths.state])
+
+
 def delete_state(agent: AgentId, paths: Paths) -> Sequence[str]:
     """Return the argv that deletes the state of an agent."""
     return script("forget.sh", [paths.state, paths.state_link, str(agent)])

@@ -31,6 +31,7 @@ _MAKING_SECONDS: Final = (
 _MACHINE_TASKS: Final = frozenset(
     {
         "vzcreate",
+        "vzrestore",
         "vzclone",
         "vztemplate",
         "vzdestroy",
@@ -64,7 +65,9 @@ def observe(
                 # Begun since the tasks were read, perhaps for this agent: read tasks and marks again.
                 half_made = without_mark
                 continue
-            locked = next((c for c in seen.containers.values() if c.lock and _concerns(agent, c)), None)
+            # A pet is only read while it is backed up, and an agent must not wait for a backup that nobody waits for.
+            locks = (c for c in seen.containers.values() if c.lock and c.lock != "backup")
+            locked = next((c for c in locks if _concerns(agent, c)), None)
             unknown = half_made if _is_new(agent, seen) and time.monotonic() < start + _MAKING_SECONDS else ()
             if locked is None and not unknown:
                 return seen
@@ -216,7 +219,7 @@ def _container(client: Client, row: Mapping[str, Any], pool: Pool) -> LxcContain
     try:
         config = client.get(f"{path}/config")
         container = LxcContainer(vmid, str(row["status"]), config, pool=pool)
-        if not container.has(Role.CATTLE) or not container.running:
+        if not (container.has(Role.CATTLE) or container.has(Role.READER)) or not container.running:
             return container
         waiting = client.get(f"{path}/pending")
         reached_at = address(client, vmid)
