@@ -114,7 +114,7 @@ def test_a_backup_that_failed_starts_the_agent_again_and_is_not_listed(node: Nod
     def fail(*_: Any) -> int:
         raise OSError("file changed as we read it")
 
-    node.machines.archive = fail  # type: ignore[method-assign]
+    node.machines.archive = fail  # type: ignore[method-assign, assignment]
     with pytest.raises(TaskFailed, match="vzdump failed"):
         backups.back_up(bee(node))
     expect_as_before(node)

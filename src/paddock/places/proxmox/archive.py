@@ -91,9 +91,12 @@ class Saved:
     def parse(cls, agent: AgentId, text: str) -> Self | None:
         """Read the saved configuration; None unless the archive has the state of the agent."""
         current = text.partition("\n[")[0]  # sections of snapshots follow
-        mounts = [Mount.from_config(key, value) for key, value in _DISK.findall(current)]
+        try:
+            mounts = [Mount.from_config(key, value) for key, value in _DISK.findall(current)]
+        except ValueError:
+            return None  # somebody else wrote it
         root = next((mount.size for mount in mounts if mount.key == "rootfs"), None)
-        state = next((mount for mount in mounts if pets.agent_of(mount) == agent), None)
+        state = next((mount for mount in mounts if mount.path == pets.path_in_pet(agent)), None)
         if root is None or state is None or state.size is None or not is_backed_up(state):
             return None
         return cls(root, state)
