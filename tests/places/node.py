@@ -125,6 +125,7 @@ class Machines(MemoryContainers):
         self.inside: dict[str, AgentSeen] = {}  # of each machine, by its address
         self.home = Path()  # the state that machines send
         self.held: list[str] = []  # machines whose lease is held
+        self.lost = False  # whether the connections to machines broke
         self.cloned = 0  # the source of the last clone: a clone keeps its ssh host keys
         self.strays: dict[int, list[str]] = {}  # what is on root disks that may be an agent's
         self.unanswered = 0  # how often DHCP has not got round to it yet
@@ -182,7 +183,11 @@ class PlayedSsh:
         if "# hold.sh" in argv[2]:
             self._machines.held.append(self.name)
             try:
-                yield Pipes(BytesIO(), BytesIO(b"held\n"), lambda: Result(tuple(argv), 0, "", "", 0))
+                yield Pipes(
+                    BytesIO(),
+                    BytesIO(b"held\n"),
+                    lambda: Result(tuple(argv), 255 if self._machines.lost else 0, "", "", 0),
+                )
             finally:
                 self._machines.held.remove(self.name)
             return

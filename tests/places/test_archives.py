@@ -137,6 +137,14 @@ def test_an_answer_without_a_task_is_no_backup(node: Node) -> None:
     assert backups.listed(bee(node)) == []
 
 
+def test_an_archive_does_not_count_if_the_lease_was_lost_meanwhile(node: Node) -> None:
+    node.before("POST", "/nodes/pve/vzdump", lambda: setattr(node.machines, "lost", True))
+    with pytest.raises(PaddockError, match="may have been started meanwhile"):
+        backups.back_up(bee(node))
+    expect_as_before(node)
+    assert backups.listed(bee(node)) == []
+
+
 def kills(node: Node, work: Callable[[PaperAgent], object]) -> int:
     """How many writing requests some work has."""
     before = len(node.writes)

@@ -74,7 +74,7 @@ def inputs(path: Path, case: dict[str, Any]) -> Inputs:
 def plans(given: Inputs, case: dict[str, Any]) -> dict[str, MachinePlan]:
     """Plan each verb that a golden case expects a plan for."""
     planner, want, seen = given.planner, given.want, given.seen
-    found = {
+    found: dict[str, MachinePlan] = {
         verb: getattr(planner, verb)(want, seen) for verb in ("up", "down", "forget", "clear_readers") if verb in case
     }
     if "adopt" in case:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 from paddock.plan.actions import StartAgent, StopAgent
 from paddock.plan.machine import MachinePlan
-from paddock.plan.step import Plan, Refusal, Risk, Step
+from paddock.plan.step import Phase, Plan, Refusal, Risk, Step
 from paddock.plan.verbs import InsideSeen
 
 
@@ -27,8 +29,19 @@ def save(agent: str, machine: MachinePlan, seen: InsideSeen) -> Plan:
     return Plan(agent, [stop, *machine.steps, start], (), machine.notes)
 
 
-def parts(plan: Plan) -> tuple[Sequence[Step], Sequence[Step], Sequence[Step]]:
-    """Return the steps that stop the agent, those of its place, and those that start it."""
-    stop = [step for step in plan.steps if isinstance(step.action, StopAgent)]
-    start = [step for step in plan.steps if isinstance(step.action, StartAgent)]
-    return stop, [step for step in plan.steps if step not in (*stop, *start)], start
+@dataclass(frozen=True)
+class Parts:
+    """The steps of a backup. While it is made, nothing may start the agent; it is confirmed if that was so."""
+
+    stop: Sequence[Step]
+    make: Sequence[Step]
+    confirm: Sequence[Step]
+    start: Sequence[Step]
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        stop = [step for step in plan.steps if isinstance(step.action, StopAgent)]
+        start = [step for step in plan.steps if isinstance(step.action, StartAgent)]
+        own = [step for step in plan.steps if step not in (*stop, *start)]
+        confirm = [step for step in own if step.phase is Phase.PROOF]
+        return cls(stop, [step for step in own if step not in confirm], confirm, start)

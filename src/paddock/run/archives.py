@@ -169,22 +169,24 @@ def plan_save(kept: ArchivesOf, agent: Located, seen: Observation) -> Plan:
 def save(kept: ArchivesOf, agent: Located) -> Backup:
     """Make a backup. The agent is stopped meanwhile, and started again whatever happens.
 
-    That nobody writes to the state is proven by its lease: this run holds it while the place makes the archive. If
-    this run dies, the lease is free, the archive does not count, and the next `up` starts the agent.
+    That nobody writes to the state is proven by its lease: this run holds it while the place makes the archive, and
+    the archive counts only after that. If this run dies, the lease is free, and the next `up` starts the agent.
     """
     seen = expect_own_id(agent, observe(agent))
     plan = plan_save(kept, agent, seen)
-    before, made, after = plans.parts(plan)
+    parts = plans.Parts.of(plan)
     texts = _texts(agent, reach(agent, seen)) if seen.agent and not plan.refusals else {}
-    carry_out(agent, Plan(agent.name, before, plan.refusals, plan.notes, then=[*made, *after]), seen)
+    later = [*parts.make, *parts.confirm, *parts.start]
+    carry_out(agent, Plan(agent.name, parts.stop, plan.refusals, plan.notes, then=later), seen)
     failed: PaddockError | None = None
     try:
         with _unused(agent, seen):
-            carry_out(agent, Plan(agent.name, made), seen)
+            carry_out(agent, Plan(agent.name, parts.make), seen)
+        carry_out(agent, Plan(agent.name, parts.confirm), seen)
     except PaddockError as error:
         failed = error
     finally:
-        _start(agent, after, seen, failed)
+        _start(agent, parts.start, seen, failed)
     backup = kept.backups()[-1]
     if texts:
         kept.keep_texts(backup, texts)

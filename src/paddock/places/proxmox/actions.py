@@ -311,12 +311,24 @@ class Seal(PlaceAction):
 
 @dataclass(frozen=True)
 class BackUpPet(PlaceAction):
-    """Save the pet to a storage with vzdump, and prove that the archive has the agent's state."""
+    """Save the pet to a storage with vzdump, and prove that the archive has the agent's state.
+
+    The archive does not count until ``ConfirmBackup``.
+    """
 
     vmid: int
     storage: str
     agent: AgentId
     about: Mapping[str, str]  # agent, kind and version, for the notes of the archive
+
+
+@dataclass(frozen=True)
+class ConfirmBackup(PlaceAction):
+    """Let the archive count that this run has made."""
+
+    vmid: int
+    storage: str
+    agent: AgentId
 
 
 @dataclass(frozen=True)
@@ -382,6 +394,7 @@ ProxmoxAction = (
     | CreateBuilder
     | Seal
     | BackUpPet
+    | ConfirmBackup
     | RestoreSpare
     | CloneReader
     | DestroySpare

@@ -21,6 +21,7 @@ from paddock.places.proxmox.actions import (
     TEMPLATE,
     BackUpPet,
     CloneReader,
+    ConfirmBackup,
     Destroy,
     DestroySpare,
     Detach,
@@ -34,7 +35,7 @@ from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.claim import AGAIN, Claim
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
-from paddock.plan.step import Risk, Step
+from paddock.plan.step import Phase, Risk, Step
 from paddock.spec.agent_id import AgentId
 from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
@@ -143,6 +144,9 @@ def save_steps(node: ProxmoxSpec, want: MachineWant, about: Mapping[str, str], s
     storage = storage_of(want)
     action = BackUpPet(container.vmid, storage, want.id, about)
     yield Step("pet.backup", f"back pet {container.vmid} up to {storage}", "a person asked for it", action)
+    confirm = ConfirmBackup(container.vmid, storage, want.id)
+    reason = "nothing was written to the state meanwhile"
+    yield Step("pet.confirm", "mark the backup as complete", reason, confirm, phase=Phase.PROOF)
 
 
 def _include(vmid: int, state: Mount) -> str:

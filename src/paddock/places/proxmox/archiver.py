@@ -16,6 +16,7 @@ from paddock.places.proxmox.actions import (
     SPARE_VOLUME,
     BackUpPet,
     CloneReader,
+    ConfirmBackup,
     DestroySpare,
     RestoreSpare,
 )
@@ -35,11 +36,14 @@ _LOCK_MINUTES: Final = 2  # the agent is stopped meanwhile, so another backup of
 class Archiver(Containers):
     """Performs the actions on archives. It never changes a pet."""
 
-    def perform(self, action: BackUpPet | RestoreSpare | CloneReader | DestroySpare, got: Got) -> Got:
+    def perform(self, action: BackUpPet | ConfirmBackup | RestoreSpare | CloneReader | DestroySpare, got: Got) -> Got:
         """Perform one action and return the values that later steps refer to."""
         match action:
             case BackUpPet():
                 self._back_up(action)
+                return {}
+            case ConfirmBackup():
+                self._confirm(action)
                 return {}
             case RestoreSpare():
                 return self._restore(action)
@@ -70,16 +74,20 @@ class Archiver(Containers):
             raise PaddockError(f"Proxmox did not back {pet.name} up: it answered {upid!r}")
         for warning in self._client.wait(upid, _HOURS).warnings:
             self._reporter(warning)
-        volume = self._made_by(action, notes)
+        volume, _ = self._made_by_this_run(action)
         check_state_in(self._client, volume, action.agent)
-        # Until now it does not count: if this run had died, somebody could have written to the state meanwhile.
+
+    def _confirm(self, action: ConfirmBackup) -> None:
+        volume, notes = self._made_by_this_run(action)
         self._client.send("PUT", path_of(self._client, volume), {"notes": str(replace(notes, finished=True))})
 
-    def _made_by(self, action: BackUpPet, notes: Notes) -> str:
-        """Return the archive that this run has just made."""
-        for row in listed(self._client, action.storage):
-            if row.get("notes") == str(notes) and owner_of(str(row["volid"])) == action.vmid:
-                return str(row["volid"])
+    def _made_by_this_run(self, action: BackUpPet | ConfirmBackup) -> tuple[str, Notes]:
+        """Return the newest unfinished archive that this run has made of the pet, and its notes."""
+        for row in sorted(listed(self._client, action.storage), key=lambda row: int(row["ctime"]), reverse=True):
+            notes = Notes.parse(str(row.get("notes", "")))
+            ours = notes and (notes.run, notes.about["agent"]) == (self._holder.name, str(action.agent))
+            if notes and ours and not notes.finished and owner_of(str(row["volid"])) == action.vmid:
+                return str(row["volid"]), notes
         raise PaddockError(f"the task of the backup succeeded, but {action.storage} has no archive of it")
 
     def _restore(self, action: RestoreSpare) -> Got:

@@ -22,6 +22,7 @@ from paddock.places.proxmox.actions import (
     CloneCattle,
     CloneReader,
     Configure,
+    ConfirmBackup,
     CreateBuilder,
     CreateCattle,
     CreatePet,
@@ -205,7 +206,7 @@ def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> 
                 yield from _vm(action.source, AUDIT, "VM.Config.Disk")
                 yield from _vm(action.pet, AUDIT, "VM.Config.Options", "VM.Config.Disk")
                 yield Need(f"/storage/{action.value.partition(':')[0]}", "Datastore.AllocateSpace")
-            case BackUpPet(vmid, where):
+            case BackUpPet(vmid, where) | ConfirmBackup(vmid, where):
                 yield from _archived(vmid, where)
                 yield from _vm(vmid, AUDIT)
             case RestoreSpare(vmid, owner, _, params):

@@ -26,6 +26,7 @@ from paddock.places.proxmox.actions import (
     CloneCattle,
     CloneReader,
     Configure,
+    ConfirmBackup,
     CreateBuilder,
     CreateCattle,
     CreatePet,
@@ -163,7 +164,7 @@ class Worker(Containers):
                 self._forgetter.perform(action)
             case Seal(vmid):
                 return self._seal(vmid, got)
-            case BackUpPet() | RestoreSpare() | CloneReader() | DestroySpare():
+            case BackUpPet() | ConfirmBackup() | RestoreSpare() | CloneReader() | DestroySpare():
                 return self._archiver.perform(action, got)
             case _:
                 assert_never(action)
