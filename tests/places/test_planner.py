@@ -123,6 +123,7 @@ def _as_data(plan: MachinePlan) -> dict[str, Any]:
     data: dict[str, Any] = {
         "steps": [_step(step) for step in plan.steps if step.phase is Phase.MACHINE],
         "manual_steps": [_step(step) for step in plan.steps if step.phase is Phase.MANUAL],
+        "proof_steps": [_step(step) for step in plan.steps if step.phase is Phase.PROOF],
         "refusals": [refusal.code for refusal in plan.refusals],
         "notes": len(plan.notes),
         "preinstalled": plan.after.preinstalled,
