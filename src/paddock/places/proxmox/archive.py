@@ -118,7 +118,7 @@ def save_steps(node: ProxmoxSpec, want: MachineWant, about: Mapping[str, str], s
         raise CannotPlan(f"{want.agent} has no state yet", "run `paddock up`", code="archive.no-state")
     container, state = pet.container, pet.state
     if (claim := seen.claim_of_another(container)) is not None:
-        raise CannotPlan(claim.over(container.name), AGAIN, code="pet.claimed")
+        raise CannotPlan(claim.over(container.name), AGAIN, code="archive.claimed")
     if container.lock:
         raise CannotPlan(
             f"{container.name} is locked ({container.lock})",
@@ -178,11 +178,10 @@ def read_steps(node: ProxmoxSpec, want: MachineWant, order: ReadOrder, seen: Pro
     """Yield the steps to a running reader; the steps that build a missing template come before them."""
     storage = want.spec.state.storage or node.storage
     _check_room(storage, order.saved, seen)
-    reason = f"backup {order.archive.name} is to be read"
+    reason = "the backup is to be read"
     spare = RestoreSpare(order.spare, owner_of(order.archive.name) or 0, want.id, _restored(node, want, order, storage))
-    yield Step(
-        "spare.restore", f"restore the backup to spare container {order.spare}", reason, spare, needs_place_lock=True
-    )
+    title = f"restore {order.archive.name} to spare container {order.spare}"
+    yield Step("spare.restore", title, reason, spare, needs_place_lock=True)
     source = f"template {order.template.vmid}" if order.template else "the new template"
     yield Step(
         "reader.clone",
@@ -202,7 +201,7 @@ def _check_room(storage: str, saved: Saved, seen: ProxmoxSeen) -> None:
         raise CannotPlan(
             f"storage {storage} needs {needed >> 30}G of free space for a copy of the backup, and has {free >> 30}G",
             "free some space there",
-            code="node.storage",
+            code="archive.no-room",
         )
 
 
