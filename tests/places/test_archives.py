@@ -259,7 +259,9 @@ def test_prune_keeps_what_the_file_keeps_and_what_is_protected(node: Node) -> No
     node.somebody_asks("PUT", f"{LOCAL}/{rows[0]['volid']}", protected=1)
     backups.back_up(bee(node))
     keep = {"to": {"proxmox": {"storage": "local"}}, "keep": {"last": 1}}
-    backups.prune(bee(node, backup=keep), dry_run=False)
+    told = backups.prune(bee(node, backup=keep), dry_run=False)
+    assert [line.split()[1] for line in told] == ["keep", "removed", "keep"]
+    assert told[0].endswith("(protected)")
     assert len(backups.listed(bee(node))) == 2
 
 
@@ -315,6 +317,17 @@ def test_a_token_without_the_privilege_is_refused_before_the_agent_stops(node: N
         backups.back_up(bee(node))
     assert units(node) == {"active"}
     assert not node.writes
+    with pytest.raises(Refused, match="Proxmox hides their backups"):
+        backups.listed(bee(node))
+
+
+def test_a_new_pet_with_the_number_of_the_lost_one_finds_the_backups(node: Node) -> None:
+    backups.back_up(bee(node))
+    down(node.agent(template="auto"))
+    seen, agreed = plan_forget(node.agent(template="auto"))
+    forget(node.agent(template="auto"), agreed, seen)
+    up(node.agent(template="auto", state={"pet": PET}))
+    assert read(bee(node))["agent"] == "home_bee"
 
 
 @pytest.mark.parametrize("storage", ["local-lvm", "nowhere"])

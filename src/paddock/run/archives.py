@@ -175,7 +175,7 @@ def save(kept: ArchivesOf, agent: Located) -> Backup:
     seen = expect_own_id(agent, observe(agent))
     plan = plan_save(kept, agent, seen)
     parts = plans.Parts.of(plan)
-    texts = _texts(agent, reach(agent, seen)) if seen.agent and not plan.refusals else {}
+    texts = _texts(agent, seen) if seen.agent and not plan.refusals else {}
     later = [*parts.make, *parts.confirm, *parts.start]
     carry_out(agent, Plan(agent.name, parts.stop, plan.refusals, plan.notes, then=later), seen)
     failed: PaddockError | None = None
@@ -222,11 +222,17 @@ def _unused(agent: Located, seen: Observation) -> Iterator[None]:
             raise PaddockError(f"the connection to {guest.name} was lost, so the agent may have been started meanwhile")
 
 
-def _texts(agent: Located, guest: Guest) -> dict[str, str]:
-    """Return the texts of the agent, for its history. They are not part of the backup."""
+def _texts(agent: Located, seen: Observation) -> dict[str, str]:
+    """Return the texts of the agent, for its history; none if they cannot be read: the backup has them anyway."""
     patterns = agent.recipe.keeping(agent.spec).texts
-    if not patterns:
+    try:
+        return _read_texts(agent, reach(agent, seen), patterns) if patterns else {}
+    except PaddockError as error:
+        agent.reporter.say(f"the history gets no texts of this backup: {error.message}")
         return {}
+
+
+def _read_texts(agent: Located, guest: Guest, patterns: Sequence[str]) -> dict[str, str]:
     with guest.piped(sender(agent, about(agent), only=patterns)) as pipes:
         pipes.sink.close()
         with Verified(pipes.source, matcher(list(patterns)), lambda count: None) as stream:

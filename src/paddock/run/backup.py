@@ -138,13 +138,21 @@ def chosen(agent: Deployment, destination: Backups, name: str | None) -> Backup:
     """Return the backup of a name, or the newest one."""
     found = destination.backups()
     if not found:
-        raise PaddockError(f"{agent.name} has no backup in {destination.shown}", hint=f"`paddock backup {agent.name}`")
+        raise PaddockError(f"{agent.name} has no backup in {destination.shown}", hint=_none_hint(agent, destination))
     if name is None:
         return found[-1]
     for each in found:
         if each.name == name:
             return each
     raise BadInput(f"{agent.name} has no backup {name}", hint=f"`paddock backup list {agent.name}` lists them")
+
+
+def _none_hint(agent: Deployment, destination: Backups) -> str:
+    make = f"`paddock backup {agent.name}` makes one"
+    if not isinstance(destination, ArchivesOf):
+        return make
+    # Proxmox shows backups only to those who have VM.Backup on the number that they are of.
+    return f"{make}; if its pet had another number, set state.pet to that number before `paddock up` creates a pet"
 
 
 def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
@@ -156,6 +164,9 @@ def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
     if not dry_run:
         with agent.reporter.step("backup.remove", f"remove old backups of {agent.name} from {destination.shown}"):
             destination.remove([each for each in found if each.name not in keep])
+        # Somebody may have protected a backup at its destination.
+        left = {each.name for each in destination.backups()} if len(keep) < len(found) else keep.keys()
+        keep |= {name: ["protected"] for name in left if name not in keep}
     removed = "would remove" if dry_run else "removed"
     return [
         f"{agent.name}: keep {each.name} ({', '.join(keep[each.name])})"

@@ -250,12 +250,12 @@ def readers(agent: AgentId, seen: ProxmoxSeen) -> list[LxcContainer]:
 
 
 def clear_steps(agent: AgentId, seen: ProxmoxSeen) -> Iterator[Step]:
-    """Yield the steps that remove readers and spares, except those that another run is using.
+    """Yield the steps that remove readers and spares, except those that another run is using or Proxmox is making.
 
     Nothing is lost with them: they are made from a template and from an archive, which stay.
     """
     for reader in _of(agent, seen, Role.READER):
-        if seen.claim_of_another(reader):
+        if seen.claim_of_another(reader) or reader.lock:
             continue
         reason = "it was only made to read a backup"
         if reader.running:
@@ -266,7 +266,7 @@ def clear_steps(agent: AgentId, seen: ProxmoxSeen) -> Iterator[Step]:
         title = f"destroy machine {reader.vmid}"
         yield Step("reader.destroy", title, reason, Destroy(reader.vmid), Risk.RECREATES)
     for spare in _of(agent, seen, Role.SPARE):
-        if seen.claim_of_another(spare) is None:
+        if seen.claim_of_another(spare) is None and not spare.lock:
             title = f"destroy spare container {spare.vmid}"
             reason = "it is a copy of a backup, which is kept"
             yield Step("spare.destroy", title, reason, DestroySpare(spare.vmid, agent), Risk.RECREATES)

@@ -60,6 +60,11 @@ class NodeArchives:
         return self.planner.save(want, about, seen)
 
     def listed(self, want: MachineWant) -> Sequence[Archive]:
+        if not any("VM.Backup" in held for held in self.client.get("/access/permissions").values()):
+            raise Refused(
+                "the token lacks VM.Backup on the pets, so Proxmox hides their backups from it",
+                hint="`paddock doctor` prints the commands that grant it",
+            )
         found = [
             Archive(str(row["volid"]), _time(row), int(row.get("size", 0)), notes.about)
             for row, notes in self._of(want)

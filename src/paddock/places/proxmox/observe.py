@@ -31,7 +31,6 @@ _MAKING_SECONDS: Final = (
 _MACHINE_TASKS: Final = frozenset(
     {
         "vzcreate",
-        "vzrestore",
         "vzclone",
         "vztemplate",
         "vzdestroy",
@@ -105,6 +104,8 @@ def _concerns(agent: AgentId | None, container: LxcContainer) -> bool:
     mark = container.noted_mark if container.lock == "create" else container.mark
     if mark is None or agent is None:
         return False
+    if mark.role in (Role.SPARE, Role.READER):
+        return False  # restoring a large backup takes long, and nobody but the run that reads it waits for it
     if mark.role is Role.PET:
         return container.mount_at(path_in_pet(agent)) is not None
     return mark.agent in (agent, None)
