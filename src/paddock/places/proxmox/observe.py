@@ -64,9 +64,7 @@ def observe(
                 # Begun since the tasks were read, perhaps for this agent: read tasks and marks again.
                 half_made = without_mark
                 continue
-            # A pet is only read while it is backed up, and an agent must not wait for a backup that nobody waits for.
-            locks = (c for c in seen.containers.values() if c.lock and c.lock != "backup")
-            locked = next((c for c in locks if _concerns(agent, c)), None)
+            locked = next((c for c in seen.containers.values() if c.lock and _concerns(agent, c)), None)
             unknown = half_made if _is_new(agent, seen) and time.monotonic() < start + _MAKING_SECONDS else ()
             if locked is None and not unknown:
                 return seen
@@ -107,7 +105,8 @@ def _concerns(agent: AgentId | None, container: LxcContainer) -> bool:
     if mark.role in (Role.SPARE, Role.READER):
         return False  # restoring a large backup takes long, and nobody but the run that reads it waits for it
     if mark.role is Role.PET:
-        return container.mount_at(path_in_pet(agent)) is not None
+        # A backup only reads the pet, and the run that asked for it may have died: the agent must not wait for it.
+        return container.lock != "backup" and container.mount_at(path_in_pet(agent)) is not None
     return mark.agent in (agent, None)
 
 
