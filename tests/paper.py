@@ -6,11 +6,22 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from paddock.guests import Guest
-from paddock.plan.actions import AgentAction, ApplyBundle, AwaitAnswer, CreateContainer, InstallCode, InstallPackages
+from paddock.plan.actions import (
+    AgentAction,
+    ApplyBundle,
+    AwaitAnswer,
+    CreateContainer,
+    InstallCode,
+    InstallPackages,
+    StartAgent,
+    StopAgent,
+)
 from paddock.plan.agent import AgentSeen
 from paddock.plan.container import NOTHING_YET, ContainerSeen
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
+
+Remembered = InstallPackages | InstallCode | ApplyBundle | AwaitAnswer | CreateContainer | StartAgent | StopAgent
 
 
 class PaperSide:
@@ -28,15 +39,13 @@ class PaperSide:
         return self.healthy
 
     def perform(self, agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
-        if not isinstance(action, InstallPackages | InstallCode | ApplyBundle | AwaitAnswer | CreateContainer):
+        if not isinstance(action, Remembered):
             return
         name = reach().name
         self.inside[name] = _after(agent, action, self.inside.get(name, AgentSeen(container=NOTHING_YET)))
 
 
-def _after(
-    agent: Located, action: InstallPackages | InstallCode | ApplyBundle | AwaitAnswer | CreateContainer, seen: AgentSeen
-) -> AgentSeen:
+def _after(agent: Located, action: Remembered, seen: AgentSeen) -> AgentSeen:
     """Return what the machine reports after an action."""
     match action:
         case InstallPackages(packages):
@@ -50,6 +59,9 @@ def _after(
             units = {f"paddock-{agent.name}.main.service": "active"}
             digest = agent.known_secrets.digest
             return replace(seen, bundle_id=bundle_id, secrets=digest, state_of=agent.name, units=units)
+        case StartAgent() | StopAgent():
+            state = "active" if isinstance(action, StartAgent) else "inactive"
+            return replace(seen, units=dict.fromkeys(seen.units, state))
         case CreateContainer():
             assert isinstance(agent, Resolved)
             want = agent.want().container

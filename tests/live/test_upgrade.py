@@ -23,6 +23,7 @@ from paddock.run import upgrading, verbs
 from paddock.run.backup import send
 from paddock.run.on_machine import OnMachine
 from paddock.run.resolve import Located
+from paddock.run.sending import about
 
 __all__ = ["api"]
 pytestmark = pytest.mark.live
@@ -71,7 +72,7 @@ def test_a_broken_version_brings_the_old_version_and_the_same_bytes_back(
 
     def look(agent: Located, action: AgentAction, reach: Callable[[], Guest]) -> None:
         if isinstance(action, ApplyBundle) and agent.rollback:
-            send(agent, reach(), seen, OLD)
+            send(agent, reach(), seen, {**about(agent), "version": OLD})
 
     host.break_it()
     with host.deployed(monkeypatch, Watching(look)) as agent, pytest.raises(upgrading.RolledBack) as failure:

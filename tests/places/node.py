@@ -11,6 +11,7 @@ import itertools
 import json
 import shlex
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl
@@ -38,7 +40,7 @@ from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.place import ProxmoxPlace
 from paddock.plan.agent import AgentSeen
 from paddock.plan.step import Plan
-from paddock.process import Result
+from paddock.process import Pipes, Result, piped
 from paddock.recipes import load
 from paddock.run.deployment import Deployment
 from paddock.run.machine_side import MachineSide
@@ -121,6 +123,9 @@ class Machines(MemoryContainers):
         super().__init__(runtime.volumes, runtime._call_stop_hooks, runtime._running)
         self.host_keys: dict[int, str] = {}
         self.inside: dict[str, AgentSeen] = {}  # of each machine, by its address
+        self.home = Path()  # the state that machines send
+        self.held: list[str] = []  # machines whose lease is held
+        self.lost = False  # whether the connections to machines broke
         self.cloned = 0  # the source of the last clone: a clone keeps its ssh host keys
         self.strays: dict[int, list[str]] = {}  # what is on root disks that may be an agent's
         self.unanswered = 0  # how often DHCP has not got round to it yet
@@ -171,6 +176,25 @@ class PlayedSsh:
         if argv[-1] == "switch":
             self._machines.host_keys[self._vmid] = own
         return Result(argv=tuple(argv), code=0, out=f"ssh-ed25519 {own}\n", err="", seconds=0)
+
+    @contextmanager
+    def piped(self, argv: Sequence[str]) -> Iterator[Pipes]:
+        """Hold the lease of the machine's agent, or run the program that sends a state, on a folder of the test."""
+        if "# hold.sh" in argv[2]:
+            self._machines.held.append(self.name)
+            try:
+                yield Pipes(
+                    BytesIO(),
+                    BytesIO(b"held\n"),
+                    lambda: "",
+                    lambda: Result(tuple(argv), 255 if self._machines.lost else 0, "", "", 0),
+                )
+            finally:
+                self._machines.held.remove(self.name)
+            return
+        order = json.loads(argv[-1]) | {"home": str(self._machines.home), "staging": str(self._machines.home.parent)}
+        with piped([sys.executable, *argv[1:-1], json.dumps(order)]) as pipes:
+            yield pipes
 
 
 class FastClock:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cases import agrees, golden, read_case
-from paddock.places import CacheWant, MachineWant, TemplateWant
+from paddock.places import Archive, CacheWant, MachineWant, TemplateWant
 from paddock.places.proxmox.actions import RootWork
+from paddock.places.proxmox.archive import Saved
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.seen import Capacity, LxcContainer, ProxmoxSeen
 from paddock.plan.actions import Ref
@@ -72,8 +74,18 @@ def inputs(path: Path, case: dict[str, Any]) -> Inputs:
 def plans(given: Inputs, case: dict[str, Any]) -> dict[str, MachinePlan]:
     """Plan each verb that a golden case expects a plan for."""
     planner, want, seen = given.planner, given.want, given.seen
-    found = {verb: getattr(planner, verb)(want, seen) for verb in ("up", "down", "forget") if verb in case}
-    return found | ({"adopt": planner.adopt(want, given.target, seen)} if "adopt" in case else {})
+    found: dict[str, MachinePlan] = {
+        verb: getattr(planner, verb)(want, seen) for verb in ("up", "down", "forget", "clear_readers") if verb in case
+    }
+    if "adopt" in case:
+        found["adopt"] = planner.adopt(want, given.target, seen)
+    if "save" in case:
+        found["save"] = planner.save(want, {"agent": str(HERMES), "kind": "hermes", "version": "0.19.0"}, seen)
+    if "read" in case:
+        saved = Saved.parse(HERMES, case["saved"])
+        assert saved
+        found["read"] = planner.read(want, Archive(case["archive"], datetime.now(UTC), 1, {}), saved, seen)
+    return found
 
 
 @pytest.mark.parametrize("path", golden("plan/proxmox"))
@@ -111,6 +123,7 @@ def _as_data(plan: MachinePlan) -> dict[str, Any]:
     data: dict[str, Any] = {
         "steps": [_step(step) for step in plan.steps if step.phase is Phase.MACHINE],
         "manual_steps": [_step(step) for step in plan.steps if step.phase is Phase.MANUAL],
+        "proof_steps": [_step(step) for step in plan.steps if step.phase is Phase.PROOF],
         "refusals": [refusal.code for refusal in plan.refusals],
         "notes": len(plan.notes),
         "preinstalled": plan.after.preinstalled,

@@ -14,7 +14,7 @@ from paddock.places.proxmox import place
 from paddock.plan.machine import MachinePlan
 from paddock.plan.show import as_text
 from paddock.plan.step import Plan
-from places.test_planner import Inputs, inputs
+from places.test_planner import Inputs, inputs, plans
 
 CASES = {
     "up": (
@@ -28,6 +28,8 @@ CASES = {
     "cycle": ("template-refreshed", "root-mounts-done", "machine-is-protected"),
     "adopt": ("adopt-machine", "adopt-own-volume", "adopt-several-volumes", "adopt-own-volume-unasked"),
     "template": ("template-missing", "crash-while-building"),
+    "save": ("archive-save", "archive-save-left-out", "archive-save-several-agents"),
+    "read": ("archive-read", "archive-read-after-a-kill", "archive-read-no-room"),
 }
 
 
@@ -54,8 +56,9 @@ def test_every_refusal_has_a_code_of_its_own() -> None:
 
 
 def _text(verb: str, path: Path) -> str:
-    given = inputs(path, read_case(path))
-    plan = _plan(verb, given)
+    case = read_case(path)
+    given = inputs(path, case)
+    plan = plans(given, case)[verb] if verb in ("save", "read") else _plan(verb, given)
     return as_text(Plan("hermes", [*plan.steps, *plan.then], plan.refusals, plan.notes), {})
 
 

@@ -59,7 +59,7 @@ class MemoryPlace:
     states: dict[str, Path] = field(default_factory=dict)
     interrupt: Callable[[], None] = lambda: None
     traits = Traits("memory", mounts_state=True, keeps_machine=False)
-    templates = adoption = doctor = permissions = None
+    templates = adoption = archives = doctor = permissions = None
 
     def close(self) -> None: ...
 

@@ -236,3 +236,24 @@ def test_a_folder_that_exists_is_not_written_to(home: Path, tmp_path: Path) -> N
     (tmp_path / "back").mkdir()
     with pytest.raises(Refused):
         received(sent(home), tmp_path / "back")
+
+
+def test_only_some_files_are_sent_if_that_is_asked(home: Path) -> None:
+    (home / "notes").mkdir()
+    (home / "notes/learned.md").write_text("tea")
+    (home / "notes/other.bin").write_bytes(b"x")
+    with closing(sqlite3.connect(home / "memory.db")) as database:
+        database.execute("create table t (x)")
+    manifest = reading.check(io.BytesIO(sent(home, only=["**/*.md"])), LIMIT)
+    assert [entry["path"] for entry in manifest["entries"] if entry["type"] == "file"] == ["notes/learned.md"]
+
+
+def test_a_damaged_database_is_named_if_that_is_asked(home: Path) -> None:
+    with closing(sqlite3.connect(home / "memory.db")) as database:
+        database.executescript("create table t (x text); create index i on t (x);")
+        database.executemany("insert into t values (?)", [(f"{number:0500}",) for number in range(500)])
+        database.commit()
+    (home / "torn.db").write_bytes((home / "memory.db").read_bytes()[:8192] + b"\xff" * 4096)
+    manifest = reading.check(io.BytesIO(sent(home, examine=True)), LIMIT)
+    assert [each["path"] for each in manifest["damaged"]] == ["torn.db"]
+    assert reading.check(io.BytesIO(sent(home)), LIMIT)["damaged"] == []

@@ -23,13 +23,14 @@ class Backup:
     made: datetime
     size: int  # bytes that it takes
     # agent, kind, version, from, files and bytes of its manifest, the length of the stream, and perhaps its purpose.
-    # One that was just made has all of the manifest but the files.
+    # One that was just made has all of the manifest but the files. Of an archive that the place made, only agent, kind
+    # and version are known.
     about: Mapping[str, Any]
     texts_in: str | None = None  # where its texts are, if the list of backups tells that
 
 
-class Destination(Protocol):
-    """A place for the backups of one agent. A backup that was interrupted is not in the list."""
+class Backups(Protocol):
+    """The backups of one agent. A backup that was interrupted is not in the list."""
 
     @property
     def shown(self) -> str:
@@ -40,16 +41,12 @@ class Destination(Protocol):
         """Raise unless a backup can be written now and read again later."""
         ...
 
-    def save(self, stream: Verified, made: datetime) -> Backup:
-        """Read a stream to its end and keep it, and its texts. Raise if it is not complete; then nothing is kept."""
-        ...
-
     def backups(self) -> Sequence[Backup]:
         """Return all complete backups, the oldest first."""
         ...
 
     def read(self, backup: Backup) -> AbstractContextManager[IO[bytes]]:
-        """Open a backup for reading: the stream as it was saved."""
+        """Open a backup for reading: the state as a stream."""
         ...
 
     def remove(self, backups: Sequence[Backup]) -> None:
@@ -66,6 +63,14 @@ class Destination(Protocol):
 
     def last_drill(self) -> Drill | None:
         """Return the record of the last drill."""
+        ...
+
+
+class Destination(Backups, Protocol):
+    """Backups that are made from streams."""
+
+    def save(self, stream: Verified, made: datetime) -> Backup:
+        """Read a stream to its end and keep it, and its texts. Raise if it is not complete; then nothing is kept."""
         ...
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from paddock.backups import Backup, Destination
+from paddock.backups import Backup, Backups
 from paddock.backups.drills import Drill
 from paddock.errors import PaddockError
 from paddock.spec.durations import Duration
@@ -22,7 +22,7 @@ class BackupsSeen:
     unknown: str | None = None
 
     @classmethod
-    def of(cls, destination: Destination, max_age: Duration) -> Self:
+    def of(cls, destination: Backups, max_age: Duration) -> Self:
         """Read a destination. It may take long, if the destination is far away."""
         try:
             found = destination.backups()

@@ -11,9 +11,7 @@ from paddock.cli import app, verb
 from paddock.cli.groups import by_default
 from paddock.cli.options import DEFAULT_FILE, Agent, File, Jobs, Json, Sets, agents_completion
 
-backups = typer.Typer(
-    cls=by_default("make"), help="Back up the state of agents, while they run.", rich_markup_mode=None
-)
+backups = typer.Typer(cls=by_default("make"), help="Back up the state of agents.", rich_markup_mode=None)
 app.add_typer(backups, name="backup")
 
 Agents = Annotated[
@@ -23,15 +21,21 @@ Agents = Annotated[
 
 
 @verb("paddock backup hermes", "paddock backup make", of=backups)
-def make(agents: Agents = None, file: File = DEFAULT_FILE, sets: Sets = None, jobs: Jobs = 2) -> None:
-    """Back up the state of agents to where the file says. The agents run on."""
+def make(
+    agents: Agents = None,
+    file: File = DEFAULT_FILE,
+    sets: Sets = None,
+    jobs: Jobs = 2,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+) -> None:
+    """Back up the state of agents to where the file says. The agents run on, unless Proxmox makes the backup."""
     from paddock.cli.session import changing
     from paddock.run import backup
     from paddock.run.parallel import each
 
     with changing("backup", file, agents, jobs, sets) as found:
         wanted = [agent for agent in found if agents or agent.spec.backup]
-        print("\n".join(each(wanted, jobs, backup.back_up)))
+        print("\n".join(each(wanted, jobs, backup.preview if dry_run else backup.back_up)))
 
 
 @verb("paddock backup list hermes --json", of=backups, name="list")

@@ -1,13 +1,14 @@
 """Where machines are. A place knows machines and volumes, and nothing about the agents on them.
 
-``Place`` is what every place does. ``Templates``, ``Adoption``, ``Doctor`` and ``Permissions`` are capabilities: a
-place offers an object for each one it has, and None for the others.
+``Place`` is what every place does. ``Templates``, ``Adoption``, ``Archives``, ``Doctor`` and ``Permissions`` are
+capabilities: a place offers an object for each one it has, and None for the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -125,6 +126,16 @@ class Description:
     left_out: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class Archive:
+    """A backup that the place made of the volume with an agent's state."""
+
+    name: str  # the place's own name of it
+    made: datetime
+    size: int  # bytes that it takes
+    about: Mapping[str, str]  # agent, kind and version at that time
+
+
 class Templates(Protocol[Seen]):
     """Templates that machines are cloned from."""
 
@@ -161,6 +172,38 @@ class Adoption(Protocol[Seen]):
         ...
 
 
+class Archives(Protocol[Seen]):
+    """Backups that the place makes itself. A throwaway machine, the reader, mounts a restored copy of the volume."""
+
+    def check(self, want: MachineWant) -> None:
+        """Raise unless archives can be written and read."""
+        ...
+
+    def plan_save(self, want: MachineWant, about: Mapping[str, str], seen: Seen) -> MachinePlan:
+        """Plan to make an archive of the state, which nobody may write to meanwhile. Pure."""
+        ...
+
+    def listed(self, want: MachineWant) -> Sequence[Archive]:
+        """Read the finished archives of an agent, the oldest first."""
+        ...
+
+    def remove(self, want: MachineWant, archives: Sequence[Archive]) -> None:
+        """Delete archives, and what interrupted backups of the agent have left."""
+        ...
+
+    def plan_read(self, want: MachineWant, archive: Archive, seen: Seen) -> MachinePlan:
+        """Plan a reader that has the state of an archive at the path where the agent has its own."""
+        ...
+
+    def reader(self, want: MachineWant, seen: Seen) -> Guest | None:
+        """Return the channel to the reader of this run."""
+        ...
+
+    def plan_clear(self, want: MachineWant, seen: Seen) -> MachinePlan:
+        """Plan to remove the readers of this run and of interrupted ones, with their copies of the state. Pure."""
+        ...
+
+
 class Doctor(Protocol):
     """Examines whether a place can do what a file needs."""
 
@@ -192,6 +235,9 @@ class Place(Protocol[Observed, Own]):
 
     @property
     def adoption(self) -> Adoption[Observed] | None: ...
+
+    @property
+    def archives(self) -> Archives[Observed] | None: ...
 
     @property
     def doctor(self) -> Doctor | None: ...

@@ -154,6 +154,11 @@ class SaveState:
 
 
 @dataclass(frozen=True)
+class StartAgent:
+    """Start the agent's processes as they are configured, and wait until it is healthy."""
+
+
+@dataclass(frozen=True)
 class SwapState:
     """Put the received state in the place of the agent's. What was there is kept."""
 
@@ -189,6 +194,7 @@ AgentAction = (
     | StopAgent
     | CheckDestination
     | SaveState
+    | StartAgent
     | SwapState
     | SettleState
     | RemoveFormerState

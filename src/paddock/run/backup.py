@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
 
-from paddock.backups import Backup, Destination
+from paddock.backups import Backup, Backups, Destination
 from paddock.backups.keep import kept
 from paddock.backups.open import destination_for
 from paddock.backups.verified import Incomplete, Verified, check, described
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
+from paddock.plan.show import as_text
 from paddock.process import CommandFailed
+from paddock.run.archives import ArchivesOf, archives_of, plan_save
+from paddock.run.archives import save as save_archive
 from paddock.run.deployment import Deployment
 from paddock.run.lock import agent_lock
 from paddock.run.notify import Notifier
 from paddock.run.observe import Observation, expect_own_id, observe, reach
 from paddock.run.progress import in_units
 from paddock.run.resolve import Located, locate
-from paddock.runtimes.program import program
+from paddock.run.sending import about as about_agent
+from paddock.run.sending import sender
 from paddock.stream.layout import announced, matcher
+from paddock.visible import one_line
 
-_MODULES: Final = ("layout", "folders", "sparse", "database", "send")
 
-
-def destination_of(agent: Deployment, until: float | None = None) -> Destination:
+def destination_of(agent: Deployment, until: float | None = None) -> Backups:
     """Return where the backups of an agent are kept. ``until`` limits how long reading it may take."""
+    return archives_of(agent) or _destination(agent, until)
+
+
+def _destination(agent: Deployment, until: float | None = None) -> Destination:
     if agent.spec.backup is None:
         raise BadInput(f"{agent.name} has no backup in the file", hint="add `backup: {to: ./backups}` to the agent")
     return destination_for(agent.spec.backup, agent.folder, agent.id, agent.reporter.say, until)
+
+
+def preview(agent: Deployment) -> str:
+    """Say what a backup of an agent would do."""
+    located = locate(agent)
+    seen = expect_own_id(located, observe(located))
+    if archives := archives_of(agent):
+        return as_text(plan_save(archives, located, seen), {})
+    destination = _destination(agent)
+    _with_state(located, seen)
+    return f"{agent.name}: would save its state to {destination.shown}, while it runs"
 
 
 def back_up(agent: Deployment) -> str:
@@ -40,8 +56,10 @@ def back_up(agent: Deployment) -> str:
 
 
 def make(agent: Deployment) -> str:
-    """Make a backup of an agent and return a line about it. The agent may run meanwhile."""
-    destination = destination_of(agent)
+    """Make a backup of an agent and return a line about it."""
+    if archives := archives_of(agent):
+        return _archived(agent, archives)
+    destination = _destination(agent)
     destination.check()
     with agent_lock(agent):
         located = locate(agent)
@@ -56,6 +74,14 @@ def make(agent: Deployment) -> str:
     return f"{agent.name}: {about['files']} files, {content}, in backup {backup.name} ({size})"
 
 
+def _archived(agent: Deployment, archives: ArchivesOf) -> str:
+    archives.check()
+    with agent_lock(agent):
+        backup = save_archive(archives, locate(agent))
+    agent.reporter.journal("backup", name=backup.name, to=archives.shown)
+    return f"{agent.name}: in backup {backup.name} on {archives.shown} ({in_units(backup.size)})"
+
+
 def _with_state(agent: Located, seen: Observation) -> Guest:
     """Return the channel to a machine that has the agent's state."""
     guest = reach(agent, seen)
@@ -67,28 +93,16 @@ def _with_state(agent: Located, seen: Observation) -> Guest:
 def save(agent: Located, guest: Guest, destination: Destination) -> Backup:
     """Save the state of an agent, while it may run."""
     with agent.reporter.step("backup.save", f"save the state of {agent.name} to {destination.shown}"):
-        return send(agent, guest, destination, getattr(agent.spec, "version", None))
+        return send(agent, guest, destination, about_agent(agent))
 
 
-def send(
-    agent: Located, guest: Guest, destination: Destination, version: str | None, *, purpose: str | None = None
-) -> Backup:
-    """Send the state of an agent to a destination. It is one of this version of the agent's code."""
-    about = {"agent": str(agent.id), "kind": agent.spec.kind, "version": version}
-    keeping = agent.recipe.keeping(agent.spec)
-    order = {
-        "home": agent.paths.home,
-        "staging": agent.paths.state,
-        "rebuilt": list(keeping.rebuilt),
-        "databases": list(keeping.databases),
-        "growing": list(keeping.growing),
-        "about": about | ({"purpose": purpose} if purpose else {}),
-    }
-    argv = ["python3", "-I", "-c", program(*(f"paddock.stream.{name}" for name in _MODULES)), json.dumps(order)]
-    with guest.piped(argv) as pipes:
+def send(agent: Located, guest: Guest, destination: Destination, about: Mapping[str, str | None]) -> Backup:
+    """Send the state of an agent to a destination, with what is said about it."""
+    texts = agent.recipe.keeping(agent.spec).texts
+    with guest.piped(sender(agent, about)) as pipes:
         pipes.sink.close()
         progress = agent.reporter.progress(lambda: announced(pipes.said()))
-        with Verified(pipes.source, matcher(list(keeping.texts)), progress) as stream:
+        with Verified(pipes.source, matcher(list(texts)), progress) as stream:
             try:
                 backup = destination.save(stream, datetime.now(UTC).replace(microsecond=0))
             except Incomplete:
@@ -108,10 +122,13 @@ def check_backup(agent: Deployment, name: str | None) -> str:
         agent.reporter.step("backup.check", f"read backup {backup.name} of {agent.name}"),
         destination.read(backup) as stream,
     ):
-        progress = agent.reporter.progress(lambda: backup.about["bytes"])
+        progress = agent.reporter.progress(lambda: backup.about.get("bytes"))
         manifest = check(stream, progress)
     if manifest["agent"] != str(agent.id):
         raise PaddockError(f"backup {backup.name} is of {manifest['agent']}, not of {agent.id}")
+    if damaged := manifest.get("damaged"):
+        told = "\n".join(one_line(f"{each['path']}: {each['why']}") for each in damaged)
+        raise PaddockError(f"backup {backup.name} has {len(damaged)} damaged databases:\n{told}")
     return f"{agent.name}: backup {backup.name} is complete: {described(manifest)['files']} files"
 
 
@@ -123,8 +140,8 @@ def listed(agent: Deployment) -> list[dict[str, object]]:
             "agent": agent.name,
             "backup": backup.name,
             "age": str(timedelta(seconds=int((now - backup.made).total_seconds()))),
-            "files": backup.about["files"],
-            "bytes": backup.about["bytes"],
+            "files": backup.about.get("files", "-"),
+            "bytes": backup.about.get("bytes", "-"),
             "size": backup.size,
             "version": backup.about["version"] or "-",
         }
@@ -132,21 +149,29 @@ def listed(agent: Deployment) -> list[dict[str, object]]:
     ]
 
 
-def chosen(agent: Deployment, destination: Destination, name: str | None) -> Backup:
+def chosen(agent: Deployment, destination: Backups, name: str | None) -> Backup:
     """Return the backup of a name, or the newest one."""
     return among(agent, destination, destination.backups(), name)
 
 
-def among(agent: Deployment, destination: Destination, found: Sequence[Backup], name: str | None) -> Backup:
+def among(agent: Deployment, destination: Backups, found: Sequence[Backup], name: str | None) -> Backup:
     """Return the backup of a name among those that were listed, or the newest one."""
     if not found:
-        raise PaddockError(f"{agent.name} has no backup in {destination.shown}", hint=f"`paddock backup {agent.name}`")
+        raise PaddockError(f"{agent.name} has no backup in {destination.shown}", hint=_none_hint(agent, destination))
     if name is None:
         return found[-1]
     for each in found:
         if each.name == name:
             return each
     raise BadInput(f"{agent.name} has no backup {name}", hint=f"`paddock backup list {agent.name}` lists them")
+
+
+def _none_hint(agent: Deployment, destination: Backups) -> str:
+    make = f"`paddock backup {agent.name}` makes one"
+    if not isinstance(destination, ArchivesOf):
+        return make
+    # Proxmox shows backups only to those who have VM.Backup on the number that they are of.
+    return f"{make}; if its pet had another number, set state.pet to that number before `paddock up` creates a pet"
 
 
 def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
@@ -158,6 +183,9 @@ def prune(agent: Deployment, *, dry_run: bool) -> list[str]:
     if not dry_run:
         with agent.reporter.step("backup.remove", f"remove old backups of {agent.name} from {destination.shown}"):
             destination.remove([each for each in found if each.name not in keep])
+        # Somebody may have protected a backup at its destination.
+        left = {each.name for each in destination.backups()} if len(keep) < len(found) else keep.keys()
+        keep |= {name: ["protected"] for name in left if name not in keep}
     removed = "would remove" if dry_run else "removed"
     return [
         f"{agent.name}: keep {each.name} ({', '.join(keep[each.name])})"

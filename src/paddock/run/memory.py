@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from paddock.backups import Backup, Destination
+from paddock.backups import Backup, Backups
 from paddock.backups.history import Change, Texts, changes, difference
 from paddock.errors import BadInput, PaddockError
 from paddock.run.backup import among, chosen, destination_of
@@ -111,7 +111,7 @@ def _before(agent: Deployment, listed: Sequence[Backup], backup: Backup) -> Back
     return earlier[-1]
 
 
-def _texts(destination: Destination, backup: Backup) -> Texts:
+def _texts(destination: Backups, backup: Backup) -> Texts:
     texts = destination.texts(backup)
     if texts is None:
         raise PaddockError(

@@ -31,6 +31,7 @@ from paddock.plan.actions import (
     RenameAgent,
     SaveState,
     SettleState,
+    StartAgent,
     StartEngine,
     StopAgent,
     SwapState,
@@ -113,6 +114,9 @@ class OnMachine:
                 destination_of_states(agent).check()
             case SaveState():
                 upgrading.save_state(agent, reach(), action, seen.agent)
+            case StartAgent():
+                expect(reach(), f"starting {agent.name}", agent.runtime.start(), deadline=180)
+                self._await_health(agent, reach())
             case SwapState():
                 restoring.restoration(agent, reach(), "swap")
             case SettleState():
@@ -126,8 +130,8 @@ class OnMachine:
             case _:
                 assert_never(action)
 
-    def _await_answer(self, agent: Resolved, guest: Guest) -> None:
-        """Wait until the agent is healthy, then verify it."""
+    def _await_health(self, agent: Located, guest: Guest) -> None:
+        """Wait until the agent is healthy."""
         probe = agent.probes("").health
         end = time.monotonic() + agent.spec.verify.timeout
         pause = 0.1
@@ -137,11 +141,15 @@ class OnMachine:
             if failed or time.monotonic() > end:
                 what = found.said or (f"{', '.join(failed)} failed" if failed else health.evidence)
                 hint: str | None = f"`paddock logs {agent.name}` shows more"
-                if others := ports_of_others(agent, guest):
+                if isinstance(agent, Resolved) and (others := ports_of_others(agent, guest)):
                     what, hint = others.evidence, others.hint
                 raise PaddockError(f"{agent.name} did not become healthy: {one_line(what)}", hint=hint)
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
+
+    def _await_answer(self, agent: Resolved, guest: Guest) -> None:
+        """Wait until the agent is healthy, then verify it."""
+        self._await_health(agent, guest)
         report = verify_when_settled(agent, guest)
         agent.reporter.journal("verified", lines=[line.as_data() for line in report.lines])
         if not report.ok:

@@ -31,6 +31,7 @@ class Reporter:
         self._journal = journal
         self._parallel = parallel
         self._console = _console() if sys.stderr.isatty() else None
+        self._spinning = False
         self._start = time.monotonic()
 
     def of(self, agent: str) -> AgentReporter:
@@ -53,11 +54,15 @@ class Reporter:
 
     @contextmanager
     def showing(self, title: str) -> Iterator[_Shown]:
-        """Show a spinner while a step runs. Without a terminal, or in parallel runs, print lines instead."""
-        if self._console and not self._parallel:
+        """Show a spinner while a step runs. Without a terminal, in parallel runs and within a step, print lines."""
+        if self._console and not self._parallel and not self._spinning:
             spinner, live = _spinning(self._console, title)
-            with live:
-                yield _Shown(lambda more: spinner.update(text=_plain(f"{title}: {more}")), _REFRESH)
+            self._spinning = True
+            try:
+                with live:
+                    yield _Shown(lambda more: spinner.update(text=_plain(f"{title}: {more}")), _REFRESH)
+            finally:
+                self._spinning = False
         else:
             self.print(f"… {title}")
             yield _Shown(lambda more: self.print(f"… {title}: {more}"), _RARELY)

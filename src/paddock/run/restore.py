@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paddock.backups import Backup
+from paddock.backups.verified import UNLIMITED
 from paddock.errors import BadInput, PaddockError, Refused
+from paddock.plan.actions import ReceiveState
 from paddock.plan.step import Plan
 from paddock.run import restoring, verbs
+from paddock.run.archives import archives_of
 from paddock.run.backup import chosen, destination_of
 from paddock.run.deployment import Deployment
 from paddock.run.incoming import Incoming
@@ -29,15 +32,22 @@ def receiving(agent: Deployment, backup: Backup) -> Deployment:
     """Return the agent with a backup as what is to become its state."""
     destination = destination_of(agent)
     about = backup.about
-    incoming = Incoming(
-        f"backup {backup.name}", about["bytes"], lambda: destination.read(backup), length=about.get("length")
-    )
+    # The size of an archive of the place is not known: it is limited by the room on the machine.
+    size = about.get("bytes", UNLIMITED)
+    incoming = Incoming(f"backup {backup.name}", size, lambda: destination.read(backup), length=about.get("length"))
     return replace(agent, incoming=incoming)
 
 
 def plan(agent: Deployment, backup: Backup) -> Plan:
     """Resolve and observe an agent, and plan its restoration."""
-    return verbs.plan(receiving(agent, backup))
+    found = verbs.plan(receiving(agent, backup))
+    archives = archives_of(agent)
+    if archives is None or not found.steps:
+        return found
+    reading = archives.steps_to_read(backup)
+    at = next(at for at, step in enumerate(found.steps) if isinstance(step.action, ReceiveState))
+    steps = [*found.steps[:at], *reading.steps, *found.steps[at:]]
+    return replace(found, steps=[] if reading.refusals else steps, refusals=reading.refusals)
 
 
 def restore(agent: Deployment, backup: Backup) -> str:

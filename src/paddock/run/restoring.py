@@ -36,7 +36,7 @@ def receive_state(agent: Located, guest: Guest) -> None:
         # The recorded size, and some room for what the record does not count.
         "limit": incoming.size + (64 << 20),
     }
-    progress = agent.reporter.progress(lambda: incoming.length or incoming.size)
+    progress = agent.reporter.progress(lambda: incoming.length)
     with incoming.open() as stream, guest.piped(_argv(order)) as pipes:
         _pump(stream, pipes, progress)
         result = pipes.end()

@@ -13,13 +13,18 @@ from paddock.statefolder import state_folder
 
 
 def destination_of_states(agent: Deployment) -> Destination:
-    """Return the destination of the agent's backups, or Paddock's own folder if the file has none."""
+    """Return the destination of the agent's backups, or Paddock's own folder if that keeps no streams."""
     return next(destinations_of_states(agent))
 
 
 def destinations_of_states(agent: Deployment) -> Iterator[Destination]:
     """Yield the destinations that may have saved states of an agent: the file may have named none before."""
-    if agent.spec.backup:
+    if agent.spec.backup and keeps_streams(agent):
         yield destination_for(agent.spec.backup, agent.folder, agent.id, agent.reporter.say)
     identity = hashlib.sha256(f"{agent.place.traits.identity} {agent.id}".encode()).hexdigest()[:8]
     yield FolderDestination(state_folder() / "upgrades" / f"{agent.id}-{identity}", ())
+
+
+def keeps_streams(agent: Deployment) -> bool:
+    """Return whether the file names a destination that a state can be streamed to."""
+    return agent.spec.backup is not None and agent.spec.backup.to.proxmox is None

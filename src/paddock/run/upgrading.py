@@ -20,7 +20,8 @@ from paddock.run.incoming import Incoming
 from paddock.run.lock import agent_lock
 from paddock.run.observe import observe, reach
 from paddock.run.resolve import Located, locate
-from paddock.run.saved_states import destination_of_states, destinations_of_states
+from paddock.run.saved_states import destination_of_states, destinations_of_states, keeps_streams
+from paddock.run.sending import about
 from paddock.runtimes import machine
 from paddock.visible import one_line
 
@@ -57,7 +58,8 @@ def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen 
     """Save the state of an agent that is stopped. If its version changes, record in the state what was saved."""
     destination = destination_of_states(agent)
     try:
-        backup = send(agent, guest, destination, action.version, purpose=UPGRADE if action.becomes else None)
+        said = {**about(agent), "version": action.version} | ({"purpose": UPGRADE} if action.becomes else {})
+        backup = send(agent, guest, destination, said)
     except OSError as error:
         if not is_full(error):
             raise
@@ -72,7 +74,7 @@ def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen 
             "at": int(backup.made.timestamp()),
         }
         _record(agent, guest, "saved", *(f"{key}={value}" for key, value in words.items()))
-    if agent.spec.backup is None:
+    if not keeps_streams(agent):
         needed = {backup.name, *([seen.upgrade.backup] if seen and seen.upgrade else [])}
         old = [each for each in destination.backups()[:-_KEPT] if each.name not in needed]
         destination.remove(old)

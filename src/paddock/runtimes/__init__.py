@@ -85,6 +85,10 @@ class Runtime(Protocol):
         """Return the argv that stops the agent. `apply` starts it again."""
         ...
 
+    def start(self) -> Sequence[str]:
+        """Return the argv that starts a stopped agent as it was, without changing its configuration."""
+        ...
+
     def remove(self) -> Sequence[str]:
         """Return the argv that removes the agent and keeps its state."""
         ...

@@ -67,6 +67,11 @@ def record_upgrade(paths: Paths, what: str, *lines: str) -> Sequence[str]:
     return script("upgrade.sh", [paths.state, what, *lines])
 
 
+def hold_lease(paths: Paths) -> Sequence[str]:
+    """Return the argv that holds the lease on the state of a stopped agent until its input ends."""
+    return script("hold.sh", [paths.state])
+
+
 def delete_state(agent: AgentId, paths: Paths) -> Sequence[str]:
     """Return the argv that deletes the state of an agent."""
     return script("forget.sh", [paths.state, paths.state_link, str(agent)])

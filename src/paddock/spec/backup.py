@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from paddock.spec.durations import Duration
-from paddock.spec.fields import LocalPath, Model, VariableName, shorthand, worded
+from paddock.spec.fields import LocalPath, Model, StorageName, VariableName, shorthand, worded
 from paddock.spec.secrets import Source
 
 Count = Annotated[int, Field(ge=0, le=10_000)]
@@ -32,16 +32,23 @@ class ResticSpec(Model):
     )
 
 
+class ArchivesSpec(Model):
+    """A storage of the agent's Proxmox place. Proxmox makes the backups, with vzdump."""
+
+    storage: StorageName = Field(description="storage for backups: a directory, or a Proxmox Backup Server")
+
+
 class ToSpec(Model):
     """Where backups are kept: exactly one of these."""
 
     folder: LocalPath | None = Field(None, description="a folder on this machine; a plain path stands for this")
     restic: ResticSpec | None = Field(None, description="a restic repository")
+    proxmox: ArchivesSpec | None = Field(None, description="a storage of the agent's Proxmox place")
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        if (self.folder is None) == (self.restic is None):
-            raise ValueError("needs exactly one of folder and restic")
+        if sum(each is not None for each in (self.folder, self.restic, self.proxmox)) != 1:
+            raise ValueError("needs exactly one of folder, restic and proxmox")
         return self
 
 
@@ -63,7 +70,7 @@ class BackupSpec(Model):
     """Backups of the agent's state, which `paddock backup` makes."""
 
     to: Annotated[ToSpec, shorthand(ToSpec, "folder", str, example="a folder, or {restic: {repository: …}}")] = Field(
-        description="where they are kept: a folder, or {restic: {repository: …, password: …}}"
+        description="where they are kept: a folder, {restic: {repository: …, password: …}}, or {proxmox: {storage: …}}"
     )
     keep: KeepSpec = Field(KeepSpec(), description="which backups are kept; without it all")
     recipients: list[Recipient] = Field(
@@ -75,6 +82,8 @@ class BackupSpec(Model):
 
     @model_validator(mode="after")
     def _recipients_of_a_folder(self) -> Self:
-        if self.recipients and self.to.folder is None:
+        if self.recipients and self.to.restic is not None:
             raise ValueError("recipients are for a folder; restic encrypts with the password of its repository")
+        if self.recipients and self.to.proxmox is not None:
+            raise ValueError("recipients are for a folder; Proxmox encrypts backups if its storage is set up to do so")
         return self

@@ -116,6 +116,7 @@ Url = Annotated[
 VmId = Annotated[int, Field(ge=100, le=999_999_999)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 VolumeId = Annotated[str, Field(pattern=worded(r"^[A-Za-z][A-Za-z0-9_.-]*:\S+$", "a Proxmox volume: storage:name"))]
+StorageName = Annotated[str, Field(pattern=worded(r"^[A-Za-z][A-Za-z0-9_.-]*$", "the name of a Proxmox storage"))]
 AbsolutePath = Annotated[str, AfterValidator(one_form)]
 RelativePath = Annotated[str, AfterValidator(_below)]
 LocalPath = Annotated[Path, Field(strict=False, description="a path on this machine")]

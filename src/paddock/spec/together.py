@@ -8,7 +8,7 @@ from paddock.spec import enforceable, mounted
 from paddock.spec.agent import AgentSpec, RuntimeName, UserSpec
 from paddock.spec.folders import overlap
 from paddock.spec.kinds import FileView, Mistake
-from paddock.spec.place import PlaceSpec, Scope
+from paddock.spec.place import PlaceSpec, Scope, TemplateUse
 from paddock.spec.tree import dotted
 
 _Placed = Mapping[str, tuple[AgentSpec, PlaceSpec]]
@@ -53,6 +53,7 @@ def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
             yield ("state", key), "needs a proxmox place; on a host the state is a directory, and only path: applies"
     elif agent.runtime is RuntimeName.PROCESS:
         yield ("runtime",), "runtime process runs on this machine only; it needs a place with host: {}"
+    yield from _archives(agent, place)
     if agent.container.model_fields_set and not agent.runtime.is_engine:
         yield ("container",), f"container needs runtime docker or podman, not {agent.runtime}"
     if agent.runtime.is_engine and agent.container.image is None and agent.container.base is None:
@@ -64,6 +65,19 @@ def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
         )
     if agent.container.data is not None and place.host is not None:
         yield ("container", "data"), "a volume for the engine's data needs a proxmox place"
+
+
+def _archives(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
+    """Yield what keeps Proxmox from making backups of the agent that can be read again."""
+    if agent.backup is None or agent.backup.to.proxmox is None:
+        return
+    where = ("backup", "to", "proxmox")
+    if place.proxmox is None:
+        yield where, "needs a proxmox place; on a host, back up to a folder or to restic"
+    elif place.proxmox.template is TemplateUse.NONE:
+        yield where, "a clone of the template reads such a backup, and the place has template: none"
+    if not agent.state.backup:
+        yield ("state", "backup"), "false keeps the state out of the backups that backup.to.proxmox makes"
 
 
 def _own(agent: AgentSpec) -> Iterator[Mistake]:

@@ -19,8 +19,17 @@ class CannotCopy(Exception):
     """SQLite cannot copy a database."""
 
 
-def copied_database(path: str, copy: str, found: os.stat_result) -> tuple[int, int]:
-    """Copy a database with SQLite's own backup; return the open copy and its schema version.
+class DatabaseOrder:
+    """A database to copy, where to, and whether SQLite is to check the copy."""
+
+    def __init__(self, path: str, copy: str, examine: bool) -> None:
+        self.path = path
+        self.copy = copy
+        self.examine = examine
+
+
+def copied_database(order: DatabaseOrder, found: os.stat_result) -> tuple[int, int, str]:
+    """Copy a database with SQLite's own backup; return the open copy, its schema version, and what is wrong with it.
 
     The agent wrote the database and the files beside it, and SQLite believes them. So the copy is made in a process
     with no more rights than the owner of the database, and this process gets only the open file.
@@ -32,7 +41,7 @@ def copied_database(path: str, copy: str, found: os.stat_result) -> tuple[int, i
         try:
             here.close()
             _become(found)
-            _copy_in_child(path, copy, there)
+            _copy_in_child(order, there)
             status = 0
         except (OSError, sqlite3.Error, ValueError) as error:
             with suppress(OSError):
@@ -48,7 +57,8 @@ def copied_database(path: str, copy: str, found: os.stat_result) -> tuple[int, i
         files.frombytes(data[: len(data) - len(data) % files.itemsize])
     if not said or said.startswith(b"-") or len(files) != 1:
         raise CannotCopy(said[1:].decode(errors="replace") or "it ended early")
-    return files[0], int(said)
+    schema, _, wrong = said.decode(errors="replace").partition(" ")
+    return files[0], int(schema), wrong
 
 
 def _become(found: os.stat_result) -> None:
@@ -59,8 +69,9 @@ def _become(found: os.stat_result) -> None:
         os.setuid(found.st_uid)
 
 
-def _copy_in_child(path: str, copy: str, parent: socket.socket) -> None:
-    uri = "file:" + "".join(each if each not in "?#%" else f"%{ord(each):02x}" for each in path) + "?mode=ro"
+def _copy_in_child(order: DatabaseOrder, parent: socket.socket) -> None:
+    path = "".join(each if each not in "?#%" else f"%{ord(each):02x}" for each in order.path)
+    uri, copy = f"file:{path}?mode=ro", order.copy
     with closing(sqlite3.connect(uri, uri=True, timeout=60)) as source:
         pages, size = (
             source.execute("PRAGMA page_count").fetchone()[0],
@@ -75,12 +86,24 @@ def _copy_in_child(path: str, copy: str, parent: socket.socket) -> None:
             target.execute("PRAGMA synchronous=OFF")
             source.backup(target)
             schema = _number(target, "user_version")
+            wrong = _damage(target) if order.examine else ""
     file = os.open(copy, os.O_RDONLY | os.O_NOFOLLOW)
-    parent.sendmsg([str(schema).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))])
+    parent.sendmsg(
+        [f"{schema} {wrong}".encode()[:500]], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))]
+    )
 
 
 def _number(database: sqlite3.Connection, name: str) -> int:
     return int(database.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _damage(database: sqlite3.Connection) -> str:
+    """Return the first thing that SQLite finds wrong with a database."""
+    try:
+        found = str(database.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    except sqlite3.Error as error:
+        return str(error)
+    return "" if found == "ok" else found
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Write the state of an agent to standard output as a stream. Runs on the machine.
 
-The argument is JSON: see `Order`. The agent may run meanwhile, and may change anything while it is read.
+The argument is JSON: see `Sender`. The agent may run meanwhile, and may change anything while it is read. With
+`only`, nothing else is sent. With `examine`, SQLite checks each database, and the manifest names the damaged ones.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from paddock.stream.database import CannotCopy, copied_database, staged
+from paddock.stream.database import CannotCopy, DatabaseOrder, copied_database, staged
 from paddock.stream.folders import FOLDER, descended, opened
 from paddock.stream.layout import BLOCK, DEEPEST, FORMAT, MANIFEST, PREFIX, Json, announcement, matcher, stays_inside
 from paddock.stream.sparse import Exactly, Pieces, data_pieces
@@ -38,9 +39,12 @@ class Sender:
         self.rebuilt = matcher(order["rebuilt"])
         self.databases = matcher(order["databases"])
         self.growing = matcher(order["growing"])
+        self.only = matcher(order["only"]) if "only" in order else None
+        self.examine = order.get("examine", False)
         self.entries: dict[str, Json] = {}
         self.left_out: list[Json] = []
         self.as_files: list[Json] = []
+        self.damaged: list[Json] = []
         self.again: list[str] = []
         self.schemas: dict[str, int] = {}
         self.out = io.BufferedWriter(out, BLOCK)
@@ -104,6 +108,8 @@ class Sender:
                 self._leave_out(path, "it is on another file system")
             elif stat.S_ISDIR(found.st_mode):
                 self._subfolder(folder, name, path, depth)
+            elif self.only and not self.only.fullmatch(path):
+                return
             elif stat.S_ISLNK(found.st_mode):
                 self._link(folder, name, path, found)
             elif not stat.S_ISREG(found.st_mode):
@@ -183,7 +189,7 @@ class Sender:
         reader.finish(size)
 
     def _is_database(self, folder: int, name: str, path: str) -> bool:
-        if not self.databases.fullmatch(path) or self.rebuilt.fullmatch(path):
+        if self.only or not self.databases.fullmatch(path) or self.rebuilt.fullmatch(path):
             return False
         try:
             file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -200,10 +206,11 @@ class Sender:
             return False
         with staged(self.staging, found.st_uid, found.st_gid) as room:
             try:
-                file, schema = copied_database(f"{self.home}/{path}", f"{room}/copy.db", found)
+                order = DatabaseOrder(f"{self.home}/{path}", f"{room}/copy.db", self.examine)
+                file, schema, wrong = copied_database(order, found)
             except CannotCopy as error:
                 # The file as it is, with the files beside it, is better than nothing.
-                self.as_files.append({"path": path, "why": str(error)})
+                (self.damaged if self.examine else self.as_files).append({"path": path, "why": str(error)})
                 return False
             with os.fdopen(file, "rb", buffering=0) as copy:
                 size = os.fstat(file).st_size
@@ -213,6 +220,8 @@ class Sender:
                 self._put(header, source)
                 self._note(path, found, "file", size=size, sha256=source.digest(), database=True)
                 self.schemas[path] = schema
+                if wrong:
+                    self.damaged.append({"path": path, "why": wrong})
         return True
 
     def _once_more(self, home: int, path: str) -> None:
@@ -261,6 +270,7 @@ class Sender:
             "schemas": self.schemas,
             "left_out": self.left_out,
             "as_files": self.as_files,
+            "damaged": self.damaged,
             "entries": [self.entries[path] for path in sorted(self.entries, key=os.fsencode)],
         }
         # A name that is not UTF-8 has surrogates, which only escapes can express.

@@ -31,6 +31,7 @@ class HostPlace:
     """This machine or one over ssh. Nothing is created or destroyed there. The pet is the state directory."""
 
     templates = None
+    archives = None
     permissions = None
 
     def __init__(self, name: str, spec: HostSpec, folder: Path) -> None:

@@ -32,6 +32,7 @@ _ROLES: Final = {
     "PaddockMachine": ("Pool.Audit", *_MACHINE),
     "PaddockPet": ("Pool.Audit", "VM.Audit", "VM.Config.Disk"),
     "PaddockPetSetup": ("Pool.Audit", *_PET_SETUP),
+    "PaddockBackup": ("VM.Backup",),
     "PaddockStorage": ("Datastore.AllocateSpace", "Datastore.Audit"),
     "PaddockBase": ("Datastore.Audit",),
     "PaddockNetwork": ("SDN.Use",),
@@ -53,14 +54,24 @@ class Grant:
         return _ROLES[self.role]
 
 
-def grants(node: ProxmoxSpec, pets: Iterable[int], storages: Iterable[str], bridges: Iterable[str]) -> list[Grant]:
+def grants(
+    node: ProxmoxSpec,
+    pets: Iterable[int],
+    storages: Iterable[str],
+    bridges: Iterable[str],
+    archives: Iterable[str] = (),
+) -> list[Grant]:
     """Return the roles that the agents of a file need on this node, daily work first.
 
-    ``pets`` matter only without pools.
+    ``pets`` matter only without pools. ``archives`` are the storages that pets are backed up to.
     """
     base = node.base.volid.partition(":")[0]
-    guests = _of_pools(node.pools) if node.pools else _of_numbers(sorted(set(pets)))
+    pets, archives = sorted(set(pets)), sorted(set(archives))
+    storages = {*storages, *archives}
+    guests = _of_pools(node.pools) if node.pools else _of_numbers(pets)
     found = [grant for grant in guests if grant.work == DAILY]
+    owners = [f"/pool/{node.pools.state}"] if node.pools else [f"/vms/{pet}" for pet in pets]
+    found += [Grant(path, "PaddockBackup", DAILY) for path in owners] if archives else []
     found += [Grant(f"/storage/{storage}", "PaddockStorage", DAILY) for storage in sorted({node.storage, *storages})]
     found += [Grant(f"/storage/{base}", "PaddockBase", DAILY)] if base not in {node.storage, *storages} else []
     found += [

@@ -15,6 +15,7 @@ CACHE_VOLUME: Final = Ref("cache volume")
 TEMPLATE: Final = Ref("template")
 ADDRESS: Final = Ref("address")
 HOST_KEY: Final = Ref("host key")
+SPARE_VOLUME: Final = Ref("restored volume")
 
 MOUNT_KEY: Final = "mp0"  # the key at which a machine mounts the state
 
@@ -308,6 +309,58 @@ class Seal(PlaceAction):
     vmid: int
 
 
+@dataclass(frozen=True)
+class BackUpPet(PlaceAction):
+    """Save the pet to a storage with vzdump, and prove that the archive has the agent's state.
+
+    The archive does not count until ``ConfirmBackup``.
+    """
+
+    vmid: int
+    storage: str
+    agent: AgentId
+    about: Mapping[str, str]  # agent, kind and version, for the notes of the archive
+
+
+@dataclass(frozen=True)
+class ConfirmBackup(PlaceAction):
+    """Let the archive count that this run has made."""
+
+    vmid: int
+    storage: str
+    agent: AgentId
+
+
+@dataclass(frozen=True)
+class RestoreSpare(PlaceAction):
+    """Restore an archive to a number of its own, which never runs. Sets ``SPARE_VOLUME``."""
+
+    vmid: int
+    owner: int  # the pet that the archive is of
+    agent: AgentId
+    params: Params
+
+
+@dataclass(frozen=True)
+class CloneReader(PlaceAction):
+    """Clone a throwaway machine that mounts the restored volume."""
+
+    vmid: int
+    template: int | Ref
+    clone: Params
+    params: Params
+    volume: Ref
+    mount: str
+
+
+@dataclass(frozen=True)
+class DestroySpare(PlaceAction):
+    """Delete a restored archive, after checking that it owns all its volumes and that nobody else uses them."""
+
+    vmid: int
+    agent: AgentId
+
+
 ProxmoxAction = (
     DownloadBase
     | CreatePet
@@ -340,4 +393,9 @@ ProxmoxAction = (
     | Destroy
     | CreateBuilder
     | Seal
+    | BackUpPet
+    | ConfirmBackup
+    | RestoreSpare
+    | CloneReader
+    | DestroySpare
 )

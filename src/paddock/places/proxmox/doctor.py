@@ -46,7 +46,9 @@ class NodeDoctor:
         pets = [pet for want in wants if (pet := _pet(want, seen))]
         storages = [s for want in wants for s in (want.spec.machine.storage, want.spec.state.storage) if s]
         bridges = [want.spec.machine.net.bridge for want in wants if want.spec.machine.net.bridge]
-        wanted = access.grants(self.node, pets, storages, bridges)
+        backups = [want.spec.backup.to.proxmox for want in wants if want.spec.backup]
+        archives = [each.storage for each in backups if each]
+        wanted = access.grants(self.node, pets, storages, bridges, archives)
         paths = dict.fromkeys(grant.path for grant in wanted)
         held = {path: self.client.get("/access/permissions", {"path": path}).get(path, {}) for path in paths}
         lacks = list(access.missing(wanted, held))

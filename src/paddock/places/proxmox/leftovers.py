@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from paddock.places import MachineWant
-from paddock.places.proxmox.actions import Destroy, RemovePet
+from paddock.places.proxmox.actions import Destroy, DestroySpare, RemovePet
+from paddock.places.proxmox.archive import clear_steps
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.cattle import stop_step
 from paddock.places.proxmox.claim import AGAIN
@@ -33,6 +34,14 @@ def _destroy(machine: LxcContainer) -> Iterator[Step]:
         yield stop_step(machine, reason)
     title = f"destroy the unfinished machine {machine.vmid}"
     yield Step("cattle.clear", title, reason, Destroy(machine.vmid), Risk.RECREATES)
+
+
+def clear_readers(want: MachineWant, seen: ProxmoxSeen) -> tuple[list[Step], ProxmoxSeen]:
+    """Return the steps that remove the readers and spares of interrupted runs, and the observation without them."""
+    steps = list(clear_steps(want.id, seen))
+    gone = [seen.containers[step.action.vmid] for step in steps if isinstance(step.action, Destroy | DestroySpare)]
+    # Their numbers stay taken: what this plan creates there may be in another pool.
+    return steps, replace(seen.without(gone), taken=seen.taken)
 
 
 def clear_pets(want: MachineWant, seen: ProxmoxSeen) -> tuple[list[Step], ProxmoxSeen]:

@@ -21,6 +21,8 @@ class Role(StrEnum):
     CATTLE = "cattle"  # an agent's machine
     TEMPLATE = "template"  # what machines are cloned from
     BUILDER = "builder"  # becomes a template when its build is finished
+    SPARE = "spare"  # a restored archive of a pet, while it is read
+    READER = "reader"  # a throwaway machine that reads a spare
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Mark:
     """The purpose of a container. Values contain no spaces and no secrets."""
 
     role: Role
-    agent: AgentId | None = None  # cattle: whose machine
+    agent: AgentId | None = None  # cattle: whose machine; spare, reader: whose backup
     made_from: str | None = None  # cattle: the template or base archive that it was created from
     template: str | None = None  # template, builder: hash of its inputs
     epoch: int | None = None  # template, builder: counts the builds of the same inputs

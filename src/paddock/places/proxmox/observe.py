@@ -102,8 +102,11 @@ def _concerns(agent: AgentId | None, container: LxcContainer) -> bool:
     mark = container.noted_mark if container.lock == "create" else container.mark
     if mark is None or agent is None:
         return False
+    if mark.role in (Role.SPARE, Role.READER):
+        return False  # restoring a large backup takes long, and nobody but the run that reads it waits for it
     if mark.role is Role.PET:
-        return container.mount_at(path_in_pet(agent)) is not None
+        # A backup only reads the pet, and the run that asked for it may have died: the agent must not wait for it.
+        return container.lock != "backup" and container.mount_at(path_in_pet(agent)) is not None
     return mark.agent in (agent, None)
 
 
@@ -216,7 +219,7 @@ def _container(client: Client, row: Mapping[str, Any], pool: Pool) -> LxcContain
     try:
         config = client.get(f"{path}/config")
         container = LxcContainer(vmid, str(row["status"]), config, pool=pool)
-        if not container.has(Role.CATTLE) or not container.running:
+        if not (container.has(Role.CATTLE) or container.has(Role.READER)) or not container.running:
             return container
         waiting = client.get(f"{path}/pending")
         reached_at = address(client, vmid)

@@ -14,6 +14,7 @@ from paddock.places import Finding, Got, Machine, MachineWant, Traits
 from paddock.places.proxmox import observe, tls, verify
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, ProxmoxAction
 from paddock.places.proxmox.adoption import NodeAdoption
+from paddock.places.proxmox.archives import NodeArchives
 from paddock.places.proxmox.cattle import is_adopted
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.doctor import NodeDoctor
@@ -66,6 +67,10 @@ class ProxmoxPlace:
     @property
     def adoption(self) -> NodeAdoption:
         return NodeAdoption(self._planner, self._reacher)
+
+    @property
+    def archives(self) -> NodeArchives:
+        return NodeArchives(self._client, self._planner, self._reacher, self._holder)
 
     @property
     def doctor(self) -> NodeDoctor:

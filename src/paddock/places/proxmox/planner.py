@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from paddock.places import Description, MachineWant, TemplateWant
+from paddock.places import Archive, Description, MachineWant, TemplateWant
 from paddock.places.proxmox import adopt as adoption
+from paddock.places.proxmox import archive, identity, leftovers, membership, root_work
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import down as downs
-from paddock.places.proxmox import identity, leftovers, membership, root_work
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox import template as templates
 from paddock.places.proxmox.actions import AttachCache, DownloadBase
@@ -58,6 +58,7 @@ class NodePlanner:
         membership.check_listed(seen)
         membership.check_inside(want, self.node.pools, seen)
         pets.check_no_unfinished_forget(want, seen)
+        clear_readers, seen = leftovers.clear_readers(want, seen)
         clear_machines, seen = leftovers.clear_machines(want, seen)
         clear_pets, seen = leftovers.clear_pets(want, seen)
         former = identity.find_former(want, seen)
@@ -88,7 +89,7 @@ class NodePlanner:
         new_state = pet is None or pet.state is None
         more, cache = caches.pet_steps(want, owner, number, self.node.storage, state_is_new=new_state)
         renames = list(former.steps(want.id)) if former else []
-        steps = [*clear_machines, *clear_pets, *renames, *download, *steps, *more]
+        steps = [*clear_readers, *clear_machines, *clear_pets, *renames, *download, *steps, *more]
         machines.check_single_writer(want, volume, pet, cattle, seen)
         if cache is not None:
             machines.check_single_writer(want, cache, pet, cattle, seen)
@@ -203,7 +204,9 @@ class NodePlanner:
             membership.check_listed(seen)
             membership.check_inside(want, self.node.pools, seen)
             identity.check_renamed(want, seen)
+            readers, seen = leftovers.clear_readers(want, seen)
             clear, seen = leftovers.clear_machines(want, seen)
+            clear = [*readers, *clear]
             cattle = machines.find_cattle(want, seen)
             if cattle is None:
                 membership.check_machine_known(want, self.node.pools, seen)
@@ -243,13 +246,14 @@ class NodePlanner:
             identity.check_renamed(want, seen)
             machines.check_no_machine(want, seen)
             membership.check_machine_known(want, self.node.pools, seen)
+            clear, seen = leftovers.clear_readers(want, seen)
             owner = _owner(want, seen)
             if owner is None:
                 membership.check_state_known(want, self.node.pools, seen)
             lost = pets.lost_pet(want, seen)
             if owner is None and lost is not None:
                 raise pets.lost_pet_refusal(want, lost)
-            return MachinePlan(list(pets.forget_steps(want, owner, seen)))
+            return MachinePlan([*clear, *pets.forget_steps(want, owner, seen)])
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 
@@ -286,6 +290,30 @@ class NodePlanner:
             return MachinePlan()
         epoch = (newest.mark.epoch or 0) + 1 if newest and newest.mark else 1
         return MachinePlan(self.build(want, seen, next(_free_ids(want, seen)), epoch=epoch))
+
+    def save(self, want: MachineWant, about: Mapping[str, str], seen: ProxmoxSeen) -> MachinePlan:
+        """Plan an archive of the pet."""
+        try:
+            return MachinePlan(list(archive.save_steps(self.node, want, about, seen)))
+        except CannotPlan as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+
+    def read(self, want: MachineWant, of: Archive, saved: archive.Saved, seen: ProxmoxSeen) -> MachinePlan:
+        """Plan a reader of an archive."""
+        try:
+            membership.check_listed(seen)
+            clear, seen = leftovers.clear_readers(want, seen)
+            ids = _free_ids(want, seen)
+            template = templates.newest(want.template, seen) if want.template else None
+            order = archive.ReadOrder(of, saved, next(ids), next(ids), template)
+            build = [] if template else self.build(want, seen, next(ids), epoch=1)
+            return MachinePlan([*clear, *build, *archive.read_steps(self.node, want, order, seen)])
+        except CannotPlan as refuse:
+            return MachinePlan(refusals=[refuse.refusal])
+
+    def clear_readers(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
+        """Plan to remove the readers of this run and of interrupted ones."""
+        return MachinePlan(list(archive.clear_steps(want.id, seen)))
 
     def _check_room(self, want: MachineWant, pet: pets.Pet | None, new: bool, seen: ProxmoxSeen) -> None:
         memory, disk, state = want.spec.machine.memory, want.spec.machine.disk, want.spec.state.size

@@ -9,6 +9,7 @@ from typing import Any, Final, assert_never
 
 from paddock.places.proxmox.actions import (
     CACHE_VOLUME,
+    SPARE_VOLUME,
     STATE_VOLUME,
     TEMPLATE,
     AddCache,
@@ -17,8 +18,11 @@ from paddock.places.proxmox.actions import (
     AdoptPet,
     Attach,
     AttachCache,
+    BackUpPet,
     CloneCattle,
+    CloneReader,
     Configure,
+    ConfirmBackup,
     CreateBuilder,
     CreateCattle,
     CreatePet,
@@ -26,6 +30,7 @@ from paddock.places.proxmox.actions import (
     Describe,
     Destroy,
     DestroyPet,
+    DestroySpare,
     Detach,
     DownloadBase,
     GrowDisk,
@@ -39,6 +44,7 @@ from paddock.places.proxmox.actions import (
     RemovePet,
     RenameMachine,
     RenamePet,
+    RestoreSpare,
     RootWork,
     Seal,
     SettlePet,
@@ -56,7 +62,7 @@ _NETWORK: Final = re.compile(r"net\d+|hostname|nameserver|searchdomain")
 _DISK: Final = re.compile(r"rootfs|mp\d+")
 # Parameters that are not configuration keys, or that need no privilege.
 _UNPRIVILEGED: Final = frozenset(
-    {"vmid", "newid", "full", "pool", "storage", "ostemplate", "ssh-public-keys", "unprivileged"}
+    {"vmid", "newid", "full", "pool", "storage", "ostemplate", "restore", "ssh-public-keys", "unprivileged"}
 )
 _NEW_VOLUME: Final = re.compile(r"([^:\s]+):\d+(\.\d+)?(,|$)")
 _LOCAL_ZONE: Final = "/sdn/zones/localnetwork"
@@ -122,7 +128,9 @@ def _joined(actions: Sequence[Action]) -> Iterator[tuple[int, str]]:
         match action:
             case CreatePet(vmid, params) | CreateBuilder(vmid, params) | CreateCattle(vmid, params):
                 pool = params.get("pool")
-            case CloneCattle(vmid):
+            case RestoreSpare():
+                vmid, pool = action.vmid, action.params.get("pool")
+            case CloneCattle(vmid) | CloneReader(vmid):
                 pool = action.clone.get("pool")
             case _:
                 continue
@@ -150,7 +158,7 @@ def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> 
             case CreateBuilder(vmid, params):
                 builder = vmid
                 yield from _create(vmid, params)
-            case CloneCattle():
+            case CloneCattle() | CloneReader():
                 template = builder if action.template == TEMPLATE else action.template
                 source = seen.containers.get(template) if isinstance(template, int) else None
                 root = source.mount("rootfs") if source else None
@@ -198,6 +206,17 @@ def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> 
                 yield from _vm(action.source, AUDIT, "VM.Config.Disk")
                 yield from _vm(action.pet, AUDIT, "VM.Config.Options", "VM.Config.Disk")
                 yield Need(f"/storage/{action.value.partition(':')[0]}", "Datastore.AllocateSpace")
+            case BackUpPet(vmid, where) | ConfirmBackup(vmid, where):
+                yield from _archived(vmid, where)
+                yield from _vm(vmid, AUDIT)
+            case RestoreSpare(vmid, owner, _, params):
+                owners[SPARE_VOLUME] = vmid
+                yield from _archived(owner, str(params["ostemplate"]).partition(":")[0])
+                yield from _vm(vmid, "VM.Allocate", AUDIT)
+                yield from _keys(vmid, params)
+            case DestroySpare(vmid):
+                yield from _sees_users(node)
+                yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Allocate")
             case DownloadBase(where, _):
                 yield Need(f"/storage/{where}", "Datastore.AllocateTemplate")
                 yield Need(f"/nodes/{node.node}", "Sys.AccessNetwork", (("/", "Sys.Modify"),))
@@ -205,6 +224,12 @@ def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> 
                 pass  # adopting needed the same privileges; where the token may not do root's work, root is asked
             case _:
                 assert_never(action)
+
+
+def _archived(owner: int, storage: str) -> Iterator[Need]:
+    """Yield the privileges to make, read, list and delete the archives of a container on a storage."""
+    yield Need(f"/vms/{owner}", "VM.Backup")
+    yield Need(f"/storage/{storage}", "Datastore.AllocateSpace")
 
 
 def _sees_users(node: ProxmoxSpec) -> Iterator[Need]:

@@ -22,8 +22,11 @@ from paddock.places.proxmox.actions import (
     AdoptPet,
     Attach,
     AttachCache,
+    BackUpPet,
     CloneCattle,
+    CloneReader,
     Configure,
+    ConfirmBackup,
     CreateBuilder,
     CreateCattle,
     CreatePet,
@@ -31,6 +34,7 @@ from paddock.places.proxmox.actions import (
     Describe,
     Destroy,
     DestroyPet,
+    DestroySpare,
     Detach,
     DownloadBase,
     GrowDisk,
@@ -43,6 +47,7 @@ from paddock.places.proxmox.actions import (
     RemovePet,
     RenameMachine,
     RenamePet,
+    RestoreSpare,
     RootWork,
     Seal,
     SettlePet,
@@ -50,6 +55,7 @@ from paddock.places.proxmox.actions import (
     Start,
 )
 from paddock.places.proxmox.adopter import Adopter
+from paddock.places.proxmox.archiver import Archiver
 from paddock.places.proxmox.claim import Claim, without_claim
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.containers import Containers, with_version
@@ -68,7 +74,7 @@ from paddock.plan.actions import Ref
 from paddock.spec.agent_id import AgentId
 
 _BUILDING: Final = timedelta(minutes=30)
-_DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE})
+_DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE, Role.READER})
 
 
 class Worker(Containers):
@@ -91,6 +97,7 @@ class Worker(Containers):
         self._adopter = Adopter(client, reporter, expected, holder, self._contest)
         self._forgetter = Forgetter(client, reporter, expected, holder)
         self._renamer = Renamer(client, reporter, expected, holder)
+        self._archiver = Archiver(client, reporter, expected, holder)
 
     def perform(self, action: ProxmoxAction, got: Got) -> Got:
         """Perform one action and return the values that later steps refer to."""
@@ -157,6 +164,8 @@ class Worker(Containers):
                 self._forgetter.perform(action)
             case Seal(vmid):
                 return self._seal(vmid, got)
+            case BackUpPet() | ConfirmBackup() | RestoreSpare() | CloneReader() | DestroySpare():
+                return self._archiver.perform(action, got)
             case _:
                 assert_never(action)
         return {}

@@ -133,6 +133,9 @@ class Engine:
     def stop(self) -> Sequence[str]:
         return self._with(self._units.stop())
 
+    def start(self) -> Sequence[str]:
+        return self._units.start()
+
     def remove(self) -> Sequence[str]:
         return self._with(script("engine/remove.sh", self._units.removed))
 

@@ -98,6 +98,9 @@ class ForegroundProcess:
     def stop(self) -> Sequence[str]:
         return script("process/stop.sh", [self.paths.state])
 
+    def start(self) -> Sequence[str]:
+        return ["true"]  # only the person at its terminal can start it
+
     def remove(self) -> Sequence[str]:
         return script("process/remove.sh", [self._root, self.paths.code, str(self.agent), self.paths.state])
 

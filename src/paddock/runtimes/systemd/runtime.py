@@ -172,6 +172,9 @@ class Systemd:
     def stop(self) -> Sequence[str]:
         return script("systemd/stop.sh", [self.manager, self._root])
 
+    def start(self) -> Sequence[str]:
+        return script("systemd/start.sh", [self.manager, self._root])
+
     def remove(self) -> Sequence[str]:
         return script("systemd/remove.sh", self.removed)
 
