@@ -103,13 +103,13 @@ def test_an_upgrade_that_is_cut_off_at_any_step_is_continued(host: Host, monkeyp
 @slow_proof
 def test_a_rollback_that_is_cut_off_at_any_step_is_continued(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = host.schema
-    for at in range(10):
+    for at in range(8):  # after the eighth step it has ended
         host.paddock("upgrade", "hermes")
         with host.deployed(monkeypatch, OnMachine()) as agent:
             upgrading.begin_rollback(agent)
         cut_off(host, monkeypatch, at)
         told = host.paddock("up", fails=True).stderr
-        assert f"It runs with {OLD} and its state from before again" in told or f"runs with {OLD}" in told, at
+        assert f"hermes went back from {NEW} to {OLD}" in told, at
         assert (host.ran, host.schema) == (OLD, schema), at
         host.change(version=OLD)
         assert host.ask(QUESTION) == FACT, at

@@ -101,6 +101,10 @@ def _as_line(step: Step) -> str:
         "container-engine-to-start",
         "renamed-container",
         "namesake-of-another-project",
+        "upgrade",
+        "downgrade",
+        "rollback",
+        "upgrade-after-a-restore",
     ],
 )
 def test_wording(case: str) -> None:

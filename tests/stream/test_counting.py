@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -20,7 +19,7 @@ ENDLESS = "WITH RECURSIVE n(timestamp) AS (SELECT 1 UNION ALL SELECT timestamp +
 
 
 def count(database: Path, since: float = 0) -> subprocess.CompletedProcess[str]:
-    order = {"database": str(database), "query": QUERY, "since": since, "uid": os.getuid(), "gid": os.getgid()}
+    order = {"database": str(database), "query": QUERY, "since": since, "account": None}
     source = program("paddock.stream.counting").replace("SECONDS = 10", "SECONDS = 1")
     argv = [sys.executable, "-I", "-c", source, json.dumps(order)]
     return subprocess.run(argv, capture_output=True, text=True, timeout=30)

@@ -15,6 +15,7 @@ from paddock.run import upgrading, verbs
 from paddock.run.deployment import Deployment
 from paddock.run.observe import expect_own_id, observe, reach
 from paddock.run.resolve import Located, locate, resolve
+from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.program import program
 
 
@@ -54,8 +55,8 @@ def _lost(agent: Located, guest: Guest, last: Upgrade) -> str:
             "database": f"{agent.paths.home}/{messages.database}",
             "query": messages.count,
             "since": last.at,
-            "uid": user.uid,
-            "gid": user.gid or user.uid,
+            # Without an account of its own, the agent has the rights of the account that runs this.
+            "account": [user.uid, user.gid or user.uid] if Isolation.ACCOUNT in agent.runtime.confines else None,
         }
         result = guest.run(["python3", "-I", "-c", program("paddock.stream.counting"), json.dumps(order)])
         number = result.out.strip()

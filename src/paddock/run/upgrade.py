@@ -32,9 +32,9 @@ def target(agent: Deployment, asked: str | None) -> str:
 
 
 def said(version: str) -> Said:
-    """Return a version as keys of the file."""
+    """Return a version as keys of the file. An image from an archive has a name that only its machine knows."""
     image = upgrading.image_of(version)
-    return {"container": {"image": image}} if image else {"version": version, "package": None}
+    return {"container": {"image": image, "archive": None}} if image else {"version": version, "package": None}
 
 
 def upgrade(agent: Deployment, rewritten: Rewritten | None, files: Sequence[Path]) -> str:

@@ -112,8 +112,18 @@ def brought_up(agent: Deployment, bring: Bring) -> str:
     told = _go_back(agent, last, bring)
     if locate(agent).version == last.before:
         return told
-    raise RolledBack(
-        f"{agent.name} did not work with {last.after}. It runs with {last.before} and its state from before again:\n"
+    raise _rolled_back(agent.name, last)
+
+
+def _rolled_back(agent: str, last: Upgrade) -> RolledBack:
+    """Return the error for an agent that does not have the version in the file."""
+    if not last.why:
+        message = (
+            f"{agent} went back from {last.after} to {last.before}, as a person asked, and the file says otherwise"
+        )
+        return RolledBack(message, last.before, hint=f"write {last.before} into the file")
+    return RolledBack(
+        f"{agent} did not work with {last.after}. It runs with {last.before} and its state from before again:\n"
         f"{last.why}",
         last.before,
         hint=f"`paddock up` with {last.after} in the file tries it again",
@@ -131,7 +141,13 @@ def _begin_to_go_back(agent: Deployment, failure: PaddockError, bring: Bring) ->
     if found is None or not located.version:
         return None
     if found.ran and found.ran != located.version and found.installed and not found.active and not found.goes_back:
-        bring(as_version(agent, found.ran))
+        try:
+            bring(as_version(agent, found.ran))
+        except PaddockError as other:
+            raise PaddockError(
+                f"{failure.message}\n{agent.name} was stopped, and does not start with {found.ran}:\n{other.message}",
+                hint=other.hint,
+            ) from None
         raise RolledBack(
             f"{agent.name} was not changed to {located.version}, and runs with {found.ran}:\n{failure.message}",
             found.ran,

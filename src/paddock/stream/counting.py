@@ -1,8 +1,8 @@
 """Count something in a database of the agent. Runs on the machine.
 
-The argument is JSON: `database`, `query` and `since`, and `uid` and `gid` of the agent. The agent wrote the database,
-and SQLite believes it: a table may be a view that never ends. So root becomes the agent first, with little time and
-memory.
+The argument is JSON: `database`, `query` and `since`, and `account`, the uid and gid of an agent that has its own. The
+agent wrote the database, and SQLite believes it: a table may be a view that never ends. So root becomes the agent
+first, with little time and memory.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ MEMORY = 512 << 20
 
 def main() -> None:
     order = json.loads(sys.argv[1])
-    if os.geteuid() == 0:
+    if order["account"]:
+        uid, gid = order["account"]
         os.setgroups([])
-        os.setgid(order["gid"])
-        os.setuid(order["uid"])
+        os.setgid(gid)
+        os.setuid(uid)
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     path = "".join(each if each not in "?#%" else f"%{ord(each):02x}" for each in order["database"])
