@@ -30,7 +30,11 @@ def receiving(agent: Deployment, backup: Backup) -> Deployment:
     destination = destination_of(agent)
     about = backup.about
     incoming = Incoming(
-        f"backup {backup.name}", about["bytes"], lambda: destination.read(backup), length=about.get("length")
+        f"backup {backup.name}",
+        about["bytes"],
+        lambda: destination.read(backup),
+        length=about.get("length"),
+        of={"agent": str(agent.id), "kind": agent.spec.kind},
     )
     return replace(agent, incoming=incoming)
 
