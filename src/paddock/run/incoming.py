@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 
 
@@ -16,3 +16,4 @@ class Incoming:
     size: int  # of its files; what is much larger is refused
     open: Callable[[], AbstractContextManager[IO[bytes]]]
     length: int | None = None  # of the stream, where it is known; files with holes are shorter in it
+    of: Mapping[str, str] = field(default_factory=dict)  # what its manifest has to say, such as `agent`

@@ -32,9 +32,14 @@ def receiving(agent: Deployment, backup: Backup) -> Deployment:
     """Return the agent with a backup as what is to become its state."""
     destination = destination_of(agent)
     about = backup.about
-    # The size of an archive of the place is not known: it is limited by the room on the machine.
-    size = about.get("bytes", UNLIMITED)
-    incoming = Incoming(f"backup {backup.name}", size, lambda: destination.read(backup), length=about.get("length"))
+    incoming = Incoming(
+        f"backup {backup.name}",
+        # The size of an archive of the place is not known: it is limited by the room on the machine.
+        about.get("bytes", UNLIMITED),
+        lambda: destination.read(backup),
+        length=about.get("length"),
+        of={"agent": str(agent.id), "kind": agent.spec.kind},
+    )
     return replace(agent, incoming=incoming)
 
 

@@ -35,6 +35,7 @@ def receive_state(agent: Located, guest: Guest) -> None:
         "gid": user.gid or user.uid,
         # The recorded size, and some room for what the record does not count.
         "limit": incoming.size + (64 << 20),
+        "of": dict(incoming.of),
     }
     progress = agent.reporter.progress(lambda: incoming.length)
     with incoming.open() as stream, guest.piped(_argv(order)) as pipes:

@@ -16,6 +16,13 @@ HEADERS = 1 << 20  # most bytes of the headers of one entry
 
 Json = dict[str, Any]
 
+_MODE = re.compile("[0-7]{1,4}")
+_HASH = re.compile("[0-9a-f]{64}")
+_NO_HASH = "0" * 64
+_OF_ALL: dict[str, type] = {"path": str, "mode": str, "owner": str, "group": str, "mtime": int}
+_OF_TYPE: dict[str, dict[str, type]] = {"file": {"size": int, "sha256": str}, "link": {"target": str}, "folder": {}}
+_REPEATED = ("type", "mode", "owner", "group")
+
 
 class BadStream(Exception):
     """The stream cannot be used: it is truncated, damaged, or not a stream of a state."""
@@ -70,16 +77,34 @@ def announced(said: str) -> int | None:
 
 def parse_manifest(data: bytes) -> Json:
     """Parse a manifest. Raise if it is not one, or of a newer version of Paddock."""
+    known: dict[str, str] = {}
+
+    def sharing(entry: Json) -> Json:
+        """Keep equal texts once: most owners and modes are the same."""
+        return {key: known.setdefault(value, value) if key in _REPEATED else value for key, value in entry.items()}
+
     try:
-        found: Json = json.loads(data)
-        known = found["format"]
-        entries = {entry["path"]: entry for entry in found["entries"]}
-    except (ValueError, KeyError, TypeError):
-        raise BadStream("its last entry is not a manifest") from None
-    if known != FORMAT:
-        raise BadStream(f"it has format {known}; this Paddock reads format {FORMAT}")
-    if len(entries) != len(found["entries"]):
+        found: Json = json.loads(data, object_hook=sharing)
+        version, entries = found["format"], found["entries"]
+        usable = version != FORMAT or all(_is_usable(entry) for entry in entries)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        usable = False
+    if not usable:
+        raise BadStream("its last entry is not a manifest")
+    if version != FORMAT:
+        raise BadStream(f"it has format {str(version)[:20]!r}; this Paddock reads format {FORMAT}")
+    if len({entry["path"] for entry in entries}) != len(entries):
         raise BadStream("its manifest names a file twice")
-    for path in entries:
-        parts_of(path)
+    for entry in entries:
+        parts_of(entry["path"])
     return found
+
+
+def _is_usable(entry: Json) -> bool:
+    """Return whether an entry of a manifest has all that is needed to restore it, and nothing of another type."""
+    return (
+        all(type(entry[key]) is wanted for key, wanted in (_OF_ALL | _OF_TYPE[entry["type"]]).items())
+        and _MODE.fullmatch(entry["mode"]) is not None
+        and abs(entry["mtime"]) < 1 << 40
+        and _HASH.fullmatch(entry.get("sha256", _NO_HASH)) is not None
+    )

@@ -24,6 +24,11 @@ from paddock.stream.layout import (
 _ZEROS = bytes(BLOCK)
 
 
+# What was read of an entry, in little memory: its type; the target of a link; size and hash of a file.
+_Found = tuple[Any, ...]
+_FOLDER: _Found = ("folder",)
+
+
 class Forward:
     """Reads a stream for `tarfile`, which asks for positions; the position only grows.
 
@@ -68,7 +73,7 @@ class Reader:
         self._stream = cast(Any, Forward(stream))
         self._left = limit
         self._limit = limit
-        self._found: dict[str, Json] = {}
+        self._found: dict[str, _Found] = {}
         self._manifest: Json | None = None
 
     def __iter__(self) -> Iterator[tuple[str, tarfile.TarInfo]]:
@@ -89,14 +94,14 @@ class Reader:
             raise BadStream(f"{header.name[:80]!r} is not an entry of a state")
         path = header.name[len(PREFIX) :]
         above = "/".join(parts_of(path)[:-1])
-        if above and self._found.get(above) != {"type": "folder"}:
+        if above and self._found.get(above) != _FOLDER:
             raise BadStream(f"the folder of {path!r} is missing")
         if header.isdir():
-            self._found[path] = {"type": "folder"}
+            self._found[path] = _FOLDER
         elif header.issym():
             if not stays_inside(path, header.linkname):
                 raise BadStream(f"the link {path!r} leads out of the state")
-            self._found[path] = {"type": "link", "target": header.linkname}
+            self._found[path] = ("link", header.linkname)
         elif not header.isreg():
             raise BadStream(f"{path!r} is neither a file, a folder nor a link")
         return path
@@ -115,7 +120,7 @@ class Reader:
                 write(data)
         if size != header.size:
             raise BadStream(f"{path!r} is truncated")
-        self._found[path] = {"type": "file", "size": size, "sha256": hashed.hexdigest()}
+        self._found[path] = ("file", size, hashed.digest())
 
     def _blocks(self, header: tarfile.TarInfo) -> Iterator[bytes]:
         with _damage_refused():
@@ -143,7 +148,7 @@ class Reader:
             found = self._found.get(entry["path"])
             if found is None:
                 raise BadStream(f"{entry['path']!r} is missing")
-            if {key: entry.get(key) for key in found} != found:
+            if found != _according_to(entry):
                 raise BadStream(f"{entry['path']!r} is not what its manifest says")
         return self._manifest
 
@@ -152,9 +157,16 @@ class Reader:
         named = {entry["path"] for entry in manifest["entries"]}
         extra = [path for path in self._found if path not in named]
         for path in extra:
-            if self._found[path]["type"] != "file":
+            if self._found[path][0] != "file":
                 raise BadStream(f"its manifest does not name {path!r}")
         return extra
+
+
+def _according_to(entry: Json) -> _Found:
+    """Return what has to be read of an entry of the manifest."""
+    if entry["type"] == "file":
+        return ("file", entry["size"], bytes.fromhex(entry["sha256"]))
+    return ("link", entry["target"]) if entry["type"] == "link" else _FOLDER
 
 
 @contextmanager

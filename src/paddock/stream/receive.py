@@ -1,7 +1,8 @@
 """Unpack a stream from standard input into a new folder, and verify it completely. Runs on the machine.
 
-The argument is JSON: `folder` (must not exist), `uid` and `gid` (of the agent here), `limit` (bytes). Nothing
-is written outside the folder, whatever the stream says. Owners and modes are set after everything was verified.
+The argument is JSON: `folder` (must not exist), `uid` and `gid` (of the agent here), `limit` (bytes), `of` (what the
+manifest has to say, such as `agent`). Nothing is written outside the folder, whatever the stream says. Owners and modes
+are set after everything was verified.
 """
 
 from __future__ import annotations
@@ -145,6 +146,9 @@ def receive(order: Json, stream: IO[bytes]) -> Json:
             with target.file(path) as file:
                 reader.copy(path, header, file.write)
     manifest = reader.manifest()
+    for key, wanted in order.get("of", {}).items():
+        if manifest.get(key) != wanted:
+            raise BadStream(f"its {key} is {str(manifest.get(key))[:80]!r}, not {wanted!r}")
     for path in reader.superseded(manifest):
         target.remove(path)
     links = [entry for entry in manifest["entries"] if entry["type"] == "link"]
