@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Protocol
+
+
+class Origin(Protocol):
+    """An install that exists without Paddock, and that a state is imported from."""
+
+    @property
+    def record(self) -> Mapping[str, str]:
+        """What the agent's machine keeps about it."""
+        ...
+
+    def retire(self) -> None:
+        """Stop it, and keep it from starting."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -15,3 +28,4 @@ class Incoming:
     name: str  # in titles of steps, such as "backup 2026-11-16T02-02-12Z"
     size: int  # of its files; what is much larger is refused
     open: Callable[[], AbstractContextManager[IO[bytes]]]
+    origin: Origin | None = None  # of an import; such a state never replaces another one

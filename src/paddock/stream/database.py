@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import array
+import errno
 import os
+import shutil
 import socket
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
-from paddock.stream.folders import opened
+from paddock.stream.folders import FILE, open_quietly, opened
+from paddock.stream.layout import BLOCK
 
 ROOM = 64 << 20  # bytes that stay free beside the copy of a database
 
@@ -19,11 +23,12 @@ class CannotCopy(Exception):
     """SQLite cannot copy a database."""
 
 
-def copied_database(path: str, copy: str, found: os.stat_result) -> tuple[int, int]:
+def copied_database(path: str, copy: str, found: os.stat_result, mode: str = "ro") -> tuple[int, int]:
     """Copy a database with SQLite's own backup; return the open copy and its schema version.
 
-    The agent wrote the database and the files beside it, and SQLite believes them. So the copy is made in a process
-    with no more rights than the owner of the database, and this process gets only the open file.
+    With the mode `rw`, SQLite first finishes what a writer left unfinished. The agent wrote the database and the files
+    beside it, and SQLite believes them. So the copy is made in a process with no more rights than the owner of the
+    database, and this process gets only the open file.
     """
     here, there = socket.socketpair()
     child = os.fork()
@@ -32,7 +37,7 @@ def copied_database(path: str, copy: str, found: os.stat_result) -> tuple[int, i
         try:
             here.close()
             _become(found)
-            _copy_in_child(path, copy, there)
+            _copy_in_child(path, copy, there, mode)
             status = 0
         except (OSError, sqlite3.Error, ValueError) as error:
             with suppress(OSError):
@@ -59,8 +64,8 @@ def _become(found: os.stat_result) -> None:
         os.setuid(found.st_uid)
 
 
-def _copy_in_child(path: str, copy: str, parent: socket.socket) -> None:
-    uri = "file:" + "".join(each if each not in "?#%" else f"%{ord(each):02x}" for each in path) + "?mode=ro"
+def _copy_in_child(path: str, copy: str, parent: socket.socket, mode: str) -> None:
+    uri = "file:" + "".join(each if each not in "?#%" else f"%{ord(each):02x}" for each in path) + f"?mode={mode}"
     with closing(sqlite3.connect(uri, uri=True, timeout=60)) as source:
         pages, size = (
             source.execute("PRAGMA page_count").fetchone()[0],
@@ -79,6 +84,31 @@ def _copy_in_child(path: str, copy: str, parent: socket.socket) -> None:
 
 def _number(database: sqlite3.Connection, name: str) -> int:
     return int(database.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def copied_files(folder: int, name: str, into: str, found: os.stat_result) -> str:
+    """Copy the files of a database that nobody writes to; return the path of the copy.
+
+    SQLite would create or change files beside the database. So it gets a copy, and the original stays as it is.
+    """
+    path = f"{into}/source.db"
+    for suffix in ("", "-wal", "-journal"):
+        try:
+            source = open_quietly(f"{name}{suffix}", FILE, folder)
+        except FileNotFoundError:
+            continue
+        with os.fdopen(source, "rb") as original:
+            size = os.fstat(source).st_size
+            room = os.statvfs(into)
+            if not stat.S_ISREG(os.fstat(source).st_mode):
+                raise CannotCopy(f"{name}{suffix} is not a file")
+            if size + ROOM > room.f_bavail * room.f_frsize:
+                raise OSError(errno.ENOSPC, f"there is no room for a copy of {size >> 20} MiB")
+            with open(f"{path}{suffix}", "xb") as copy:
+                shutil.copyfileobj(original, copy, BLOCK)
+                if os.geteuid() == 0:
+                    os.fchown(copy.fileno(), found.st_uid, found.st_gid)
+    return path
 
 
 @contextmanager
