@@ -63,6 +63,8 @@ Source = Container | Remote | Folder | Archive
 
 def parse(text: str) -> Source | None:
     """Return the source that a text names, or None. What exists on this machine is looked at, nothing else is read."""
+    if not text or "\0" in text:
+        return None
     path = Path(text).expanduser()
     if text.startswith((".", "/", "~")) or path.exists():
         return _here(path)
