@@ -206,7 +206,8 @@ def _container(agent: Located, number: int, host_key: str | None) -> Guest:
     if guest is None:
         raise BadInput(
             f"there is no container {number} in {agent.where}, or it cannot be seen",
-            hint="name it by its address: --from root@ADDRESS",
+            hint=f"if it exists, name it by its address: --from root@ADDRESS\n"
+            f"or let the token of the place read it: give it the role PVEAuditor on /vms/{number}",
         )
     return guest
 
