@@ -9,7 +9,7 @@ import stat
 from collections.abc import Iterator
 
 from paddock.stream.folders import FILE, FOLDER, open_quietly, opened
-from paddock.stream.layout import Json, matcher
+from paddock.stream.layout import DEEPEST, Json, matcher
 
 _VARIABLE = re.compile(rb"^(?:export )?([A-Za-z_][A-Za-z0-9_]*)=.", re.MULTILINE)
 _LONGEST_FILE = 1 << 20
@@ -111,6 +111,8 @@ class Contents:
             self._read(top, "")
 
     def _read(self, folder: int, path: str) -> None:
+        if path.count("/") > DEEPEST:
+            raise Unusable(f"it has more than {DEEPEST} folders in each other")
         found = os.fstat(folder)
         self.inodes.add((found.st_dev, found.st_ino))
         for name in os.listdir(folder):

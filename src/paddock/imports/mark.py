@@ -55,12 +55,25 @@ def can_mark(path: str) -> bool:
 
 
 def write_beside(path: str, text: str) -> None:
-    """Write a file with the rights of the owner of its folder: an account may have replaced the folder by a link."""
-    above = os.path.dirname(path)
-    while not os.path.isdir(above):
-        above = os.path.dirname(above)
-    found = os.stat(above)
-    as_account(found.st_uid, found.st_gid, lambda: _write(path, text))
+    """Write a file with the rights of the first account on its path that is not root.
+
+    That account could replace everything below by links, and root would follow them.
+    """
+    uid, gid = _first_account(path)
+    as_account(uid, gid, lambda: _write(path, text))
+
+
+def _first_account(path: str) -> tuple[int, int]:
+    above = ""
+    for name in path.split("/")[1:-1]:
+        above += f"/{name}"
+        try:
+            found = os.lstat(above)
+        except FileNotFoundError:
+            break
+        if found.st_uid != 0:
+            return found.st_uid, found.st_gid
+    return 0, 0
 
 
 def _write(path: str, text: str) -> None:
