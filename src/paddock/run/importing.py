@@ -112,11 +112,11 @@ def adopt(agent: Deployment, source: Source, host_key: str | None) -> str:
         with agent.reporter.step("source.look", f"look at the install on {source}"):
             prepared = _Import.of(agent, source, host_key)
         verbs.converge(prepared.agent, prepared.plan)
+    install = prepared.install
+    agent.reporter.journal("import", files=install.found["files"], bytes=install.found["bytes"], **install.record)
     runs = "is ready" if prepared.agent.runtime.foreground else "works"
-    return (
-        f"{agent.name}: imported {prepared.install.path} from {source}, and {runs};"
-        " what was imported is as it was, and does not start any more"
-    )
+    left = "the archive" if isinstance(source, Archive) else "the install does not start any more; its folder"
+    return f"{agent.name}: imported {install.path} from {source}, and {runs}; {left} is as it was"
 
 
 @dataclass(frozen=True)
