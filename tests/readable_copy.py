@@ -1,8 +1,8 @@
 """Find a readable copy of a state, without Paddock's code: `readable_copy.py [--state DIR] [--backups DIR] WANTED`
 
-A program for tests that kill Paddock at any moment. A copy is a home with all the files that the test has put there, with
-the same content, or an archive in a folder of backups that its own manifest describes completely. Databases have to pass
-SQLite's check. Prints each copy, and why the others are none. The exit code is 0 if there is at least one.
+A program for tests that kill Paddock at any moment. A copy is a home with all the files that the test has put there,
+with the same content, or an archive in a folder of backups that its own manifest describes completely. Databases have
+to pass SQLite's check. Prints each copy, and why the others are none. The exit code is 0 if there is at least one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def digest(content: bytes) -> str:
 
 
 def expected(home: Path) -> dict[str, str]:
-    """Return the files of a home with their hashes, before anything is killed. A database has no hash: it may change."""
+    """Return the files of a home with their hashes, before anything is killed. A database has none: it may change."""
     found = {}
     for path in sorted(home.rglob("*")):
         if path.is_file() and not path.is_symlink() and not path.name.endswith(("-wal", "-shm", "-journal")):

@@ -26,12 +26,13 @@ ALLOWED = {
     "recipes": {"spec"},
     "stream": set[str](),
     "backups": {"spec", "stream"},
+    "imports": {"stream"},
     "guests": set[str](),
     "plan": {"spec"},
     "places": {"spec", "plan", "guests"},
     "runtimes": {"spec", "recipes", "guests"},
     "checks": {"spec", "recipes", "runtimes", "guests", "backups"},
-    "run": {"spec", "plan", "checks", "places", "runtimes", "recipes", "guests", "stream", "backups"},
+    "run": {"spec", "plan", "checks", "places", "runtimes", "recipes", "guests", "stream", "backups", "imports"},
     "cli": {"spec", "recipes", "plan", "run", "runtimes", "backups"},
 }
 
@@ -109,6 +110,7 @@ def test_only_the_gates_start_processes() -> None:
     # The supervisor's children outlive a call, and the demo types on a terminal like a user. The others run on the
     # agent's machine: the programs of verify, the test of a code tree, and the guard of its connections.
     elsewhere = {"checks/machine/output.py", "checks/inside.py", "recipes/hermes/proof.py", "runtimes/egress/guard.py"}
+    elsewhere |= {"imports/commands.py"}
     assert starters == {"process.py", "runtimes/process/supervise.py", "demo.py", *elsewhere}
 
 

@@ -116,14 +116,20 @@ class NodeShell:
         return subprocess.run([str(self.home / "bin/ssh"), *where, "sh"], input=script, capture_output=True, text=True)
 
 
-@contextmanager
-def node_shell(node: Node, home: Path) -> Iterator[NodeShell]:
-    """Create a container with the ssh server of the node. Paddock does not know this container."""
+def with_ssh(node: Node, home: Path) -> Node:
+    """Return the node for commands whose ssh reads its configuration and its known_hosts from a folder."""
     (home / "bin").mkdir()
     ssh = home / "bin/ssh"
     ssh.write_text(_SSH.format(home=home))
     ssh.chmod(0o755)
-    path = f"{home}/bin:{node.stage.environment['PATH']}"
+    (home / "config").write_text(_CONFIG.format(key=node.stage.folder / "id_ed25519", home=home))
+    return node.with_environment(PATH=f"{home}/bin:{node.stage.environment['PATH']}")
+
+
+@contextmanager
+def node_shell(node: Node, home: Path) -> Iterator[NodeShell]:
+    """Create a container with the ssh server of the node. Paddock does not know this container."""
+    own = with_ssh(node, home)
     api = api_client(node)
     with _door(node) as door:
         address = container(node, api, VMID)
@@ -132,9 +138,8 @@ def node_shell(node: Node, home: Path) -> Iterator[NodeShell]:
             make = f"printf %s {command} >/usr/local/bin/pct && chmod 755 /usr/local/bin/pct"
             links = " && ".join(f"ln -s pct /usr/local/bin/{name}" for name in COMMANDS[1:])
             node.shell(address, f"{make} && {links}\n{_LISTEN}")
-            shell = NodeShell(node.with_environment(PATH=path), address, home)
+            shell = NodeShell(own, address, home)
             (home / "known_hosts").write_text(f"[{address}]:{PORT} {scan_host_key(address, PORT)}\n")
-            (home / "config").write_text(_CONFIG.format(key=node.stage.folder / "id_ed25519", home=home))
             yield shell
         finally:
             destroy(api, VMID)

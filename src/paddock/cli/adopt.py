@@ -15,6 +15,9 @@ from paddock.cli.options import DEFAULT_FILE, Agent, File, Looked, Sets
     "paddock adopt hermes 105",
     "paddock adopt hermes 105 --state mp0 --yes",
     "paddock adopt hermes --from-project lab",
+    "paddock adopt hermes --from 118 --yes",
+    "paddock adopt hermes --from root@10.1.10.30:/opt/hermes",
+    "paddock adopt hermes --from ./hermes-backup.zip",
 )
 def adopt(
     agent: Agent,
@@ -38,8 +41,23 @@ def adopt(
             help="Take the agent over from another project.",
         ),
     ] = None,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="SOURCE",
+            help="Copy the state of an install that is not on a volume, and stop that install: the number of a"
+            " container (118), user@host, a zip file of `hermes backup`, or a folder. 118:/opt/hermes and"
+            " user@host:/opt/hermes name the folder too.",
+        ),
+    ] = None,
+    host_key: Annotated[
+        str | None,
+        typer.Option("--host-key", metavar="KEY", help="The ssh host key of the container, or its fingerprint."),
+    ] = None,
     file: File = DEFAULT_FILE,
     sets: Sets = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plan, also with --yes.")] = False,
     yes: Annotated[
         bool,
         typer.Option(
@@ -48,7 +66,10 @@ def adopt(
     ] = False,
     looked: Looked = False,
 ) -> None:
-    """Adopt a container as an agent's machine, a volume as its state, or the agent of another project."""
+    """Adopt a container as an agent's machine, a volume as its state, or the agent of another project.
+
+    With --from, copy an existing install into a new state. The install itself is left as it is.
+    """
     from paddock.cli.moving import move
     from paddock.cli.session import changing, looking
     from paddock.errors import BadInput
@@ -57,6 +78,16 @@ def adopt(
     from paddock.run import adopt as work
     from paddock.spec import rewrite
 
+    yes = yes and not dry_run
+    if origin is not None:
+        if vmid is not None or state is not None or project is not None or looked:
+            raise BadInput("--from copies an install: it needs no other argument")
+        from paddock.cli.importing import import_from
+
+        import_from(origin, host_key, agent, file, sets, yes=yes)
+        return
+    if host_key is not None:
+        raise BadInput("--host-key is for --from")
     if project is not None:
         if vmid is not None or state is not None or looked:
             raise BadInput("--from-project takes over the agent's own machine and state: it needs no other argument")

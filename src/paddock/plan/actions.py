@@ -133,6 +133,20 @@ class ReceiveState:
 
 
 @dataclass(frozen=True)
+class ExpectNewState:
+    """Check that the agent has no files yet, and room for so many bytes."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class RetireOrigin:
+    """Stop the install that the state comes from, and keep it from starting."""
+
+    path: str
+
+
+@dataclass(frozen=True)
 class StopAgent:
     """Stop the agent's processes."""
 
@@ -191,6 +205,8 @@ AgentAction = (
     | CreateContainer
     | RemoveContainer
     | ReceiveState
+    | ExpectNewState
+    | RetireOrigin
     | StopAgent
     | CheckDestination
     | SaveState

@@ -280,6 +280,14 @@ class Traces:
 
     directories: Sequence[str] = ()  # absolute
     names: Sequence[str] = ()  # names of files and directories, anywhere on the machine, that no other program uses
+    becomes: str = ""  # the folder of the agent's home that such a state is; the home itself if empty
+    known_by: Sequence[str] = ()  # names in such a folder, one of which it has
+    variable: str = ""  # the environment variable that has its path
+    programs: Sequence[str] = ()  # names of the programs that use it
+    environment_file: str = ""  # a file in it that sets variables, among them secrets
+    rebuilt: Sequence[str] = ()  # patterns, as in `Keeping`: what is not state in a folder that Paddock did not make
+    wrappers: Sequence[str] = ()  # folders that a zip file of such a state may have around it
+    beside: str = ""  # the folder of such a zip file that has files of the home
 
 
 @dataclass(frozen=True)

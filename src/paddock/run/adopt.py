@@ -51,8 +51,8 @@ def _plan(agent: Located, target: AdoptTarget, seen: Observation, disk: RootDisk
     if planned.empty or planned.refusals:
         return planned
     remedy = (
-        "stop the agent, move them onto a volume of the container,"
-        " and name that volume: --state mp0; its files become the agent's home"
+        f"`paddock adopt {agent.name} --from {target.machine}` copies them into the state of a new machine; to keep"
+        " this one, stop the agent, move them onto a volume of the container, and name that volume: --state mp0"
     )
     visit = lambda: adoption.visit(agent.machine_want, target, seen.place)  # noqa: E731
     return replace(planned, refusals=disk.refusals(agent, f"container {target.machine}", visit, remedy))

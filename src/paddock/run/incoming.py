@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Protocol
+
+
+class Origin(Protocol):
+    """An install that exists without Paddock, and that a state is imported from."""
+
+    @property
+    def record(self) -> Mapping[str, str]:
+        """What the agent's machine keeps about it."""
+        ...
+
+    def retire(self) -> None:
+        """Stop it, and keep it from starting."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -17,3 +30,4 @@ class Incoming:
     open: Callable[[], AbstractContextManager[IO[bytes]]]
     length: int | None = None  # of the stream, where it is known; files with holes are shorter in it
     of: Mapping[str, str] = field(default_factory=dict)  # what its manifest has to say, such as `agent`
+    origin: Origin | None = None  # of an import; such a state never replaces another one

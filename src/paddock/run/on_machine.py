@@ -20,6 +20,7 @@ from paddock.plan.actions import (
     ClaimState,
     CreateContainer,
     DeleteState,
+    ExpectNewState,
     GetImage,
     InstallCode,
     InstallContents,
@@ -29,6 +30,7 @@ from paddock.plan.actions import (
     RemoveContainer,
     RemoveFormerState,
     RenameAgent,
+    RetireOrigin,
     SaveState,
     SettleState,
     StartAgent,
@@ -106,6 +108,10 @@ class OnMachine:
             case RenameAgent(former):
                 argv = agent.runtime.rename(former, mounted=agent.place.traits.mounts_state)
                 expect(reach(), f"moving {agent.name} to project {agent.project}", argv, deadline=300)
+            case ExpectNewState(size):
+                restoring.expect_new(agent, reach(), size)
+            case RetireOrigin():
+                restoring.retire_origin(agent)
             case ReceiveState():
                 restoring.receive_state(agent, reach())
             case StopAgent():

@@ -8,14 +8,18 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import IO, Final
 
+from paddock.errors import Refused
 from paddock.guests import Guest, expect
 from paddock.process import CommandFailed, Pipes
 from paddock.run.resolve import Located
 from paddock.runtimes import machine
 from paddock.runtimes.program import program
+from paddock.visible import one_line
 
 _MODULES: Final = ("layout", "folders", "reading", "receive", "restoration")
 _BLOCK: Final = 1 << 20
+_MOST_SAID: Final = 8 << 20
+_MOST_LINES: Final = 20
 
 
 def receive_state(agent: Located, guest: Guest) -> None:
@@ -36,18 +40,26 @@ def receive_state(agent: Located, guest: Guest) -> None:
         # The recorded size, and some room for what the record does not count.
         "limit": incoming.size + (64 << 20),
         "of": dict(incoming.of),
+        **({"origin": dict(incoming.origin.record)} if incoming.origin else {}),
     }
     progress = agent.reporter.progress(lambda: incoming.length)
     with incoming.open() as stream, guest.piped(_argv(order)) as pipes:
-        _pump(stream, pipes, progress)
+        told = _pump(stream, pipes, progress)
         result = pipes.end()
     if not result.ok:
         raise CommandFailed(f"unpacking {incoming.name} on {guest.name}", result)
+    if incoming.origin:
+        for line in _incomplete(told()):
+            agent.reporter.say(line)
 
 
-def _pump(source: IO[bytes], pipes: Pipes, progress: Callable[[int], None]) -> None:
-    """Copy a stream into a program. If the program ends early, its own message says why."""
-    drained = threading.Thread(target=_drain, args=(pipes.source,), daemon=True)
+def _pump(source: IO[bytes], pipes: Pipes, progress: Callable[[int], None]) -> Callable[[], bytes]:
+    """Copy a stream into a program; return a function that waits for what the program said.
+
+    If the program ends early, its own message says why.
+    """
+    said = bytearray()
+    drained = threading.Thread(target=_drain, args=(pipes.source, said), daemon=True)
     drained.start()
     with suppress(BrokenPipeError):
         while data := source.read(_BLOCK):
@@ -55,11 +67,48 @@ def _pump(source: IO[bytes], pipes: Pipes, progress: Callable[[int], None]) -> N
             progress(len(data))
         pipes.sink.flush()
 
+    def told() -> bytes:
+        drained.join()
+        return bytes(said)
 
-def _drain(source: IO[bytes]) -> None:
+    return told
+
+
+def _drain(source: IO[bytes], said: bytearray) -> None:
     with suppress(OSError, ValueError):
-        while source.read(_BLOCK):
-            pass
+        while data := source.read(_BLOCK):
+            said += data[: _MOST_SAID - len(said)]
+
+
+def _incomplete(manifest: bytes) -> list[str]:
+    """Return a line for each file of a stream that was left out, or that is not a consistent copy."""
+    try:
+        found = json.loads(manifest)
+        lines = [f"{each['path']}: {each['why']}" for each in (*found["left_out"], *found["as_files"])]
+    except (ValueError, KeyError, TypeError):
+        return []
+    more = [f"and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
+    return [one_line(f"not imported as it is: {line}", 300) for line in lines[:_MOST_LINES]] + more
+
+
+def not_new(agent: Located, guest: Guest, size: int) -> str | None:
+    """Return why nothing can be imported as the agent's state: it has files already, or no room for so many bytes."""
+    order = {"do": "expect new", "state": agent.paths.state, "size": size}
+    result = guest.run(_argv(order))
+    return None if result.ok else one_line(result.err.strip().split("\n")[-1], 500)
+
+
+def expect_new(agent: Located, guest: Guest, size: int) -> None:
+    """Refuse if nothing can be imported as the agent's state."""
+    if reason := not_new(agent, guest, size):
+        raise Refused(f"{agent.name}: {reason}", hint="nothing was imported, and the install runs on")
+
+
+def retire_origin(agent: Located) -> None:
+    """Stop the install that the agent's state comes from, and keep it from starting."""
+    if agent.incoming is None or agent.incoming.origin is None:
+        raise TypeError(f"{agent.name} is not imported")
+    agent.incoming.origin.retire()
 
 
 def restoration(agent: Located, guest: Guest, what: str) -> None:

@@ -49,7 +49,7 @@ class RootDisk:
             Refusal(
                 f"{machine} has files on its root disk that may be state of {agent.name}:"
                 f" {', '.join(one_line(path, _LONGEST) for path in found[:_SHOWN])}{more}",
-                f"a machine is destroyed with its root disk, and Paddock cannot import files yet: {remedy}\n{_LOOKED}",
+                f"a machine is destroyed with its root disk: {remedy}\n{_LOOKED}",
                 code="root-disk.files",
             )
         ]

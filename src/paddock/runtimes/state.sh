@@ -70,11 +70,21 @@ hold_above() { # PATH below the home
     done
 }
 
+# A locked file belongs to root. Where Paddock and the agent are one user, only its mode tells it from other files.
+is_own_file_of_agent() { # PATH
+    [ -f "$1" ] && [ ! -L "$1" ] || return 1
+    if [ -n "$OWNER" ]; then
+        [ "$(stat -c %u -- "$1")" != 0 ]
+    else
+        [ "$(stat -c %a -- "$1")" != 444 ]
+    fi
+}
+
 lock() { # PATH CONTENT, in a directory that is held
     new=$(mktemp -- "$1.XXXXXX")
     cat "$2" >"$new"
     chmod 444 "$new"
-    if [ -n "$OWNER" ] && [ -f "$1" ] && [ "$(stat -c %u -- "$1")" != 0 ]; then
+    if is_own_file_of_agent "$1"; then
         mv -T -- "$1" "$1.found-$(date +%s)"
     else
         sh -c "$set_aside" paddock "$1"

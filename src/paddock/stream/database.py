@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import array
+import errno
 import os
+import shutil
 import socket
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
-from paddock.stream.folders import opened
+from paddock.stream.folders import FILE, open_quietly, opened
+from paddock.stream.layout import BLOCK
 
 ROOM = 64 << 20  # bytes that stay free beside the copy of a database
 
@@ -20,19 +24,21 @@ class CannotCopy(Exception):
 
 
 class DatabaseOrder:
-    """A database to copy, where to, and whether SQLite is to check the copy."""
+    """A database to copy, where to, how SQLite opens it, and whether SQLite is to check the copy."""
 
-    def __init__(self, path: str, copy: str, examine: bool) -> None:
+    def __init__(self, path: str, copy: str, mode: str, examine: bool) -> None:
         self.path = path
         self.copy = copy
+        self.mode = mode
         self.examine = examine
 
 
 def copied_database(order: DatabaseOrder, found: os.stat_result) -> tuple[int, int, str]:
     """Copy a database with SQLite's own backup; return the open copy, its schema version, and what is wrong with it.
 
-    The agent wrote the database and the files beside it, and SQLite believes them. So the copy is made in a process
-    with no more rights than the owner of the database, and this process gets only the open file.
+    With the mode `rw`, SQLite first finishes what a writer left unfinished. The agent wrote the database and the files
+    beside it, and SQLite believes them. So the copy is made in a process with no more rights than the owner of the
+    database, and this process gets only the open file.
     """
     here, there = socket.socketpair()
     child = os.fork()
@@ -71,7 +77,7 @@ def _become(found: os.stat_result) -> None:
 
 def _copy_in_child(order: DatabaseOrder, parent: socket.socket) -> None:
     path = "".join(each if each not in "?#%" else f"%{ord(each):02x}" for each in order.path)
-    uri, copy = f"file:{path}?mode=ro", order.copy
+    uri, copy = f"file:{path}?mode={order.mode}", order.copy
     with closing(sqlite3.connect(uri, uri=True, timeout=60)) as source:
         pages, size = (
             source.execute("PRAGMA page_count").fetchone()[0],
@@ -104,6 +110,31 @@ def _damage(database: sqlite3.Connection) -> str:
     except sqlite3.Error as error:
         return str(error)
     return "" if found == "ok" else found
+
+
+def copied_files(folder: int, name: str, into: str, found: os.stat_result) -> str:
+    """Copy the files of a database that nobody writes to; return the path of the copy.
+
+    SQLite would create or change files beside the database. So it gets a copy, and the original stays as it is.
+    """
+    path = f"{into}/source.db"
+    for suffix in ("", "-wal", "-journal"):
+        try:
+            source = open_quietly(f"{name}{suffix}", FILE, folder)
+        except FileNotFoundError:
+            continue
+        with os.fdopen(source, "rb") as original:
+            size = os.fstat(source).st_size
+            room = os.statvfs(into)
+            if not stat.S_ISREG(os.fstat(source).st_mode):
+                raise CannotCopy(f"{name}{suffix} is not a file")
+            if size + ROOM > room.f_bavail * room.f_frsize:
+                raise OSError(errno.ENOSPC, f"there is no room for a copy of {size >> 20} MiB")
+            with open(f"{path}{suffix}", "xb") as copy:
+                shutil.copyfileobj(original, copy, BLOCK)
+                if os.geteuid() == 0:
+                    os.fchown(copy.fileno(), found.st_uid, found.st_gid)
+    return path
 
 
 @contextmanager

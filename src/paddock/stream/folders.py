@@ -7,12 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # the entry may be a pipe: opening it must not wait
+
+
+def open_quietly(name: str, flags: int, dir_fd: int | None = None) -> int:
+    """Open something without a change of its access time, where this account may ask for that."""
+    try:
+        return os.open(name, flags | os.O_NOATIME, dir_fd=dir_fd)
+    except PermissionError:
+        return os.open(name, flags, dir_fd=dir_fd)
 
 
 @contextmanager
 def opened(folder: str) -> Iterator[int]:
     """Open a folder."""
-    descriptor = os.open(folder, FOLDER)
+    descriptor = open_quietly(folder, FOLDER)
     try:
         yield descriptor
     finally:
@@ -25,7 +34,7 @@ def descended(top: int, folders: list[str]) -> Iterator[int]:
     current = os.dup(top)
     try:
         for name in folders:
-            inside = os.open(name, FOLDER, dir_fd=current)
+            inside = open_quietly(name, FOLDER, current)
             os.close(current)
             current = inside
         yield current

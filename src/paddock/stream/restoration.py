@@ -4,7 +4,7 @@ The argument is JSON: `do` and `state`, and for `receive` what `paddock.stream.r
 unpacked to `.paddock/incoming`, where only root can enter. `swap` exchanges it with the home in one step of the kernel,
 so that at every moment there is one complete home. What was the home before stays in `.paddock/before` until `finish`.
 `.paddock/incoming.json` has the inode of the folder that is to become the home: whether it is the home already shows
-what an interrupted restoration still has to do.
+what an interrupted restoration still has to do. `.paddock/origin.json` says where a state was imported from.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from paddock.stream.layout import BadStream, Json
-from paddock.stream.receive import MEMORY, receive
+from paddock.stream.receive import MEMORY, ROOM, receive
 
 _PATIENCE = 60  # seconds to wait for a program of an earlier run, which ends when its connection does
 _EXCHANGE = 2  # RENAME_EXCHANGE
@@ -43,16 +43,37 @@ class Restoration:
         self.before = f"{self.own}/before"
         self.discarded = f"{self.own}/discarded"
         self.note = f"{self.own}/incoming.json"
+        self.origin = f"{self.own}/origin.json"
 
     def receive(self, order: Json) -> Json:
         """Unpack a stream beside the home, and verify it."""
         self.settle()
         if os.path.lexists(self.before):
             raise CannotRestore(f"{self.before} has the state from before an earlier restore; finish that first")
+        if "origin" in order:
+            self.expect_new(0)
+            _write(self.origin, order["origin"])
         manifest = receive({**order, "folder": self.incoming}, sys.stdin.buffer)
         self._own_top()
         _write(self.note, {"inode": os.stat(self.incoming).st_ino, "undo": False})
         return {key: value for key, value in manifest.items() if key != "entries"}
+
+    def expect_new(self, size: int) -> None:
+        """Refuse a state that has files already, or no room for what is to become it."""
+        with suppress(FileNotFoundError):
+            if os.listdir(self.home):
+                origin = _read(self.origin)
+                whence = f", which was imported from {origin['source']}" if origin else ""
+                raise CannotRestore(f"the agent has a state already{whence}: {self.home} has files")
+        there = self.home
+        while not os.path.isdir(there):
+            there = os.path.dirname(there)
+        found = os.statvfs(there)
+        room = found.f_bavail * found.f_frsize - ROOM
+        if size > room:
+            raise CannotRestore(
+                f"{size >> 20} MiB are to be imported, and {there} has room for {max(room, 0) >> 20} MiB"
+            )
 
     def _own_top(self) -> None:
         """Give the new home the owner and the mode of the home that it replaces."""
@@ -187,13 +208,16 @@ def main() -> None:
         "finish": work.finish,
     }
     try:
+        if order["do"] == "expect new":
+            work.expect_new(order["size"])  # there may be no state yet to be alone with
+            return
         with work.alone():
             if order["do"] == "receive":
                 json.dump(work.receive(order), sys.stdout)
             else:
                 simple[order["do"]]()
     except BadStream as error:
-        sys.exit(f"the backup cannot be used: {error}")
+        sys.exit(f"the stream of the state cannot be used: {error}")
     except CannotRestore as error:
         sys.exit(str(error))
     except OSError as error:

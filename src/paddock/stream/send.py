@@ -1,7 +1,13 @@
 """Write the state of an agent to standard output as a stream. Runs on the machine.
 
-The argument is JSON: see `Sender`. The agent may run meanwhile, and may change anything while it is read. With
-`only`, nothing else is sent. With `examine`, SQLite checks each database, and the manifest names the damaged ones.
+The argument is JSON. `home` is the folder to send, `staging` a folder for copies of databases, `about` goes into the
+manifest; `rebuilt`, `databases` and `growing` are patterns for paths. With `only`, nothing else is sent. With
+`examine`, SQLite checks each database, and the manifest names the damaged ones. The agent may run meanwhile, and may
+change anything while it is read.
+
+A folder that was not made by Paddock has more words: `under` is the folder of the state that it becomes, `owner` is
+the name of the owner of all files. `stopped` says that nobody writes to it: SQLite then gets copies of the databases,
+so that nothing is created or changed there, and a file that changes meanwhile is an error.
 """
 
 from __future__ import annotations
@@ -19,8 +25,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from paddock.stream.database import CannotCopy, DatabaseOrder, copied_database, staged
-from paddock.stream.folders import FOLDER, descended, opened
+from paddock.stream.database import CannotCopy, DatabaseOrder, copied_database, copied_files, staged
+from paddock.stream.folders import FILE, FOLDER, descended, open_quietly, opened
 from paddock.stream.layout import BLOCK, DEEPEST, FORMAT, MANIFEST, PREFIX, Json, announcement, matcher, stays_inside
 from paddock.stream.sparse import Exactly, Pieces, data_pieces
 
@@ -41,6 +47,10 @@ class Sender:
         self.growing = matcher(order["growing"])
         self.only = matcher(order["only"]) if "only" in order else None
         self.examine = order.get("examine", False)
+        self.under = order.get("under", "")
+        self.prefix = f"{self.under}/" if self.under else ""
+        self.owner = order.get("owner")
+        self.stopped = order.get("stopped", False)
         self.entries: dict[str, Json] = {}
         self.left_out: list[Json] = []
         self.as_files: list[Json] = []
@@ -52,9 +62,15 @@ class Sender:
     def send(self) -> None:
         """Send all files, those that changed meanwhile again, and the manifest."""
         with opened(self.home) as home:
-            self.device, self.user = os.fstat(home).st_dev, user_name(os.fstat(home).st_uid)
-            print(announcement(self._measured(home, "", 1)), file=sys.stderr, flush=True)
-            self._folder(home, "", 1)
+            found = os.fstat(home)
+            self.device, self.user = found.st_dev, self.owner or user_name(found.st_uid)
+            print(announcement(self._measured(home, self.prefix, 1)), file=sys.stderr, flush=True)
+            if self.under:
+                self._put(self._header(self.under, found, tarfile.DIRTYPE))
+                self._note(self.under, found, "folder")
+            self._folder(home, self.prefix, 1)
+            if self.again and self.stopped:
+                sys.exit(f"a file changed while it was read: {self.again[0]!r}")
             for _ in range(PASSES):
                 if not self.again:
                     break
@@ -122,7 +138,7 @@ class Sender:
             self._leave_out(path, f"it is more than {DEEPEST} folders deep")
             return
         try:
-            inside = os.open(name, FOLDER, dir_fd=folder)
+            inside = open_quietly(name, FOLDER, folder)
         except OSError as error:
             self._leave_out(path, error.strerror or "it cannot be read")
             return
@@ -145,9 +161,8 @@ class Sender:
         self._note(path, found, "link", target=target)
 
     def _file(self, folder: int, name: str, path: str) -> None:
-        # The entry may be a pipe by now, so opening it must not wait.
         try:
-            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            file = open_quietly(name, FILE, folder)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -192,7 +207,7 @@ class Sender:
         if self.only or not self.databases.fullmatch(path) or self.rebuilt.fullmatch(path):
             return False
         try:
-            file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            file = open_quietly(name, FILE, folder)
         except OSError:
             return False
         with os.fdopen(file, "rb") as opened_file:
@@ -206,8 +221,7 @@ class Sender:
             return False
         with staged(self.staging, found.st_uid, found.st_gid) as room:
             try:
-                order = DatabaseOrder(f"{self.home}/{path}", f"{room}/copy.db", self.examine)
-                file, schema, wrong = copied_database(order, found)
+                file, schema, wrong = copied_database(self._order(folder, name, path, room, found), found)
             except CannotCopy as error:
                 # The file as it is, with the files beside it, is better than nothing.
                 (self.damaged if self.examine else self.as_files).append({"path": path, "why": str(error)})
@@ -223,6 +237,12 @@ class Sender:
                 if wrong:
                     self.damaged.append({"path": path, "why": wrong})
         return True
+
+    def _order(self, folder: int, name: str, path: str, room: str, found: os.stat_result) -> DatabaseOrder:
+        copy = f"{room}/copy.db"
+        if self.stopped:
+            return DatabaseOrder(copied_files(folder, name, room, found), copy, "rw", self.examine)
+        return DatabaseOrder(f"{self.home}/{path}", copy, "ro", self.examine)
 
     def _once_more(self, home: int, path: str) -> None:
         """Send a file that changed while it was sent. If it was removed meanwhile, it is not part of the state."""
@@ -243,16 +263,20 @@ class Sender:
         header.type = kind
         header.mode = stat.S_IMODE(found.st_mode)
         header.mtime = int(found.st_mtime)
-        header.uname, header.gname = user_name(found.st_uid), group_name(found.st_gid)
+        header.uname, header.gname = self._owner(found)
         return header
 
+    def _owner(self, found: os.stat_result) -> tuple[str, str]:
+        return (self.owner, self.owner) if self.owner else (user_name(found.st_uid), group_name(found.st_gid))
+
     def _note(self, path: str, found: os.stat_result, kind: str, **more: Any) -> None:
+        owner, group = self._owner(found)
         self.entries[path] = {
             "path": path,
             "type": kind,
             "mode": f"{stat.S_IMODE(found.st_mode):o}",
-            "owner": user_name(found.st_uid),
-            "group": group_name(found.st_gid),
+            "owner": owner,
+            "group": group,
             "mtime": int(found.st_mtime),
             **more,
         }

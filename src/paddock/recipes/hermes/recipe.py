@@ -39,16 +39,24 @@ from paddock.recipes.workload import (
 from paddock.spec.agent import Restart
 from paddock.spec.kinds import FileView, Mistake
 
+_HOME: Final = ".hermes"
+
 # Usual directories of Hermes' data, beside homes of accounts. The messaging process (`hermes gateway`) always writes
 # gateway_state.json, also when its data is in another directory or in a container's volume.
 _TRACES: Final = Traces(
     directories=("/opt/hermes", "/opt/data", "/var/lib/hermes", "/srv/hermes", "/data/hermes"),
-    names=(".hermes", "gateway_state.json"),
+    names=(_HOME, "gateway_state.json"),
+    becomes=_HOME,
+    known_by=("config.yaml", ".env", "state.db"),  # as `hermes import` recognises a backup
+    variable="HERMES_HOME",
+    programs=("hermes",),
+    environment_file=".env",
+    rebuilt=(f"{_HOME}/hermes-agent",),  # the code, where Hermes' own installer puts it
+    wrappers=("hermes",),
+    beside="_external",
 )
 
 API_KEY: Final = "API_SERVER_KEY"
-
-_HOME: Final = ".hermes"
 
 _KEEPING: Final = Keeping(
     rebuilt=tuple(
