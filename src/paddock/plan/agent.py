@@ -18,6 +18,7 @@ from paddock.plan.actions import (
     ReceiveState,
     RemoveAgent,
     RemoveFormerState,
+    StartStandIn,
     StopAgent,
     SwapState,
 )
@@ -54,12 +55,14 @@ class AgentWant:
     project: str = ""
     beside_others: bool = False  # other agents of this name may be on the machine too
     incoming: str | None = None  # what becomes its state
+    stand_in: bool = False  # it talks to a stand-in for its model, on its machine
+    added: frozenset[str] = frozenset()  # packages that its template does not have
 
     def preinstalled(self) -> AgentSeen:
         """Return what a new machine holds that was cloned from the agent's template."""
         # The template of an agent in a container holds the engine only: the code is installed for its container.
         trees = frozenset({self.tree} if self.tree and not self.container else ())
-        return AgentSeen(packages=self.packages, trees=trees)
+        return AgentSeen(packages=self.packages - self.added, trees=trees)
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,9 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         yield claim(agent)
     renamed = list(namesakes.rename_steps(agent, want.project, seen.namesakes))
     yield from renamed
+    if want.stand_in:
+        title = "start a stand-in for the model on the machine"
+        yield Step("model.start", title, "the copy reaches no other", StartStandIn(), phase=Phase.STATE)
     if want.incoming:
         yield from _receive(agent, want.incoming, seen)
     reason = (

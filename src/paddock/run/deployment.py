@@ -13,6 +13,7 @@ from paddock.places import AnyPlace, place_for
 from paddock.recipes.workload import Recipe
 from paddock.run.incoming import Incoming
 from paddock.run.reporter import AgentReporter, Reporter
+from paddock.run.standing import StandIn
 from paddock.spec.agent_id import AgentId
 from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
@@ -47,6 +48,8 @@ class Deployment:
     beside_others: bool = False  # agents of this name in other projects may be at the place too
     neighbours: Sequence[str] = ()  # hosts of the file's places and of its other agents
     incoming: Incoming | None = None  # what is to become its state
+    copy_of: Deployment | None = None  # the agent that this one is a harmless copy of
+    stand_in: StandIn | None = None  # serves its model on its machine
     machine_side: MachineSide = field(default_factory=_on_machine, repr=False, compare=False)
 
     @classmethod

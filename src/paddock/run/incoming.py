@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import IO
@@ -15,3 +15,5 @@ class Incoming:
     name: str  # in titles of steps, such as "backup 2026-11-16T02-02-12Z"
     size: int  # of its files; what is much larger is refused
     open: Callable[[], AbstractContextManager[IO[bytes]]]
+    expects: Sequence[str] = ()  # paths that it must have
+    aside: Sequence[str] = ()  # patterns of what does not become part of the agent's home

@@ -29,6 +29,7 @@ from paddock.plan.actions import (
     RemoveFormerState,
     RenameAgent,
     StartEngine,
+    StartStandIn,
     StopAgent,
     SwapState,
 )
@@ -50,7 +51,7 @@ class OnMachine:
     """The real machine side: runs the runtimes' programs through guests."""
 
     def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
-        argv = agent.runtime.observe(agent.contents.packages)
+        argv = agent.runtime.observe(agent.packages)
         end = time.monotonic() + patience
         while True:
             try:
@@ -99,6 +100,9 @@ class OnMachine:
                 expect(reach(), f"moving {agent.name} to project {agent.project}", argv, deadline=300)
             case ReceiveState():
                 restoring.receive_state(agent, reach())
+            case StartStandIn():
+                if agent.stand_in:
+                    agent.stand_in.start(reach())
             case StopAgent():
                 restoring.stop(agent, reach())
             case SwapState():

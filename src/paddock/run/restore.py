@@ -27,9 +27,13 @@ def choose(agent: Deployment, which: str | None) -> Backup:
 
 def receiving(agent: Deployment, backup: Backup) -> Deployment:
     """Return the agent with a backup as what is to become its state."""
+    return replace(agent, incoming=incoming_of(agent, backup))
+
+
+def incoming_of(agent: Deployment, backup: Backup) -> Incoming:
+    """Return a backup of an agent as something that becomes a state."""
     destination = destination_of(agent)
-    incoming = Incoming(f"backup {backup.name}", backup.about["bytes"], lambda: destination.read(backup))
-    return replace(agent, incoming=incoming)
+    return Incoming(f"backup {backup.name}", backup.about["bytes"], lambda: destination.read(backup))
 
 
 def plan(agent: Deployment, backup: Backup) -> Plan:

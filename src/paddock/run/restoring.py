@@ -15,7 +15,7 @@ from paddock.run.resolve import Located
 from paddock.runtimes import machine
 from paddock.runtimes.program import program
 
-_MODULES: Final = ("layout", "folders", "reading", "receive", "restoration")
+_MODULES: Final = ("layout", "folders", "reading", "receive", "aside", "restoration")
 _BLOCK: Final = 1 << 20
 
 
@@ -36,6 +36,8 @@ def receive_state(agent: Located, guest: Guest) -> None:
         "gid": user.gid or user.uid,
         # The recorded size, and some room for what the record does not count.
         "limit": incoming.size + (64 << 20),
+        "expects": list(incoming.expects),
+        "aside": list(incoming.aside),
     }
     with incoming.open() as stream, guest.piped(_argv(order)) as pipes:
         _pump(stream, pipes)
@@ -59,10 +61,10 @@ def _drain(source: IO[bytes]) -> None:
             pass
 
 
-def restoration(agent: Located, guest: Guest, what: str) -> None:
-    """Carry out one part of a restoration: settle, swap, back or finish."""
+def restoration(agent: Located, guest: Guest, what: str) -> str:
+    """Carry out one part of a restoration: settle, swap, back, finish or whole; return what it printed."""
     order = {"do": what, "state": agent.paths.state}
-    expect(guest, f"restoring the state of {agent.name}", _argv(order), deadline=600)
+    return expect(guest, f"restoring the state of {agent.name}", _argv(order), deadline=600)
 
 
 def stop(agent: Located, guest: Guest) -> None:
