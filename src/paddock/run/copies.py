@@ -71,6 +71,7 @@ def copy_of(agent: Deployment, name: str, incoming: Incoming | None = None, *, r
         beside_others=True,
         incoming=replace(incoming, aside=tuple(keeping.acting)) if incoming else None,
         copy_of=agent,
+        throwaway=name.startswith(_THROWAWAY),
         stand_in=stand_in,
     )
 

@@ -49,6 +49,7 @@ class Deployment:
     neighbours: Sequence[str] = ()  # hosts of the file's places and of its other agents
     incoming: Incoming | None = None  # what is to become its state
     copy_of: Deployment | None = None  # the agent that this one is a harmless copy of
+    throwaway: bool = False  # it is removed at the end of the run, and no file has it
     stand_in: StandIn | None = None  # serves its model on its machine
     machine_side: MachineSide = field(default_factory=_on_machine, repr=False, compare=False)
 

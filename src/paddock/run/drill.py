@@ -97,25 +97,39 @@ def drill(trial: Trial) -> str:
     with drill_lock(trial.agent):
         copies.remove(trial.copy)  # an earlier drill may have been killed
         begin = time.monotonic()
-        why: PaddockError | None = None
-        recalled, seconds = "", 0.0
         try:
-            with trial.copy.stand_in or nullcontext():
-                verbs.up(trial.copy)
-                seconds = time.monotonic() - begin
-                recalled = _prove(trial)
-        except PaddockError as failure:
-            why = failure
+            found = _outcome(trial, begin)
         finally:
             copies.remove(trial.copy)
-    if why is None and trial.too_old:
-        why = PaddockError(f"it was restored, {recalled}; but {trial.too_old}")
+    failure = found.failure
     at = datetime.now(UTC).replace(microsecond=0)
-    record = Drill(trial.backup.name, at, round(seconds or time.monotonic() - begin, 1), why.message if why else None)
-    trial.destination.note_drill(record)
-    if why is not None:
-        raise PaddockError(f"{trial.agent.name}: {trial.shown} did not pass: {why.message}", hint=why.hint)
-    return f"{trial.agent.name}: {trial.shown} restored in {seconds:.0f} s, {recalled}"
+    told = failure.message if failure else None
+    trial.destination.note_drill(Drill(trial.backup.name, at, round(found.seconds, 1), told))
+    if failure is None:
+        return f"{trial.agent.name}: {trial.shown} restored in {found.seconds:.0f} s, {found.proof}"
+    raise PaddockError(f"{trial.agent.name}: {trial.shown} did not pass: {failure.message}", hint=failure.hint)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    seconds: float  # until the agent answered, or the drill failed
+    proof: str = ""
+    failure: PaddockError | None = None
+
+
+def _outcome(trial: Trial, begin: float) -> _Outcome:
+    """Create the copy and prove the backup with it."""
+    try:
+        with trial.copy.stand_in or nullcontext():
+            verbs.up(trial.copy)
+            seconds = time.monotonic() - begin
+            proof = _prove(trial)
+    except PaddockError as failure:
+        return _Outcome(time.monotonic() - begin, failure=failure)
+    late = trial.too_old
+    # The age is judged last, so that the record says whether at least the restore works.
+    old = PaddockError(f"it was restored in {seconds:.0f} s, {proof}; but {late}") if late else None
+    return _Outcome(seconds, proof, old)
 
 
 def _prove(trial: Trial) -> str:

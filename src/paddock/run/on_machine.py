@@ -174,6 +174,10 @@ def _create_container(agent: Resolved, guest: Guest, bundle_id: str, *, replaces
 
 
 def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
+    if agent.copy_of is None:
+        # A machine that did not exist when the run was planned may have the state of a copy, which could not act yet.
+        for line in lines(restoring.make_whole(agent, guest)):
+            agent.reporter.say(line)
     try:
         told = expect(guest, f"configuring {agent.name}", argv, stdin=agent.archive(), deadline=180)
     except CommandFailed as failure:

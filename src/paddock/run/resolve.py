@@ -167,6 +167,7 @@ def locate(agent: Deployment) -> Located:
             cache,
             formers=agent.formers,
             beside_others=agent.beside_others,
+            throwaway=agent.throwaway,
         ),
         code=_code(runtime, tree),
         without_root=home is not None,

@@ -67,6 +67,12 @@ def restoration(agent: Located, guest: Guest, what: str) -> str:
     return expect(guest, f"restoring the state of {agent.name}", _argv(order), deadline=600)
 
 
+def make_whole(agent: Located, guest: Guest) -> str:
+    """Put back what was set aside when the state was that of a copy; return what was done, if anything."""
+    aside = f"{agent.paths.state}/.paddock/set-aside"
+    return restoration(agent, guest, "whole") if guest.run(["test", "-d", aside]).ok else ""
+
+
 def stop(agent: Located, guest: Guest) -> None:
     """Stop the agent's processes."""
     expect(guest, f"stopping {agent.name}", agent.runtime.stop(), deadline=180)
