@@ -178,7 +178,7 @@ def _recall(copy: Located, guest: Guest, facts: list[str], *, real_model: bool) 
         if probe is None:
             raise Refused(f"{copy.name} takes no prompts")
         verdict = ask(guest, copy.paths, probe)
-        if verdict.ok and recall.is_recalled(fact, verdict.evidence):
+        if verdict.ok and recall.is_recalled(fact, verdict.evidence, real_model=real_model):
             return
         said = verdict.evidence
     raise PaddockError(one_line(f"the agent did not recall a fact of it: it answered {said[:200]!r}"))

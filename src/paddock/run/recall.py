@@ -34,7 +34,10 @@ def question(fact: str, *, real_model: bool) -> str:
     return f"Repeat the line of your instructions with the SHA-256 {digest(fact)}."
 
 
-def is_recalled(fact: str, answer: str) -> bool:
-    """Whether an answer contains a fact, in its own words."""
+def is_recalled(fact: str, answer: str, *, real_model: bool) -> bool:
+    """Whether an answer contains a fact. A real model may change its form, but no number in it."""
     wanted, said = set(_WORD.findall(fact.lower())), set(_WORD.findall(answer.lower()))
-    return len(wanted & said) >= _ENOUGH * len(wanted) if wanted else fact in answer
+    if not real_model or not wanted:
+        return fact in answer
+    numbers = {word for word in wanted if any(letter.isdigit() for letter in word)}
+    return numbers <= said and len(wanted & said) >= _ENOUGH * len(wanted)
