@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from paddock.errors import BadInput
 from paddock.recipes import KINDS
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
@@ -77,6 +78,18 @@ def test_a_copy_with_the_real_model_has_its_key_and_no_other_secret() -> None:
     assert copy.secrets.keys() == {"LAB_KEY"}
     assert copy.settings["model"] == {"provider": "custom:lab", "default": "m"}
     assert copy.environment_files == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"model": {"provider": "openrouter", "default": "m"}}, "the file has no URL of the agent's model"),
+        ({"providers": {"lab": {"base_url": "http://10.0.0.5/v1", "key_env": "UNKNOWN"}}}, "UNKNOWN, the key of"),
+    ],
+)
+def test_a_real_model_that_a_copy_could_not_use_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        Hermes().harmless(agent().model_copy(update={"settings": settings}), None, {})
 
 
 def test_a_copy_runs_the_same_code() -> None:
