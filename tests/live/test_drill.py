@@ -19,6 +19,7 @@ import pytest
 import zstandard
 
 from levels import by_level, slow_proof
+from live.images import official_image
 from live.manual import api_client, container, destroy
 from live.messenger import BOT_TOKEN
 from live.node import Node, kill_at_step, wait_for
@@ -259,3 +260,25 @@ def test_copies_beside_their_agent_on_one_host(node: Node) -> None:
         assert node.shell(host, f"ls {home}/.paddock/set-aside 2>/dev/null || true") == ""
     finally:
         destroy(client, HOST)
+
+
+@slow_proof
+def test_a_drill_of_an_agent_in_a_container(node: Node, tmp_path: Path) -> None:
+    archive = str(official_image(tmp_path / "official.tar"))
+    tree = node.file()
+    tree["agents"] = {"boxed": tree["agents"].pop("hermes")}
+    tree["agents"]["boxed"] |= {
+        "runtime": "docker",
+        "container": {"image": "nousresearch/hermes-agent:v0.19.0", "archive": archive, "install": True, "data": "4G"},
+        "backup": {"to": "./boxed"},
+    }
+    path = str(node.write("boxed.yaml", tree))
+    node.paddock("up", "-f", path)
+    try:
+        node.paddock("ask", "boxed", f"Remember: {FACT}", "-f", path)
+        node.paddock("backup", "boxed", "-f", path)
+        assert DRILLED in node.paddock("drill", "boxed", "-f", path).stdout
+        assert left(node) == []
+    finally:
+        node.paddock("down", "-f", path)
+        node.paddock("forget", "boxed", "--name", "boxed", "-f", path)

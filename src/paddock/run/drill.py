@@ -99,15 +99,13 @@ def drill(trial: Trial) -> str:
         begin = time.monotonic()
         try:
             found = _outcome(trial, begin)
+            _record(trial, found)
         finally:
             copies.remove(trial.copy)
-    failure = found.failure
-    at = datetime.now(UTC).replace(microsecond=0)
-    told = failure.message if failure else None
-    trial.destination.note_drill(Drill(trial.backup.name, at, round(found.seconds, 1), told))
-    if failure is None:
+    if found.failure is None:
         return f"{trial.agent.name}: {trial.shown} restored in {found.seconds:.0f} s, {found.proof}"
-    raise PaddockError(f"{trial.agent.name}: {trial.shown} did not pass: {failure.message}", hint=failure.hint)
+    why = found.failure
+    raise PaddockError(f"{trial.agent.name}: {trial.shown} did not pass: {why.message}", hint=why.hint)
 
 
 @dataclass(frozen=True)
@@ -130,6 +128,13 @@ def _outcome(trial: Trial, begin: float) -> _Outcome:
     # The age is judged last, so that the record says whether at least the restore works.
     old = PaddockError(f"it was restored in {seconds:.0f} s, {proof}; but {late}") if late else None
     return _Outcome(seconds, proof, old)
+
+
+def _record(trial: Trial, found: _Outcome) -> None:
+    """Keep the result beside the backups, before the copy is removed: that may fail too."""
+    at = datetime.now(UTC).replace(microsecond=0)
+    why = found.failure.message if found.failure else None
+    trial.destination.note_drill(Drill(trial.backup.name, at, round(found.seconds, 1), why))
 
 
 def _prove(trial: Trial) -> str:
