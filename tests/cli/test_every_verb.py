@@ -71,6 +71,7 @@ NOT_READING = {
         "ask",
         "up",
         "down",
+        "drill",
         "cycle",
         "rename",
         "restart",

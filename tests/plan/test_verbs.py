@@ -25,8 +25,15 @@ UNREACHABLE = Refusal("the machine does not answer", code="machine.unreachable")
 GATEWAY = Refusal("the gateway has no address", code="gateway.unknown")
 
 
-def wanted(container: dict[str, Any] | None = None, packages: Sequence[str] = (), **rest: Any) -> AgentWant:
-    return AgentWant(container=ContainerWant(**container) if container else None, packages=frozenset(packages), **rest)
+def wanted(
+    container: dict[str, Any] | None = None, packages: Sequence[str] = (), added: Sequence[str] = (), **rest: Any
+) -> AgentWant:
+    return AgentWant(
+        container=ContainerWant(**container) if container else None,
+        packages=frozenset(packages),
+        added=frozenset(added),
+        **rest,
+    )
 
 
 def report(lines: str) -> AgentSeen:

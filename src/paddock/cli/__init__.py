@@ -64,6 +64,7 @@ def import_verbs() -> None:
         cycle,
         doctor,
         down,
+        drill,
         enter,
         forget,
         init,

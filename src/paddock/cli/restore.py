@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from paddock.cli import verb
 from paddock.cli.options import DEFAULT_FILE, Agent, DryRun, File, Sets
 
+if TYPE_CHECKING:
+    from paddock.backups import Backup
+    from paddock.run.deployment import Deployment
 
-@verb("paddock restore hermes", "paddock restore hermes 2026-11-16T02-02-12Z", "paddock restore hermes --undo")
+
+@verb(
+    "paddock restore hermes",
+    "paddock restore hermes 2026-11-16T02-02-12Z",
+    "paddock restore hermes --as hermes-2",
+    "paddock restore hermes --undo",
+)
 def restore(
     agent: Agent,
     which: Annotated[str | None, typer.Argument(help="Name of the backup; without it the newest.")] = None,
@@ -18,6 +29,10 @@ def restore(
     sets: Sets = None,
     dry_run: DryRun = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="Restore to a new agent of this name, beside the agent."),
+    ] = None,
     undo: Annotated[
         bool, typer.Option("--undo", help="Go back to the state from before a restore that did not end.")
     ] = False,
@@ -34,6 +49,9 @@ def restore(
             print(work.undo(agents[0]))
             return
         backup = work.choose(agents[0], which)
+        if name is not None:
+            _restore_as(agents[0], backup, _new_name(name, file, sets), dry_run=dry_run)
+            return
         plan = work.plan(agents[0], backup)
         if dry_run:
             print(as_text(plan, {}))
@@ -47,3 +65,32 @@ def _ask(question: str, *, yes: bool) -> None:
 
     if not yes and not typer.confirm(question, err=True):
         raise BadInput("nothing was changed")
+
+
+def _new_name(name: str, files: Sequence[Path], sets: Sequence[str] | None) -> str:
+    """Return the name of a new agent, if the file could have one of that name and does not."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from paddock.errors import BadInput
+    from paddock.recipes import load
+    from paddock.spec.fields import Name
+
+    try:
+        TypeAdapter(Name).validate_python(name)
+    except ValidationError:
+        raise BadInput(
+            "--as needs a name: at most 31 lower case letters, digits and -, beginning with a letter"
+        ) from None
+    if name in load(*files, sets=sets or ()).spec.agents:
+        raise BadInput(
+            f"there is an agent {name} in the file", hint="choose a name that no agent has; without --as it is replaced"
+        )
+    return name
+
+
+def _restore_as(agent: Deployment, backup: Backup, name: str, *, dry_run: bool) -> None:
+    from paddock.plan.show import as_text
+    from paddock.run import restore_as as work
+
+    copy = work.copy(agent, backup, name)
+    print(as_text(work.plan(copy), {}) if dry_run else work.restore_as(copy, backup))

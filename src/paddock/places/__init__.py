@@ -81,6 +81,7 @@ class MachineWant:
     # Ids under which the agent may be deployed so far; what has one of them becomes this agent's.
     formers: tuple[AgentId, ...] = ()
     beside_others: bool = False  # agents of this name in other projects may be at the place too
+    throwaway: bool = False  # no file has this agent
 
     @property
     def agent(self) -> str:

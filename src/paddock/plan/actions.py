@@ -187,6 +187,11 @@ class RemoveFormerState:
     """Remove what was the agent's state before another one took its place."""
 
 
+@dataclass(frozen=True)
+class StartStandIn:
+    """Start a stand-in for the model on the machine, for as long as this run needs it."""
+
+
 AgentAction = (
     InstallContents
     | CheckStateSize
@@ -214,5 +219,6 @@ AgentAction = (
     | SwapState
     | SettleState
     | RemoveFormerState
+    | StartStandIn
 )
 Action = AgentAction | PlaceAction

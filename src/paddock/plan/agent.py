@@ -20,6 +20,7 @@ from paddock.plan.actions import (
     RemoveFormerState,
     SaveState,
     SettleState,
+    StartStandIn,
     StopAgent,
     SwapState,
 )
@@ -61,12 +62,14 @@ class AgentWant:
     restart: bool = False  # a person asked for it
     version: str = ""  # of its code; empty if it has none of its own
     saves_to: str = ""  # where its state is saved before its version changes
+    stand_in: bool = False  # it talks to a stand-in for its model, on its machine
+    added: frozenset[str] = frozenset()  # packages that its template does not have
 
     def preinstalled(self) -> AgentSeen:
         """Return what a new machine holds that was cloned from the agent's template."""
         # The template of an agent in a container holds the engine only: the code is installed for its container.
         trees = frozenset({self.tree} if self.tree and not self.container else ())
-        return AgentSeen(packages=self.packages, trees=trees)
+        return AgentSeen(packages=self.packages - self.added, trees=trees)
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,9 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
     renamed = list(namesakes.rename_steps(agent, want.project, seen.namesakes))
     yield from renamed
     upgraded = upgrades.differs(want.version, seen.ran) and not seen.goes_back
+    if want.stand_in:
+        title = "start a stand-in for the model on the machine"
+        yield Step("model.start", title, "the copy reaches no other", StartStandIn(), phase=Phase.STATE)
     if want.incoming:
         if want.foreground and seen.kept_aside:
             yield _without_former(agent, "only the newest one is kept", Phase.STATE)

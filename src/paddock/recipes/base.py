@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -47,6 +47,9 @@ class BaseRecipe(Generic[OwnSpec]):
 
     def keeping(self, agent: OwnSpec) -> Keeping:
         return Keeping()
+
+    def harmless(self, agent: OwnSpec, model: str | None, ports: Mapping[str, int]) -> AgentSpec | None:
+        return None
 
     def offer(self, agent: OwnSpec) -> Offer | None:
         return None

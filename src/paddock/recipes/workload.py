@@ -310,6 +310,10 @@ class Keeping:
     growing: Sequence[str] = ("**/*.jsonl",)  # files that the agent only appends to
     texts: Sequence[str] = ()  # what it has learned, in words that a person can read
     messages: Messages | None = None
+    recalled: Sequence[str] = ()  # texts that it puts before its model in every new conversation
+    required: Sequence[str] = ()  # databases that every state has
+    lasting: Sequence[str] = ()  # databases that the agent never deletes once it has them
+    acting: Sequence[str] = ()  # what makes it act by itself or for its people: schedules, hooks, tokens, settings
 
 
 @dataclass(frozen=True)
@@ -370,6 +374,14 @@ class Recipe(Protocol[Own]):
 
     def keeping(self, agent: Own) -> Keeping:
         """Return what of the agent's state is worth keeping."""
+        ...
+
+    def harmless(self, agent: Own, model: str | None, ports: Mapping[str, int]) -> AgentSpec | None:
+        """Return the agent as a copy that cannot act: it answers on its API, and does nothing else.
+
+        ``model`` is the URL of a stand-in for its model; with None the copy uses the agent's own model. ``ports`` are
+        the ports to listen on, by the names of ``AgentSpec.ports``. None if this kind cannot be made harmless.
+        """
         ...
 
     def offer(self, agent: Own) -> Offer | None:

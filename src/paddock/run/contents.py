@@ -17,6 +17,7 @@ class TemplateContents:
 
     packages: Sequence[str]
     tree: CodeTree | None
+    added: Sequence[str] = ()  # packages that are installed on each machine instead
 
     @property
     def id(self) -> str:

@@ -14,6 +14,7 @@ from paddock.plan.upgrades import Upgrade
 from paddock.recipes.workload import Recipe
 from paddock.run.incoming import Incoming
 from paddock.run.reporter import AgentReporter, Reporter
+from paddock.run.standing import StandIn
 from paddock.spec.agent_id import AgentId
 from paddock.spec.files import inlined
 from paddock.spec.load import Loaded
@@ -51,6 +52,9 @@ class Deployment:
     incoming: Incoming | None = None  # what is to become its state
     notify: NotifySpec | None = None  # who hears of failures
     rollback: Upgrade | None = None  # the upgrade that it goes back from
+    copy_of: Deployment | None = None  # the agent that this one is a harmless copy of
+    throwaway: bool = False  # it is removed at the end of the run, and no file has it
+    stand_in: StandIn | None = None  # serves its model on its machine
     machine_side: MachineSide = field(default_factory=_on_machine, repr=False, compare=False)
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import IO, Protocol
@@ -31,3 +31,5 @@ class Incoming:
     length: int | None = None  # of the stream, where it is known; files with holes are shorter in it
     of: Mapping[str, str] = field(default_factory=dict)  # what its manifest has to say, such as `agent`
     origin: Origin | None = None  # of an import; such a state never replaces another one
+    expects: Sequence[str] = ()  # paths that it must have
+    aside: Sequence[str] = ()  # patterns of what does not become part of the agent's home

@@ -28,7 +28,20 @@ class Busy(PaddockError):
 @contextmanager
 def agent_lock(agent: Deployment) -> Iterator[None]:
     """Hold the agent lock. If another run has it, raise an error at once that names that run."""
-    with _file("agent", f"{agent.place.traits.identity} {agent.id}") as lock:
+    with _held("agent", agent):
+        yield
+
+
+@contextmanager
+def drill_lock(agent: Deployment) -> Iterator[None]:
+    """Keep other runs from a drill of the same agent."""
+    with _held("drill", agent):
+        yield
+
+
+@contextmanager
+def _held(kind: str, agent: Deployment) -> Iterator[None]:
+    with _file(kind, f"{agent.place.traits.identity} {agent.id}") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -35,6 +35,7 @@ from paddock.plan.actions import (
     SettleState,
     StartAgent,
     StartEngine,
+    StartStandIn,
     StopAgent,
     SwapState,
     TryImage,
@@ -58,7 +59,7 @@ class OnMachine:
     """The real machine side: runs the runtimes' programs through guests."""
 
     def look(self, agent: Located, guest: Guest, patience: float = 0.0) -> AgentSeen:
-        argv = _knowing_the_version(agent, agent.runtime.observe(agent.contents.packages))
+        argv = _knowing_the_version(agent, agent.runtime.observe(agent.packages))
         end = time.monotonic() + patience
         while True:
             try:
@@ -114,6 +115,9 @@ class OnMachine:
                 restoring.retire_origin(agent)
             case ReceiveState():
                 restoring.receive_state(agent, reach())
+            case StartStandIn():
+                if agent.stand_in:
+                    agent.stand_in.start(reach())
             case StopAgent():
                 restoring.stop(agent, reach())
             case CheckDestination():
@@ -208,6 +212,10 @@ def _knowing_the_version(agent: Located, argv: Sequence[str]) -> Sequence[str]:
 
 
 def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
+    if agent.copy_of is None:
+        # A machine that did not exist when the run was planned may have the state of a copy, which could not act yet.
+        for line in lines(restoring.make_whole(agent, guest)):
+            agent.reporter.say(line)
     argv = _knowing_the_version(agent, argv)
     try:
         told = expect(guest, f"configuring {agent.name}", argv, stdin=agent.archive(), deadline=180)

@@ -53,6 +53,11 @@ class Located(Deployment):
         return f"image {container.image.name}" if container and container.brings_code else ""
 
     @property
+    def packages(self) -> list[str]:
+        """The packages that the agent needs on its machine."""
+        return [*self.contents.packages, *self.contents.added]
+
+    @property
     def programs(self) -> list[str]:
         """The programs of packages and code that the agent's processes start."""
         if self.runtime.container:
@@ -115,7 +120,8 @@ class Resolved(Located):
             bundle_id=self.bundle.id,
             secrets=self.known_secrets.digest,
             foreground=self.runtime.foreground,
-            packages=frozenset(self.contents.packages),
+            packages=frozenset(self.packages),
+            added=frozenset(self.contents.added),
             init=self.runtime.init,
             state=self.paths.state if keeps_machine else "",
             container=self._container_want(recreate=recreate),
@@ -127,6 +133,7 @@ class Resolved(Located):
             restart=restart,
             version=self.version,
             saves_to=destination_of_states(self).shown if self.version else "",
+            stand_in=self.stand_in is not None,
         )
 
     def _container_want(self, *, recreate: bool) -> ContainerWant | None:
@@ -173,6 +180,7 @@ def locate(agent: Deployment) -> Located:
             cache,
             formers=agent.formers,
             beside_others=agent.beside_others,
+            throwaway=agent.throwaway,
         ),
         code=_code(runtime, tree),
         without_root=home is not None,
@@ -226,14 +234,18 @@ def _secrets(
 
 def _contents(agent: Deployment, runtime: Runtime, tree: CodeTree | None, *, without_root: bool) -> TemplateContents:
     filters = [egress.PACKAGE] if agent.spec.network.closed else []
+    # A copy is made from the template of its agent, whose connections may be open.
+    added: tuple[str, ...] = ()
+    if agent.copy_of and not agent.copy_of.spec.network.closed:
+        added, filters = tuple(filters), []
     if container := runtime.container:
         # The agent's own packages and code are for its container, which no template holds.
-        return TemplateContents((*container.engine.packages, *filters), None)
+        return TemplateContents((*container.engine.packages, *filters), None, added)
     packages: Sequence[str] = agent.recipe.packages(agent.spec)
     if not (runtime.foreground or without_root):
         # Without root no package can be installed, and the agent works without the recommended ones.
         packages = [*packages, *agent.recipe.recommended_packages(agent.spec)]
-    return TemplateContents(tuple(dict.fromkeys([*packages, *filters])), tree)
+    return TemplateContents(tuple(dict.fromkeys([*packages, *filters])), tree, added)
 
 
 def _on_its_machine(spec: AgentSpec, *, keeps_machine: bool) -> AgentSpec:

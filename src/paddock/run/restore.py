@@ -30,9 +30,14 @@ def choose(agent: Deployment, which: str | None) -> Backup:
 
 def receiving(agent: Deployment, backup: Backup) -> Deployment:
     """Return the agent with a backup as what is to become its state."""
+    return replace(agent, incoming=incoming_of(agent, backup))
+
+
+def incoming_of(agent: Deployment, backup: Backup) -> Incoming:
+    """Return a backup of an agent as something that becomes a state."""
     destination = destination_of(agent)
     about = backup.about
-    incoming = Incoming(
+    return Incoming(
         f"backup {backup.name}",
         # The size of an archive of the place is not known: it is limited by the room on the machine.
         about.get("bytes", UNLIMITED),
@@ -40,7 +45,6 @@ def receiving(agent: Deployment, backup: Backup) -> Deployment:
         length=about.get("length"),
         of={"agent": str(agent.id), "kind": agent.spec.kind},
     )
-    return replace(agent, incoming=incoming)
 
 
 def plan(agent: Deployment, backup: Backup) -> Plan:

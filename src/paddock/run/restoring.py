@@ -16,7 +16,7 @@ from paddock.runtimes import machine
 from paddock.runtimes.program import program
 from paddock.visible import one_line
 
-_MODULES: Final = ("layout", "folders", "reading", "receive", "restoration")
+_MODULES: Final = ("layout", "folders", "reading", "receive", "aside", "restoration")
 _BLOCK: Final = 1 << 20
 _MOST_SAID: Final = 8 << 20
 _MOST_LINES: Final = 20
@@ -41,6 +41,8 @@ def receive_state(agent: Located, guest: Guest) -> None:
         "limit": incoming.size + (64 << 20),
         "of": dict(incoming.of),
         **({"origin": dict(incoming.origin.record)} if incoming.origin else {}),
+        "expects": list(incoming.expects),
+        "aside": list(incoming.aside),
     }
     progress = agent.reporter.progress(lambda: incoming.length)
     with incoming.open() as stream, guest.piped(_argv(order)) as pipes:
@@ -111,10 +113,16 @@ def retire_origin(agent: Located) -> None:
     agent.incoming.origin.retire()
 
 
-def restoration(agent: Located, guest: Guest, what: str) -> None:
-    """Carry out one part of a restoration: settle, swap, back or finish."""
+def restoration(agent: Located, guest: Guest, what: str) -> str:
+    """Carry out one part of a restoration: settle, swap, back, finish or whole; return what it printed."""
     order = {"do": what, "state": agent.paths.state}
-    expect(guest, f"restoring the state of {agent.name}", _argv(order), deadline=600)
+    return expect(guest, f"restoring the state of {agent.name}", _argv(order), deadline=600)
+
+
+def make_whole(agent: Located, guest: Guest) -> str:
+    """Put back what was set aside when the state was that of a copy; return what was done, if anything."""
+    aside = f"{agent.paths.state}/.paddock/set-aside"
+    return restoration(agent, guest, "whole") if guest.run(["test", "-d", aside]).ok else ""
 
 
 def stop(agent: Located, guest: Guest) -> None:

@@ -30,7 +30,7 @@ observe_agent() { # PACKAGE...
             observe_owner "$(identity_of "$state")"
             ! is_newer "$state" || report state.newer "$(identity_version "$state")"
             report_before "$(replaced_state "$state")"
-            for left in incoming incoming.json discarded; do
+            for left in incoming incoming.json incoming-aside discarded; do
                 [ ! -e "$own/$left" ] || report state.unsettled "$own/$left"
             done
             report state.ran "$(version_that_ran "$state" "$store")"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from paddock.spec.agent import AgentSpec, RuntimeName
@@ -43,15 +43,19 @@ def _container(agent: AgentSpec) -> Iterator[Mistake]:
             ("container", "sudo"),
             f"egress filters the agent's account, not root in its container: remove sudo, {_OTHERWISE}",
         )
-    for option in container.options:
-        if _name(option) in _UNDERMINING:
-            yield ("container", "options"), f"{_name(option)} would let the agent avoid egress: remove it, {_OTHERWISE}"
+    for option in undermining(container.options):
+        yield ("container", "options"), f"{option} would let the agent avoid egress: remove it, {_OTHERWISE}"
     for at, volume in enumerate(container.volumes):
         if any(overlap(volume.partition(":")[0], folder) for folder in _SOCKETS):
             yield (
                 ("container", "volumes", str(at)),
                 f"whoever listens there could connect for the agent: remove it, {_OTHERWISE}",
             )
+
+
+def undermining(options: Sequence[str]) -> list[str]:
+    """Return the names of options with which an agent in a container could avoid the filter."""
+    return [_name(option) for option in options if _name(option) in _UNDERMINING]
 
 
 def _name(option: str) -> str:

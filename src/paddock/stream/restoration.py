@@ -1,10 +1,12 @@
 """Put a received state in the place of the agent's home, and back. Runs on the machine.
 
-The argument is JSON: `do` and `state`, and for `receive` what `paddock.stream.receive` needs. The received state is
-unpacked to `.paddock/incoming`, where only root can enter. `swap` exchanges it with the home in one step of the kernel,
-so that at every moment there is one complete home. What was the home before stays in `.paddock/before` until `finish`.
+The argument is JSON: `do` and `state`, and for `receive` what `paddock.stream.receive` needs; `expects` (paths that the
+stream must have) and `aside` (patterns of what would make a copy act) may be missing. The received state is unpacked to
+`.paddock/incoming`, where only root can enter. `swap` exchanges it with the home in one step of the kernel, so that at
+every moment there is one complete home. What was the home before stays in `.paddock/before` until `finish`.
 `.paddock/incoming.json` has the inode of the folder that is to become the home: whether it is the home already shows
-what an interrupted restoration still has to do. `.paddock/origin.json` says where a state was imported from.
+what an interrupted restoration still has to do. What was taken out of the received state is in `.paddock/set-aside`,
+once that state is the home. `.paddock/origin.json` says where a state was imported from.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from paddock.stream.aside import put_back, set_aside
 from paddock.stream.layout import BadStream, Json
 from paddock.stream.receive import MEMORY, ROOM, receive
 
@@ -42,6 +45,8 @@ class Restoration:
         self.incoming = f"{self.own}/incoming"
         self.before = f"{self.own}/before"
         self.discarded = f"{self.own}/discarded"
+        self.incoming_aside = f"{self.own}/incoming-aside"
+        self.aside = f"{self.own}/set-aside"
         self.note = f"{self.own}/incoming.json"
         self.origin = f"{self.own}/origin.json"
 
@@ -50,10 +55,17 @@ class Restoration:
         self.settle()
         if os.path.lexists(self.before):
             raise CannotRestore(f"{self.before} has the state from before an earlier restore; finish that first")
+        if os.path.lexists(self.aside):
+            raise CannotRestore(f"{self.aside} has a part of the state; run `paddock up` first, which puts it back")
         if "origin" in order:
             self.expect_new(0)
             _write(self.origin, order["origin"])
         manifest = receive({**order, "folder": self.incoming}, sys.stdin.buffer)
+        found = {entry["path"] for entry in manifest["entries"]}
+        if missing := [path for path in order.get("expects", ()) if path not in found]:
+            raise BadStream(f"it lacks {', '.join(missing)}")
+        if aside := order.get("aside"):
+            set_aside(self.incoming, self.incoming_aside, aside, manifest["entries"])
         self._own_top()
         _write(self.note, {"inode": os.stat(self.incoming).st_ino, "undo": False})
         return {key: value for key, value in manifest.items() if key != "entries"}
@@ -89,10 +101,11 @@ class Restoration:
         if known and known["undo"]:
             if done:
                 self._discard(self.before)
-        elif done and os.path.lexists(self.incoming):
-            os.rename(self.incoming, self.before)
+        elif done:
+            self._complete()
         else:
             self._discard(self.incoming)  # it never was the home
+            self._discard(self.incoming_aside)
         shutil.rmtree(self.discarded, ignore_errors=True)
         with suppress(FileNotFoundError):
             os.unlink(self.note)
@@ -105,9 +118,22 @@ class Restoration:
         with self._lease():
             if known["inode"] != os.stat(self.home).st_ino:
                 _exchange(self.incoming, self.home)
-            os.rename(self.incoming, self.before)
+            self._complete()
             _sync(self.own)
             os.unlink(self.note)
+
+    def _complete(self) -> None:
+        """Give what was exchanged the names by which it is known afterwards."""
+        for now, then in ((self.incoming, self.before), (self.incoming_aside, self.aside)):
+            if os.path.lexists(now):
+                os.rename(now, then)
+
+    def whole(self) -> None:
+        """Put back into the home what was set aside."""
+        if os.path.lexists(self.aside):
+            with self._lease():
+                put_back(self.aside, self.home)
+                print("what made it act is in its state again")
 
     def back(self) -> None:
         """Make what was the home before the home again, and remove the received state."""
@@ -206,6 +232,7 @@ def main() -> None:
         "swap": work.swap,
         "back": work.back,
         "finish": work.finish,
+        "whole": work.whole,
     }
     try:
         if order["do"] == "expect new":

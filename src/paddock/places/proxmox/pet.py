@@ -365,7 +365,8 @@ def empty_pet_step(want: MachineWant, vmid: int, node: ProxmoxSpec) -> Step:
 
 
 def _create(want: MachineWant, title: str, reason: str, vmid: int, params: Params) -> Step:
-    action = CreatePet(vmid, params, None if want.spec.state.pet.vmid else want.agent)
+    named = want.spec.state.pet.vmid or want.throwaway
+    action = CreatePet(vmid, params, None if named else want.agent)
     return Step("pet.create", title, reason, action, needs_place_lock=True)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from paddock.recipes.checks import Check
 from paddock.recipes.documents import beyond_home, documents, working_directory
-from paddock.recipes.hermes import checks, connectors, managed, settings, validate
+from paddock.recipes.hermes import checks, connectors, harmless, managed, settings, validate
 from paddock.recipes.hermes.spec import HermesSpec, Managed
 from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.model_gateway import ModelServer
@@ -58,6 +58,14 @@ _TRACES: Final = Traces(
 
 API_KEY: Final = "API_SERVER_KEY"
 
+# What starts by itself, lets others talk to the agent, or is a credential. Hermes reads settings from .env, config.yaml
+# and gateway.json, and each profile is a home of its own.
+_ACTING: Final = (
+    *("cron", "hooks", "plugins", "scripts", "profiles", "active_profile", "processes.json", ".restart_*", ".update_*"),
+    *("auth.json", "mcp-tokens", "mcp-installs", "*oauth*.json", "*token*.json", "honcho.json", "hindsight"),
+    *("byterover", "pairing", "platforms", "whatsapp", "webhook_subscriptions.json"),
+    *(".env", ".op.env", "config.yaml", "gateway.json"),
+)
 _KEEPING: Final = Keeping(
     rebuilt=tuple(
         f"{_HOME}/{name}"
@@ -65,6 +73,9 @@ _KEEPING: Final = Keeping(
     ),
     texts=tuple(f"{_HOME}/{name}" for name in ("SOUL.md", "memories/*.md", "skills/**/SKILL.md")),
     messages=Messages(f"{_HOME}/state.db", "SELECT count(*) FROM messages WHERE timestamp > ?"),
+    required=(f"{_HOME}/state.db",),
+    lasting=(f"{_HOME}/*.db",),
+    acting=tuple(f"{_HOME}/{name}" for name in _ACTING),
 )
 
 _DRAIN_SECONDS: Final = 60  # how long a stop waits for an unfinished answer; Hermes' default is not to wait
@@ -222,7 +233,10 @@ class Hermes(PackagedRecipe[HermesSpec]):
         return _TRACES
 
     def keeping(self, agent: HermesSpec) -> Keeping:
-        return _KEEPING
+        return replace(_KEEPING, recalled=tuple(f"{_HOME}/memories/{name}" for name in harmless.recalled(agent)))
+
+    def harmless(self, agent: HermesSpec, model: str | None, ports: Mapping[str, int]) -> HermesSpec:
+        return harmless.copy(agent, list(self.extras(agent)), model, ports)
 
     def using(self, agent: HermesSpec, server: ModelServer) -> HermesSpec:
         # Hermes sends a key to a provider custom:NAME; to a plain `custom` it sends none.

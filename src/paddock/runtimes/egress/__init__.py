@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from paddock.recipes.workload import Workload
+from paddock.runtimes.egress.surroundings import is_address
 from paddock.runtimes.program import program
 from paddock.spec.models import AgentSpec
 
@@ -30,5 +31,7 @@ def files(
         "internet": listed is None,
         "allowed": [[endpoint.host, endpoint.port] for endpoint in endpoints],
         "denied": list(neighbours),
+        # An agent that reaches only addresses asks for no names, and a name server is a way out of the machine.
+        "names": listed is None or any(not is_address(endpoint.host) for endpoint in endpoints),
     }
     return {"egress.json": json.dumps(configuration, indent=2) + "\n", "egress.py": program(*MODULES)}

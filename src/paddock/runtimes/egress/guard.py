@@ -35,6 +35,7 @@ class Guard:
         self.internet = configuration["internet"]
         self.allowed = [(host, port) for host, port in configuration["allowed"]]
         self.denied = configuration["denied"]
+        self.asks_for_names = configuration["names"]
         self.names = Names()
         self.unknown: set[str] = set()
         self.loaded = ""
@@ -63,7 +64,8 @@ class Guard:
     def text(self) -> str:
         denied = [address for host in self.denied for address in self.addresses(host)]
         allowed: list[tuple[str, int | None]] = []
-        allowed += [(address, 53) for path in RESOLVERS for address in resolvers(read(path))]
+        if self.asks_for_names:
+            allowed += [(address, 53) for path in RESOLVERS for address in resolvers(read(path))]
         for host, port in self.allowed:
             for address in self.addresses(host):
                 if is_address(host) or (may_be_named(host, address) and address not in denied):

@@ -1,0 +1,103 @@
+"""A copy of an agent that cannot act: it answers on its API, with the memory of the agent, and does nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from paddock.errors import BadInput
+from paddock.recipes.hermes.spec import ApiServerSpec, ConnectorsSpec, DashboardSpec, HermesSpec, Managed
+from paddock.recipes.hermes.yaml import merged
+from paddock.recipes.model_gateway import ModelServer
+from paddock.recipes.reaches import named_in
+from paddock.spec.agent import SupervisionSpec
+
+_MODEL: Final = "stand-in"
+_GATEWAY_KEY: Final = ModelServer("", "").key
+
+# All other settings are dropped: a setting can start a connector, a hook, a plugin or a schedule. These decide what
+# the agent puts before its model, and with which model it talks.
+_KEPT: Final = ("memory", "context_file_max_chars")
+_MODEL_KEYS: Final = ("model", "providers", "custom_providers")
+
+# The gateway would otherwise work on the tasks of its boards.
+_PINNED: Final[dict[str, Any]] = {"kanban": {"dispatch_in_gateway": False}}
+
+
+def recalled(agent: HermesSpec) -> Iterator[str]:
+    """Yield the memory files that the agent puts before its model."""
+    section = agent.settings.get("memory")
+    memory: Mapping[str, Any] = section if isinstance(section, dict) else {}
+    if memory.get("memory_enabled", True):
+        yield "MEMORY.md"
+    if memory.get("user_profile_enabled", True):
+        yield "USER.md"
+
+
+def copy(agent: HermesSpec, extras: Sequence[str], model: str | None, ports: Mapping[str, int]) -> HermesSpec:
+    """Return the copy. ``extras`` are those of the agent's code, so that the copy runs the same code.
+
+    ``model`` is the URL of a stand-in for the model; with None the copy uses the agent's own model and its key.
+    """
+    if model is None:
+        _check_own_model(agent)
+    api = agent.connectors.api_server
+    settings = {key: agent.settings[key] for key in _KEPT if key in agent.settings} | _PINNED
+    own: dict[str, Any] = {key: agent.settings[key] for key in _MODEL_KEYS if key in agent.settings}
+    return agent.model_copy(
+        update={
+            "settings": merged(settings, own if model is None else _standing_in(model)),
+            "config_file": None,
+            "secrets": {name: agent.secrets[name] for name in _keys(own) if name in agent.secrets}
+            if model is None
+            else {},
+            "environment": {},
+            "environment_files": [],
+            "extras": sorted({*agent.extras, *extras}),
+            "gateway": agent.gateway if model is None else None,
+            "connectors": ConnectorsSpec(
+                api_server=ApiServerSpec(port=ports.get("api_server", api.port), model_name=api.model_name)
+            ),
+            "mcp_servers": {},
+            "auth": None,
+            "dashboard": DashboardSpec(enabled=False),
+            "managed": Managed.STRICT,
+            "cli_on_path": False,
+            "service": SupervisionSpec(),
+        }
+    )
+
+
+def _check_own_model(agent: HermesSpec) -> None:
+    """Refuse a model that a copy could not use: its address is not known, or its key is not a secret of the file."""
+    own: dict[str, Any] = {key: agent.settings[key] for key in _MODEL_KEYS if key in agent.settings}
+    if agent.gateway is None and not named_in(own):
+        raise BadInput(
+            "the file has no URL of the agent's model, so a copy can be closed to it only with everything else",
+            hint="leave out --real-model; or write providers: {NAME: {base_url: …, key_env: …}} under settings",
+        )
+    lacking = [name for name in _keys(own) if name not in agent.secrets and name != _GATEWAY_KEY]
+    if lacking:
+        raise BadInput(
+            f"{', '.join(lacking)}, the key of the agent's model, is not under secrets",
+            hint="leave out --real-model; a copy gets no variables of environment_files",
+        )
+
+
+def _standing_in(url: str) -> dict[str, Any]:
+    provider = {"base_url": url, "default_model": _MODEL, "discover_models": False}
+    model = {"provider": f"custom:{_MODEL}", "default": _MODEL, "context_length": 131072}
+    return {"model": model, "providers": {_MODEL: provider}, "model_catalog": {"enabled": False}}
+
+
+def _keys(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the secrets with which an agent uses its model."""
+    yield _GATEWAY_KEY
+    providers = settings.get("providers")
+    for provider in providers.values() if isinstance(providers, dict) else ():
+        if isinstance(provider, dict) and isinstance(provider.get("key_env"), str):
+            yield provider["key_env"]
+    model = settings.get("model")
+    key = str(model.get("api_key", "")) if isinstance(model, dict) else ""
+    if key.startswith("${") and key.endswith("}"):
+        yield key[2:-1]

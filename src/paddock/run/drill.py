@@ -1,0 +1,204 @@
+"""Drill: prove a backup by restoring it to a throwaway copy of its agent, which cannot act."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from paddock.backups import Backup, Backups
+from paddock.backups.drills import Drill
+from paddock.errors import PaddockError, Refused
+from paddock.guests import Guest, expect
+from paddock.plan.step import Plan
+from paddock.run import copies, recall, verbs
+from paddock.run.ask import ask
+from paddock.run.backup import destination_of
+from paddock.run.deployment import Deployment
+from paddock.run.lock import drill_lock
+from paddock.run.notify import Notifier
+from paddock.run.observe import observe, reach
+from paddock.run.resolve import Located, locate
+from paddock.run.restore import choose, incoming_of
+from paddock.runtimes.program import program
+from paddock.stream.layout import matcher
+from paddock.visible import one_line
+
+_CHECK_SECONDS: Final = 600
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One backup, and the copy that it is restored to."""
+
+    agent: Deployment
+    destination: Backups
+    backup: Backup
+    copy: Deployment
+    asked_for: bool  # a person named this backup; otherwise it is the newest
+    real_model: bool
+
+    @classmethod
+    def of(cls, agent: Deployment, which: str | None, *, real_model: bool) -> Trial:
+        """Choose a backup, and describe the copy."""
+        destination, backup = destination_of(agent), choose(agent, which)
+        expects = tuple(_databases(agent, destination, backup))
+        incoming = replace(incoming_of(agent, backup), expects=expects)
+        copy = copies.copy_of(agent, copies.throwaway_name(agent.name), incoming, real_model=real_model)
+        return cls(agent, destination, backup, copy, which is not None, real_model)
+
+    @property
+    def shown(self) -> str:
+        """The backup with its age."""
+        return f"backup {self.backup.name} ({in_words(self._age)} old)"
+
+    @property
+    def too_old(self) -> str | None:
+        """Why the newest backup is too old."""
+        spec = self.agent.spec.backup
+        if self.asked_for or spec is None or self._age.total_seconds() <= spec.max_age:
+            return None
+        return f"it is the newest one, and older than backup.max_age, {spec.max_age}"
+
+    @property
+    def _age(self) -> timedelta:
+        return datetime.now(UTC) - self.backup.made
+
+
+def _databases(agent: Deployment, destination: Backups, backup: Backup) -> Iterator[str]:
+    """Yield the databases that a backup must have: those of every agent, and lasting ones of an earlier backup."""
+    keeping = agent.recipe.keeping(agent.spec)
+    yield from keeping.required
+    earlier = [each for each in destination.backups() if each.made < backup.made]
+    had: Mapping[str, Any] = (earlier[-1].about.get("schemas") or {}) if earlier else {}
+    lasting = matcher(list(keeping.lasting))
+    yield from (path for path in had if lasting.fullmatch(path) and path not in keeping.required)
+
+
+def plan(trial: Trial) -> Plan:
+    """Observe the place, and plan what creates the copy."""
+    return verbs.plan(trial.copy)
+
+
+def later_steps(trial: Trial) -> list[str]:
+    """Return what a drill does after its plan: this cannot be planned before the copy exists."""
+    return [
+        f"check the databases of {trial.copy.name}",
+        f"have {trial.copy.name} recall a fact of the backup",
+        f"remove {trial.copy.name}, with its machine and its state",
+    ]
+
+
+def drill(trial: Trial) -> str:
+    """Prove a backup, return a line about it, and notify of a failure."""
+    with Notifier.of(trial.agent).failures("drill"):
+        return _drill(trial)
+
+
+def _drill(trial: Trial) -> str:
+    """Restore a backup to a copy, prove it, keep the result and remove the copy; return a line about it."""
+    with drill_lock(trial.agent):
+        copies.remove(trial.copy)  # an earlier drill may have been killed
+        begin = time.monotonic()
+        try:
+            found = _outcome(trial, begin)
+            _record(trial, found)
+        finally:
+            copies.remove(trial.copy)
+    if found.failure is None:
+        return f"{trial.agent.name}: {trial.shown} restored in {found.seconds:.0f} s, {found.proof}"
+    why = found.failure
+    raise PaddockError(f"{trial.agent.name}: {trial.shown} did not pass: {why.message}", hint=why.hint)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    seconds: float  # until the agent answered, or the drill failed
+    proof: str = ""
+    failure: PaddockError | None = None
+
+
+def _outcome(trial: Trial, begin: float) -> _Outcome:
+    """Create the copy and prove the backup with it."""
+    try:
+        with trial.copy.stand_in or nullcontext():
+            verbs.up(trial.copy)
+            seconds = time.monotonic() - begin
+            proof = _prove(trial)
+    except PaddockError as failure:
+        return _Outcome(time.monotonic() - begin, failure=failure)
+    late = trial.too_old
+    # The age is judged last, so that the record says whether at least the restore works.
+    old = PaddockError(f"it was restored in {seconds:.0f} s, {proof}; but {late}") if late else None
+    return _Outcome(seconds, proof, old)
+
+
+def _record(trial: Trial, found: _Outcome) -> None:
+    """Keep the result beside the backups, before the copy is removed: that may fail too."""
+    at = datetime.now(UTC).replace(microsecond=0)
+    why = found.failure.message if found.failure else None
+    trial.destination.note_drill(Drill(trial.backup.name, at, round(found.seconds, 1), why))
+
+
+def _prove(trial: Trial) -> str:
+    """Check the databases of the copy and ask it for a fact; return the result in words."""
+    located = locate(trial.copy)
+    guest = reach(located, observe(located))
+    with trial.copy.reporter.step("drill.databases", f"check the databases of {trial.copy.name}"):
+        rows = _check_databases(located, guest)
+    texts = trial.destination.texts(trial.backup) or {}
+    keeping = trial.agent.recipe.keeping(trial.agent.spec)
+    documents = [each.text or "" for each in trial.agent.spec.documents.values()]
+    facts = recall.facts(texts, keeping.recalled, documents)
+    if not facts:
+        return f"and its databases hold {rows} rows; it has no memory text that the agent could recall"
+    with trial.copy.reporter.step("drill.recall", f"have {trial.copy.name} recall a fact of the backup"):
+        _recall(located, guest, facts, real_model=trial.real_model)
+    return "and the agent recalled a fact of it"
+
+
+def _check_databases(copy: Located, guest: Guest) -> int:
+    """Check every database as the agent sees it; return the number of all rows."""
+    keeping = copy.recipe.keeping(copy.spec)
+    order = {
+        "home": copy.runtime.inside.home,
+        "databases": list(keeping.databases),
+        "rebuilt": list(keeping.rebuilt),
+    }
+    python = f"{copy.paths.code}/{copy.code[0]}/bin/python" if copy.code else "python3"
+    argv = [python, "-I", "-c", program("paddock.stream.layout", "paddock.run.databases"), json.dumps(order)]
+    printed = expect(guest, f"checking the databases of {copy.name}", copy.runtime.enter(argv), deadline=_CHECK_SECONDS)
+    try:
+        found = {str(path): (str(said), int(rows)) for path, (said, rows) in json.loads(printed).items()}
+    except (ValueError, TypeError, AttributeError):
+        raise PaddockError(f"{copy.name} printed no list of its databases") from None
+    broken = [f"{path}: {said}" for path, (said, _) in found.items() if said != "ok"]
+    if broken:
+        raise PaddockError(one_line(f"its databases are damaged: {'; '.join(broken)}"))
+    return sum(rows for _, rows in found.values())
+
+
+def _recall(copy: Located, guest: Guest, facts: list[str], *, real_model: bool) -> None:
+    """Ask the copy for one fact after the other, each in a new conversation, until it recalls one."""
+    said = ""
+    for fact in facts:
+        probe = copy.probes(recall.question(fact, real_model=real_model)).prompt
+        if probe is None:
+            raise Refused(f"{copy.name} takes no prompts")
+        verdict = ask(guest, copy.paths, probe)
+        if verdict.ok and recall.is_recalled(fact, verdict.evidence, real_model=real_model):
+            return
+        said = verdict.evidence
+    raise PaddockError(one_line(f"the agent did not recall a fact of it: it answered {said[:200]!r}"))
+
+
+def in_words(age: timedelta) -> str:
+    """Return an age for a person."""
+    minutes = int(age.total_seconds()) // 60
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // (24 * 60)} days"
