@@ -20,10 +20,9 @@ from paddock.guests import Guest
 from paddock.places.proxmox.client import Client
 from paddock.plan.actions import AgentAction, ApplyBundle
 from paddock.run import upgrading, verbs
-from paddock.run.backup import send
 from paddock.run.on_machine import OnMachine
 from paddock.run.resolve import Located
-from paddock.run.sending import about
+from paddock.run.sending import about, send
 
 __all__ = ["api"]
 pytestmark = pytest.mark.live

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from paddock.backups import Backup, Backups, Destination
 from paddock.backups.keep import kept
 from paddock.backups.open import destination_for
-from paddock.backups.verified import Incomplete, Verified, check, described
+from paddock.backups.verified import check, described
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
 from paddock.plan.show import as_text
-from paddock.process import CommandFailed
 from paddock.run.archives import ArchivesOf, archives_of, plan_save
 from paddock.run.archives import save as save_archive
 from paddock.run.deployment import Deployment
@@ -22,8 +21,7 @@ from paddock.run.observe import Observation, expect_own_id, observe, reach
 from paddock.run.progress import in_units
 from paddock.run.resolve import Located, locate
 from paddock.run.sending import about as about_agent
-from paddock.run.sending import sender
-from paddock.stream.layout import announced, matcher
+from paddock.run.sending import send
 from paddock.visible import one_line
 
 
@@ -94,24 +92,6 @@ def save(agent: Located, guest: Guest, destination: Destination) -> Backup:
     """Save the state of an agent, while it may run."""
     with agent.reporter.step("backup.save", f"save the state of {agent.name} to {destination.shown}"):
         return send(agent, guest, destination, about_agent(agent))
-
-
-def send(agent: Located, guest: Guest, destination: Destination, about: Mapping[str, str | None]) -> Backup:
-    """Send the state of an agent to a destination, with what is said about it."""
-    texts = agent.recipe.keeping(agent.spec).texts
-    with guest.piped(sender(agent, about)) as pipes:
-        pipes.sink.close()
-        progress = agent.reporter.progress(lambda: announced(pipes.said()))
-        with Verified(pipes.source, matcher(list(texts)), progress) as stream:
-            try:
-                backup = destination.save(stream, datetime.now(UTC).replace(microsecond=0))
-            except Incomplete:
-                result = pipes.end()
-                if not result.ok:
-                    raise CommandFailed(f"sending the state of {agent.name}", result) from None
-                raise
-        pipes.end()
-    return backup
 
 
 def check_backup(agent: Deployment, name: str | None) -> str:

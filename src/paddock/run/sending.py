@@ -1,13 +1,19 @@
-"""The program that sends the state of an agent, for a guest to run."""
+"""Send the state of an agent from its machine."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
+from paddock.backups import Backup, Destination
+from paddock.backups.verified import Incomplete, Verified
+from paddock.guests import Guest
+from paddock.process import CommandFailed
 from paddock.run.resolve import Located
 from paddock.runtimes.program import program
+from paddock.stream.layout import announced, matcher
 
 _MODULES: Final = ("layout", "folders", "sparse", "database", "send")
 
@@ -40,3 +46,21 @@ def sender(
         **({"only": list(only)} if only is not None else {}),
     }
     return ["python3", "-I", "-c", program(*(f"paddock.stream.{name}" for name in _MODULES)), json.dumps(order)]
+
+
+def send(agent: Located, guest: Guest, destination: Destination, said: Mapping[str, str | None]) -> Backup:
+    """Send the state of an agent to a destination, with what is said about it."""
+    texts = agent.recipe.keeping(agent.spec).texts
+    with guest.piped(sender(agent, said)) as pipes:
+        pipes.sink.close()
+        progress = agent.reporter.progress(lambda: announced(pipes.said()))
+        with Verified(pipes.source, matcher(list(texts)), progress) as stream:
+            try:
+                backup = destination.save(stream, datetime.now(UTC).replace(microsecond=0))
+            except Incomplete:
+                result = pipes.end()
+                if not result.ok:
+                    raise CommandFailed(f"sending the state of {agent.name}", result) from None
+                raise
+        pipes.end()
+    return backup

@@ -14,14 +14,13 @@ from paddock.guests import Guest, Unreachable, expect
 from paddock.plan.actions import SaveState
 from paddock.plan.agent import AgentSeen
 from paddock.plan.upgrades import Upgrade
-from paddock.run.backup import send
 from paddock.run.deployment import Deployment
 from paddock.run.incoming import Incoming
 from paddock.run.lock import agent_lock
 from paddock.run.observe import observe, reach
 from paddock.run.resolve import Located, locate
 from paddock.run.saved_states import destination_of_states, destinations_of_states, keeps_streams
-from paddock.run.sending import about
+from paddock.run.sending import about, send
 from paddock.runtimes import machine
 from paddock.visible import one_line
 
