@@ -131,3 +131,8 @@ def test_the_last_drill_is_kept_beside_the_backups(tmp_path: Path) -> None:
     assert destination.backups() == []
     (tmp_path / "drill.json").write_text("{}")
     assert destination.last_drill() is None
+
+
+def test_two_backups_of_one_second_have_two_names(folder: FolderDestination, stream: bytes) -> None:
+    names = [folder.save(verified(stream), NOON).name for _ in range(2)]
+    assert names == ["2026-11-16T12-00-00Z", "2026-11-16T12-00-01Z"] == [each.name for each in folder.backups()]

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -91,7 +90,6 @@ def test_a_running_agent_keeps_its_state(web: Web) -> None:
 
 def test_old_backups_are_removed_when_asked(web: Web) -> None:
     web.backup()
-    time.sleep(1)  # backups are named by the second
     newest = web.backup()
     assert "would remove" in web.paddock("backup", "prune", "--dry-run")
     assert len(json.loads(web.paddock("backup", "list", "--json"))) == 2

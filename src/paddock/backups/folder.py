@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, cast
@@ -62,11 +62,11 @@ class FolderDestination:
             ) from None
 
     def save(self, stream: Verified, made: datetime) -> Backup:
+        while self._archive(name_at(made)):
+            made += timedelta(seconds=1)  # names have whole seconds
         name = name_at(made)
         partial = self.folder / f".{name}.partial"
         archive = self.folder / f"{name}.tar.zst{'.age' if self.recipients else ''}"
-        if archive.exists():
-            raise PaddockError(f"{archive} exists already", hint="run the same command again")
         try:
             with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 seal(cast(IO[bytes], stream), file, self.recipients)

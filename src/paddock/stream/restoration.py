@@ -127,6 +127,8 @@ class Restoration:
         for now, then in ((self.incoming, self.before), (self.incoming_aside, self.aside)):
             if os.path.lexists(now):
                 os.rename(now, then)
+        with suppress(OSError):
+            os.rmdir(self.before)  # an agent without files had nothing before that could be kept
 
     def whole(self) -> None:
         """Put back into the home what was set aside."""
