@@ -26,6 +26,13 @@ def up(
             help="Recreate Docker and Podman containers even if nothing changed. Software installed in them is lost.",
         ),
     ] = False,
+    pull: Annotated[
+        bool,
+        typer.Option(
+            "--pull",
+            help="Pull images that the file names by a tag again. If an image is another one, recreate its containers.",
+        ),
+    ] = False,
 ) -> None:
     """Create or change machines and agents as the file says, and check that each agent answers."""
     from paddock.cli.session import changing
@@ -33,4 +40,4 @@ def up(
     from paddock.run.parallel import each
 
     with changing("up", file, only, jobs, sets, patient=not no_wait, new=new) as agents:
-        print("\n".join(each(agents, jobs, partial(verbs.up, recreate=recreate))))
+        print("\n".join(each(agents, jobs, partial(verbs.up, recreate=recreate, pull=pull))))

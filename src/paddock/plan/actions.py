@@ -104,6 +104,13 @@ class GetImage:
 
 
 @dataclass(frozen=True)
+class PullImage:
+    """Pull an image that the engine may have already. The agent's container is not touched."""
+
+    image: str
+
+
+@dataclass(frozen=True)
 class CreateContainer:
     """Create the agent's container; with ``replaces`` in place of an existing one."""
 
@@ -154,6 +161,7 @@ AgentAction = (
     | RemoveAgent
     | StartEngine
     | GetImage
+    | PullImage
     | CreateContainer
     | RemoveContainer
     | ReceiveState

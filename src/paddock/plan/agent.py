@@ -31,6 +31,7 @@ _RECORDS: Final = frozenset(
         *("package", "bundle", "init", "answered", "pending", "tree", "secrets", "holder", "room", "note"),
         *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten", "state.before"),
         *("unit", "said", "engine", "info", "image", "container", "layer"),
+        *("image.present", "image.runs", "image.before"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
         *namesakes.RECORDS,
     }

@@ -23,6 +23,7 @@ from paddock.plan.actions import (
     InstallCode,
     InstallContents,
     InstallPackages,
+    PullImage,
     ReceiveState,
     RemoveAgent,
     RemoveContainer,
@@ -36,13 +37,14 @@ from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
 from paddock.run import mounts, restoring
 from paddock.run.ask import healthy
-from paddock.run.container import get_image, remove_container, start_engine, try_image
+from paddock.run.container import get_image, pull_image, remove_container, start_engine, try_image
 from paddock.run.contents import install_packages
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
 from paddock.run.verify import is_healthy, ports_of_others, verify_when_settled
 from paddock.runtimes import FORMER, codetree, machine
 from paddock.runtimes.engine import UNSEEN
+from paddock.runtimes.engine.container import AgentContainer
 from paddock.visible import lines, one_line
 
 
@@ -77,6 +79,11 @@ class OnMachine:
             case GetImage():
                 if agent.runtime.container:
                     get_image(reach(), agent.runtime.container)
+            case PullImage(image):
+                if agent.runtime.container:
+                    pulled = pull_image(reach(), agent.runtime.container)
+                    what = "is another image now" if pulled.changed else "did not change"
+                    agent.reporter.say(f"{image} {what}: {pulled.after.shown}")
             case CreateContainer(bundle_id, replaces):
                 _create_container(_resolved(agent), reach(), bundle_id, replaces=replaces)
             case RemoveContainer(engine):
@@ -160,6 +167,8 @@ def _create_container(agent: Resolved, guest: Guest, bundle_id: str, *, replaces
     if container is None:
         return
     try_image(guest, container, agent.workload)
+    if replaces:
+        _try_code(agent, guest, container)
     try:
         _apply(agent, guest, container.create(bundle_id, replaces=replaces))
     except CommandFailed as failure:
@@ -167,6 +176,20 @@ def _create_container(agent: Resolved, guest: Guest, bundle_id: str, *, replaces
             raise
         # The engine's data volume outlived a machine, and so did a container on it.
         raise WorldChanged("the engine already has a container of this agent") from failure
+
+
+def _try_code(agent: Resolved, guest: Guest, container: AgentContainer) -> None:
+    """Check that the code runs in the image: the same tag may name an image with another Python than before."""
+    if agent.code is None:
+        return
+    name, tree = agent.code
+    try:
+        codetree.try_in(container.builder(guest), tree, agent.paths.code, name)
+    except CommandFailed as failure:
+        raise PaddockError(
+            f"the code of {agent.name} does not run in this image of {container.image.name}: {failure.message}",
+            hint="name the image by its digest (base: NAME@sha256:…); then the code is built for it",
+        ) from None
 
 
 def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from paddock.errors import BadInput
@@ -97,8 +97,13 @@ class Resolved(Located):
         secrets = self.known_secrets
         return self.bundle.archive(secrets.environment, secrets.files)
 
-    def want(self, *, recreate: bool = False) -> AgentWant:
-        """Return what planning compares with the machine. ``recreate`` asks for a new container."""
+    def want(self, *, recreate: bool = False, pull: bool = False, renew: bool = False) -> AgentWant:
+        """Return what planning compares with the machine.
+
+        ``recreate`` asks for a new container, ``pull`` for another pull of its image, and ``renew`` for a new
+        container if its image is another one now.
+        """
+        container = self._container_want()
         keeps_machine = self.place.traits.keeps_machine
         return AgentWant(
             tree=self.code[0] if self.code else None,
@@ -108,7 +113,7 @@ class Resolved(Located):
             packages=frozenset(self.contents.packages),
             init=self.runtime.init,
             state=self.paths.state if keeps_machine else "",
-            container=self._container_want(recreate=recreate),
+            container=replace(container, recreate=recreate, pull=pull, renew=renew) if container else None,
             mounts=[mount.path for mount in self.spec.mounts],
             uid=self.spec.user.uid,
             project=self.project,
@@ -116,7 +121,7 @@ class Resolved(Located):
             incoming=self.incoming.name if self.incoming else None,
         )
 
-    def _container_want(self, *, recreate: bool) -> ContainerWant | None:
+    def _container_want(self) -> ContainerWant | None:
         container = self.runtime.container
         if container is None:
             return None
@@ -129,7 +134,6 @@ class Resolved(Located):
             archive=container.image.archive is not None,
             identity=container.identity(self.workload),
             data=None if self.place.traits.keeps_machine else has_data_volume,
-            recreate=recreate,
             without_root=self.without_root,
             name=container.name,
         )

@@ -23,20 +23,21 @@ from paddock.run.strays import RootDisk
 _ATTEMPTS: Final = 4
 
 
-def up(agent: Deployment, *, recreate: bool = False, agreed: Plan | None = None) -> str:
-    """Bring an agent up; return a line about the result. ``recreate`` asks for a new container.
+def up(agent: Deployment, *, recreate: bool = False, pull: bool = False, agreed: Plan | None = None) -> str:
+    """Bring an agent up; return a line about the result.
 
-    A person may have agreed to a plan. Then another plan is refused.
+    ``recreate`` asks for a new container. ``pull`` pulls the image again, and asks for a new container if the image
+    is another one. A person may have agreed to a plan. Then another plan is refused.
     """
     with agent_lock(agent):
         located = locate(agent)
         resolved = resolve_or_refuse(located)
         wanted = resolved if isinstance(resolved, Resolved) else located
-        want = want_of(resolved, recreate=recreate)
         progress = Progress()
 
         def plan_for(seen: Observation) -> Plan:
-            found = plan_up(wanted, want, seen)
+            again = pull and not progress.pulled
+            found = plan_up(wanted, want_of(resolved, recreate=recreate, pull=again, renew=pull), seen)
             if agreed is not None and not progress.began and not found.refusals and found != agreed:
                 raise Refused(
                     f"{agent.name}: the plan has changed since it was shown; nothing was changed",
@@ -68,9 +69,9 @@ def resolve_or_refuse(agent: Located) -> Resolved | Refusal:
         return Refusal(unknown.message, unknown.hint, code="gateway.unknown")
 
 
-def want_of(resolved: Resolved | Refusal, *, recreate: bool = False) -> AgentWant | Refusal:
-    """Return what planning compares with the machine."""
-    return resolved.want(recreate=recreate) if isinstance(resolved, Resolved) else resolved
+def want_of(resolved: Resolved | Refusal, **container: bool) -> AgentWant | Refusal:
+    """Return what planning compares with the machine, with what a person asks for about the agent's container."""
+    return resolved.want(**container) if isinstance(resolved, Resolved) else resolved
 
 
 def plan_up(agent: Located, want: AgentWant | Refusal, seen: Observation) -> Plan:
