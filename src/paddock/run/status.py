@@ -11,7 +11,9 @@ from paddock.run.deployment import Deployment
 from paddock.run.observe import Observation, observe, reach
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate
 from paddock.run.table import columns
+from paddock.run.updates import newer_version
 from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
+from paddock.run.version import running_version, version_in_file
 
 
 @dataclass(frozen=True)
@@ -25,20 +27,27 @@ class Status:
     address: str
     uptime: str
     made_from: str
+    version: str  # of the code on the machine
+    version_in_file: str
+    image: str  # the digest of the image that the container was created from
+    pulled: str
     state: str
     used: str
     mounts: str
     lease: str
     health: str
     drift: str
+    newer: str | None = None  # a version in the package index; None if it was not asked for
 
     @classmethod
-    def of(cls, deployment: Deployment) -> Self:
-        """Observe an agent and ask for its health."""
+    def of(cls, deployment: Deployment, *, updates: bool = False) -> Self:
+        """Observe an agent and ask for its health; with ``updates`` also ask the package index for a newer version."""
         located = locate(deployment)
         seen = observe(located)
         health = health_of(located, seen)
         inside = seen.agent
+        image = inside.container.image.runs if inside else None
+        version, in_file = running_version(located, seen, health), version_in_file(located)
         held = inside is not None and "active" in inside.units.values()
         return cls(
             agent=deployment.name,
@@ -48,16 +57,21 @@ class Status:
             address=seen.machine.address or "-",
             uptime=_duration(seen.machine.uptime),
             made_from=seen.machine.made_from,
+            version=version or "-",
+            version_in_file=in_file or "-",
+            image=image.shown if image else "-",
+            pulled=(image.pulled if image else "") or "-",
             state=seen.machine.state,
             used=_used(inside.room) if inside and inside.room else "-",
             mounts=_mounts(located, seen),
             lease=(inside.holder or "-") if inside and held else "-",
             health=str(seen.unreachable or "") or ("-" if health is None else "ok" if health.ok else health.evidence),
             drift=_drift(located, seen),
+            newer=newer_version(located, version or in_file or "") if updates else None,
         )
 
     def as_data(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def health_of(agent: Located, seen: Observation) -> Verdict | None:
@@ -111,5 +125,6 @@ def _used(room: tuple[int, int]) -> str:
 
 def table(rows: list[Status]) -> str:
     """Return a table with one column for each agent."""
-    names = list(Status.__dataclass_fields__)
-    return columns([[name, *(str(getattr(row, name)) for row in rows)] for name in names])
+    found = [row.as_data() for row in rows]
+    names = [name for name in Status.__dataclass_fields__ if any(name in row for row in found)]
+    return columns([[name, *(str(row[name]) for row in found)] for name in names])

@@ -257,8 +257,9 @@ class _Health(Page):
         return Request("GET", self.url, seconds=3)
 
     def judge(self, answer: Answer) -> Verdict:
-        ok = answer.status == 200 and isinstance(answer.body, dict) and answer.body.get("status") == "ok"
-        return Verdict(ok, f"/health answered {answer.status}")
+        found = answer.body if isinstance(answer.body, dict) else {}
+        ok = answer.status == 200 and found.get("status") == "ok"
+        return Verdict(ok, f"/health answered {answer.status}", version=str(found.get("version", "")))
 
 
 @dataclass(frozen=True)
