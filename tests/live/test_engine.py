@@ -863,7 +863,7 @@ def test_a_tag_that_names_a_newer_image_is_used_on_request_and_the_image_before_
     assert json.loads(web.paddock("status", "--json").stdout)[0]["image"] == second
     container = web.id()
     said = web.paddock("up", "--pull")
-    assert f"{tag} did not change: {second}" in said.stderr
+    assert f"{tag} did not change, it is {second}" in said.stderr
     assert web.id() == container
 
     # The image before is kept by a name of its own, until a third one works.

@@ -82,8 +82,8 @@ class OnMachine:
             case PullImage(image):
                 if agent.runtime.container:
                     pulled = pull_image(reach(), agent.runtime.container)
-                    what = "is another image now" if pulled.changed else "did not change"
-                    agent.reporter.say(f"{image} {what}: {pulled.after.shown}")
+                    what = "is now" if pulled.changed else "did not change, it is"
+                    agent.reporter.say(f"{image} {what} {pulled.after.shown}")
             case CreateContainer(bundle_id, replaces):
                 _create_container(_resolved(agent), reach(), bundle_id, replaces=replaces)
             case RemoveContainer(engine):
