@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from paddock.demo import FACT, QUESTION, Stage, process_stage, running_agent
+from paddock.demo import FACT, QUESTION, VERSION, Stage, process_stage, running_agent
 from pvebox.stage import stage_folder
 
 pytestmark = pytest.mark.agent
@@ -27,6 +28,8 @@ def test_the_memory_survives_down_and_is_lost_with_its_files(stage: Stage) -> No
         with pytest.raises(SystemExit, match="ended with code 1"):
             stage.paddock("exec", "hermes", "--", "hermes", "config", "set", "model.default", "other")
         assert stage.paddock("exec", "hermes", "--", "hermes", "config", "get", "model.default").strip() == "stand-in"
+        status = json.loads(stage.paddock("status", "--json", "--set", "agents.hermes.version=0.18.2"))[0]
+        assert (status["version"], status["version_in_file"]) == (VERSION, "0.18.2")
     stage.paddock("down")
     home = Path(stage.environment["XDG_DATA_HOME"]) / "paddock/hermes"
     assert sorted(path.name for path in home.iterdir()) == ["state"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import sys
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +18,7 @@ import pytest
 import typer
 
 from levels import LEVEL
-from paddock import cli
+from paddock import cli, run
 from paddock.errors import PaddockError
 
 KINDS = ["env", "file", "dotenv", "age", "sops", "command", "whole", "multi", "token", "stored", "literal"]
@@ -140,10 +141,10 @@ def in_all_forms() -> str:
 
 
 def users_of(name: str, module: ModuleType) -> list[ModuleType]:
-    """The modules of run/ that have imported a function of another one, and that one itself."""
-
+    """The modules of run/ that import a function of another one, and that one itself."""
+    # A module that is imported later would keep the function of the test, also in other tests.
+    loaded = [import_module(f"paddock.run.{found.name}") for found in iter_modules(run.__path__)]
     function = getattr(module, name)
-    loaded = [found for path, found in sys.modules.items() if path.startswith("paddock.run.")]
     return [found for found in loaded if getattr(found, name, None) is function]
 
 

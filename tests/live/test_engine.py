@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -829,6 +830,76 @@ def test_images_are_pulled_from_a_registry_by_tag_and_by_digest(web: Host) -> No
         web.becomes("web", runtime=engine, container={"base": base, "install": True})
         assert "nothing to do" in web.paddock("up").stdout
         web.paddock("down")
+
+
+def _pushes(web: Host, tag: str, mark: str) -> str:
+    """Push an image with one more file to the registry, as someone else would, and return its digest."""
+    web.root(
+        f"echo {mark} >/tmp/mark && docker create --name marked source:1 true && docker cp /tmp/mark marked:/mark"
+        f" && docker commit marked {tag} && docker rm marked && docker push --quiet {tag}"
+    )
+    _, _, digest = web.root(f"docker image inspect -f '{{{{index .RepoDigests 0}}}}' {tag}").partition("@")
+    web.root(f"docker image rm {tag}")
+    return digest
+
+
+@slow_proof
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_a_tag_that_names_a_newer_image_is_used_on_request_and_the_image_before_stays(web: Host, engine: str) -> None:
+    web.root(_REGISTRY)
+    tag, kept = f"localhost:5000/{engine}:latest", f"{engine} images --format '{{{{.Tag}}}}' localhost/paddock/kept"
+    web.root("docker tag $(docker image ls --quiet localhost/paddock/archive | head -n 1) source:1")
+    first = _pushes(web, tag, "first")
+    web.becomes("web", runtime=engine, container={"base": tag, "install": True})
+    web.up()
+    status = json.loads(web.paddock("status", "--json").stdout)[0]
+    assert status["image"] == first
+    assert datetime.fromisoformat(status["pulled"]) <= datetime.now(UTC)
+    web.installs_something()
+    web.inside("echo precious >/data/kept")
+    container = web.id()
+
+    second = _pushes(web, tag, "second")
+    if engine == "docker":  # it has pushed the image, so it knows it under this name already
+        web.root(f"docker tag $({_running_image(web)}) {tag}")
+    assert "nothing to do" in web.paddock("up").stdout
+    assert (web.id(), web.inside("cat /mark")) == (container, "first")
+
+    # A person pulls it: the container stays, and the plan says that it is not the newest.
+    web.root(f"{engine} pull --quiet {tag}")
+    assert f"the container runs {first[:19]}, and {tag} is {second[:19]} now" in web.plan()
+    assert "nothing to do" in web.paddock("up").stdout
+    assert web.id() == container
+
+    web.paddock("up", "--pull")
+    assert web.inside("cat /mark /data/kept").split() == ["second", "precious"]
+    assert not web.has_installed()
+    assert json.loads(web.paddock("status", "--json").stdout)[0]["image"] == second
+    container = web.id()
+    said = web.paddock("up", "--pull")
+    assert f"{tag} did not change, it is {second}" in said.stderr
+    assert web.id() == container
+
+    # The image before is kept by a name of its own, until a third one works.
+    running = web.root(_running_image(web))
+    before = next(name for name in web.root(kept).split() if name[:16] not in running)
+    web.agent["container"]["base"] = f"localhost/paddock/kept:{before}"
+    web.up()
+    assert web.inside("cat /mark /data/kept").split() == ["first", "precious"]
+    web.agent["container"]["base"] = tag
+    web.up()
+    assert web.inside("cat /mark") == "second"
+    _pushes(web, tag, "third")
+    web.paddock("up", "--pull")
+    assert web.inside("cat /mark /data/kept").split() == ["third", "precious"]
+    assert len(web.root(kept).split()) == 2
+    assert before not in web.root(kept)
+    web.paddock("down")
+    assert web.root(kept) == ""
+
+
+def _running_image(web: Host) -> str:
+    return f"{web.engine} container inspect --format '{{{{.Image}}}}' paddock-home_{web.name}"
 
 
 @slow_proof

@@ -104,6 +104,9 @@ def _as_line(step: Step) -> str:
     "case",
     [
         "container-other-image",
+        "container-older-image",
+        "container-to-pull",
+        "container-pulled-another-image",
         "container-left-for-systemd",
         "container-engine-to-start",
         "renamed-container",

@@ -32,6 +32,28 @@ def messaging(found: Workload) -> Process:
     return next(process for process in found.processes if process.name == "gateway")
 
 
+@pytest.mark.parametrize(
+    ("code", "config_version", "tells_by_option"),
+    [
+        ({"version": "0.17.0"}, 30, False),
+        ({"version": "0.18.0"}, 32, False),
+        ({"version": "0.18.2"}, 33, False),
+        ({"version": "0.19.0"}, 33, True),
+        ({"version": "0.20.1"}, 33, True),
+        ({"version": None, "package": "dist/hermes_agent-0.18.2+own.1-py3-none-any.whl"}, 33, False),
+        ({"version": None, "package": "../sources"}, 33, True),
+    ],
+)
+def test_each_version_gets_the_options_it_knows(
+    code: dict[str, Any], config_version: int, tells_by_option: bool
+) -> None:
+    found = workload(**code)
+    process = messaging(found)
+    assert config(found)["_config_version"] == config_version
+    assert ("--external-supervisor" in process.argv) is tells_by_option
+    assert ("XPC_SERVICE_NAME" in process.environment) is not tells_by_option
+
+
 def test_the_allowed_users_of_messengers_are_pinned() -> None:
     talk = {"telegram": {"allow": [4242, 17], "endpoint": "http://192.0.2.5:8081/"}, "discord": {"allow_all": True}}
     found = workload(connectors=talk)

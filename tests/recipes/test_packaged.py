@@ -38,10 +38,17 @@ def code(folder: Path, **keys: Any) -> CodeTree:
         ({"extras": ["messaging", "mcp"]}, "hermes-agent-0.19.0+mcp+messaging.txt"),
         ({"connectors": {"telegram": {"allow": [1]}}}, "hermes-agent-0.19.0+messaging.txt"),
         ({"mcp_servers": {"a": {"command": "true"}}, "extras": ["mcp"]}, "hermes-agent-0.19.0+mcp.txt"),
+        ({"version": "0.18.2", "extras": ["messaging", "mcp"]}, "hermes-agent-0.18.2+mcp+messaging.txt"),
     ],
 )
 def test_the_extras_select_the_lock(keys: dict[str, Any], lock: str, tmp_path: Path) -> None:
     assert code(tmp_path, **keys).lock == (LOCKS / lock).read_text()
+
+
+def test_the_two_newest_versions_have_a_lock_for_every_set_of_extras_that_other_keys_need() -> None:
+    sets = ("", "+mcp", "+mcp+messaging", "+messaging")
+    expected = [f"hermes-agent-{version}{extras}.txt" for version in ("0.18.2", "0.19.0") for extras in sets]
+    assert sorted(each.name for each in LOCKS.iterdir() if each.name.endswith(".txt")) == sorted(expected)
 
 
 def test_the_error_about_a_missing_lock_says_how_to_create_one(tmp_path: Path) -> None:

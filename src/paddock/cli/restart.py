@@ -12,10 +12,11 @@ def restart(agent: Agent, file: File = DEFAULT_FILE, sets: Sets = None, dry_run:
     from paddock.cli.session import changing, looking
     from paddock.plan.show import as_text
     from paddock.run import verbs
+    from paddock.run.resolve import Asked
 
     if dry_run:
         with looking(file, [agent], sets) as agents:
-            print(as_text(verbs.plan(agents[0], restart=True), {}))
+            print(as_text(verbs.plan(agents[0], Asked(restart=True)), {}))
         return
     with changing("restart", file, [agent], sets=sets) as agents:
-        print(verbs.up(agents[0], restart=True))
+        print(verbs.up(agents[0], Asked(restart=True)))

@@ -26,11 +26,20 @@ def up(
             help="Recreate Docker and Podman containers even if nothing changed. Software installed in them is lost.",
         ),
     ] = False,
+    pull: Annotated[
+        bool,
+        typer.Option(
+            "--pull",
+            help="Pull images that the file names by a tag again. If an image is another one, recreate its containers.",
+        ),
+    ] = False,
 ) -> None:
     """Create or change machines and agents as the file says, and check that each agent answers."""
     from paddock.cli.session import changing
     from paddock.run import verbs
     from paddock.run.parallel import each
+    from paddock.run.resolve import Asked
 
+    asked = Asked(recreate=recreate, pull=pull)
     with changing("up", file, only, jobs, sets, patient=not no_wait, new=new) as agents:
-        print("\n".join(each(agents, jobs, partial(verbs.up, recreate=recreate))))
+        print("\n".join(each(agents, jobs, partial(verbs.up, asked=asked))))

@@ -111,6 +111,13 @@ class TryImage:
 
 
 @dataclass(frozen=True)
+class PullImage:
+    """Pull an image that the engine may have already. The agent's container is not touched."""
+
+    image: str
+
+
+@dataclass(frozen=True)
 class CreateContainer:
     """Create the agent's container; with ``replaces`` in place of an existing one."""
 
@@ -207,6 +214,7 @@ AgentAction = (
     | StartEngine
     | GetImage
     | TryImage
+    | PullImage
     | CreateContainer
     | RemoveContainer
     | ReceiveState

@@ -36,6 +36,7 @@ _RECORDS: Final = frozenset(
         *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
         *("state.before", "state.unsettled", "state.ran", "upgrade"),
         *("unit", "said", "engine", "info", "image", "container", "layer"),
+        *("image.present", "image.runs", "image.before"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
         *namesakes.RECORDS,
     }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Self
 
-from paddock.plan.actions import CreateContainer, GetImage, RemoveContainer, StartEngine, TryImage
+from paddock.plan import image
+from paddock.plan.actions import CreateContainer, GetImage, PullImage, RemoveContainer, StartEngine, TryImage
+from paddock.plan.image import ImagesSeen
 from paddock.plan.step import Phase, Refusal, Risk, Step
 
 ENGINES: Final = frozenset({"docker", "podman"})
@@ -47,8 +49,15 @@ class ContainerWant:
     identity: str  # ``name=hash`` words; another identity needs a new container
     data: bool | None = None  # the engine has a data volume; None where the place offers none
     recreate: bool = False  # a person asked for a new container
+    pull: bool = False  # a person asked to pull the image again
+    renew: bool = False  # a container of an older image is recreated
     without_root: bool = False  # the engine runs in an account, without root
     name: str = ""
+
+    @property
+    def pulls(self) -> bool:
+        """Whether the image is pulled again: a digest or an archive cannot mean another image later."""
+        return self.pull and not self.archive and "@" not in self.image
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,7 @@ class ContainerSeen:
     identity: str | None = None  # of the existing container
     layer: Sequence[str] = ()  # software installed in the container since it was created
     live_restore: bool = False  # containers keep running when the engine's daemon stops
+    image: ImagesSeen = field(default_factory=ImagesSeen)
 
     @classmethod
     def from_pairs(cls, pairs: Sequence[tuple[str, str]]) -> Self:
@@ -71,6 +81,7 @@ class ContainerSeen:
             driver=driver,
             live_restore=live_restore == "true",
             images=frozenset(value for name, value in pairs if name == "image"),
+            image=ImagesSeen.from_records(values),
             identity=values.get("container"),
             layer=tuple(sorted({value for name, value in pairs if name == "layer"})),
         )
@@ -129,6 +140,8 @@ def notes(want: ContainerWant, seen: ContainerSeen) -> Iterator[str]:
             f"{want.engine} stores a full copy of every image layer (storage driver vfs), which takes time and several"
             f" times the disk space: {way}"
         )
+    if seen.identity == want.identity and not (want.pull or want.renew or want.recreate):
+        yield from image.notes(want.image, seen.image)
 
 
 def hidden_by_new_volume(seen: ContainerSeen) -> Iterator[str]:
@@ -145,9 +158,20 @@ def start_step(want: ContainerWant, seen: ContainerSeen) -> Step | None:
     return Step("engine.start", f"start {want.engine}", reason, StartEngine(want.service), phase=Phase.SOFTWARE)
 
 
+def pull_step(want: ContainerWant, seen: ContainerSeen) -> Step | None:
+    """Return the step that pulls the image of an existing container again, if any.
+
+    Whether the container has to be recreated is known only afterwards.
+    """
+    return next(image_steps(want, seen), None) if want.pulls and seen.ours else None
+
+
 def image_steps(want: ContainerWant, seen: ContainerSeen) -> Iterator[Step]:
-    """Yield the step that gets the image, if it is missing."""
-    if want.image not in seen.images:
+    """Yield the step that gets the image, if it is missing, or if it is pulled again."""
+    if want.pulls:
+        reason = "a person asked for it; the container runs on meanwhile" if seen.ours else "a person asked for it"
+        yield Step("image.pull", f"pull {want.image}", reason, PullImage(want.image), phase=Phase.SOFTWARE)
+    elif want.image not in seen.images:
         title = "load the image from its archive" if want.archive else f"pull {want.image}"
         step_id = f"image.{'load' if want.archive else 'pull'}"
         yield Step(step_id, title, "the engine does not have it", GetImage(want.image), phase=Phase.SOFTWARE)
@@ -176,6 +200,8 @@ def _why_recreate(want: ContainerWant, seen: ContainerSeen) -> str | None:
         old, new = _words(seen.identity or ""), _words(want.identity)
         parts = [name for name in {**old, **new} if old.get(name) != new.get(name)]
         return f"its {' and '.join(_PARTS.get(part, part) for part in parts)} changed"
+    if want.renew and seen.image.outdated:
+        return seen.image.difference(want.image)
     return "a person asked for it" if want.recreate else None
 
 

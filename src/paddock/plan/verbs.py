@@ -37,6 +37,8 @@ def up(agent: str, want: AgentWant | Refusal, machine: MachinePlan, seen: Inside
         return Plan(agent, _in_phases([*machine.steps, inside.settle(agent, known.unsettled)]), (), notes, partial=True)
     if want.container and (start := container.start_step(want.container, known.container)):
         return Plan(agent, _in_phases([*machine.steps, start, *_mounts(want)]), (), notes, partial=True)
+    if want.container and (pull := container.pull_step(want.container, known.container)):
+        return Plan(agent, _in_phases([*machine.steps, pull]), (), notes, partial=True)
     steps = [*machine.steps, *inside.up(agent, want, known, adopted_state=machine.after.adopted_state)]
     if steps:
         steps = _in_phases([*steps, *_mounts(want)])

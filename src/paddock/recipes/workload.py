@@ -216,6 +216,7 @@ class Verdict:
     ok: bool
     evidence: str
     hint: str | None = None  # what to do, if the check's own hint does not apply
+    version: str = ""  # the version that the agent says it has
 
 
 def judged(judge: Callable[[Any], Verdict], answer: Any) -> Verdict:

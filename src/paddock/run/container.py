@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import PaddockError, WorldChanged
 from paddock.guests import Guest, expect
 from paddock.guests.report import records
+from paddock.plan.image import Image
 from paddock.process import CommandFailed
 from paddock.recipes.workload import Paths, Workload
 from paddock.runtimes import machine
@@ -15,6 +17,7 @@ from paddock.spec.agent_id import AgentId
 from paddock.visible import lines
 
 if TYPE_CHECKING:
+    from paddock.run.deployment import Deployment
     from paddock.runtimes.engine.container import AgentContainer
 
 _REFUSED: Final = 78  # the exit code of scripts that have printed the reason
@@ -31,6 +34,40 @@ def start_engine(guest: Guest, service: str) -> None:
         raise PaddockError(f"{service} does not start on {guest.name}:\n{told}", hint=hint)
 
 
+@dataclass(frozen=True)
+class Pulled:
+    """The result of a pull."""
+
+    before: Image | None  # that the agent's container was created from; None without a container
+    after: Image  # what the name of the image means now
+
+    @property
+    def changed(self) -> bool:
+        return self.before is None or self.before.id != self.after.id
+
+
+def pull_image(guest: Guest, container: AgentContainer) -> Pulled:
+    """Pull the image, also if the engine has one of that name. The container and its image stay."""
+    name = container.image.name
+    try:
+        told = dict(records(expect(guest, f"pulling {name}", container.pull(), deadline=3600)))
+    except CommandFailed as error:
+        hint = "where the image is, run `docker save IMAGE > FILE`, and set container: {archive: FILE}"
+        raise PaddockError(error.message, hint=hint) from None
+    after = Image.from_record(told["after"])
+    if after is None:
+        raise PaddockError(f"{container.engine.program} does not have {name} after it was pulled")
+    return Pulled(Image.from_record(told.get("before", "")), after)
+
+
+def with_image(agent: Deployment, name: str) -> Deployment:
+    """Return the agent with another image for its container, of the same kind: with its code, or a base."""
+    spec = agent.spec.container
+    key = "base" if spec.image is None else "image"
+    container = spec.model_copy(update={key: name, "archive": None})
+    return replace(agent, spec=agent.spec.model_copy(update={"container": container}))
+
+
 def get_image(guest: Guest, container: AgentContainer) -> None:
     """Load the image from its archive, or pull it. An image that the engine has already is kept."""
     image, engine = container.image, container.engine.program
@@ -39,10 +76,10 @@ def get_image(guest: Guest, container: AgentContainer) -> None:
         return
     if not guest.run([engine, "ps", "--quiet"]).ok:
         raise WorldChanged(f"{engine} does not work on {guest.name}")
+    if image.archive is None:
+        pull_image(guest, container)
+        return
     try:
-        if image.archive is None:
-            expect(guest, f"pulling {image.name}", [engine, "pull", image.name], deadline=3600)
-            return
         printed = expect(guest, f"loading {image.archive}", image.load, stdin=image.archive, deadline=3600)
         told = records(printed)
         loaded, brought = dict(told)["id"], [value for name, value in told if name == "brought"]
@@ -51,8 +88,7 @@ def get_image(guest: Guest, container: AgentContainer) -> None:
         if brought:  # a name from the archive would keep the image when no agent uses it any more
             expect(guest, "tagging the image", [engine, "image", "rm", *brought])
     except CommandFailed as error:
-        where = "where the image is, and set container: {archive: FILE}" if image.archive is None else "again"
-        raise PaddockError(error.message, hint=f"run `docker save IMAGE > FILE` {where}") from None
+        raise PaddockError(error.message, hint="run `docker save IMAGE > FILE` again") from None
 
 
 def try_image(guest: Guest, container: AgentContainer, workload: Workload) -> None:

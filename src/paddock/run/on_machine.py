@@ -25,6 +25,7 @@ from paddock.plan.actions import (
     InstallCode,
     InstallContents,
     InstallPackages,
+    PullImage,
     ReceiveState,
     RemoveAgent,
     RemoveContainer,
@@ -44,7 +45,7 @@ from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
 from paddock.run import mounts, restoring, upgrading
 from paddock.run.ask import healthy
-from paddock.run.container import get_image, remove_container, start_engine, try_image
+from paddock.run.container import get_image, pull_image, remove_container, start_engine, try_image
 from paddock.run.contents import install_packages
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
@@ -52,6 +53,7 @@ from paddock.run.saved_states import destination_of_states
 from paddock.run.verify import is_healthy, ports_of_others, verify_when_settled
 from paddock.runtimes import FORMER, UNSAVED, codetree, machine
 from paddock.runtimes.engine import UNSEEN
+from paddock.runtimes.engine.container import AgentContainer
 from paddock.visible import lines, one_line
 
 
@@ -89,6 +91,11 @@ class OnMachine:
             case TryImage():
                 if agent.runtime.container:
                     try_image(reach(), agent.runtime.container, _resolved(agent).workload)
+            case PullImage(image):
+                if agent.runtime.container:
+                    pulled = pull_image(reach(), agent.runtime.container)
+                    what = "is now" if pulled.changed else "did not change, it is"
+                    agent.reporter.say(f"{image} {what} {pulled.after.shown}")
             case CreateContainer(bundle_id, replaces):
                 _create_container(_resolved(agent), reach(), bundle_id, replaces=replaces)
             case RemoveContainer(engine):
@@ -196,6 +203,8 @@ def _create_container(agent: Resolved, guest: Guest, bundle_id: str, *, replaces
     if container is None:
         return
     try_image(guest, container, agent.workload)
+    if replaces:
+        _try_code(agent, guest, container)
     try:
         _apply(agent, guest, container.create(bundle_id, replaces=replaces))
     except CommandFailed as failure:
@@ -209,6 +218,20 @@ def _knowing_the_version(agent: Located, argv: Sequence[str]) -> Sequence[str]:
     """Return the argv of a script that compares the version of the agent's code with that of its state."""
     package = agent.code[1].distribution.name.replace("-", "_") if agent.code else ""
     return ["env", f"VERSION={agent.version}", f"DISTRIBUTION={package}", *argv]
+
+
+def _try_code(agent: Resolved, guest: Guest, container: AgentContainer) -> None:
+    """Check that the code runs in the image: the same tag may name an image with another Python than before."""
+    if agent.code is None:
+        return
+    name, tree = agent.code
+    try:
+        codetree.try_in(container.builder(guest), tree, agent.paths.code, name)
+    except CommandFailed as failure:
+        raise PaddockError(
+            f"the code of {agent.name} does not run in this image of {container.image.name}: {failure.message}",
+            hint="name the image by its digest (base: NAME@sha256:…); then the code is built for it",
+        ) from None
 
 
 def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:

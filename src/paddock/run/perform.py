@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from paddock.errors import PaddockError, Refused
 from paddock.guests import Unreachable
 from paddock.places import Got
-from paddock.plan.actions import Action, AwaitAnswer, PlaceAction
+from paddock.plan.actions import Action, AwaitAnswer, PlaceAction, PullImage
 from paddock.plan.step import Plan
 from paddock.run.observe import Observation, reach
 from paddock.run.resolve import Located
@@ -20,6 +20,7 @@ class Progress:
 
     unverified: bool = False  # a step changed something after the agent was last verified
     began: bool = False  # a step was begun
+    pulled: bool = False  # the image was pulled
 
 
 def carry_out(
@@ -46,14 +47,17 @@ def carry_out(
     for at, step in enumerate(plan.steps):
         if at > last_locked:
             release_place()
+        pulls = isinstance(step.action, PullImage)  # which changes nothing that runs
         # Set before the step, because a failed step may have changed something.
-        progress.began = progress.unverified = True
+        progress.began, progress.unverified = True, progress.unverified or not pulls
         with agent.reporter.step(step.id, step.title):
             try:
                 got.update(_perform(agent, step.action, seen, got))
             except Unreachable as lost:
                 raise _explained(agent, seen, lost) from None
-        progress.unverified = not isinstance(step.action, AwaitAnswer)
+        progress.pulled = progress.pulled or pulls
+        if isinstance(step.action, AwaitAnswer):
+            progress.unverified = False
 
 
 def _explained(agent: Located, seen: Observation, lost: Unreachable) -> PaddockError:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
 
 from paddock.errors import BadInput
 from paddock.places import CacheWant, MachineWant
@@ -27,6 +27,22 @@ from paddock.runtimes.statefiles import secret_name
 from paddock.secret import Secret
 from paddock.spec.models import AgentSpec
 from paddock.spec.secrets import resolve as resolve_secrets
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a person asks for beyond the file."""
+
+    restart: bool = False
+    recreate: bool = False  # a new container
+    pull: bool = False  # another pull of its image, and a new container if that is another one then
+
+    def of_container(self, want: ContainerWant, *, pulled: bool) -> ContainerWant:
+        """Return the wanted container with what is asked for."""
+        return replace(want, recreate=self.recreate, pull=self.pull and not pulled, renew=self.pull)
+
+
+NOTHING_MORE: Final = Asked()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +128,9 @@ class Resolved(Located):
         secrets = self.known_secrets
         return self.bundle.archive(secrets.environment, secrets.files)
 
-    def want(self, *, recreate: bool = False, restart: bool = False) -> AgentWant:
-        """Return what planning compares with the machine. ``recreate`` asks for a new container."""
+    def want(self, asked: Asked = NOTHING_MORE, *, pulled: bool = False) -> AgentWant:
+        """Return what planning compares with the machine. ``pulled`` says that the image was pulled already."""
+        container = self._container_want()
         keeps_machine = self.place.traits.keeps_machine
         return AgentWant(
             tree=self.code[0] if self.code else None,
@@ -124,19 +141,19 @@ class Resolved(Located):
             added=frozenset(self.contents.added),
             init=self.runtime.init,
             state=self.paths.state if keeps_machine else "",
-            container=self._container_want(recreate=recreate),
+            container=asked.of_container(container, pulled=pulled) if container else None,
             mounts=[mount.path for mount in self.spec.mounts],
             uid=self.spec.user.uid,
             project=self.project,
             beside_others=self.beside_others,
             incoming=self.incoming.name if self.incoming else None,
-            restart=restart,
+            restart=asked.restart,
             version=self.version,
             saves_to=destination_of_states(self).shown if self.version else "",
             stand_in=self.stand_in is not None,
         )
 
-    def _container_want(self, *, recreate: bool) -> ContainerWant | None:
+    def _container_want(self) -> ContainerWant | None:
         container = self.runtime.container
         if container is None:
             return None
@@ -149,7 +166,6 @@ class Resolved(Located):
             archive=container.image.archive is not None,
             identity=container.identity(self.workload),
             data=None if self.place.traits.keeps_machine else has_data_volume,
-            recreate=recreate,
             without_root=self.without_root,
             name=container.name,
         )

@@ -15,7 +15,9 @@ from paddock.run.deployment import Deployment
 from paddock.run.observe import Observation, observe, reach
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate
 from paddock.run.table import columns
+from paddock.run.updates import newer_version
 from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
+from paddock.run.version import running_version, version_in_file
 from paddock.spec.durations import in_words
 
 _PATIENCE: Final = 10.0  # seconds for a destination of backups to answer
@@ -32,6 +34,10 @@ class Status:
     address: str
     uptime: str
     made_from: str
+    version: str  # of the code on the machine
+    version_in_file: str
+    image: str  # the digest of the image that the container was created from
+    pulled: str
     state: str
     used: str
     mounts: str
@@ -40,15 +46,21 @@ class Status:
     backup: str
     drill: str
     drift: str
+    newer: str | None = None  # a version in the package index; None if it was not asked for
 
     @classmethod
-    def of(cls, deployment: Deployment, backups: BackupsAsked | None = None) -> Self:
-        """Observe an agent and ask for its health. The destination of its backups may have been asked before."""
+    def of(cls, deployment: Deployment, backups: BackupsAsked | None = None, *, updates: bool = False) -> Self:
+        """Observe an agent and ask for its health. The destination of its backups may have been asked before.
+
+        With ``updates``, the package index is asked for a newer version.
+        """
         asked = backups or BackupsAsked(deployment, _PATIENCE)
         located = locate(deployment)
         seen = observe(located)
         health = health_of(located, seen)
         inside = seen.agent
+        image = inside.container.image.runs if inside else None
+        version, in_file = running_version(located, seen, health), version_in_file(located)
         held = inside is not None and "active" in inside.units.values()
         return cls(
             agent=deployment.name,
@@ -58,6 +70,10 @@ class Status:
             address=seen.machine.address or "-",
             uptime=in_words(seen.machine.uptime) if seen.machine.uptime > 0 else "-",
             made_from=seen.machine.made_from,
+            version=version or "-",
+            version_in_file=in_file or "-",
+            image=image.shown if image else "-",
+            pulled=(image.pulled if image else "") or "-",
             state=seen.machine.state,
             used=_used(inside.room) if inside and inside.room else "-",
             mounts=_mounts(located, seen),
@@ -66,16 +82,17 @@ class Status:
             backup=backup_checks.newest_in_words(asked.seen(), datetime.now(UTC)),
             drill=backup_checks.drill_in_words(asked.seen(), datetime.now(UTC)),
             drift=_drift(located, seen),
+            newer=newer_version(located, version or in_file or "") if updates else None,
         )
 
     def as_data(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-def statuses(agents: Sequence[Deployment]) -> list[Status]:
+def statuses(agents: Sequence[Deployment], *, updates: bool = False) -> list[Status]:
     """Return the status of each agent. All destinations of backups are asked first, and answer meanwhile."""
     asked = [BackupsAsked(agent, _PATIENCE) for agent in agents]
-    return [Status.of(agent, backups) for agent, backups in zip(agents, asked, strict=True)]
+    return [Status.of(agent, backups, updates=updates) for agent, backups in zip(agents, asked, strict=True)]
 
 
 def health_of(agent: Located, seen: Observation) -> Verdict | None:
@@ -116,5 +133,6 @@ def _used(room: tuple[int, int]) -> str:
 
 def table(rows: list[Status]) -> str:
     """Return a table with one column for each agent."""
-    names = list(Status.__dataclass_fields__)
-    return columns([[name, *(str(getattr(row, name)) for row in rows)] for name in names])
+    found = [row.as_data() for row in rows]
+    names = [name for name in Status.__dataclass_fields__ if any(name in row for row in found)]
+    return columns([[name, *(str(row[name]) for row in found)] for name in names])

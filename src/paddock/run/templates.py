@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from paddock.errors import BadInput
 from paddock.places import TemplateInfo
 from paddock.plan import verbs as plans
+from paddock.process import CommandFailed
 from paddock.recipes.packaged import LOCKS
+from paddock.recipes.workload import Distribution
 from paddock.run.deployment import Deployment
 from paddock.run.lock import place_lock
 from paddock.run.observe import observe
 from paddock.run.perform import carry_out
 from paddock.run.resolve import locate
 from paddock.runtimes import codetree
-
-_OLDEST_PYTHON: Final = "3.11"
+from paddock.runtimes.package_index import OLDEST_PYTHON, newest
 
 
 def build(agents: Sequence[Deployment], *, rebuild: bool) -> Iterator[str]:
@@ -68,10 +69,28 @@ def write_lock(agent: Deployment) -> Path:
         raise BadInput(f"{agent.name} is a {agent.spec.kind}: its code is in Debian packages, which have no lock")
     path = agent.folder / LOCKS / wanted.lock
     with agent.reporter.step("lock", f"resolve {wanted.requirement} {wanted.version}"):
-        text = codetree.make_lock(wanted, _OLDEST_PYTHON)
+        try:
+            text = codetree.make_lock(wanted, OLDEST_PYTHON)
+        except CommandFailed:
+            _expect_in_index(wanted)
+            raise
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def _expect_in_index(wanted: Distribution) -> None:
+    """Raise an error that names the newest version, if the package index answers and does not have the wanted one."""
+    if wanted.local is not None:
+        return
+    version = newest(wanted.name)
+    try:
+        newest(f"{wanted.name} == {wanted.version}")
+    except CommandFailed:
+        raise BadInput(
+            f"the package index has no wheel of {wanted.name} {wanted.version}",
+            hint=f"the newest version there is {version}",
+        ) from None
 
 
 def _one_per_place(agents: Sequence[Deployment]) -> list[tuple[str, Deployment]]:

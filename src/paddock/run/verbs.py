@@ -19,30 +19,29 @@ from paddock.run.gateway import GatewayUnknown
 from paddock.run.lock import agent_lock, place_lock
 from paddock.run.observe import Observation, observe, reach
 from paddock.run.perform import Progress, carry_out
-from paddock.run.resolve import Located, Resolved, locate, resolve
+from paddock.run.resolve import NOTHING_MORE, Asked, Located, Resolved, locate, resolve
 from paddock.run.strays import RootDisk
 
 _ATTEMPTS: Final = 4
 
 
-def up(agent: Deployment, *, recreate: bool = False, restart: bool = False, agreed: Plan | None = None) -> str:
-    """Bring an agent up; return a line about the result. ``recreate`` asks for a new container.
+def up(agent: Deployment, asked: Asked = NOTHING_MORE, *, agreed: Plan | None = None) -> str:
+    """Bring an agent up; return a line about the result.
 
     A person may have agreed to a plan. Then another plan is refused.
     """
     with agent_lock(agent):
-        return upgrading.brought_up(agent, partial(_up, recreate=recreate, restart=restart, agreed=agreed))
+        return upgrading.brought_up(agent, partial(_up, asked=asked, agreed=agreed))
 
 
-def _up(agent: Deployment, *, recreate: bool, restart: bool, agreed: Plan | None) -> str:
+def _up(agent: Deployment, *, asked: Asked, agreed: Plan | None) -> str:
     located = locate(agent)
     resolved = resolve_or_refuse(located)
     wanted = resolved if isinstance(resolved, Resolved) else located
-    want = want_of(resolved, recreate=recreate, restart=restart)
     progress = Progress()
 
     def plan_for(seen: Observation) -> Plan:
-        found = plan_up(wanted, want, seen)
+        found = plan_up(wanted, want_of(resolved, asked, pulled=progress.pulled), seen)
         if agreed is not None and not progress.began and not found.refusals and found != agreed:
             raise Refused(
                 f"{agent.name}: the plan has changed since it was shown; nothing was changed",
@@ -74,9 +73,9 @@ def resolve_or_refuse(agent: Located) -> Resolved | Refusal:
         return Refusal(unknown.message, unknown.hint, code="gateway.unknown")
 
 
-def want_of(resolved: Resolved | Refusal, *, recreate: bool = False, restart: bool = False) -> AgentWant | Refusal:
+def want_of(resolved: Resolved | Refusal, asked: Asked = NOTHING_MORE, *, pulled: bool = False) -> AgentWant | Refusal:
     """Return what planning compares with the machine."""
-    return resolved.want(recreate=recreate, restart=restart) if isinstance(resolved, Resolved) else resolved
+    return resolved.want(asked, pulled=pulled) if isinstance(resolved, Resolved) else resolved
 
 
 def plan_up(agent: Located, want: AgentWant | Refusal, seen: Observation) -> Plan:
@@ -90,17 +89,17 @@ def plan_up(agent: Located, want: AgentWant | Refusal, seen: Observation) -> Pla
     return plans.up(agent.name, want, machine, seen.inside)
 
 
-def plan(agent: Deployment, *, restart: bool = False) -> Plan:
+def plan(agent: Deployment, asked: Asked = NOTHING_MORE) -> Plan:
     """Resolve and observe an agent, and plan what `up` would change."""
     try:
-        return _plan(agent, restart=restart)
+        return _plan(agent, asked)
     except upgrading.GoesBack as found:
         return _plan(upgrading.as_before(agent, found.upgrade))
 
 
-def _plan(agent: Deployment, *, restart: bool = False) -> Plan:
+def _plan(agent: Deployment, asked: Asked = NOTHING_MORE) -> Plan:
     located = locate(agent)
-    want = want_of(resolve_or_refuse(located), restart=restart)
+    want = want_of(resolve_or_refuse(located), asked)
     return plan_up(located, want, observe(located))
 
 

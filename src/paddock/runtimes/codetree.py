@@ -28,7 +28,7 @@ from paddock.runtimes.shell import script
 
 _GLIBC: Final = (2, 28)
 _TOOLS: Final = ".bin"  # the folder in the archive; install.sh moves its programs into the tree's bin
-_WHEELS: Final = ("--only-binary", ":all:")
+WHEELS: Final = ("--only-binary", ":all:")
 _PLATFORMS: Final = {"x86_64": "x86_64-manylinux_2_28", "aarch64": "aarch64-manylinux_2_28"}
 
 
@@ -52,6 +52,11 @@ def install(guest: Guest, tree: CodeTree, store: str, agent: str | None = None, 
     arguments = [store, name or tree.id, agent or "", known, interpreter.path, *tree.proof]
     argv = script("install.sh", arguments)
     expect(guest, "installing the code", argv, stdin=archive.read_bytes(), deadline=600)
+
+
+def try_in(guest: Guest, tree: CodeTree, store: str, name: str) -> None:
+    """Prove that an installed tree works on a guest, which may have another Python than the one it was built with."""
+    expect(guest, "trying the code", script("try_code.sh", [f"{store}/{name}", *tree.proof]), deadline=300)
 
 
 def find_interpreter(guest: Guest, versions: Sequence[str]) -> Interpreter:
@@ -91,7 +96,7 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
         lock.write_text(_requirements(tree))
         # Independent of the Python and the platform of the computer that runs Paddock.
         target = ["--target", str(packages), "--python-version", interpreter.version, "--python-platform", platform]
-        uv("fetching the agent's packages", "pip", "install", "--require-hashes", *_WHEELS, *target, "-r", str(lock))
+        uv("fetching the agent's packages", "pip", "install", "--require-hashes", *WHEELS, *target, "-r", str(lock))
         for tool in tree.tools:
             _put_tool(tool, interpreter.arch, packages / _TOOLS)
         unfinished = Path(folder) / "archive"
@@ -165,7 +170,7 @@ def make_lock(wanted: Distribution, python: str) -> str:
         what.write_text("\n".join([f"{wanted.requirement} {pin}", *wanted.beside]) + "\n")
         shape = ("--universal", "--python-version", python, "--generate-hashes")
         bare = ("--no-header", "--no-annotate", "--no-emit-index-url")
-        uv(f"locking {wanted.name}", "pip", "compile", *shape, *bare, *_WHEELS, "-o", str(lock), str(what))
+        uv(f"locking {wanted.name}", "pip", "compile", *shape, *bare, *WHEELS, "-o", str(lock), str(what))
         text = lock.read_text()
     if wanted.local is not None:
         text = locked_without(text, wanted.name)
@@ -221,14 +226,27 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def uv(title: str, *words: str) -> None:
-    """Run uv with the system's certificates, which may include those of a company proxy."""
+def uv(title: str, *words: str, stdin: bytes = b"", deadline: float = 900) -> str:
+    """Run uv with the system's certificates, which may include those of a company proxy; return its output."""
     from uv import find_uv_bin
 
-    argv = [find_uv_bin(), *words, "--quiet", "--no-config", "--system-certs"]
-    result = process.run(argv, deadline=900)
+    argv = [find_uv_bin(), *words, "--quiet", *_settings_of_uv(), "--system-certs"]
+    result = process.run(argv, stdin=stdin, deadline=deadline)
     if not result.ok:
         failed = CommandFailed(title, result)
         if os.strerror(errno.ENOSPC) in result.err:
             failed.hint = f"this machine's disk is full: free space for {_cache()} and for uv's own cache"
         raise failed
+    return result.out
+
+
+def _settings_of_uv() -> list[str]:
+    """Return options so that the settings of the account or the computer apply, such as a package index of a company.
+
+    uv would also read settings of the current folder, which may belong to another project.
+    """
+    if "UV_CONFIG_FILE" in os.environ:
+        return []
+    account = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    found = (folder / "uv/uv.toml" for folder in (account, Path("/etc")))
+    return next((["--config-file", str(path)] for path in found if path.is_file()), ["--no-config"])

@@ -11,6 +11,7 @@ set -eu
 umask 022
 store=$1 id=$2 agent=$3 name=$4 python=$5
 shift 5
+. ./prove.sh
 
 mkdir -p "$store"
 exec 9<"${store%/*}"
@@ -36,35 +37,8 @@ for entry in found.entry_points.select(group="console_scripts"):
         print(f"#!{python}\nimport sys\nfrom {entry.module} import {entry.attr}\nsys.exit({entry.attr}())", file=program)
     os.chmod(program.name, 0o755)' "$name" "$packages" "$new/bin" "$store/$id/bin/python"
 
-# Arguments: PROGRAM [ARGUMENT...]. With a program alone: whether nobody could run that program.
-as_nobody='import os, sys
-os.setgroups([])
-os.setgid(65534)
-os.setuid(65534)
-if len(sys.argv) == 2:
-    sys.exit(not os.access(sys.argv[1], os.X_OK))
-os.execv(sys.argv[1], sys.argv[1:])'
-
-# Become a program without privileges and without a network, whose processes all end with it. A throwaway container has
-# no network anyway. A tree that only its owner can reach runs as its owner: an account, or root for runtime process.
-prove() {
-    [ "$(id -u)" = 0 ] || exec "$@"
-    alone="unshare --net --pid --fork --kill-child"
-    if [ -n "${THROWAWAY-}" ]; then
-        alone=
-    elif ! $alone true 2>/dev/null; then
-        echo "this machine has no network namespaces: the code was tested with access to the network" >&2
-        alone=
-    fi
-    # shellcheck disable=SC2086 # several words
-    "$python" -I -S -c "$as_nobody" "$1" || exec $alone "$@"
-    chown 65534:65534 "$home"
-    # shellcheck disable=SC2086 # several words
-    exec $alone "$python" -I -S -c "$as_nobody" "$@"
-}
-
 home=$(mktemp -d) # an import must not write to the person's home
-(cd "$home" && HOME="$home" && export HOME && prove "$new/bin/python" -B "$@" 9<&-)
+prove "$new/bin/python" -B "$@" 9<&-
 echo "$id" >"$new/manifest"
 rm -rf "${store:?}/$id"
 mv "$new" "$store/$id"

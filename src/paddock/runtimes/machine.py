@@ -49,6 +49,11 @@ def report_strays(user: UserSpec, directories: Sequence[str], names: Sequence[st
     return script("strays.sh", [user.name, str(user.uid), *directories, "--", *names])
 
 
+def report_version(paths: Paths, package: str) -> Sequence[str]:
+    """Return the argv that reports the version of a Python package in the agent's current code."""
+    return script("version.sh", [paths.etc.removesuffix("/current"), paths.code, package.replace("-", "_")])
+
+
 def claim_state(agent: AgentId, user: UserSpec, paths: Paths, *, mounted: bool) -> Sequence[str]:
     """Return the argv that makes existing files the state of an agent; ``mounted`` requires a mounted volume."""
     ids = [user.name, str(user.uid), str(user.gid or user.uid)]

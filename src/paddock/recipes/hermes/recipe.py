@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from paddock.recipes.checks import Check
 from paddock.recipes.documents import beyond_home, documents, working_directory
-from paddock.recipes.hermes import checks, connectors, harmless, managed, settings, validate
+from paddock.recipes.hermes import checks, connectors, harmless, managed, settings, validate, versions
 from paddock.recipes.hermes.spec import HermesSpec, Managed
 from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.model_gateway import ModelServer
@@ -83,7 +83,6 @@ _DRAIN_SECONDS: Final = 60  # how long a stop waits for an unfinished answer; He
 # Settings of every agent. Lazy installs and tirith would download code at run time. Hermes' own respawn limit would
 # conflict with the supervisor's.
 _ALWAYS: Final[dict[str, Any]] = {
-    "_config_version": 33,
     "security": {"allow_lazy_installs": False, "tirith_enabled": False},
     "gateway": {"respawn_storm": {"max_starts": 0}},
     "agent": {"restart_drain_timeout": _DRAIN_SECONDS},
@@ -100,6 +99,7 @@ _BROWSER: Final = Tool(
         "aarch64": "package/bin/agent-browser-linux-arm64",
     },
 )
+_PINS: Final = "hermes_cli.managed_scope"  # the launcher needs it; a wheel or sources may be of a version without it
 _MODULES: Final = {"mcp": ("mcp",), "messaging": ("telegram", "discord", "slack_bolt")}
 
 
@@ -140,13 +140,13 @@ class Hermes(PackagedRecipe[HermesSpec]):
     def proof(self, wanted: Distribution) -> Sequence[str]:
         program = (resources.files(__package__) / "proof.py").read_text(encoding="utf-8")
         modules = [module for extra in wanted.extras for module in _MODULES.get(extra, ())]
-        return ("-c", program, wanted.version, *self.beside, *modules)
+        return ("-c", program, wanted.version, _PINS, *self.beside, *modules)
 
     def tools(self, agent: HermesSpec) -> Sequence[Tool]:
         return (_BROWSER,) if agent.browser else ()
 
     def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
-        directory = working_directory(agent, paths)
+        directory, traits = working_directory(agent, paths), versions.traits(agent)
         places = {"HERMES_HOME": f"{paths.home}/{_HOME}", "HERMES_MANAGED_DIR": f"{paths.etc}/hermes"}
         pinned = {
             "HERMES_DISABLE_LAZY_INSTALLS": "1",
@@ -154,11 +154,13 @@ class Hermes(PackagedRecipe[HermesSpec]):
             **connectors.environment(agent),
             **agent.environment,
         }
-        config = merged(merged({**_ALWAYS, "terminal": {"cwd": directory}}, agent.settings), connectors.settings(agent))
+        ours = {"_config_version": traits.config_version, **_ALWAYS, "terminal": {"cwd": directory}}
+        config = merged(merged(ours, agent.settings), connectors.settings(agent))
+        browser = _CHROMIUM if agent.browser else {}
         messaging = Process(
             name="gateway",
-            argv=_hermes(paths, tree, "gateway", "run", "--external-supervisor", *agent.service.args),
-            environment={**_tools(paths), **places, **pinned, **(_CHROMIUM if agent.browser else {})},
+            argv=_hermes(paths, tree, "gateway", "run", *traits.run, *agent.service.args),
+            environment={**_tools(paths), **traits.variables, **places, **pinned, **browser},
             directory=paths.home,
             stop_seconds=_drain_seconds(config) + 30,  # the reserve that Hermes recommends
             clean_exits=(0, 1),  # exits with 1 after SIGTERM
@@ -279,8 +281,9 @@ class _Health(Page):
         return Request("GET", self.url, seconds=3)
 
     def judge(self, answer: Answer) -> Verdict:
-        ok = answer.status == 200 and isinstance(answer.body, dict) and answer.body.get("status") == "ok"
-        return Verdict(ok, f"/health answered {answer.status}")
+        found = answer.body if isinstance(answer.body, dict) else {}
+        ok = answer.status == 200 and found.get("status") == "ok"
+        return Verdict(ok, f"/health answered {answer.status}", version=str(found.get("version", "")))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from paddock.recipes.hermes import settings
+from paddock.recipes.hermes import settings, versions
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.spec.agent import RuntimeName
 from paddock.spec.kinds import FileView, Mistake
@@ -33,6 +33,7 @@ def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
     """Yield the location, relative to the agent, and the message of each mistake."""
     if len(set(agent.ports().values())) < len(agent.ports()):
         yield ("dashboard",), "has the same port as connectors.api_server"
+    yield from _version(agent)
     yield from _messengers(agent)
     yield from _dashboard_login(agent)
     yield from settings.unnamed_variables(agent)
@@ -40,6 +41,14 @@ def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
     yield from _model_gateway(agent, file)
     if agent.cli_on_path:
         yield from _command(name, agent, file)
+
+
+def _version(agent: HermesSpec) -> Iterator[Mistake]:
+    found = versions.version_of(agent)
+    if found and found < versions.OLDEST:
+        oldest = ".".join(map(str, versions.OLDEST))
+        key = "version" if agent.version else "package"
+        yield (key,), f"Hermes before {oldest} cannot pin settings; use {oldest} or a newer one"
 
 
 def _messengers(agent: HermesSpec) -> Iterator[Mistake]:

@@ -121,6 +121,11 @@ class AgentContainer:
         arguments.append(former_ids(self.units.formers))
         return script("engine/create.sh", arguments)
 
+    def pull(self) -> Sequence[str]:
+        """Return the argv that pulls the image and reports it, beside the image that the container runs."""
+        variables = [f"ENGINE={self.engine.program}", f"CONTAINER={self.name}"]
+        return ["env", *variables, *script("engine/pull.sh", [self.image.name])]
+
     # Rendering, for the runtime's bundle
 
     def files(self, workload: Workload) -> dict[str, str]:

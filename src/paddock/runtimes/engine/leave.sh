@@ -4,6 +4,7 @@
 set -eu
 root=$1 ENGINE=$2 agent=$3 formers=$4
 . ./engine/images.sh
+. ./engine/kept.sh
 . ./engine/own.sh
 
 case "$ENGINE" in docker | podman) ;; *) exit 78 ;; esac
@@ -11,3 +12,4 @@ for id in $agent $formers; do
     drop_container "$ENGINE" "paddock-$id" "$id"
 done
 "$ENGINE" images --format '{{.Repository}}:{{.Tag}}' localhost/paddock/archive | drop_images
+drop_kept_images "$root"

@@ -9,6 +9,7 @@ shift 7
 . ./report.sh
 . ./observation.sh
 . ./systemd/observation.sh
+. ./engine/kept.sh
 . ./engine/layer.sh
 . ./engine/left.sh
 
@@ -31,10 +32,18 @@ elif ! said=$("$ENGINE" ps --quiet 2>&1 >/dev/null); then
 else
     report engine up
     report info "$("$ENGINE" info --format "$INFO" 2>/dev/null)"
-    ! "$ENGINE" image inspect "$IMAGE" >/dev/null 2>&1 || report image "$IMAGE"
+    present=$(image_id "$IMAGE")
+    if [ -n "$present" ]; then
+        report image "$IMAGE"
+        report image.present "$(described_image "$present")"
+    fi
     if find_container "$ENGINE"; then
         report container "$(label "$ENGINE" "$found" paddock.identity)"
         layer "$ENGINE" "$found" | report_lines layer
+        runs=$(container_image "$found")
+        report image.runs "$(described_image "$runs")"
+        before=$(image_before "$root" "$runs")
+        [ -z "$before" ] || report image.before "$(described_image "$before")"
     elif "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1; then
         report container foreign
     fi

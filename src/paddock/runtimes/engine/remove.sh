@@ -8,6 +8,7 @@ set -eu
 manager=$1 root=$2 STORE=$3 AGENT=$4
 . ./systemd/removal.sh
 . ./engine/images.sh
+. ./engine/kept.sh
 . ./engine/own.sh
 
 images_before=$(images_named)
@@ -17,4 +18,5 @@ if command -v "$ENGINE" >/dev/null; then
     drop_container "$ENGINE" "$CONTAINER" "$AGENT"
     drop_container "$ENGINE" "$CONTAINER.new" "$AGENT"
     echo "$images_before" | drop_images
+    drop_kept_images "$root"
 fi

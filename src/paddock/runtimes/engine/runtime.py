@@ -154,7 +154,7 @@ class Engine:
         return self._with(script("engine/inspect.sh", [self._units.manager, str(self.agent), self._root]))
 
     def record_verified(self, bundle_id: str) -> Sequence[str]:
-        return self._units.record_verified(bundle_id)
+        return self._with(script("engine/verified.sh", [self._root, bundle_id]))
 
     def enter(self, argv: Sequence[str]) -> Sequence[str]:
         arguments = [self.container.engine.program, self.container.name, self._root, *argv]

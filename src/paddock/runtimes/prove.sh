@@ -1,0 +1,31 @@
+# Library: run a program of a code tree to prove that the tree works.
+# Expects: $python, an interpreter outside the tree; $home, an empty directory.
+
+# Arguments: PROGRAM [ARGUMENT...]. With a program alone: whether nobody could run that program.
+as_nobody='import os, sys
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+if len(sys.argv) == 2:
+    sys.exit(not os.access(sys.argv[1], os.X_OK))
+os.execv(sys.argv[1], sys.argv[1:])'
+
+# Become a program without privileges and without a network, whose processes all end with it. A throwaway container has
+# no network anyway. A tree that only its owner can reach runs as its owner: an account, or root for runtime process.
+prove() ( # PROGRAM [ARGUMENT...]
+    cd "$home"
+    export HOME="$home"
+    [ "$(id -u)" = 0 ] || exec "$@"
+    alone="unshare --net --pid --fork --kill-child"
+    if [ -n "${THROWAWAY-}" ]; then
+        alone=
+    elif ! $alone true 2>/dev/null; then
+        echo "this machine has no network namespaces: the code was tested with access to the network" >&2
+        alone=
+    fi
+    # shellcheck disable=SC2086 # several words
+    "$python" -I -S -c "$as_nobody" "$1" || exec $alone "$@"
+    chown 65534:65534 "$home"
+    # shellcheck disable=SC2086 # several words
+    exec $alone "$python" -I -S -c "$as_nobody" "$@"
+)
