@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import IO, Any, Final, Protocol
 
 from paddock.backups.drills import Drill
 from paddock.backups.verified import Verified
 
 _STAMP: Final = "%Y-%m-%dT%H-%M-%SZ"
+UNFINISHED: Final = timedelta(days=1)  # an incomplete backup that is older will not be completed any more
 
 
 @dataclass(frozen=True)

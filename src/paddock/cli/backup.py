@@ -19,7 +19,8 @@ class _MakeUnlessNamed(TyperGroup):
         return super().resolve_command(ctx, args if args and args[0] in self.commands else ["make", *args])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, args or ["make"])
+        options_first = not args or (args[0].startswith("-") and args[0] != "--help")
+        return super().parse_args(ctx, ["make", *args] if options_first else args)
 
 
 backups = typer.Typer(cls=_MakeUnlessNamed, help="Back up the state of agents, while they run.", rich_markup_mode=None)

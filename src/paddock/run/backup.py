@@ -14,12 +14,14 @@ from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
 from paddock.process import CommandFailed
 from paddock.run.deployment import Deployment
+from paddock.run.incoming import SPARE
 from paddock.run.lock import agent_lock
 from paddock.run.observe import Observation, expect_own_id, observe, reach
 from paddock.run.progress import in_units
 from paddock.run.resolve import Located, locate
 from paddock.runtimes.program import program
 from paddock.stream.layout import announced, matcher
+from paddock.visible import one_line
 
 _MODULES: Final = ("layout", "folders", "sparse", "database", "send")
 
@@ -92,10 +94,11 @@ def check_backup(agent: Deployment, name: str | None) -> str:
         agent.reporter.step("backup.check", f"read backup {backup.name} of {agent.name}"),
         destination.read(backup) as stream,
     ):
-        progress = agent.reporter.progress(lambda: backup.about["bytes"])
-        manifest = check(stream, progress)
-    if manifest["agent"] != str(agent.id):
-        raise PaddockError(f"backup {backup.name} is of {manifest['agent']}, not of {agent.id}")
+        size = backup.about["bytes"]
+        manifest = check(stream, size + SPARE, agent.reporter.progress(lambda: size))
+    found, wanted = f"{manifest.get('agent')} ({manifest.get('kind')})", f"{agent.id} ({agent.spec.kind})"
+    if found != wanted:
+        raise PaddockError(f"backup {backup.name} is of {one_line(found, 200)}, not of {wanted}")
     return f"{agent.name}: backup {backup.name} is complete: {len(manifest['entries'])} files"
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Final
+
+SPARE: Final = 64 << 20  # bytes that a stream may have more than it should, for what is not counted
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from paddock.stream.layout import BadStream, Json
-from paddock.stream.receive import MEMORY, receive
+from paddock.stream.receive import MEMORY, NoRoom, receive
 
 _EXCHANGE = 2  # RENAME_EXCHANGE
 _HERE = -100  # AT_FDCWD
@@ -47,7 +47,11 @@ class Restoration:
         self.settle()
         if os.path.lexists(self.before):
             raise CannotRestore(f"{self.before} has the state from before an earlier restore; finish that first")
-        manifest = receive({**order, "folder": self.incoming}, sys.stdin.buffer)
+        try:
+            manifest = receive({**order, "folder": self.incoming}, sys.stdin.buffer)
+        except BaseException:
+            self._discard(self.incoming)
+            raise
         self._own_top()
         _write(self.note, {"inode": os.stat(self.incoming).st_ino, "undo": False})
         return {key: value for key, value in manifest.items() if key != "entries"}
@@ -170,5 +174,5 @@ def main() -> None:
         sys.exit(f"the backup cannot be used: {error}")
     except CannotRestore as error:
         sys.exit(str(error))
-    except OSError as error:
-        sys.exit(f"the state cannot be restored: {error.strerror}")
+    except (NoRoom, OSError) as error:
+        sys.exit(f"the state cannot be restored: {error}")

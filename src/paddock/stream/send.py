@@ -20,10 +20,22 @@ from typing import Any
 
 from paddock.stream.database import CannotCopy, copied_database, staged
 from paddock.stream.folders import FOLDER, descended, opened
-from paddock.stream.layout import BLOCK, DEEPEST, FORMAT, MANIFEST, PREFIX, Json, announcement, matcher, stays_inside
+from paddock.stream.layout import (
+    BLOCK,
+    DEEPEST,
+    FORMAT,
+    LONGEST_REPORTED,
+    MANIFEST,
+    MOST_REPORTED,
+    PASSES,
+    PREFIX,
+    Json,
+    announcement,
+    matcher,
+    stays_inside,
+)
 from paddock.stream.sparse import Exactly, Pieces, data_pieces
 
-PASSES = 5  # how often a file that keeps changing is sent
 SQLITE = b"SQLite format 3\0"
 BESIDE = ("-wal", "-shm", "-journal")  # files that belong to a database and are part of its copy
 
@@ -203,7 +215,7 @@ class Sender:
                 file, schema = copied_database(f"{self.home}/{path}", f"{room}/copy.db", found)
             except CannotCopy as error:
                 # The file as it is, with the files beside it, is better than nothing.
-                self.as_files.append({"path": path, "why": str(error)})
+                self._report(self.as_files, path, str(error))
                 return False
             with os.fdopen(file, "rb", buffering=0) as copy:
                 size = os.fstat(file).st_size
@@ -249,7 +261,13 @@ class Sender:
         }
 
     def _leave_out(self, path: str, why: str) -> None:
-        self.left_out.append({"path": path, "why": why})
+        self._report(self.left_out, path, why)
+
+    def _report(self, reported: list[Json], path: str, why: str) -> None:
+        if len(reported) < MOST_REPORTED:
+            reported.append({"path": path[:LONGEST_REPORTED], "why": why})
+        else:
+            reported[-1] = {"path": "…", "why": "there are more"}
 
     def _manifest(self) -> None:
         manifest = {
