@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 SQLITE = b"SQLite format 3\0"
+TYPES = {"file": tarfile.TarInfo.isreg, "folder": tarfile.TarInfo.isdir, "link": tarfile.TarInfo.issym}
 
 
 class NotReadable(Exception):
@@ -34,7 +35,7 @@ def digest(content: bytes) -> str:
 
 
 def expected(home: Path) -> dict[str, str]:
-    """Return the files of a home with their hashes, before anything is killed. A database has none: it may change."""
+    """Return the files of a home with their hashes, before anything is killed. Databases have none: they may change."""
     found = {}
     for path in sorted(home.rglob("*")):
         if path.is_file() and not path.is_symlink() and not path.name.endswith(("-wal", "-shm", "-journal")):
@@ -130,10 +131,7 @@ def described_files(
     """Yield the files that a manifest names. Raise if one of its entries is missing or another one."""
     for each in manifest["entries"]:
         entry = entries.get(f"state/{each['path']}")
-        if (
-            entry is None
-            or {"file": entry.isreg(), "folder": entry.isdir(), "link": entry.issym()}[each["type"]] is False
-        ):
+        if entry is None or not TYPES[each["type"]](entry):
             raise NotReadable(f"{each['path']} is missing")
         if each["type"] == "link" and entry.linkname != each["target"]:
             raise NotReadable(f"{each['path']} leads elsewhere")

@@ -96,9 +96,8 @@ def test_an_archive_that_lacks_something_is_none(
     elif harm == "another key" and archive.suffix == ".age":
         monkeypatch.setenv("PADDOCK_AGE_KEY", str(x25519.Identity.generate()))
     elif harm == "no manifest" and archive.suffix == ".zst":
-        content = bytearray(
-            zstandard.compress(readable_copy.unsealed(archive).replace(b"manifest.json", b"manifest.text"))
-        )
+        tar = readable_copy.unsealed(archive).replace(b"manifest.json", b"manifest.text")
+        content = bytearray(zstandard.compress(tar))
     else:
         pytest.skip("the other kind of archive shows it")
     archive.write_bytes(content)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from pyrage import x25519
 
+from paddock.backups import name_at
 from paddock.backups.drills import Drill
 from paddock.backups.folder import FolderDestination
 from paddock.backups.sealing import CannotOpen
@@ -101,6 +102,24 @@ def test_an_archive_without_its_description_does_not_count(folder: FolderDestina
     folder.save(verified(stream), NOON)
     (folder.folder / "2026-11-16T12-00-00Z.json").unlink()
     assert folder.backups() == []
+
+
+def test_what_interrupted_backups_have_left_is_removed_after_a_day(folder: FolderDestination, stream: bytes) -> None:
+    folder.save(verified(stream), NOON)
+    complete = sorted(folder.folder.iterdir())
+    other = folder.folder / "notes.txt"
+    now = datetime.now(UTC).replace(microsecond=0)
+    recent = [folder.folder / f"{name_at(now)}.tar.zst", folder.folder / f".{name_at(now)}.partial"]
+    for path in (
+        other,
+        *recent,
+        folder.folder / ".2020-01-01T00-00-00Z.partial",
+        folder.folder / "2020-01-01T00-00-00Z.tar.zst",
+        folder.folder / "2020-01-01T00-00-00Z.texts.json.zst",
+    ):
+        path.touch()
+    folder.remove([])
+    assert sorted(folder.folder.iterdir()) == sorted([*complete, other, *recent])
 
 
 def test_a_backup_that_no_one_here_can_read_is_refused(tmp_path: Path, key: x25519.Identity) -> None:

@@ -119,6 +119,19 @@ def test_a_file_larger_than_the_limit_is_refused(tmp_path: Path) -> None:
         received(zeros, tmp_path / "back", limit=1 << 20)
 
 
+def test_a_file_that_is_sent_again_counts_once(tmp_path: Path) -> None:
+    large = bytes(range(256)) * 4096
+    again = stream(put("state/a", large), put("state/a", large), manifest=(entry("a", content=large),))
+    received(again, tmp_path / "back", limit=len(large))
+
+
+def test_a_file_that_is_sent_again_without_end_is_refused(tmp_path: Path) -> None:
+    large = bytes(range(256)) * 4096
+    again = stream(*[put("state/a", large)] * 7, manifest=(entry("a", content=large),))
+    with pytest.raises(Refused, match="larger than"):
+        received(again, tmp_path / "back", limit=len(large))
+
+
 def test_ten_gigabytes_of_zeros_are_refused_by_their_header(tmp_path: Path) -> None:
     header = tarfile.TarInfo("state/a")
     header.size = 10 << 30

@@ -7,18 +7,28 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, cast
+from types import UnionType
+from typing import IO, Any, Final, cast
 
-from paddock.backups import Backup, name_at, time_of
+from paddock.backups import UNFINISHED, Backup, name_at, time_of
 from paddock.backups.drills import Drill
 from paddock.backups.sealing import opened, seal
 from paddock.backups.verified import Verified, described
+from paddock.diskfull import DiskFull, is_full
 from paddock.errors import BadInput, PaddockError
 from paddock.spec.agefile import identities
 from paddock.spec.private import write_private
+
+_DESCRIBED: Final[Mapping[str, type | UnionType]] = {
+    "agent": str,
+    "kind": str,
+    "version": str | None,
+    "files": int,
+    "bytes": int,
+}
 
 
 @dataclass(frozen=True)
@@ -65,24 +75,38 @@ class FolderDestination:
         while self._archive(name_at(made)):
             made += timedelta(seconds=1)  # names have whole seconds
         name = name_at(made)
-        partial = self.folder / f".{name}.partial"
         archive = self.folder / f"{name}.tar.zst{'.age' if self.recipients else ''}"
         try:
-            with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                seal(cast(IO[bytes], stream), file, self.recipients)
-                file.flush()
-                os.fsync(file.fileno())
-            manifest = stream.manifest()
-            size = partial.stat().st_size
-            partial.replace(archive)
-        except BaseException:
-            partial.unlink(missing_ok=True)
+            return self._save(stream, made, name, archive)
+        except BaseException as error:
+            for path in self._files_of(name):
+                path.unlink(missing_ok=True)
+            if is_full(error):
+                raise _full(self.folder) from None
             raise
+
+    def _save(self, stream: Verified, made: datetime, name: str, archive: Path) -> Backup:
+        partial = self.folder / f".{name}.partial"
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            seal(cast(IO[bytes], stream), file, self.recipients)
+            file.flush()
+            os.fsync(file.fileno())
+        manifest = stream.manifest()
+        size = partial.stat().st_size
+        partial.replace(archive)
         if texts := stream.texts():
             self._write_texts(name, texts)
         about = {**described(manifest), "length": stream.length, "size": size}
-        write_private(self.folder / f"{name}.json", json.dumps(about, indent=1).encode())
+        description = self.folder / f"{name}.json"
+        write_private(description, json.dumps(about, indent=1).encode())
+        for path in (description, self.folder):
+            _sync(path)
         return Backup(name, made, size, about)
+
+    def _files_of(self, name: str) -> list[Path]:
+        """Return the files of a backup. The description comes first: a backup without it does not count."""
+        found = [*self.folder.glob(f"{name}.*"), *self.folder.glob(f".{name}.*")]
+        return sorted(found, key=lambda path: path.suffix != ".json")
 
     def _write_texts(self, name: str, texts: Mapping[str, str]) -> None:
         sealed = BytesIO()
@@ -100,9 +124,10 @@ class FolderDestination:
             made = time_of(file.stem)
             if made is None:
                 continue
-            with suppress(OSError, ValueError, KeyError, TypeError):
+            with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
                 about: dict[str, Any] = json.loads(file.read_bytes())
-                if archive := self._archive(file.stem):
+                archive = self._archive(file.stem)
+                if archive and all(isinstance(about[key], wanted) for key, wanted in _DESCRIBED.items()):
                     yield Backup(file.stem, made, archive.stat().st_size, about)
 
     def _archive(self, name: str) -> Path | None:
@@ -116,10 +141,16 @@ class FolderDestination:
         return opened(archive, encrypted=archive.suffix == ".age")
 
     def remove(self, backups: Sequence[Backup]) -> None:
-        # The description first: a backup without it does not count, so that no half of one is ever listed.
-        for pattern in (pattern for each in backups for pattern in (f"{each.name}.json", f"{each.name}.*")):
-            for path in self.folder.glob(pattern):
+        for name in (*(each.name for each in backups), *self._unfinished()):
+            for path in self._files_of(name):
                 path.unlink(missing_ok=True)
+
+    def _unfinished(self) -> set[str]:
+        """Return the names of backups that were interrupted long ago."""
+        now = datetime.now(UTC)
+        names = {path.name.removeprefix(".").partition(".")[0] for path in self.folder.glob("*")}
+        made = {name: time_of(name) for name in names if not (self.folder / f"{name}.json").exists()}
+        return {name for name, when in made.items() if when and now - when > UNFINISHED}
 
     def texts(self, backup: Backup) -> Mapping[str, str] | None:
         for suffix in ("", ".age"):
@@ -139,3 +170,19 @@ class FolderDestination:
     @property
     def _drill(self) -> Path:
         return self.folder / "drill.json"
+
+
+def _sync(path: Path) -> None:
+    """Write a file, or the names in a folder, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _full(folder: Path) -> DiskFull:
+    return DiskFull(
+        f"there is no room for a backup in {folder}",
+        hint="free some space there; `paddock backup prune` removes the backups that `backup.keep` does not keep",
+    )

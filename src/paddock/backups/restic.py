@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import IO, Any, Final, cast
 
-from paddock.backups import Backup, name_at, time_of
+from paddock.backups import UNFINISHED, Backup, name_at, time_of
 from paddock.backups.drills import Drill
 from paddock.backups.repository import Repository
 from paddock.backups.restic_failures import NoRepository
@@ -23,7 +23,6 @@ from paddock.process import Pipes
 from paddock.spec.agent_id import AgentId
 from paddock.stream.layout import BLOCK, MANIFEST, BadStream, Json, parse_manifest
 
-_UNFINISHED: Final = timedelta(days=1)  # an incomplete backup that is older will not be completed any more
 _COMPLETE: Final = "complete"
 _DRILL: Final = "drill"
 _NUMBERS: Final = ("files", "bytes", "length", "size")
@@ -208,7 +207,7 @@ class ResticDestination:
         complete = {each.id for pair in pairs.values() for each in (pair.archive, pair.mark)}
         complete |= {each.id for each in _drills(snapshots)[-1:]}
         now = datetime.now(UTC)
-        unfinished = [each.id for each in snapshots if each.id not in complete and now - each.time > _UNFINISHED]
+        unfinished = [each.id for each in snapshots if each.id not in complete and now - each.time > UNFINISHED]
         removed = [pairs[each.name] for each in backups if each.name in pairs]
         if ids := [*(each.id for pair in removed for each in (pair.mark, pair.archive)), *unfinished]:
             self.repository.output("forget", *ids)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from paddock.diskfull import DiskFull
 from paddock.errors import BadInput, PaddockError
 from paddock.visible import one_line
 
@@ -24,6 +25,7 @@ _LOCKED: Final = re.compile(
     r"already locked(?: exclusively)? by (.*?)(?: by .*)?\s*(?:lock was created at .*\(([\dhm]+)(?:\.\d+)?s ago\))?$",
     re.MULTILINE,
 )
+_OWN_DISK: Final = re.compile(r"(\S*)/restic-temp-\S*: (?:no space left|disk quota exceeded)")
 _FULL: Final = re.compile(r"no space left|quota ?exceeded|disk full|not enough (free )?space", re.IGNORECASE)
 _DENIED: Final = re.compile(
     r"permission denied|access denied|forbidden|\(40[13]\)|read-only file system|not a directory", re.IGNORECASE
@@ -52,6 +54,12 @@ def failure(repository: str, code: int, said: str) -> PaddockError:
         return NoRepository(f"there is no restic repository in {repository}", hint="`paddock backup` creates it")
     if found := _OTHER_PROGRAM.search(said):
         return PaddockError(f"the restic repository {repository} needs the program {one_line(found[1], 80)}")
+    if found := _OWN_DISK.search(said):
+        where = one_line(found[1], 200)
+        return DiskFull(
+            f"this machine's disk is full: restic cannot write its temporary files to {where}",
+            hint="free some space there, or set TMPDIR to another folder",
+        )
     for pattern, words, hint in (
         (_FULL, "has no space left", "`paddock backup prune` removes the backups that `backup.keep` does not keep"),
         (_DENIED, "cannot be used", None),

@@ -125,10 +125,10 @@ class _Passed:
         return not self._last
 
 
-def check(stream: IO[bytes], progress: Callable[[int], None] = lambda count: None) -> Json:
-    """Read a stream completely and return its manifest; an error if it is not complete."""
+def check(stream: IO[bytes], limit: int = UNLIMITED, progress: Callable[[int], None] = lambda count: None) -> Json:
+    """Read a stream completely and return its manifest; an error if it is not complete, or its files are too large."""
     try:
-        return reading.check(stream, UNLIMITED, lambda path, size: lambda data: progress(len(data)))
+        return reading.check(stream, limit, lambda path, size: lambda data: progress(len(data)))
     except BadStream as error:
         raise Incomplete(f"the backup is not complete: {error}") from None
 

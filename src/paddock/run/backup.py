@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 from paddock.backups import Backup, Backups, Destination
 from paddock.backups.keep import kept
 from paddock.backups.open import destination_for
-from paddock.backups.verified import check, described
+from paddock.backups.verified import UNLIMITED, check, described
 from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
 from paddock.plan.show import as_text
 from paddock.run.archives import ArchivesOf, archives_of, plan_save
 from paddock.run.archives import save as save_archive
 from paddock.run.deployment import Deployment
+from paddock.run.incoming import SPARE
 from paddock.run.lock import agent_lock
 from paddock.run.notify import Notifier
 from paddock.run.observe import Observation, expect_own_id, observe, reach
@@ -102,10 +103,12 @@ def check_backup(agent: Deployment, name: str | None) -> str:
         agent.reporter.step("backup.check", f"read backup {backup.name} of {agent.name}"),
         destination.read(backup) as stream,
     ):
-        progress = agent.reporter.progress(lambda: backup.about.get("bytes"))
-        manifest = check(stream, progress)
-    if manifest["agent"] != str(agent.id):
-        raise PaddockError(f"backup {backup.name} is of {manifest['agent']}, not of {agent.id}")
+        size = backup.about.get("bytes")
+        limit = UNLIMITED if size is None else size + SPARE
+        manifest = check(stream, limit, agent.reporter.progress(lambda: size))
+    found, wanted = f"{manifest.get('agent')} ({manifest.get('kind')})", f"{agent.id} ({agent.spec.kind})"
+    if found != wanted:
+        raise PaddockError(f"backup {backup.name} is of {one_line(found, 200)}, not of {wanted}")
     if damaged := manifest.get("damaged"):
         told = "\n".join(one_line(f"{each['path']}: {each['why']}") for each in damaged)
         raise PaddockError(f"backup {backup.name} has {len(damaged)} damaged databases:\n{told}")

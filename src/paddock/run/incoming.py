@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import IO, Protocol
+from typing import IO, Final, Protocol
+
+SPARE: Final = 64 << 20  # bytes that a stream may have more than it should, for what is not counted
 
 
 class Origin(Protocol):

@@ -11,6 +11,7 @@ from typing import IO, Final
 from paddock.errors import Refused
 from paddock.guests import Guest, expect
 from paddock.process import CommandFailed, Pipes
+from paddock.run.incoming import SPARE
 from paddock.run.resolve import Located
 from paddock.runtimes import machine
 from paddock.runtimes.program import program
@@ -37,8 +38,8 @@ def receive_state(agent: Located, guest: Guest) -> None:
         "user": user.name,
         "uid": user.uid,
         "gid": user.gid or user.uid,
-        # The recorded size, and some room for what the record does not count.
-        "limit": incoming.size + (64 << 20),
+        "limit": incoming.size + SPARE,
+        "needed": incoming.length or incoming.size,
         "of": dict(incoming.of),
         **({"origin": dict(incoming.origin.record)} if incoming.origin else {}),
         "expects": list(incoming.expects),

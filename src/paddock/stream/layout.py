@@ -11,8 +11,10 @@ PREFIX = "state/"
 MANIFEST = "manifest.json"
 BLOCK = 1 << 20
 DEEPEST = 200  # levels of folders; each level needs an open file
-LONGEST_MANIFEST = 512 << 20
+MOST_REPORTED = 200  # entries of the lists of what was left out; an agent could fill them
+LONGEST_REPORTED = 200  # characters of a path there
 HEADERS = 1 << 20  # most bytes of the headers of one entry
+PASSES = 5  # how often a file that keeps changing is sent again
 
 Json = dict[str, Any]
 

@@ -11,8 +11,8 @@ from typing import IO, Any, cast
 from paddock.stream.layout import (
     BLOCK,
     HEADERS,
-    LONGEST_MANIFEST,
     MANIFEST,
+    PASSES,
     PREFIX,
     BadStream,
     Json,
@@ -71,9 +71,11 @@ class Reader:
 
     def __init__(self, stream: IO[bytes], limit: int) -> None:
         self._stream = cast(Any, Forward(stream))
-        self._left = limit
+        self._left = limit  # for the files of the state
+        self._to_read = limit * (PASSES + 1)  # with those that are in the stream again
         self._limit = limit
         self._found: dict[str, _Found] = {}
+        self._targets = 0  # characters of the targets of links
         self._manifest: Json | None = None
 
     def __iter__(self) -> Iterator[tuple[str, tarfile.TarInfo]]:
@@ -85,9 +87,13 @@ class Reader:
                 if self._manifest is not None:
                     raise BadStream("it goes on after its manifest")
                 if header.name == MANIFEST:
-                    self._manifest = parse_manifest(self._read(header, LONGEST_MANIFEST))
+                    self._manifest = parse_manifest(self._read(header, self._longest_manifest()))
                 else:
                     yield self._checked(header), header
+
+    def _longest_manifest(self) -> int:
+        """Return how long a manifest can be for what was read. JSON may take 12 characters for one, in two places."""
+        return (1 << 20) + sum(1000 + 24 * len(path) for path in self._found) + 12 * self._targets
 
     def _checked(self, header: tarfile.TarInfo) -> str:
         if not header.name.startswith(PREFIX):
@@ -102,14 +108,17 @@ class Reader:
             if not stays_inside(path, header.linkname):
                 raise BadStream(f"the link {path!r} leads out of the state")
             self._found[path] = ("link", header.linkname)
+            self._targets += len(header.linkname)
         elif not header.isreg():
             raise BadStream(f"{path!r} is neither a file, a folder nor a link")
         return path
 
     def copy(self, path: str, header: tarfile.TarInfo, write: Callable[[bytes], object] | None = None) -> None:
         """Read the content of a file, hash it, and pass it on."""
-        self._left -= header.size
-        if self._left < 0 or header.size < 0:
+        before = self._found.get(path, _FOLDER)
+        self._left -= header.size - (before[1] if before[0] == "file" else 0)
+        self._to_read -= header.size
+        if min(self._left, self._to_read, header.size) < 0:
             raise BadStream(f"its files are larger than {self._limit} bytes together")
         hashed = hashlib.sha256()
         size = 0

@@ -26,6 +26,10 @@ ROOM = 64 << 20  # bytes that stay free
 MEMORY = 1 << 30
 
 
+class NoRoom(Exception):
+    """The file system of the state has no room for the stream."""
+
+
 class Target:
     """A new folder that a stream is unpacked into. Only this process can enter it until it is finished."""
 
@@ -78,10 +82,13 @@ class Target:
         if library.syncfs(self._top):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
-    def room(self) -> int:
-        """Return the bytes that can still be written."""
+    def expect_room(self, size: int) -> None:
+        """Raise unless so many bytes can be written, and some stay free for the agent."""
         found = os.fstatvfs(self._top)
-        return found.f_bavail * found.f_frsize - ROOM
+        free = found.f_bavail * found.f_frsize
+        if size + ROOM > free:
+            needed = f"{(size >> 20) + 1} MiB more and {ROOM >> 20} MiB that stay free"
+            raise NoRoom(f"there is no room for it: it needs {needed}, and there are {free >> 20} MiB")
 
     @contextmanager
     def _above(self, path: str) -> Iterator[tuple[int, str]]:
@@ -138,13 +145,19 @@ class Owners:
 def receive(order: Json, stream: IO[bytes]) -> Json:
     """Unpack and verify a stream; return its manifest."""
     target = Target(order["folder"])
-    reader = Reader(stream, min(order["limit"], target.room()))
+    target.expect_room(order.get("needed", 0))
+    reader = Reader(stream, order["limit"])
     for path, header in reader:
         if header.isdir():
             target.folder(path)
         elif header.isreg():
             with target.file(path) as file:
-                reader.copy(path, header, file.write)
+
+                def write(data: bytes, file: SparseFile = file) -> None:
+                    target.expect_room(len(data))
+                    file.write(data)
+
+                reader.copy(path, header, write)
     manifest = reader.manifest()
     for key, wanted in order.get("of", {}).items():
         if manifest.get(key) != wanted:
@@ -170,6 +183,6 @@ def main() -> None:
         manifest = receive(json.loads(sys.argv[1]), sys.stdin.buffer)
     except BadStream as error:
         sys.exit(f"the stream cannot be used: {error}")
-    except OSError as error:
-        sys.exit(f"the stream cannot be written: {error.strerror}")
+    except (NoRoom, OSError) as error:
+        sys.exit(f"the stream cannot be written: {error}")
     json.dump({key: value for key, value in manifest.items() if key != "entries"}, sys.stdout)

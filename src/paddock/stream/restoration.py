@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 
 from paddock.stream.aside import put_back, set_aside
 from paddock.stream.layout import BadStream, Json
-from paddock.stream.receive import MEMORY, ROOM, receive
+from paddock.stream.receive import MEMORY, ROOM, NoRoom, receive
 
 _PATIENCE = 60  # seconds to wait for a program of an earlier run, which ends when its connection does
 _EXCHANGE = 2  # RENAME_EXCHANGE
@@ -60,15 +60,24 @@ class Restoration:
         if "origin" in order:
             self.expect_new(0)
             _write(self.origin, order["origin"])
+        try:
+            manifest = self._unpacked(order)
+        except BaseException:
+            self.settle()
+            raise
+        self._own_top()
+        _write(self.note, {"inode": os.stat(self.incoming).st_ino, "undo": False})
+        return {key: value for key, value in manifest.items() if key != "entries"}
+
+    def _unpacked(self, order: Json) -> Json:
+        """Unpack and verify a stream, set aside what is not for the home, and return the manifest."""
         manifest = receive({**order, "folder": self.incoming}, sys.stdin.buffer)
         found = {entry["path"] for entry in manifest["entries"]}
         if missing := [path for path in order.get("expects", ()) if path not in found]:
             raise BadStream(f"it lacks {', '.join(missing)}")
         if aside := order.get("aside"):
             set_aside(self.incoming, self.incoming_aside, aside, manifest["entries"])
-        self._own_top()
-        _write(self.note, {"inode": os.stat(self.incoming).st_ino, "undo": False})
-        return {key: value for key, value in manifest.items() if key != "entries"}
+        return manifest
 
     def expect_new(self, size: int) -> None:
         """Refuse a state that has files already, or no room for what is to become it."""
@@ -249,5 +258,5 @@ def main() -> None:
         sys.exit(f"the stream of the state cannot be used: {error}")
     except CannotRestore as error:
         sys.exit(str(error))
-    except OSError as error:
-        sys.exit(f"the state cannot be restored: {error.strerror}")
+    except (NoRoom, OSError) as error:
+        sys.exit(f"the state cannot be restored: {error}")

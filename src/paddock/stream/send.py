@@ -27,10 +27,22 @@ from typing import Any
 
 from paddock.stream.database import CannotCopy, DatabaseOrder, copied_database, copied_files, staged
 from paddock.stream.folders import FILE, FOLDER, descended, open_quietly, opened
-from paddock.stream.layout import BLOCK, DEEPEST, FORMAT, MANIFEST, PREFIX, Json, announcement, matcher, stays_inside
+from paddock.stream.layout import (
+    BLOCK,
+    DEEPEST,
+    FORMAT,
+    LONGEST_REPORTED,
+    MANIFEST,
+    MOST_REPORTED,
+    PASSES,
+    PREFIX,
+    Json,
+    announcement,
+    matcher,
+    stays_inside,
+)
 from paddock.stream.sparse import Exactly, Pieces, data_pieces
 
-PASSES = 5  # how often a file that keeps changing is sent
 SQLITE = b"SQLite format 3\0"
 BESIDE = ("-wal", "-shm", "-journal")  # files that belong to a database and are part of its copy
 
@@ -224,7 +236,7 @@ class Sender:
                 file, schema, wrong = copied_database(self._order(folder, name, path, room, found), found)
             except CannotCopy as error:
                 # The file as it is, with the files beside it, is better than nothing.
-                (self.damaged if self.examine else self.as_files).append({"path": path, "why": str(error)})
+                self._report(self.damaged if self.examine else self.as_files, path, str(error))
                 return False
             with os.fdopen(file, "rb", buffering=0) as copy:
                 size = os.fstat(file).st_size
@@ -235,7 +247,7 @@ class Sender:
                 self._note(path, found, "file", size=size, sha256=source.digest(), database=True)
                 self.schemas[path] = schema
                 if wrong:
-                    self.damaged.append({"path": path, "why": wrong})
+                    self._report(self.damaged, path, wrong)
         return True
 
     def _order(self, folder: int, name: str, path: str, room: str, found: os.stat_result) -> DatabaseOrder:
@@ -282,7 +294,13 @@ class Sender:
         }
 
     def _leave_out(self, path: str, why: str) -> None:
-        self.left_out.append({"path": path, "why": why})
+        self._report(self.left_out, path, why)
+
+    def _report(self, reported: list[Json], path: str, why: str) -> None:
+        if len(reported) < MOST_REPORTED:
+            reported.append({"path": path[:LONGEST_REPORTED], "why": why})
+        else:
+            reported[-1] = {"path": "…", "why": "there are more"}
 
     def _manifest(self) -> None:
         manifest = {
