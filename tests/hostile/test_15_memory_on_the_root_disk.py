@@ -154,7 +154,7 @@ def test_adopt_is_refused_when_the_agent_has_files_on_the_root_disk(found: Someb
     assert ended is not None
     assert ended.exit_code is Exit.NEEDS_PERSON
     assert f"state of bee: {path}" in ended.message
-    assert "cannot import" in str(ended.hint)
+    assert "`paddock adopt bee --from 105` copies them into the state of a new machine" in str(ended.hint)
     assert {vmid: found.node.config(vmid) for vmid in found.node.vmids} == before
 
 
