@@ -7,6 +7,7 @@ version named broken converts the database too, and then does not answer.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field, replace
@@ -106,7 +107,7 @@ class Program:
     def say(self, text: str) -> None:
         assert self.running, "only a running agent learns something"
         with closing(sqlite3.connect(self.database)) as database:
-            database.execute("INSERT INTO messages VALUES (?, unixepoch())", [text])
+            database.execute("INSERT INTO messages VALUES (?, ?)", [text, time.time()])
             database.commit()
 
     @property

@@ -82,7 +82,7 @@ def test_a_state_that_cannot_be_saved_leaves_the_old_version_running(
         raise OSError(28, "No space left on device", "/backups")
 
     monkeypatch.setattr("paddock.backups.folder.seal", full)
-    with pytest.raises(upgrading.RolledBack, match="disk is full"):
+    with pytest.raises(upgrading.RolledBack, match="there is no room for a backup"):
         verbs.up(account.agent(NEW))
     expect_running(account, OLD)
     assert account.program.knows()[1] >= {"the fact"}

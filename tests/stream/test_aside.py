@@ -42,7 +42,7 @@ def source(tmp_path: Path, **files: str) -> Path:
 def receive(state: Path, stream: bytes, monkeypatch: pytest.MonkeyPatch, **more: object) -> Restoration:
     work = Restoration(str(state))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stream)))
-    work.receive({"uid": os.geteuid(), "gid": os.getegid(), "limit": 1 << 30, "aside": ACTING, **more})
+    work.receive({"owner": None, "limit": 1 << 30, "aside": ACTING, **more})
     return work
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from paddock.recipes.hermes.recipe import Hermes
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.runtimes.program import program
 
 QUERY = "SELECT count(*) FROM messages WHERE timestamp > ?"
@@ -56,6 +57,6 @@ def test_a_file_that_is_no_database_is_an_error(tmp_path: Path, content: bytes) 
 
 
 def test_the_query_is_the_one_of_hermes() -> None:
-    messages = Hermes().keeping(None).messages  # type: ignore[arg-type]
+    messages = Hermes().keeping(HermesSpec.model_construct(settings={})).messages
     assert messages
     assert messages.count == QUERY

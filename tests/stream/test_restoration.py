@@ -63,7 +63,7 @@ def content(folder: Path) -> dict[str, str] | None:
 
 def receive(state: Path, stream: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stream)))
-    Restoration(str(state)).receive({"uid": os.geteuid(), "gid": os.getegid(), "limit": 1 << 30})
+    Restoration(str(state)).receive({"owner": None, "limit": 1 << 30})
 
 
 def test_a_received_state_becomes_the_home_and_the_old_one_is_kept(

@@ -14,6 +14,7 @@ from paddock.process import CommandFailed, Pipes
 from paddock.run.incoming import SPARE
 from paddock.run.resolve import Located
 from paddock.runtimes import machine
+from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.program import program
 from paddock.visible import one_line
 
@@ -35,9 +36,8 @@ def receive_state(agent: Located, guest: Guest) -> None:
     order = {
         "do": "receive",
         "state": agent.paths.state,
-        "user": user.name,
-        "uid": user.uid,
-        "gid": user.gid or user.uid,
+        # An agent without an account of its own is the account that runs this.
+        "owner": [user.uid, user.gid or user.uid] if Isolation.ACCOUNT in agent.runtime.confines else None,
         "limit": incoming.size + SPARE,
         "needed": incoming.length or incoming.size,
         "of": dict(incoming.of),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from paddock.backups import UPGRADE, Backup, Destination
-from paddock.diskfull import disk_full_error, is_full
 from paddock.errors import BadInput, PaddockError, Refused, WorldChanged
 from paddock.guests import Guest, Unreachable, expect
 from paddock.plan.actions import SaveState
@@ -56,13 +56,9 @@ class GoesBack(Exception):
 def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen | None) -> None:
     """Save the state of an agent that is stopped. If its version changes, record in the state what was saved."""
     destination = destination_of_states(agent)
-    try:
-        said = {**about(agent), "version": action.version} | ({"purpose": UPGRADE} if action.becomes else {})
-        backup = send(agent, guest, destination, said)
-    except OSError as error:
-        if not is_full(error):
-            raise
-        raise disk_full_error(error) from None  # so that the agent is started again
+    said = {**about(agent), "version": action.version} | ({"purpose": UPGRADE} if action.becomes else {})
+    at = int(time.time())  # the name of a backup may be of a later second
+    backup = send(agent, guest, destination, said)
     agent.reporter.say(f"the state is saved as backup {backup.name} in {destination.shown}")
     if action.becomes is not None:
         words = {
@@ -70,7 +66,7 @@ def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen 
             "to": action.becomes,
             "backup": backup.name,
             "where": one_line(destination.shown),
-            "at": int(backup.made.timestamp()),
+            "at": at,
         }
         _record(agent, guest, "saved", *(f"{key}={value}" for key, value in words.items()))
     if not keeps_streams(agent):

@@ -1,8 +1,8 @@
 """Unpack a stream from standard input into a new folder, and verify it completely. Runs on the machine.
 
-The argument is JSON: `folder` (must not exist), `uid` and `gid` (of the agent here), `limit` (bytes), `of` (what the
-manifest has to say, such as `agent`). Nothing is written outside the folder, whatever the stream says. Owners and modes
-are set after everything was verified.
+The argument is JSON: `folder` (must not exist), `owner` (uid and gid of the agent here; without it, of this process),
+`limit` (bytes), `of` (what the manifest has to say, such as `agent`). Nothing is written outside the folder, whatever
+the stream says. Owners and modes are set after everything was verified.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def receive(order: Json, stream: IO[bytes]) -> Json:
     links = [entry for entry in manifest["entries"] if entry["type"] == "link"]
     for entry in links:
         target.link(entry["path"], entry["target"])
-    owners = Owners(order["uid"], order["gid"])
+    owners = Owners(*(order["owner"] or (os.geteuid(), os.getegid())))
     # Folders last, the deepest first: a folder's mode may forbid what is still to be done in it.
     for entry in sorted(manifest["entries"], key=lambda each: (each["type"] == "folder", -each["path"].count("/"))):
         mode = None if entry["type"] == "link" else owners.mode(entry)
