@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -103,6 +104,7 @@ def go_back(account: Account) -> str:
 
 
 def test_a_rollback_tells_what_is_lost_and_saves_it(account: Account) -> None:
+    time.sleep(1)  # the record of an upgrade has whole seconds
     verbs.up(account.agent(NEW))
     account.program.say("news")
     found = rollback.planned(account.agent(NEW))

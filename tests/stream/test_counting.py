@@ -57,6 +57,6 @@ def test_a_file_that_is_no_database_is_an_error(tmp_path: Path, content: bytes) 
 
 
 def test_the_query_is_the_one_of_hermes() -> None:
-    messages = Hermes().keeping(HermesSpec.model_construct(settings={})).messages
+    messages = Hermes().keeping(HermesSpec(kind="hermes", place="here", version="0.19.0")).messages
     assert messages
     assert messages.count == QUERY
