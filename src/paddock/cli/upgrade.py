@@ -8,9 +8,7 @@ from typing import Annotated
 import typer
 
 from paddock.cli import verb
-from paddock.cli.options import DEFAULT_FILE, Agent, File, Sets
-
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the steps.")]
+from paddock.cli.options import DEFAULT_FILE, Agent, DryRun, File, Sets
 
 
 @verb("paddock upgrade hermes", "paddock upgrade hermes --to 0.19.0 --dry-run")
@@ -28,22 +26,24 @@ def upgrade(
     from paddock.plan.show import as_text
     from paddock.run import upgrade as work
     from paddock.run import verbs
+    from paddock.run.resolve import Asked
     from paddock.spec import rewrite
 
     with looking(file, [agent], sets) as agents:
         version = work.target(agents[0], to)
-        same = getattr(agents[0].spec, "version", None) == version
-    said = work.said(version)
+        same = version in (None, getattr(agents[0].spec, "version", None))
+    said = work.said(version) if version else {}
     if dry_run:
         with looking(file, [agent], [*(sets or ()), *rewrite.as_assignments(agent, said)]) as agents:
-            print(as_text(verbs.plan(agents[0]), {}))
+            print(as_text(verbs.plan(agents[0], Asked(pull=True)), {}))
         return
     # The file comes first: if this run is killed, a plain `up` goes on with it.
     rewritten = None if same else rewrite.write_into(file, agent, said)
     opened = False
     try:
         with changing("upgrade", file, [agent], sets=sets) as agents:
-            work.expect_version(agents[0], version)
+            if version:
+                work.expect_version(agents[0], version)
             opened = True
             if rewritten:
                 print(f"wrote version {version} into {rewritten.path}", file=sys.stderr)

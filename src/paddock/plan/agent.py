@@ -190,7 +190,7 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         yield claim(agent)
     renamed = list(namesakes.rename_steps(agent, want.project, seen.namesakes))
     yield from renamed
-    upgraded = upgrades.differs(want.version, seen.ran) and not seen.goes_back
+    leaves = _version_left(want, seen)
     if want.stand_in:
         title = "start a stand-in for the model on the machine"
         yield Step("model.start", title, "the copy reaches no other", StartStandIn(), phase=Phase.STATE)
@@ -198,20 +198,20 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
         if want.foreground and seen.kept_aside:
             yield _without_former(agent, "only the newest one is kept", Phase.STATE)
         yield from _receive(agent, want, want.incoming, seen)
-    elif upgraded:
-        yield from upgrades.save_steps(agent, seen.ran, want.version, want.saves_to, stops=bool(seen.units))
+    elif leaves:
+        yield from upgrades.save_steps(agent, leaves, want.version, want.saves_to, stops=bool(seen.units))
     elif want.restart and (seen.units or seen.unread):
         yield _stop(agent, "a person asked for it")
     reason = (
         "its project changed"
         if renamed
-        else f"{seen.ran} becomes {want.version}"
-        if upgraded and not want.incoming
+        else f"{leaves} becomes {want.version}"
+        if leaves and not want.incoming
         else _why_configure(want, seen)
     )
     if want.container:
         created = list(container.create_steps(agent, want.container, seen.container, want.bundle_id))
-        if created and upgraded:
+        if created and leaves:
             yield container.try_step(want.container, reason or "")
         yield from created
         if created:
@@ -229,6 +229,19 @@ def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = Fa
     if seen.goes_back or ((want.incoming or seen.kept_aside) and not want.foreground):
         yield _without_former(agent, "the agent works without it", Phase.CLEANUP)
     yield from container.leftover_steps(agent, seen.left)
+
+
+def _version_left(want: AgentWant, seen: AgentSeen) -> str:
+    """Return the version that the agent leaves, if the code that runs on its state becomes another one."""
+    if seen.goes_back:
+        return ""
+    if upgrades.differs(want.version, seen.ran):
+        return seen.ran
+    brings_code = want.version.startswith(upgrades.IMAGE)
+    if want.container and want.container.renew and brings_code and seen.container.image.outdated:
+        runs = seen.container.image.runs
+        return f"{upgrades.IMAGE}{runs.reference(want.container.image)}" if runs else ""
+    return ""
 
 
 def _receive(agent: str, want: AgentWant, incoming: str, seen: AgentSeen) -> Iterator[Step]:

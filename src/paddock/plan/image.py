@@ -36,6 +36,13 @@ class Image:
     def short(self) -> str:
         return self.shown[:_SHORT]
 
+    def reference(self, name: str) -> str:
+        """Return what names exactly this image, which had this name: its digest, or the name that Paddock gave it."""
+        if not self.digest:
+            return self.name
+        folder, slash, last = name.partition("@")[0].rpartition("/")
+        return f"{folder}{slash}{last.partition(':')[0]}@{self.digest}"
+
 
 @dataclass(frozen=True)
 class ImagesSeen:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from paddock.errors import PaddockError
 from paddock.plan.actions import CheckDestination, SaveState, StopAgent
 from paddock.plan.step import Phase, Risk, Step
+
+IMAGE: Final = "image "  # begins the version of an agent whose image brings the code
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from paddock.errors import BadInput
 from paddock.places import CacheWant, MachineWant
 from paddock.plan.agent import AgentWant
 from paddock.plan.container import ContainerWant
+from paddock.plan.upgrades import IMAGE
 from paddock.recipes.model_gateway import ModelServer
 from paddock.recipes.workload import CodeTree, Paths, Probes, Workload
 from paddock.run import gateway as gateways
@@ -66,7 +67,7 @@ class Located(Deployment):
             found = self.code[1].distribution
             return f"{found.version} from a package" if found.local else found.version
         container = self.runtime.container
-        return f"image {container.image.name}" if container and container.brings_code else ""
+        return f"{IMAGE}{container.image.name}" if container and container.brings_code else ""
 
     @property
     def packages(self) -> list[str]:

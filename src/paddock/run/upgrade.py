@@ -8,22 +8,28 @@ from pathlib import Path
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.run import upgrading, verbs
 from paddock.run.deployment import Deployment
+from paddock.run.resolve import Asked
 from paddock.spec import rewrite
 from paddock.spec.rewrite import Rewritten, Said
 
 
-def target(agent: Deployment, asked: str | None) -> str:
-    """Return the version to upgrade to: the one asked for, or the newest that there is a lock for."""
+def target(agent: Deployment, asked: str | None) -> str | None:
+    """Return the version to upgrade to: the one asked for, or the newest that there is a lock for.
+
+    None for an agent whose image brings the code: the image is pulled again.
+    """
+    if agent.spec.container.image is not None and asked is None:
+        return None
+    if agent.spec.container.image is not None:
+        raise BadInput(
+            f"the image {agent.spec.container.image} brings the code of {agent.name}",
+            hint="write another image into the file, and run `paddock up`",
+        )
     current = getattr(agent.spec, "version", None)
     if current is None:
         raise BadInput(
             f"{agent.name} has no version in the file that could change",
             hint="for another package, image or distribution, change the file and run `paddock up`",
-        )
-    if agent.spec.container.image is not None:
-        raise BadInput(
-            f"the image {agent.spec.container.image} brings the code of {agent.name}",
-            hint="write another image into the file, and run `paddock up`",
         )
     found = agent.recipe.versions(agent.spec, agent.folder)
     if asked is None and not found:
@@ -43,7 +49,7 @@ def upgrade(agent: Deployment, rewritten: Rewritten | None, files: Sequence[Path
     If nothing was changed, or the agent went back, the file gets its version from before.
     """
     try:
-        return verbs.up(agent)
+        return verbs.up(agent, Asked(pull=True))
     except upgrading.RolledBack as failure:
         _set_back(agent, failure.version, rewritten, files)
         raise
@@ -56,7 +62,7 @@ def upgrade(agent: Deployment, rewritten: Rewritten | None, files: Sequence[Path
 def _set_back(agent: Deployment, version: str, rewritten: Rewritten | None, files: Sequence[Path]) -> None:
     if rewritten is None or not rewritten.undo():
         rewritten = rewrite.write_into(files, agent.name, said(version))
-    agent.reporter.say(f"{rewritten.path} says {version} again")
+    agent.reporter.say(f"{rewritten.path} says {version}")
 
 
 def expect_version(agent: Deployment, version: str) -> None:
