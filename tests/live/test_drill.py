@@ -177,6 +177,16 @@ def counting(host: str) -> Iterator[tuple[str, Counter[str]]]:
 
 
 @slow_proof
+def test_the_real_model_is_asked_and_its_answer_judged(agent: Node) -> None:
+    path = with_backup(agent)
+    back_up(agent, path)
+    said = agent.paddock("drill", "hermes", "--real-model", "-f", path, fails=True).stderr
+    # The agent's own model repeats the question, so the copy has reached it, and has not passed.
+    assert "did not recall a fact of it: it answered 'ok: Without using any tool" in said
+    assert left(agent) == []
+
+
+@slow_proof
 def test_a_copy_does_not_act_and_the_agent_itself_does(node: Node) -> None:
     node = node.with_environment(BOT_TOKEN=BOT_TOKEN)
     with counting(node.gateway) as (url, counts):
@@ -215,7 +225,7 @@ def test_drills_that_are_killed_leave_nothing_behind_the_next_one(agent: Node) -
     for step in steps:
         kill_at_step(agent, step, "drill", "hermes", "-f", path)
     chance = random.Random(15)
-    for _ in range(by_level(0, 0, 8)):
+    for _ in range(by_level(0, 0, 5)):
         running = agent.start("drill", "hermes", "-f", path)
         time.sleep(chance.uniform(1, 40))
         running.kill()
