@@ -25,10 +25,10 @@ def test_a_schedule_is_two_units_and_a_trial_with_the_same_settings(path: Path) 
     case = read_case(path)
     made = timer(**case["timer"])
     assert agrees(path, case, "units", {name: text.splitlines() for name, text in made.units().items()})
-    assert agrees(path, case, "trial", made.trial())
+    assert agrees(path, case, "trial", made.trial("/tmp/output"))
     settings = made.units()[f"{made.name}.service"].partition("[Service]\n")[2].splitlines()
-    tried = [word.removeprefix("--property=") for word in made.trial() if word.startswith("--property=")]
-    assert settings[:-1] == tried
+    tried = [word.removeprefix("--property=") for word in made.trial("/o") if word.startswith("--property=")]
+    assert [*settings[:-1], "StandardOutput=file:/o"] == tried
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

@@ -7,6 +7,7 @@ import re
 import shlex
 import stat
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -139,22 +140,27 @@ def _try(timer: Timer) -> None:
             f"the trial of an earlier `paddock schedule` is {state}",
             hint=f"wait until it has ended, or `systemctl {' '.join((*_scope(timer), 'stop', timer.trial_name))}`",
         )
-    try:
-        result = _run(timer.trial(), deadline=_TRIAL_SECONDS)
-    except BaseException:  # also Ctrl-C; systemd would run it to its end
-        _run(["systemctl", *_scope(timer), "stop", timer.trial_name])
-        raise
+    with tempfile.TemporaryDirectory(prefix="paddock-") as folder:  # of mode 0700
+        output = Path(folder) / "output"
+        try:
+            result = _run(timer.trial(str(output)), deadline=_TRIAL_SECONDS)
+        except BaseException:  # also Ctrl-C; systemd would run it to its end
+            _run(["systemctl", *_scope(timer), "stop", timer.trial_name])
+            raise
+        printed = output.read_text(errors="replace").strip() if output.exists() else ""
+    if not result.ok and not printed:
+        raise CommandFailed("systemd-run", result)
     if not result.ok:
         raise PaddockError(
-            f"the backup does not work under the timer, so the timer was not installed:\n{_words(result)}",
+            f"the backup does not work under the timer, so the timer was not installed:\n{_words(printed)}",
             hint="a timer has neither your variables nor your ssh-agent; give it keys without a passphrase,\n"
             f"and write the variables as NAME=value lines into {timer.environment} (chmod 600)",
         )
 
 
-def _words(result: Result) -> str:
+def _words(printed: str) -> str:
     """Return the error that Paddock printed under the timer, or the last lines if it printed none."""
-    lines = (result.err.strip() or result.out.strip()).split("\n")
+    lines = printed.split("\n")
     errors = [at for at, line in enumerate(lines) if line.startswith("error: ")]
     told = lines[errors[-1] :] if errors else lines
     return "\n".join(one_line(line.removeprefix("error: ").strip(), 500) for line in told[-_MOST_LINES:])

@@ -57,12 +57,24 @@ class Timer:
         """Return the texts of the units by name."""
         return {f"{self.name}.service": self._service(), f"{self.name}.timer": self._timer()}
 
-    def trial(self) -> list[str]:
-        """Return the command that runs the service once with the settings of its unit, and shows its output."""
+    def trial(self, output: str) -> list[str]:
+        """Return the command that runs the service once with the settings of its unit, and its output in a file.
+
+        It waits until a service of this type has ended. To wait with --pipe needs a D-Bus of the account, which may not
+        be installed.
+        """
         scope = [] if self.system else ["--user"]
-        properties = [f"--property={line}" for line in self._settings()]
-        how = ["--pipe", "--wait", "--collect", "--quiet", f"--unit={self.trial_name}"]
-        return ["systemd-run", *scope, *how, *properties, "--", *self.argv]
+        properties = [f"--property={line}" for line in (*self._settings(), f"StandardOutput=file:{output}")]
+        return [
+            "systemd-run",
+            *scope,
+            "--collect",
+            "--quiet",
+            f"--unit={self.trial_name}",
+            *properties,
+            "--",
+            *self.argv,
+        ]
 
     def _settings(self) -> Iterator[str]:
         """Yield the settings of the service. The unit and the trial share them, so that the trial proves the unit."""
