@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import re
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -12,9 +15,11 @@ import pytest
 import paddock
 from paddock.errors import Refused
 from paddock.places import AnyPlace
+from paddock.plan.actions import AgentAction, ApplyBundle, AwaitAnswer, RemoveFormerState
 from paddock.recipes import KINDS, load
 from paddock.run import verbs
 from paddock.run.deployment import Deployment
+from paddock.run.incoming import Incoming
 from paddock.run.reporter import Reporter
 from paddock.run.status import Status
 from paddock.spec.files import inlined
@@ -76,6 +81,16 @@ def test_up_creates_the_machine_and_configures_the_agent(runs: Runs) -> None:
     assert runs.place.machines == {"bee": True}
     assert runs.side.inside["machine-of-bee"].active
     assert Status.of(runs.agent()).status == "running"
+
+
+def test_a_state_that_is_received_is_verified_once(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[AgentAction] = []
+    perform = runs.side.perform
+    monkeypatch.setattr(runs.side, "perform", lambda *words: (done.append(words[1]), perform(*words)))
+    incoming = Incoming("a backup", 0, lambda: nullcontext(io.BytesIO()))
+    assert verbs.up(replace(runs.agent(), incoming=incoming)) == "bee: up and working"
+    assert [type(action) for action in done][-3:] == [ApplyBundle, AwaitAnswer, RemoveFormerState]
+    assert len([action for action in done if isinstance(action, AwaitAnswer)]) == 1
 
 
 def test_a_second_up_does_nothing(runs: Runs) -> None:

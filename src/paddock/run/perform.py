@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from paddock.errors import PaddockError, Refused
 from paddock.guests import Unreachable
 from paddock.places import Got
-from paddock.plan.actions import Action, AwaitAnswer, PlaceAction, PullImage
+from paddock.plan.actions import Action, AwaitAnswer, PlaceAction, PullImage, RemoveFormerState
 from paddock.plan.step import Plan
 from paddock.run.observe import Observation, reach
 from paddock.run.resolve import Located
@@ -47,9 +47,10 @@ def carry_out(
     for at, step in enumerate(plan.steps):
         if at > last_locked:
             release_place()
-        pulls = isinstance(step.action, PullImage)  # which changes nothing that runs
+        pulls = isinstance(step.action, PullImage)
+        leaves_the_agent = pulls or isinstance(step.action, RemoveFormerState)  # as it runs
         # Set before the step, because a failed step may have changed something.
-        progress.began, progress.unverified = True, progress.unverified or not pulls
+        progress.began, progress.unverified = True, progress.unverified or not leaves_the_agent
         with agent.reporter.step(step.id, step.title):
             try:
                 got.update(_perform(agent, step.action, seen, got))
