@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,16 @@ import pytest
 
 import paddock
 from paddock.errors import Refused
+from paddock.guests import Guest
 from paddock.places import AnyPlace
 from paddock.plan.actions import AgentAction, ApplyBundle, AwaitAnswer, RemoveFormerState
 from paddock.recipes import KINDS, load
 from paddock.run import verbs
 from paddock.run.deployment import Deployment
 from paddock.run.incoming import Incoming
+from paddock.run.observe import Observation
 from paddock.run.reporter import Reporter
+from paddock.run.resolve import Located
 from paddock.run.status import Status
 from paddock.spec.files import inlined
 from paper import PaperSide
@@ -86,7 +90,12 @@ def test_up_creates_the_machine_and_configures_the_agent(runs: Runs) -> None:
 def test_a_state_that_is_received_is_verified_once(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[AgentAction] = []
     perform = runs.side.perform
-    monkeypatch.setattr(runs.side, "perform", lambda *words: (done.append(words[1]), perform(*words)))
+
+    def noted(agent: Located, action: AgentAction, seen: Observation, reach: Callable[[], Guest]) -> None:
+        done.append(action)
+        perform(agent, action, seen, reach)
+
+    monkeypatch.setattr(runs.side, "perform", noted)
     incoming = Incoming("a backup", 0, lambda: nullcontext(io.BytesIO()))
     assert verbs.up(replace(runs.agent(), incoming=incoming)) == "bee: up and working"
     assert [type(action) for action in done][-3:] == [ApplyBundle, AwaitAnswer, RemoveFormerState]
