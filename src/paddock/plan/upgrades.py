@@ -73,7 +73,7 @@ def check_destination(to: str, reason: str) -> Step:
 
 def notes(agent: str, wanted: str, ran: str, last: Upgrade | None) -> Iterator[str]:
     """Yield a note for a downgrade: the older code gets the state as the newer code left it."""
-    if not (differs(wanted, ran) and _is_older(wanted, ran)):
+    if not (differs(wanted, ran) and is_older(wanted, ran)):
         return
     way = ""
     if last and last.before == wanted and last.after == ran:
@@ -81,7 +81,8 @@ def notes(agent: str, wanted: str, ran: str, last: Upgrade | None) -> Iterator[s
     yield f"{wanted} is older than {ran}: it gets the state as {ran} leaves it, and may not understand it{way}"
 
 
-def _is_older(one: str, other: str) -> bool:
+def is_older(one: str, other: str) -> bool:
+    """Whether a version is older than another one. A version that is no number is not."""
     both = [re.match(r"[0-9]+(\.[0-9]+)*", each) for each in (one, other)]
     first, second = ([int(part) for part in found[0].split(".")] if found else [] for found in both)
     return bool(first and second) and first < second

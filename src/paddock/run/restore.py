@@ -9,6 +9,7 @@ from paddock.backups.verified import UNLIMITED
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.plan.actions import ReceiveState
 from paddock.plan.step import Plan
+from paddock.plan.upgrades import is_older
 from paddock.run import restoring, verbs
 from paddock.run.archives import archives_of
 from paddock.run.backup import chosen, destination_of
@@ -17,6 +18,7 @@ from paddock.run.incoming import Incoming
 from paddock.run.lock import agent_lock
 from paddock.run.observe import Observation, expect_own_id, observe, reach
 from paddock.run.resolve import Located, locate, resolve
+from paddock.visible import one_line
 
 
 def choose(agent: Deployment, which: str | None) -> Backup:
@@ -25,6 +27,13 @@ def choose(agent: Deployment, which: str | None) -> Backup:
     about = backup.about
     if about["agent"] != str(agent.id) or about["kind"] != agent.spec.kind:
         raise BadInput(f"backup {backup.name} is of {about['agent']} ({about['kind']}), not of {agent.id}")
+    runs, saved = getattr(agent.spec, "version", None) or "", about.get("version") or ""
+    if is_older(runs, saved):
+        # An agent runs with the state of a newer version without a word, and may lose what it does not understand.
+        raise BadInput(
+            f"backup {backup.name} is of version {one_line(saved)}, and {agent.name} has {runs}, which is older",
+            hint=f"`paddock backup list {agent.name}` shows backups of other versions; `paddock upgrade` comes first",
+        )
     return backup
 
 

@@ -1,0 +1,38 @@
+"""Which backup may become the state of an agent."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from paddock.backups import Backup
+from paddock.errors import BadInput
+from paddock.run import restore
+from run.test_copies import agent
+
+
+@pytest.mark.parametrize(
+    ("about", "why"),
+    [
+        ({}, None),
+        ({"version": "0.18.2"}, None),
+        ({"version": None}, None),
+        ({"version": "0.20.0"}, "is of version 0.20.0, and hermes has 0.19.0, which is older"),
+        ({"agent": "home_other"}, "is of home_other"),
+        ({"kind": "service"}, "(service), not of home_hermes"),
+    ],
+)
+def test_a_backup_of_another_agent_or_a_newer_version_is_refused(
+    about: dict[str, str | None], why: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"agent": "home_hermes", "kind": "hermes", "version": "0.19.0", **about}
+    backup = Backup("2026-11-16T12-00-00Z", datetime(2026, 11, 16, 12, tzinfo=UTC), 1, said)
+    monkeypatch.setattr(restore, "chosen", lambda *_: backup)
+    asked = agent(backup={"to": "./backups"})
+    if why is None:
+        assert restore.choose(asked, None) is backup
+    else:
+        with pytest.raises(BadInput) as refused:
+            restore.choose(asked, None)
+        assert why in refused.value.message
