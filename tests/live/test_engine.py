@@ -847,7 +847,7 @@ def _pushes(web: Host, tag: str, mark: str) -> str:
 @pytest.mark.parametrize("engine", ["docker", "podman"])
 def test_a_tag_that_names_a_newer_image_is_used_on_request_and_the_image_before_stays(web: Host, engine: str) -> None:
     web.root(_REGISTRY)
-    tag, kept = f"localhost:5000/{engine}:latest", f"{engine} images --format '{{{{.Tag}}}}' localhost/paddock/kept"
+    tag = f"localhost:5000/{engine}:latest"
     web.root("docker tag $(docker image ls --quiet localhost/paddock/archive | head -n 1) source:1")
     first = _pushes(web, tag, "first")
     web.becomes("web", runtime=engine, container={"base": tag, "install": True})
@@ -882,8 +882,8 @@ def test_a_tag_that_names_a_newer_image_is_used_on_request_and_the_image_before_
 
     # The image before is kept by a name of its own, until a third one works.
     running = web.root(_running_image(web))
-    before = next(name for name in web.root(kept).split() if name[:16] not in running)
-    web.agent["container"]["base"] = f"localhost/paddock/kept:{before}"
+    before = next(name for name in _kept(web) if name.partition(":")[2][:16] not in running)
+    web.agent["container"]["base"] = before
     web.up()
     assert web.inside("cat /mark /data/kept").split() == ["first", "precious"]
     web.agent["container"]["base"] = tag
@@ -892,10 +892,16 @@ def test_a_tag_that_names_a_newer_image_is_used_on_request_and_the_image_before_
     _pushes(web, tag, "third")
     web.paddock("up", "--pull")
     assert web.inside("cat /mark /data/kept").split() == ["third", "precious"]
-    assert len(web.root(kept).split()) == 2
-    assert before not in web.root(kept)
+    assert len(_kept(web)) == 2
+    assert before not in _kept(web)
+    assert tag in web.images()
     web.paddock("down")
-    assert web.root(kept) == ""
+    assert _kept(web) == []
+    assert tag in web.images()
+
+
+def _kept(web: Host) -> list[str]:
+    return [name for name in web.images() if name.startswith("localhost/paddock/kept:")]
 
 
 def _running_image(web: Host) -> str:

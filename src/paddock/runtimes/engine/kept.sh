@@ -42,7 +42,8 @@ image_before() { # ROOT ID; ID is that of the container's image
 # too, unless a container uses it.
 drop_kept_images() { # ROOT
     named=$(cat "${1%/*}"/*/images 2>/dev/null || true)
-    "$ENGINE" images --format '{{.Repository}}:{{.Tag}}' "$kept" | while IFS= read -r name; do
+    # Podman prints every name of an image that has one of these.
+    "$ENGINE" images --format '{{.Repository}}:{{.Tag}}' "$kept" | grep "^$kept:" | while IFS= read -r name; do
         echo "$named" | grep -qxF -- "$(image_id "$name")" ||
             "$ENGINE" image rm "$name" </dev/null >/dev/null 2>&1 || true
     done
