@@ -9,11 +9,11 @@
 
 system_packages=(
   lxc uidmap mmdebstrap debian-archive-keyring dnsmasq-base iptables iproute2 nftables
-  e2fsprogs openssh-client openssl zstd util-linux procps faketime restic
+  e2fsprogs openssh-client openssl zstd util-linux procps faketime restic age
 )
 # Programs of those packages, to name them where there is no apt.
 system_programs=(lxc-start newuidmap mmdebstrap dnsmasq iptables ip nft mkfs.ext4 ssh openssl zstd losetup ps faketime
-  restic)
+  restic age)
 
 say() { printf '==> %s\n' "$*" >&2; }
 

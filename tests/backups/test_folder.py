@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -71,12 +72,13 @@ def test_only_the_recipients_can_read_it(folder: FolderDestination, stream: byte
     assert not (readable and folder.recipients)
 
 
-def test_the_tools_of_a_system_read_it(tmp_path: Path, stream: bytes) -> None:
-    folder = FolderDestination(tmp_path / "backups", [])
-    folder.check()
+@pytest.mark.skipif(shutil.which("age") is None, reason="age is not installed")
+def test_age_zstd_and_tar_alone_read_it(folder: FolderDestination, stream: bytes, tmp_path: Path) -> None:
     folder.save(verified(stream), NOON)
-    archive = folder.folder / "2026-11-16T12-00-00Z.tar.zst"
-    subprocess.run(["tar", "--zstd", "-xf", str(archive), "-C", str(tmp_path)], check=True)
+    (tmp_path / "age.key").write_text(os.environ["PADDOCK_AGE_KEY"])
+    archive = next(iter(folder.folder.glob("*.tar.zst*")))
+    decrypted = f"age -d -i age.key {archive}" if archive.suffix == ".age" else f"cat {archive}"
+    subprocess.run(["bash", "-o", "pipefail", "-c", f"{decrypted} | zstd -d | tar -x"], cwd=tmp_path, check=True)
     assert (tmp_path / "state/memories/MEMORY.md").read_text() == "the gate code is 7421\n"
 
 
