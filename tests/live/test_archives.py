@@ -101,7 +101,8 @@ def test_a_killed_backup_leaves_an_agent_that_up_starts_and_no_backup_that_count
     assert new == (step == "agent.start") or (step == "pet.confirm" and new in (0, 1))
 
 
-@pytest.mark.parametrize("step", first_by_default((*READING, *REST)))
+@slow_proof
+@pytest.mark.parametrize("step", (*READING, *REST))
 def test_a_killed_restore_converges_and_leaves_no_copy(archived: Node, step: str) -> None:
     archived.ask(f"Remember: {FACT}")
     archived.paddock("backup", "hermes", *FILE)

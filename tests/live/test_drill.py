@@ -235,6 +235,7 @@ def test_drills_that_are_killed_leave_nothing_behind_the_next_one(agent: Node) -
     assert agent.machine("systemctl show -p MainPID,ExecMainStartTimestamp paddock-home_hermes.gateway") == before
 
 
+@slow_proof
 def test_copies_beside_their_agent_on_one_host(node: Node) -> None:
     client = api_client(node)
     host = container(node, client, HOST)
