@@ -102,7 +102,7 @@ def test_a_killed_backup_leaves_an_agent_that_up_starts_and_no_backup_that_count
 
 
 @slow_proof
-@pytest.mark.parametrize("step", (*READING, *REST))
+@pytest.mark.parametrize("step", [*READING, *REST])
 def test_a_killed_restore_converges_and_leaves_no_copy(archived: Node, step: str) -> None:
     archived.ask(f"Remember: {FACT}")
     archived.paddock("backup", "hermes", *FILE)
