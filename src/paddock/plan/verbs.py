@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from paddock.plan import agent as inside
-from paddock.plan import container, namesakes, upgrades
+from paddock.plan import container, namesakes, state, upgrades
 from paddock.plan.actions import AwaitAnswer, RemoveFormerState
 from paddock.plan.agent import AgentSeen, AgentWant
 from paddock.plan.machine import MachinePlan
@@ -34,7 +34,7 @@ def up(agent: str, want: AgentWant | Refusal, machine: MachinePlan, seen: Inside
     notes += _notes(agent, want, seen)
     known = _known(want, machine, seen)
     if known.unsettled:
-        return Plan(agent, _in_phases([*machine.steps, inside.settle(agent, known.unsettled)]), (), notes, partial=True)
+        return Plan(agent, _in_phases([*machine.steps, state.settle(agent, known.unsettled)]), (), notes, partial=True)
     if want.container and (start := container.start_step(want.container, known.container)):
         return Plan(agent, _in_phases([*machine.steps, start, *_mounts(want)]), (), notes, partial=True)
     if want.container and (pull := container.pull_step(want.container, known.container)):
