@@ -6,17 +6,29 @@ import array
 import os
 import socket
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
 from paddock.stream.folders import opened
 
+SQLITE = b"SQLite format 3\0"
 ROOM = 64 << 20  # bytes that stay free beside the copy of a database
 
 
 class CannotCopy(Exception):
     """SQLite cannot copy a database."""
+
+
+def is_database(folder: int, name: str) -> bool:
+    """Return whether a file of a folder is a database of SQLite."""
+    try:
+        file = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return False
+    with os.fdopen(file, "rb") as opened_file:
+        return stat.S_ISREG(os.fstat(file).st_mode) and opened_file.read(len(SQLITE)) == SQLITE
 
 
 def copied_database(path: str, copy: str, found: os.stat_result) -> tuple[int, int]:
@@ -86,7 +98,10 @@ def _number(database: sqlite3.Connection, name: str) -> int:
 @contextmanager
 def staged(folder: str, uid: int, gid: int) -> Iterator[str]:
     """Create a temporary folder for the copy of a database, and remove it when the block ends."""
-    made = tempfile.mkdtemp(prefix=".copy-", dir=folder)
+    try:
+        made = tempfile.mkdtemp(prefix=".copy-", dir=folder)
+    except OSError as error:
+        raise CannotCopy(f"a copy cannot be made: {error.strerror}") from None
     try:
         if os.geteuid() == 0:
             os.chown(made, uid, gid)
