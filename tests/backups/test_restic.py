@@ -9,10 +9,12 @@ import random
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from levels import by_level, slow_proof
+from levels import LEVEL, by_level, slow_proof
 from paddock.backups.drills import Drill
 from paddock.backups.open import destination_for
 from paddock.backups.repository import Repository
@@ -362,23 +364,80 @@ def used(repository: Path) -> int:
     return sum(path.stat().st_size for path in repository.rglob("*") if path.is_file())
 
 
-def test_a_second_backup_with_one_percent_changed_adds_at_most_five(repository: Path, tmp_path: Path) -> None:
-    """The changes are in one place. restic stores pieces of at least 512 KiB, so each place costs one or more."""
-    chance = random.Random(7)
-    sessions = tmp_path / "home/sessions"
-    sessions.mkdir(parents=True)
-    for number in range(3200):
-        (sessions / f"{number:04}.json").write_bytes(chance.randbytes(16 << 10))
-    found = destination(repository)
-    found.save(verified(sent(tmp_path / "home")), NOON)
-    first = used(repository)
-    assert first > 50 << 20
+# For each place with changes restic stores several pieces again, of about 2 MiB each. That is little of a large state.
+SIZE = by_level(64, 64, 320) << 20
+MOST = by_level(20, 20, 5)  # percent
+ONE_PERCENT = SIZE // 100
 
-    for number in range(1000, 1032):
-        (sessions / f"{number:04}.json").write_bytes(chance.randbytes(16 << 10))
-    found.save(verified(sent(tmp_path / "home")), NOON + timedelta(days=1))
+
+class State:
+    """Sessions of many sizes, a large file and a database, all with content that cannot be compressed."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._chance = random.Random(7)
+        self._sessions = 0
+        (home / "sessions").mkdir(parents=True)
+        (home / "media.bin").write_bytes(self._chance.randbytes(SIZE // 4))
+        with closing(sqlite3.connect(home / "state.db")) as database:
+            database.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, at INTEGER, content BLOB)")
+            database.execute("CREATE INDEX by_time ON messages (at)")
+            database.commit()
+        self.add_messages(SIZE // 4)
+        self.add_sessions(SIZE // 2)
+
+    def add_messages(self, size: int) -> None:
+        with closing(sqlite3.connect(self.home / "state.db")) as database:
+            for _ in range(size >> 10):
+                content = self._chance.randbytes(1000)
+                database.execute("INSERT INTO messages (at, content) SELECT count(*), ? FROM messages", [content])
+            database.commit()
+
+    def add_sessions(self, size: int, folder: str = "sessions") -> None:
+        (self.home / folder).mkdir(exist_ok=True)
+        while size > 0:
+            size -= self._write(f"{folder}/{self._sessions:06}.json")
+            self._sessions += 1
+
+    def change_sessions(self, size: int, first: int) -> None:
+        while size > 0:
+            size -= self._write(f"sessions/{first:06}.json")
+            first += 1
+
+    def change_media(self, size: int) -> None:
+        with (self.home / "media.bin").open("r+b") as file:
+            file.seek(7 << 20)
+            file.write(self._chance.randbytes(size))
+
+    def _write(self, name: str) -> int:
+        size = int(self._chance.expovariate(1 / 9000)) + 100
+        (self.home / name).write_bytes(self._chance.randbytes(size))
+        return size
+
+
+CHANGES: dict[str, Callable[[State], None]] = {
+    "in a large file": lambda state: state.change_media(ONE_PERCENT),
+    "in files beside each other, with other sizes": lambda state: state.change_sessions(ONE_PERCENT, 1000),
+    "in new files, behind most others": lambda state: state.add_sessions(ONE_PERCENT),
+    "in new files, before all others": lambda state: state.add_sessions(ONE_PERCENT, "a"),
+    "at the end of the database": lambda state: state.add_messages(ONE_PERCENT),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES if LEVEL == "all" else list(CHANGES)[1:3])
+def test_a_second_backup_with_one_percent_changed_adds_at_most_five(
+    repository: Path, tmp_path: Path, what: str
+) -> None:
+    state = State(tmp_path / "home")
+    found = destination(repository)
+    found.save(verified(sent(state.home)), NOON)
+    first = used(repository)
+    assert first > 0.95 * SIZE
+    CHANGES[what](state)
+    found.save(verified(sent(state.home)), NOON + timedelta(days=1))
     added = used(repository) - first
-    assert 0.01 * first <= added <= 0.05 * first
+    print(f"{what}: {added / first:.1%}")
+    assert 0.5 <= 100 * added / first <= MOST
 
 
 # Killed at any moment

@@ -257,3 +257,33 @@ def test_a_damaged_database_is_named_if_that_is_asked(home: Path) -> None:
     manifest = reading.check(io.BytesIO(sent(home, examine=True)), LIMIT)
     assert [each["path"] for each in manifest["damaged"]] == ["torn.db"]
     assert reading.check(io.BytesIO(sent(home)), LIMIT)["damaged"] == []
+
+
+def test_databases_come_first_and_the_largest_one_of_all(home: Path) -> None:
+    for name, rows in (("a/small.db", 1), ("z/large.db", 900)):
+        (home / name).parent.mkdir(exist_ok=True)
+        with closing(sqlite3.connect(home / name)) as database:
+            database.execute("CREATE TABLE messages (content TEXT)")
+            database.executemany("INSERT INTO messages VALUES (?)", [["x" * 100]] * rows)
+            database.commit()
+    with tarfile.open(fileobj=io.BytesIO(sent(home))) as tar:
+        names = tar.getnames()
+    assert names[:4] == ["state/z", "state/z/large.db", "state/a", "state/a/small.db"]
+    assert (names[-1], len(names)) == ("manifest.json", len(set(names)))
+    others = [name for name in names[4:-1] if name.count("/") == 1]
+    assert others == sorted(others)
+
+
+def test_headers_have_no_long_runs_of_zeros_and_every_tar_reads_them(home: Path, tmp_path: Path) -> None:
+    long = "/".join(["a folder with a long name"] * 6)
+    (home / long).mkdir(parents=True)
+    (home / long / "ä file").write_text("in a deep folder")
+    (home / "a link").symlink_to(f"{long}/ä file")
+    stream = sent(home)
+    assert bytes(64) not in stream.rstrip(b"\0")
+    (tmp_path / "stream.tar").write_bytes(stream)
+    (tmp_path / "unpacked").mkdir()
+    command = ["tar", "-xf", str(tmp_path / "stream.tar"), "-C", str(tmp_path / "unpacked")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert (tmp_path / "unpacked/state/a link").read_text() == "in a deep folder"

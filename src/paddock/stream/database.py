@@ -16,11 +16,22 @@ from contextlib import closing, contextmanager, suppress
 from paddock.stream.folders import FILE, open_quietly, opened
 from paddock.stream.layout import BLOCK
 
+SQLITE = b"SQLite format 3\0"
 ROOM = 64 << 20  # bytes that stay free beside the copy of a database
 
 
 class CannotCopy(Exception):
     """SQLite cannot copy a database."""
+
+
+def is_database(folder: int, name: str) -> bool:
+    """Return whether a file of a folder is a database of SQLite."""
+    try:
+        file = open_quietly(name, FILE, folder)
+    except OSError:
+        return False
+    with os.fdopen(file, "rb") as opened_file:
+        return stat.S_ISREG(os.fstat(file).st_mode) and opened_file.read(len(SQLITE)) == SQLITE
 
 
 class DatabaseOrder:
@@ -140,7 +151,10 @@ def copied_files(folder: int, name: str, into: str, found: os.stat_result) -> st
 @contextmanager
 def staged(folder: str, uid: int, gid: int) -> Iterator[str]:
     """Create a temporary folder for the copy of a database, and remove it when the block ends."""
-    made = tempfile.mkdtemp(prefix=".copy-", dir=folder)
+    try:
+        made = tempfile.mkdtemp(prefix=".copy-", dir=folder)
+    except OSError as error:
+        raise CannotCopy(f"a copy cannot be made: {error.strerror}") from None
     try:
         if os.geteuid() == 0:
             os.chown(made, uid, gid)

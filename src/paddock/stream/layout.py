@@ -14,10 +14,15 @@ DEEPEST = 200  # levels of folders; each level needs an open file
 MOST_REPORTED = 200  # entries of the lists of what was left out; an agent could fill them
 LONGEST_REPORTED = 200  # characters of a path there
 HEADERS = 1 << 20  # most bytes of the headers of one entry
+FILLER = b" "  # where a tar usually has zeros
 PASSES = 5  # how often a file that keeps changing is sent again
 
 Json = dict[str, Any]
 
+# A header of a tar, and in it: name, target of a link, user, group, and the beginning of a long name.
+_HEADER = 512
+_TEXTS = ((0, 100), (157, 257), (265, 297), (297, 329), (345, 500))
+_CHECKSUM = slice(148, 156)
 _MODE = re.compile("[0-7]{1,4}")
 _HASH = re.compile("[0-9a-f]{64}")
 _NO_HASH = "0" * 64
@@ -64,6 +69,32 @@ def matcher(patterns: list[str]) -> re.Pattern[str]:
     tokens = re.compile(r"\*\*/|\*\*|\*|[^*]+")
     choices = ["".join(written.get(each, re.escape(each)) for each in tokens.findall(one)) for one in patterns]
     return re.compile(f"(?:{'|'.join(choices) or '(?!)'})(?:/.*)?", re.DOTALL)
+
+
+def dense(headers: bytes) -> bytes:
+    """Return the headers of an entry without long runs of zeros.
+
+    restic ends a piece at each run of 64 zeros, once it has 512 KiB. With such a run in every header, the pieces of two
+    streams do not meet again behind a file that has another size now. A text in a header ends at its first zero, so
+    nothing reads what is behind it.
+    """
+    if len(headers) == _HEADER:
+        return _dense_header(headers)
+    extended = headers[_HEADER:-_HEADER]
+    ended = extended.rstrip(b"\0") + b"\0"
+    filled = ended + FILLER * (len(extended) - len(ended))
+    return _dense_header(headers[:_HEADER]) + filled[: len(extended)] + _dense_header(headers[-_HEADER:])
+
+
+def _dense_header(header: bytes) -> bytes:
+    filled = bytearray(header)
+    for start, end in _TEXTS:
+        zero = filled.find(0, start, end)
+        if zero >= 0:
+            filled[zero + 1 : end] = FILLER * (end - zero - 1)
+    filled[_CHECKSUM] = b" " * 8
+    filled[_CHECKSUM] = b"%06o\0 " % sum(filled)
+    return bytes(filled)
 
 
 def announcement(size: int) -> str:

@@ -102,6 +102,8 @@ class Reader:
         above = "/".join(parts_of(path)[:-1])
         if above and self._found.get(above) != _FOLDER:
             raise BadStream(f"the folder of {path!r} is missing")
+        if path in self._found and not (header.isreg() and self._found[path][0] == "file"):
+            raise BadStream(f"{path!r} is there twice, and is not a file")
         if header.isdir():
             self._found[path] = _FOLDER
         elif header.issym():

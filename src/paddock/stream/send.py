@@ -25,11 +25,12 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from paddock.stream.database import CannotCopy, DatabaseOrder, copied_database, copied_files, staged
+from paddock.stream.database import CannotCopy, DatabaseOrder, copied_database, copied_files, is_database, staged
 from paddock.stream.folders import FILE, FOLDER, descended, open_quietly, opened
 from paddock.stream.layout import (
     BLOCK,
     DEEPEST,
+    FILLER,
     FORMAT,
     LONGEST_REPORTED,
     MANIFEST,
@@ -38,12 +39,12 @@ from paddock.stream.layout import (
     PREFIX,
     Json,
     announcement,
+    dense,
     matcher,
     stays_inside,
 )
 from paddock.stream.sparse import Exactly, Pieces, data_pieces
 
-SQLITE = b"SQLite format 3\0"
 BESIDE = ("-wal", "-shm", "-journal")  # files that belong to a database and are part of its copy
 
 
@@ -68,7 +69,8 @@ class Sender:
         self.as_files: list[Json] = []
         self.damaged: list[Json] = []
         self.again: list[str] = []
-        self.schemas: dict[str, int] = {}
+        self.sizes: list[tuple[int, str]] = []  # and paths of files that may be databases
+        self.schemas: dict[str, int] = {}  # of the databases that were sent
         self.out = io.BufferedWriter(out, BLOCK)
 
     def send(self) -> None:
@@ -78,8 +80,10 @@ class Sender:
             self.device, self.user = found.st_dev, self.owner or user_name(found.st_uid)
             print(announcement(self._measured(home, self.prefix, 1)), file=sys.stderr, flush=True)
             if self.under:
-                self._put(self._header(self.under, found, tarfile.DIRTYPE))
-                self._note(self.under, found, "folder")
+                self._folder_entry(home, self.under)
+            # The largest first: behind a database that has grown, restic stores all others again.
+            for _, path in sorted(self.sizes, key=lambda each: (-each[0], each[1])):
+                self._database_in(home, path)
             self._folder(home, self.prefix, 1)
             if self.again and self.stopped:
                 sys.exit(f"a file changed while it was read: {self.again[0]!r}")
@@ -97,7 +101,7 @@ class Sender:
         self.out.flush()
 
     def _measured(self, folder: int, path: str, depth: int) -> int:
-        """Return about how many bytes will be sent of a folder. It is only for a display."""
+        """Return about how many bytes will be sent of a folder, for a display, and note the sizes of its databases."""
         total = 0
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
@@ -105,8 +109,12 @@ class Sender:
                     continue
                 found = entry.stat(follow_symlinks=False)
                 total += tarfile.BLOCKSIZE
+                if found.st_dev != self.device:
+                    continue
                 if stat.S_ISREG(found.st_mode):
                     total += min(found.st_size, found.st_blocks * 512)
+                    if not self.only and self.databases.fullmatch(path + entry.name):
+                        self.sizes.append((found.st_size, path + entry.name))
                 elif stat.S_ISDIR(found.st_mode) and depth < DEEPEST:
                     with descended(folder, [entry.name]) as inside:
                         total += self._measured(inside, f"{path}{entry.name}/", depth + 1)
@@ -118,13 +126,10 @@ class Sender:
         except OSError as error:
             self._leave_out(path, error.strerror or "it cannot be read")
             return
-        databases = {name for name in names if self._is_database(folder, name, path + name)}
-        beside = {f"{name}{suffix}" for name in databases for suffix in BESIDE}
+        copied = {name for name in names if path + name in self.schemas}
+        copied |= {f"{name}{suffix}" for name in copied for suffix in BESIDE}
         for name in names:
-            if name in databases and not self._database(folder, name, path + name):
-                beside -= {f"{name}{suffix}" for suffix in BESIDE}
-                self._entry(folder, name, path + name, depth)
-            elif name not in databases and name not in beside:
+            if name not in copied:
                 self._entry(folder, name, path + name, depth)
 
     def _entry(self, folder: int, name: str, path: str, depth: int) -> None:
@@ -134,6 +139,8 @@ class Sender:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if found.st_dev != self.device:
                 self._leave_out(path, "it is on another file system")
+            elif path in self.entries and not stat.S_ISDIR(found.st_mode):
+                self._leave_out(path, "it was a folder, and is something else now")
             elif stat.S_ISDIR(found.st_mode):
                 self._subfolder(folder, name, path, depth)
             elif self.only and not self.only.fullmatch(path):
@@ -155,12 +162,16 @@ class Sender:
             self._leave_out(path, error.strerror or "it cannot be read")
             return
         try:
-            found = os.fstat(inside)
-            self._put(self._header(path, found, tarfile.DIRTYPE))
-            self._note(path, found, "folder")
+            self._folder_entry(inside, path)
             self._folder(inside, f"{path}/", depth + 1)
         finally:
             os.close(inside)
+
+    def _folder_entry(self, folder: int, path: str) -> None:
+        if path not in self.entries:
+            found = os.fstat(folder)
+            self._put(self._header(path, found, tarfile.DIRTYPE))
+            self._note(path, found, "folder")
 
     def _link(self, folder: int, name: str, path: str, found: os.stat_result) -> None:
         target = os.readlink(name, dir_fd=folder)
@@ -215,40 +226,37 @@ class Sender:
         self._put(header, reader)
         reader.finish(size)
 
-    def _is_database(self, folder: int, name: str, path: str) -> bool:
-        if self.only or not self.databases.fullmatch(path) or self.rebuilt.fullmatch(path):
-            return False
-        try:
-            file = open_quietly(name, FILE, folder)
-        except OSError:
-            return False
-        with os.fdopen(file, "rb") as opened_file:
-            return stat.S_ISREG(os.fstat(file).st_mode) and opened_file.read(len(SQLITE)) == SQLITE
+    def _database_in(self, home: int, path: str) -> None:
+        """Send the folders of a database and a copy of it. If that fails, it is sent later, as a file."""
+        *folders, name = path.removeprefix(self.prefix).split("/")
+        # What cannot be opened is reported when its folder is sent.
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            for depth in range(len(folders)):
+                with descended(home, folders[: depth + 1]) as folder:
+                    self._folder_entry(folder, self.prefix + "/".join(folders[: depth + 1]))
+            with descended(home, folders) as folder:
+                if is_database(folder, name):
+                    self._database(folder, name, path)
 
-    def _database(self, folder: int, name: str, path: str) -> bool:
-        """Send a copy of a database, made by SQLite while the agent may write; return whether that worked."""
+    def _database(self, folder: int, name: str, path: str) -> None:
+        """Send a copy of a database, made by SQLite while the agent may write."""
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         try:
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return False
-        with staged(self.staging, found.st_uid, found.st_gid) as room:
-            try:
+            with staged(self.staging, found.st_uid, found.st_gid) as room:
                 file, schema, wrong = copied_database(self._order(folder, name, path, room, found), found)
-            except CannotCopy as error:
-                # The file as it is, with the files beside it, is better than nothing.
-                self._report(self.damaged if self.examine else self.as_files, path, str(error))
-                return False
-            with os.fdopen(file, "rb", buffering=0) as copy:
-                size = os.fstat(file).st_size
-                source = Exactly(copy, size)
-                header = self._header(path, found, tarfile.REGTYPE)
-                header.size = size
-                self._put(header, source)
-                self._note(path, found, "file", size=size, sha256=source.digest(), database=True)
-                self.schemas[path] = schema
-                if wrong:
-                    self._report(self.damaged, path, wrong)
-        return True
+                with os.fdopen(file, "rb", buffering=0) as copy:
+                    header = self._header(path, found, tarfile.REGTYPE)
+                    header.size = os.fstat(file).st_size
+                    source = Exactly(copy, header.size)
+                    self._put(header, source)
+        except CannotCopy as error:
+            # The file as it is, with the files beside it, is better than nothing.
+            self._report(self.damaged if self.examine else self.as_files, path, str(error))
+            return
+        self._note(path, found, "file", size=header.size, sha256=source.digest(), database=True)
+        self.schemas[path] = schema
+        if wrong:
+            self._report(self.damaged, path, wrong)
 
     def _order(self, folder: int, name: str, path: str, room: str, found: os.stat_result) -> DatabaseOrder:
         copy = f"{room}/copy.db"
@@ -265,10 +273,10 @@ class Sender:
 
     def _put(self, header: tarfile.TarInfo, content: io.RawIOBase | io.BytesIO | None = None) -> None:
         """Write an entry. `tarfile` would keep all headers in memory, and copy the content once more."""
-        self.out.write(header.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape"))
+        self.out.write(dense(header.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")))
         while content and (data := content.read(BLOCK)):
             self.out.write(data)
-        self.out.write(bytes(-header.size % tarfile.BLOCKSIZE))
+        self.out.write(FILLER * (-header.size % tarfile.BLOCKSIZE))
 
     def _header(self, path: str, found: os.stat_result, kind: bytes) -> tarfile.TarInfo:
         header = tarfile.TarInfo(PREFIX + path)
