@@ -148,4 +148,4 @@ def test_the_timer_of_an_account_runs_in_its_own_systemd(node: Node, host: str) 
     changed = node.shell(host, f"{inside} paddock schedule --at weekly 2>&1")
     assert "`loginctl enable-linger` lets it run always" in changed
     node.shell(host, f"{inside} paddock schedule remove")
-    assert node.shell(host, "ls -A ~someone/.config/systemd/user") == ""
+    assert node.shell(host, "find ~someone/.config/systemd -name 'paddock-backup-*'") == ""
