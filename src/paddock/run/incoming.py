@@ -28,7 +28,7 @@ class Incoming:
     """A stream, from wherever it comes."""
 
     name: str  # in titles of steps, such as "backup 2026-11-16T02-02-12Z"
-    size: int  # of its files; what is much larger is refused
+    size: int | None  # of its files, where it is known; what is much larger is refused
     open: Callable[[], AbstractContextManager[IO[bytes]]]
     length: int | None = None  # of the stream, where it is known; files with holes are shorter in it
     of: Mapping[str, str] = field(default_factory=dict)  # what its manifest has to say, such as `agent`

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paddock.backups import Backup
-from paddock.backups.verified import UNLIMITED
 from paddock.errors import BadInput, PaddockError, Refused
 from paddock.plan.actions import ReceiveState
 from paddock.plan.step import Plan
@@ -48,8 +47,7 @@ def incoming_of(agent: Deployment, backup: Backup) -> Incoming:
     about = backup.about
     return Incoming(
         f"backup {backup.name}",
-        # The size of an archive of the place is not known: it is limited by the room on the machine.
-        about.get("bytes", UNLIMITED),
+        about.get("bytes"),  # not known of an archive that the place made
         lambda: destination.read(backup),
         length=about.get("length"),
         of={"agent": str(agent.id), "kind": agent.spec.kind},

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import IO, Final
 
+from paddock.backups.verified import UNLIMITED
 from paddock.errors import Refused
 from paddock.guests import Guest, expect
 from paddock.process import CommandFailed, Pipes
@@ -38,8 +39,9 @@ def receive_state(agent: Located, guest: Guest) -> None:
         "state": agent.paths.state,
         # An agent without an account of its own is the account that runs this.
         "owner": [user.uid, user.gid or user.uid] if Isolation.ACCOUNT in agent.runtime.confines else None,
-        "limit": incoming.size + SPARE,
-        "needed": incoming.length or incoming.size,
+        # Without a known size, the room on the machine is the limit.
+        "limit": UNLIMITED if incoming.size is None else incoming.size + SPARE,
+        "needed": incoming.length or incoming.size or 0,
         "of": dict(incoming.of),
         **({"origin": dict(incoming.origin.record)} if incoming.origin else {}),
         "expects": list(incoming.expects),
