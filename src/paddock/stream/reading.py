@@ -134,9 +134,10 @@ class Reader:
         self._found[path] = ("file", size, hashed.digest())
 
     def _blocks(self, header: tarfile.TarInfo) -> Iterator[bytes]:
-        with _damage_refused():
-            source = self._tar.extractfile(header)
         self._stream.allowance = header.size + HEADERS
+        with _damage_refused():
+            self._stream.seek(header.offset_data)
+            source = self._tar.extractfile(header) if header.issparse() else self._stream
         left = header.size
         while source and left:
             with _damage_refused():
