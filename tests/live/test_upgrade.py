@@ -71,7 +71,7 @@ def test_a_broken_version_brings_the_old_version_and_the_same_bytes_back(
 
     def look(agent: Located, action: AgentAction, reach: Callable[[], Guest]) -> None:
         if isinstance(action, ApplyBundle) and agent.rollback:
-            send(agent, reach(), seen, {**about(agent), "version": OLD})
+            send(agent, reach(), seen, {**about(agent, None), "version": OLD})
 
     host.break_it()
     with host.deployed(monkeypatch, Watching(look)) as agent, pytest.raises(upgrading.RolledBack) as failure:

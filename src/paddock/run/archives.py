@@ -162,7 +162,7 @@ def archives_of(agent: Deployment) -> ArchivesOf | None:
 
 def plan_save(kept: ArchivesOf, agent: Located, seen: Observation) -> Plan:
     """Plan a backup."""
-    said = {name: value for name, value in about(agent).items() if value is not None}
+    said = {name: value for name, value in about(agent, seen.agent).items() if value is not None}
     return plans.save(agent.name, kept.place.plan_save(agent.machine_want, said, seen.place), seen.inside)
 
 
@@ -233,7 +233,7 @@ def _texts(agent: Located, seen: Observation) -> dict[str, str]:
 
 
 def _read_texts(agent: Located, guest: Guest, patterns: Sequence[str]) -> dict[str, str]:
-    with guest.piped(sender(agent, about(agent), only=patterns)) as pipes:
+    with guest.piped(sender(agent, about(agent, None), only=patterns)) as pipes:
         pipes.sink.close()
         with Verified(pipes.source, matcher(list(patterns)), lambda count: None) as stream:
             while stream.read(1 << 20):

@@ -64,7 +64,7 @@ def make(agent: Deployment) -> str:
         located = locate(agent)
         seen = expect_own_id(located, observe(located))
         guest = _with_state(located, seen)
-        backup = save(located, guest, destination)
+        backup = _save(located, seen, guest, destination)
     about = backup.about
     agent.reporter.journal("backup", name=backup.name, to=destination.shown, files=about["files"], bytes=about["bytes"])
     for each in (*about["left_out"], *about["as_files"]):
@@ -89,10 +89,10 @@ def _with_state(agent: Located, seen: Observation) -> Guest:
     return guest
 
 
-def save(agent: Located, guest: Guest, destination: Destination) -> Backup:
+def _save(agent: Located, seen: Observation, guest: Guest, destination: Destination) -> Backup:
     """Save the state of an agent, while it may run."""
     with agent.reporter.step("backup.save", f"save the state of {agent.name} to {destination.shown}"):
-        return send(agent, guest, destination, about_agent(agent))
+        return send(agent, guest, destination, about_agent(agent, seen.agent))
 
 
 def check_backup(agent: Deployment, name: str | None) -> str:

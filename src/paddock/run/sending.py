@@ -10,6 +10,7 @@ from typing import Final
 from paddock.backups import Backup, Destination
 from paddock.backups.verified import Incomplete, Verified
 from paddock.guests import Guest
+from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
 from paddock.run.resolve import Located
 from paddock.runtimes.program import program
@@ -18,9 +19,10 @@ from paddock.stream.layout import announced, matcher
 _MODULES: Final = ("layout", "folders", "sparse", "database", "send")
 
 
-def about(agent: Located) -> dict[str, str | None]:
-    """Return what a backup says about its agent."""
-    return {"agent": str(agent.id), "kind": agent.spec.kind, "version": getattr(agent.spec, "version", None)}
+def about(agent: Located, seen: AgentSeen | None) -> dict[str, str | None]:
+    """Return what a backup says about its agent. The version is that of the code that last ran on the state."""
+    ran = (seen.ran if seen else "") or getattr(agent.spec, "version", None)
+    return {"agent": str(agent.id), "kind": agent.spec.kind, "version": ran}
 
 
 def sender(

@@ -56,7 +56,7 @@ class GoesBack(Exception):
 def save_state(agent: Located, guest: Guest, action: SaveState, seen: AgentSeen | None) -> None:
     """Save the state of an agent that is stopped. If its version changes, record in the state what was saved."""
     destination = destination_of_states(agent)
-    said = {**about(agent), "version": action.version} | ({"purpose": UPGRADE} if action.becomes else {})
+    said = {**about(agent, seen), "version": action.version} | ({"purpose": UPGRADE} if action.becomes else {})
     at = int(time.time())  # the name of a backup may be of a later second
     backup = send(agent, guest, destination, said)
     agent.reporter.say(f"the state is saved as backup {backup.name} in {destination.shown}")
