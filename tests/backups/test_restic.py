@@ -112,7 +112,7 @@ def test_a_backup_comes_back(repository: Path, stream: bytes) -> None:
     assert (listed.name, listed.made, listed.size) == ("2026-11-16T12-00-00Z", NOON, backup.size)
     for key, value in listed.about.items():
         assert backup.about.get(key) == value
-    assert (listed.about["files"], listed.about["version"]) == (4, "0.19.0")
+    assert (listed.about["files"], listed.about["version"]) == (3, "0.19.0")
     with found.read(listed) as back:
         assert back.read() == stream
     assert found.texts(listed) == {"memories/MEMORY.md": "the gate code is 7421\n"}

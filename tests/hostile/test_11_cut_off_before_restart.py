@@ -60,6 +60,7 @@ esac
 _PODMAN = r"""#!/bin/sh
 case "$*" in
     info*) echo driver=overlay ;;
+    *'image inspect'*) echo sha256:0123 ;;
     *'container inspect'*identity*) cat "$HOME/identity" ;;
 esac
 """

@@ -97,7 +97,7 @@ class ResticDestination:
             restic.sink.close()
             printed = restic.source.read()
             self.repository.end(restic)
-        summary = json.loads(printed.splitlines()[-1])
+        summary = json.loads(printed.strip().rpartition(b"\n")[2])
         archive = self._found(summary["snapshot_id"])
         self._read_back(archive, sent, manifest)
         size = summary.get("data_added_packed", summary["data_added"])

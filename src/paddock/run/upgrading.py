@@ -131,9 +131,14 @@ def _begin_to_go_back(agent: Deployment, failure: PaddockError, bring: Bring) ->
     If the agent was only stopped for the new version, it is started with the old one. None if nothing is to be done.
     """
     located = locate(agent)
-    seen = observe(located)
+    if not located.version:
+        return None
+    try:
+        seen = observe(located)
+    except PaddockError:
+        return None  # the world is not known: the next run continues
     found = seen.agent
-    if found is None or not located.version:
+    if found is None:
         return None
     if found.ran and found.ran != located.version and found.installed and not found.active and not found.goes_back:
         try:
