@@ -26,6 +26,7 @@ from levels import by_level
 from paddock.errors import PaddockError
 from paddock.recipes.workload import Keep, StateFile, Workload
 from paddock.runtimes import Runtime
+from paddock.runtimes import machine as machine_scripts
 from paddock.runtimes.engine.runtime import Engine
 from paddock.runtimes.shell import script
 from paddock.runtimes.systemd.runtime import Systemd
@@ -162,6 +163,13 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield systemd.enter(["/usr/bin/python3", "-c", "pass"]), b""
     yield systemd.record_verified(bundle_id), b""
     yield systemd.logs(10, follow=False), b""
+    yield script("version.sh", [systemd.paths.etc.removesuffix("/current"), systemd.paths.code, "hermes_agent"]), b""
+    yield machine_scripts.claim_for_restore(systemd.agent, systemd.paths, mounted=False), b""
+    yield machine_scripts.hold_lease(systemd.paths), b""
+    for words in (("saved", "from=1", "to=2"), ("verified",), ("back", "why"), ("on",), ("ended",)):
+        yield machine_scripts.record_upgrade(systemd.paths, *words), b""
+    yield systemd.stop(), b""
+    yield systemd.start(), b""
     yield script("mounts.sh", ["54399", "54399", systemd.paths.home]), b""
     yield script("python.sh", ["3.11", "3.12", "3.13"]), b""
     yield script("claim.sh", ["/srv/states/before", "home_wasp", "x", "54399", "54399", ""]), b""
@@ -174,6 +182,8 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield docker.enter(["true"]), b""
     yield ["/bin/sh", f"{docker.paths.etc}/start"], b""
     yield docker.inspect(), b""
+    yield docker.record_verified(bundle_id), b""
+    yield docker.container.pull(), b""
     yield docker.remove(), b""
     yield systemd.observe([]), b""
     yield script("strays.sh", ["mallory", "54399", "/opt/data", "--", ".hermes"]), b""
@@ -243,6 +253,8 @@ def test_every_script_that_runs_as_root_is_attacked() -> None:
     attacked = "\n".join(texts)
     elsewhere = {
         "install.sh": "test_04_proof.py",
+        "prove.sh": "test_04_proof.py",
+        "try_code.sh": "it runs in a throwaway container",
         "template.sh": "test_04_proof.py",
         "leave.sh": "test_02_report.py",
         "packages.sh": "its arguments come from paddock.yaml",
