@@ -19,6 +19,7 @@ from pvebox.command import make_parser
 from sandbox.inprocess import Api
 
 README = Path(pvebox.__file__).with_name("README.md")
+CURL_DATA = ("-d", "--data-urlencode")
 
 
 def blocks(language: str) -> list[str]:
@@ -66,9 +67,6 @@ def test_the_sample_with_curl_creates_a_container(tmp_path: Path) -> None:
     assert answer.status_code == 200, answer.text
     assert api.cluster.tasks.wait(answer.json()["data"]).exitstatus == "OK"
     assert api.data("GET", "/nodes/pve/lxc/100/config")["features"] == "nesting=1"
-
-
-CURL_DATA = ("-d", "--data-urlencode")
 
 
 def quoted(field: str) -> str:

@@ -144,7 +144,7 @@ def running_box(directory: Path, *options: str, mmp_wait: float | None = 0) -> I
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     try:
         server, ready = serve(state, *options, mmp_wait=mmp_wait)
-        # The default fixture has a token with privileges on all containers; the recorded one has root\'s.
+        # The default fixture has a token with privileges on all containers; the recorded one has root's.
         name = next(each for each in ("paddock@pve!deploy", "root@pam!full") if each in ready["tokens"])
         secret = ready["tokens"][name]
         client = httpx.Client(
