@@ -23,7 +23,7 @@ PAGE = (ROOT / "tests" / "seeds.md").read_text()
 CITED = re.compile(r"(tests/[\w/]+\.py)::(\w+)(?: \(([^)]*)\))?")
 # The column has keys of the file, and a few words that are values or parts of Hermes' own configuration.
 NO_KEYS = re.compile(
-    r"\d+[GMs]?|providers(\..*)?|terminal\.(backend|cwd)|key_env|custom:NAME|eth0|/.*|--\w+|SLACK_APP_TOKEN|init|(age|sops|key):"
+    r"\d+[GMs]?|providers(\..*)?|terminal\.(backend|cwd)|key_env|custom:NAME|eth0|/.*|--\w+|SLACK_APP_TOKEN|init|(age|sops|key|identity):"
 )
 
 

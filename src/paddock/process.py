@@ -101,11 +101,11 @@ def run(
     return Result(tuple(argv), code, mask(out.text()), mask(err.text()), seconds, out.cut > 0)
 
 
-def run_for_secret(argv: Sequence[str], *, deadline: float = 60.0) -> Secret:
+def run_for_secret(argv: Sequence[str], *, deadline: float = 60.0, env: Mapping[str, str] | None = None) -> Secret:
     """Run a program and return its stdout as a secret. An error shows only its stderr."""
     start = time.monotonic()
     out, err = _Captured(), _Captured()
-    code = _run_to_end(argv, b"", deadline, None, out, err)
+    code = _run_to_end(argv, b"", deadline, env, out, err)
     if out.cut:
         raise OutputTooLarge(f"{argv[0]} printed more than {_MAX_KEPT >> 20} MiB, which is too large for a secret")
     try:

@@ -74,6 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PADDOCK_AGE_KEY", str(identity))
     for name, content in {"some.age": f"D={CANARIES['age']}\n", "secrets.age": f"s={CANARIES['stored']}\n"}.items():
         (folder / name).write_bytes(pyrage.encrypt(content.encode(), [identity.to_public()]))
+    (folder / "some.yaml").write_text("the fake sops does not read this\n")
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "sops").write_text(f"#!/bin/sh\necho '{CANARIES['sops']}'\n")

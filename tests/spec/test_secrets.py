@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pyrage
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paddock.errors import BadInput
 from paddock.secret import MASK, mask
+from paddock.spec import dotenv
 from paddock.spec.agefile import own_identity_path
 from paddock.spec.secrets import Source, resolve
 
@@ -66,6 +69,40 @@ def test_a_secret_is_an_entry_of_a_dotenv_file(write: Write, tmp_path: Path) -> 
         assert Source(dotenv=Path("hermes.env"), key=key).read(tmp_path).reveal() == value
     with pytest.raises(BadInput, match=r"hermes\.env has no entry D"):
         Source(dotenv=Path("hermes.env"), key="D").read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("A='b' # note", "b"),
+        ('A="b # c" # note', "b # c"),
+        ("A=b#c", "b#c"),
+        ("A=#b", "#b"),
+        ("A='b' # it's", "b"),
+        ("A='it's'", "it's"),
+        ("A=", ""),
+    ],
+)
+def test_a_comment_after_quotes_is_no_part_of_the_value(line: str, value: str) -> None:
+    assert dotenv.entries(line, "hermes.env") == {"A": value}
+
+
+@pytest.mark.parametrize("line", ["A=b # note", "A= # note", "A=b\t#note", "A='b # note"])
+def test_a_comment_after_a_value_without_quotes_is_refused(line: str) -> None:
+    with pytest.raises(BadInput, match=r"line 2 of hermes\.env has a # after white space") as caught:
+        dotenv.entries(f"B=c\n{line}\n", "hermes.env")
+    assert "note" not in str(caught.value)  # it may be a part of the secret
+    assert caught.value.hint == "put the value in quotes, or the comment on a line of its own"
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"])) | st.text("ab \"'#"))
+def test_a_written_entry_is_read_back(value: str) -> None:
+    try:
+        line = dotenv.written("A", value)
+    except BadInput:
+        assert {'"', "'", "#"} <= set(value)
+    else:
+        assert dotenv.entries(f"{line}\n", "hermes.env") == {"A": value}
 
 
 @pytest.mark.parametrize("kind", ["file", "dotenv"])
@@ -156,6 +193,30 @@ def test_a_secret_comes_from_sops(write: Write, sops: Path, tmp_path: Path, monk
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(BadInput, match="needs the program sops"):
         Source(sops=Path("s.yaml")).read(tmp_path)
+
+
+def test_sops_is_called_with_the_identity_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin/sops"
+    program.parent.mkdir()
+    program.write_text("""#!/bin/sh
+{ printf '%s\\n' "$@"; printf '%s\\n' "SOPS_AGE_KEY_FILE=${SOPS_AGE_KEY_FILE-}"; } > "${0%/*}/called"
+echo canary-value-20
+""")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    monkeypatch.delenv("SOPS_AGE_KEY_FILE", raising=False)
+    for source, arguments, identity in [
+        (Source(sops=Path("s.yaml")), ["--decrypt", f"{tmp_path}/s.yaml"], ""),
+        (Source(sops=Path("s.yaml"), key="a.b"), ["--decrypt", "--extract", '["a"]["b"]', f"{tmp_path}/s.yaml"], ""),
+        (
+            Source(sops=Path("s.yaml"), identity=Path("keys.txt")),
+            ["--decrypt", f"{tmp_path}/s.yaml"],
+            f"{tmp_path}/keys.txt",
+        ),
+    ]:
+        assert source.read(tmp_path).reveal() == "canary-value-20"
+        called = (tmp_path / "bin/called").read_text().splitlines()
+        assert called == [*arguments, f"SOPS_AGE_KEY_FILE={identity}"]
 
 
 def test_a_secret_comes_from_a_command_without_a_shell(tmp_path: Path) -> None:

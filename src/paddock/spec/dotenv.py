@@ -8,6 +8,9 @@ from typing import Final
 from paddock.errors import BadInput
 
 _LINE: Final = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=(.*)")
+# Quotes end at the first one that only a comment follows.
+_QUOTED: Final = re.compile(r"""(["'])(.*?)\1(?:\s+#.*)?""")
+_COMMENT: Final = re.compile(r"\s#")
 
 
 def entries(text: str, origin: str) -> dict[str, str]:
@@ -21,17 +24,26 @@ def entries(text: str, origin: str) -> dict[str, str]:
         if match is None:
             # The line is not repeated: it may be the secret.
             raise BadInput(f"line {number} of {origin} is not NAME=value")
-        found[match[1]] = _unquoted(match[2].strip())
+        value = _value(match[2])
+        if value is None:
+            raise BadInput(
+                f"line {number} of {origin} has a # after white space, which some readers take for a comment",
+                hint="put the value in quotes, or the comment on a line of its own",
+            )
+        found[match[1]] = value
     return found
 
 
-def _unquoted(value: str) -> str:
-    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
-        return value[1:-1]
-    return value
+def _value(text: str) -> str | None:
+    """Return the value of an entry, or none if readers disagree on where it ends."""
+    if quoted := _QUOTED.fullmatch(text.strip()):
+        return quoted[2]
+    return None if _COMMENT.search(text) else text.strip()
 
 
 def written(name: str, value: str) -> str:
     """Return the line of an entry, quoted where needed."""
-    quoted = value != value.strip() or (len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"")
-    return f'{name}="{value}"' if quoted else f"{name}={value}"
+    for form in (value, f'"{value}"', f"'{value}'"):
+        if _value(form) == value:
+            return f"{name}={form}"
+    raise BadInput(f"the value of {name} cannot be written as one line: it has a # after quotes of both kinds")

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from paddock.errors import BadInput
 from paddock.spec.agent import AgentSpec
+from paddock.spec.place import PlaceSpec
+from paddock.spec.secrets import Source
 from paddock.spec.suspects import looks_like_a_secret
 from paddock.spec.tree import Location
 
 
-def unusable(agents: Mapping[str, AgentSpec], folder: Path) -> Iterator[tuple[Location, str]]:
+def unusable(
+    places: Mapping[str, PlaceSpec], agents: Mapping[str, AgentSpec], folder: Path
+) -> Iterator[tuple[Location, str]]:
     """Yield the locations of files that cannot be used, with the reasons."""
+    for location, source in [*_sources(places, ("places",)), *_sources(agents, ("agents",))]:
+        # An encrypted file is kept with the file. A plain one may be missing where the file is only checked.
+        if path := source.age or source.sops:
+            yield from unreadable(location, folder, path)
     for name, agent in agents.items():
         at = ("agents", name)
         for title, document in agent.documents.items():
@@ -25,6 +35,22 @@ def unusable(agents: Mapping[str, AgentSpec], folder: Path) -> Iterator[tuple[Lo
                     )
         if agent.container.archive is not None:
             yield from unreadable((*at, "container", "archive"), folder, agent.container.archive)
+
+
+def _sources(value: object, location: Location) -> Iterator[tuple[Location, Source]]:
+    """Yield the sources of secrets in a part of the file, with their locations."""
+    match value:
+        case Source():
+            yield location, value
+        case BaseModel():
+            for name, field in type(value).model_fields.items():
+                yield from _sources(getattr(value, name), (*location, field.alias or name))
+        case Mapping():
+            for name, each in value.items():
+                yield from _sources(each, (*location, str(name)))
+        case list():
+            for number, each in enumerate(value):
+                yield from _sources(each, (*location, str(number)))
 
 
 def inlined(agent: AgentSpec, folder: Path) -> AgentSpec:

@@ -107,7 +107,7 @@ def _checked(tree: Tree, folder: Path | None, kinds: Kinds[AgentKind]) -> tuple[
     found += together.mistakes(FileView(places, agents, kinds, folder))
     found += [*_without_place(tree), *suspects(tree, lambda agent: kinds.expanded(agent, tree))]
     if folder is not None:
-        found += unusable(agents, folder)
+        found += unusable(places, agents, folder)
     # A value that could not be read as YAML is missing from the data: other mistakes about it would be wrong.
     unread = {origin for origin, _ in tree.mistakes}
     placed = [(tree.origin(location), sentence) for location, sentence in found]

@@ -38,7 +38,8 @@ class Source(BaseModel):
     identity: Path | None = Field(
         None,
         strict=False,
-        description="age identity to decrypt with; without it PADDOCK_AGE_KEY or ~/.config/paddock/age.key",
+        description="age identity to decrypt an age or sops file with; without it an age file is decrypted with"
+        " PADDOCK_AGE_KEY or ~/.config/paddock/age.key, and sops looks for its keys itself",
     )
 
     @model_validator(mode="before")
@@ -56,8 +57,8 @@ class Source(BaseModel):
             raise ValueError("needs exactly one of env, file, dotenv, age, sops and command")
         if self.key is not None and (self.dotenv, self.age, self.sops) == (None, None, None):
             raise ValueError("key: needs dotenv, age or sops")
-        if self.identity is not None and self.age is None:
-            raise ValueError("identity: needs age")
+        if self.identity is not None and self.age is None and self.sops is None:
+            raise ValueError("identity: needs age or sops")
         return self
 
     def __str__(self) -> str:
@@ -89,10 +90,10 @@ class Source(BaseModel):
             return Secret(read_private(base / self.file.expanduser()))
         if self.command is not None:
             return process.run_for_secret(self.command)
+        identity = base / self.identity.expanduser() if self.identity else None
         if self.sops is not None:
-            return _from_sops(base / self.sops.expanduser(), self.key)
+            return _from_sops(base / self.sops.expanduser(), self.key, identity)
         if self.age is not None:
-            identity = base / self.identity.expanduser() if self.identity else None
             whole = agefile.decrypted(base / self.age.expanduser(), identity)
         else:
             whole = Secret(read_private(base / Path(self.dotenv or "").expanduser()))
@@ -118,10 +119,12 @@ def _entry(whole: Secret, key: str, origin: str) -> Secret:
     return Secret(found[key])
 
 
-def _from_sops(path: Path, key: str | None) -> Secret:
+def _from_sops(path: Path, key: str | None, identity: Path | None) -> Secret:
     extract = ["--extract", "".join(f"[{json.dumps(part)}]" for part in key.split("."))] if key else []
+    # sops also tries other keys of the person, so a wrong identity may still decrypt the file.
+    env = {**os.environ, "SOPS_AGE_KEY_FILE": str(identity.absolute())} if identity else None
     try:
-        return process.run_for_secret(["sops", "--decrypt", *extract, str(path)])
+        return process.run_for_secret(["sops", "--decrypt", *extract, str(path)], env=env)
     except process.ProgramMissing:
         raise BadInput(f"{path} needs the program sops", hint="see https://getsops.io for how to install it") from None
 
