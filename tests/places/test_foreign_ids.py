@@ -16,6 +16,7 @@ from paddock.places.proxmox.actions import (
     DeleteVolume,
     DestroyPet,
     GrowVolume,
+    IncludeVolume,
     RenameMachine,
     RenamePet,
 )
@@ -141,7 +142,7 @@ def _volumes(action: Any, container: LxcContainer | None) -> Iterator[str]:
             assert {mount.volume for mount in container.mounts if mount.key != "rootfs"} <= set(volumes)
         case CreateCattle(_, _, volume, _) if isinstance(volume, str):
             yield volume
-        case GrowVolume(_, key, _):
+        case GrowVolume(_, key, _) | IncludeVolume(_, key, _):
             mount = container.mount(key) if container else None
             assert mount
             yield mount.volume

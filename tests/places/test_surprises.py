@@ -189,3 +189,21 @@ def test_numbers_in_responses_may_be_strings(node: Node) -> None:
     down(node.agent(template="auto"))
     assert node.vmids == [PET, 102]
     assert node.config(102)["template"] == 1
+
+
+def test_a_changed_state_backup_is_written_into_the_pet_while_the_machine_runs(node: Node) -> None:
+    """Proxmox backs up a volume of the pet only with ``backup=1``."""
+    up(node.agent())
+    before = node.config(PET)["mp0"]
+    assert "backup=1" in before
+    writes = len(node.writes)
+    up(node.agent(state={"backup": False}))
+    assert [(sent.method, sent.path) for sent in node.writes[writes:]] == [("PUT", f"{LXC}/{PET}/config")] * 3
+    assert node.config(PET)["protection"] == 1
+    assert node.config(PET)["mp0"].replace("backup=0", "backup=1") == before
+    assert node.running == [CATTLE]
+    writes = len(node.writes)
+    up(node.agent(state={"backup": False}))
+    assert not node.writes[writes:]
+    up(node.agent(state={"backup": True}))
+    assert node.config(PET)["mp0"] == before

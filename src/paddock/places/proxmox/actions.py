@@ -68,6 +68,15 @@ class AttachCache(PlaceAction):
 
 
 @dataclass(frozen=True)
+class IncludeVolume(PlaceAction):
+    """Include a pet's volume in the backups that Proxmox makes of the pet, or leave it out of them."""
+
+    vmid: int
+    key: str
+    backup: bool
+
+
+@dataclass(frozen=True)
 class GrowVolume(PlaceAction):
     """Grow a pet's volume while no container has it mounted, so that its filesystem grows too."""
 
@@ -368,6 +377,7 @@ ProxmoxAction = (
     | AddCache
     | AttachCache
     | GrowVolume
+    | IncludeVolume
     | AdoptPet
     | Reassign
     | AdoptMachine

@@ -15,6 +15,7 @@ from paddock.places.proxmox.actions import (
     DeleteVolume,
     DestroyPet,
     GrowVolume,
+    IncludeVolume,
     Params,
     SettlePet,
 )
@@ -356,6 +357,21 @@ def _steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> 
     elif not pet.container.flag("protection"):
         action = Configure(pet.vmid, {"protection": 1})
         yield Step("pet.protect", f"protect pet {pet.vmid}", "its protection is off", action)
+    if pet and pet.state and "backup" in want.spec.state.model_fields_set:
+        yield from _backup_steps(pet.vmid, pet.state, backup=want.spec.state.backup)
+
+
+def _backup_steps(vmid: int, state: Mount, *, backup: bool) -> Iterator[Step]:
+    if backup == (state.options.get("backup") == "1"):
+        return
+    verb = "include the state in" if backup else "leave the state out of"
+    title = f"{verb} the backups that Proxmox makes of pet {vmid}"
+    yield Step(
+        "pet.include",
+        title,
+        f"the file says state.backup: {str(backup).lower()}",
+        IncludeVolume(vmid, state.key, backup),
+    )
 
 
 def empty_pet_step(want: MachineWant, vmid: int, node: ProxmoxSpec) -> Step:
@@ -407,10 +423,6 @@ def difference_notes(want: MachineWant, pet: Pet) -> Iterator[str]:
     storage, there = want.spec.state.storage, pet.state.storage
     if storage is not None and storage != there:
         yield f"the state is on {there}, but the file says {storage}: left as it is"
-    backed_up = pet.state.options.get("backup") == "1"
-    if "backup" in want.spec.state.model_fields_set and want.spec.state.backup != backed_up:
-        said = "has" if backed_up else "lacks"
-        yield f"{pet.state.volume} {said} backup=1 in pet {pet.vmid}, but the file says otherwise: left as it is"
 
 
 def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:

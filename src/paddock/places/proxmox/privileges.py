@@ -35,6 +35,7 @@ from paddock.places.proxmox.actions import (
     DownloadBase,
     GrowDisk,
     GrowVolume,
+    IncludeVolume,
     Params,
     ProxmoxAction,
     Reach,
@@ -199,7 +200,7 @@ def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> 
             case DestroyPet(vmid) | RemovePet(vmid):
                 yield from _sees_users(node)
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk", "VM.Allocate")
-            case AdoptPet(vmid) | RenamePet(vmid):
+            case AdoptPet(vmid) | RenamePet(vmid) | IncludeVolume(vmid):
                 yield from _vm(vmid, AUDIT, "VM.Config.Options", "VM.Config.Disk")
             case Reassign():
                 owners[STATE_VOLUME] = action.pet

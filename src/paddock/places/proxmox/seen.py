@@ -57,8 +57,17 @@ class Mount:
 
     def mounted_at(self, path: str) -> str:
         """Return the value that mounts the same volume at another path; Proxmox adds its size."""
-        kept = {name: value for name, value in self.options.items() if name not in ("volume", "mp", "size")}
-        return ",".join((self.volume, f"mp={path}", *(f"{name}={value}" for name, value in kept.items())))
+        return self._with(mp=path)
+
+    def included(self, *, backup: bool) -> str:
+        """Return the value with which Proxmox backs up the volume together with its container, or leaves it out."""
+        return self._with(backup=str(int(backup)))
+
+    def _with(self, **changes: str) -> str:
+        """Return the value with other options, without the size, which Proxmox adds."""
+        options = {"mp": "", **self.options, **changes}
+        kept = (f"{name}={value}" for name, value in options.items() if name not in ("volume", "size"))
+        return ",".join((self.volume, *kept))
 
     @property
     def storage(self) -> str:

@@ -39,6 +39,7 @@ from paddock.places.proxmox.actions import (
     DownloadBase,
     GrowDisk,
     GrowVolume,
+    IncludeVolume,
     ProxmoxAction,
     Reach,
     ReachAdopted,
@@ -129,6 +130,8 @@ class Worker(Containers):
             case GrowVolume(vmid, key, size):
                 with self._claimed(vmid):
                     self._resize(vmid, key, size)
+            case IncludeVolume(vmid, key, backup):
+                self._include(vmid, key, backup=backup)
             case CreateCattle():
                 return self._create_machine(action, got)
             case CloneCattle():
@@ -221,6 +224,16 @@ class Worker(Containers):
         container = self.read(vmid)
         check_key_free(container, key, volume)
         self._put(container, {key: f"{volume},mp={mount}"})
+
+    def _include(self, vmid: int, key: str, *, backup: bool) -> None:
+        self._put(self.read(vmid), {"protection": 0})
+        try:
+            pet = self.read(vmid)
+            self._expected.check_volume(pet, key)
+            if mount := pet.mount(key):
+                self._put(pet, {key: mount.included(backup=backup)})
+        finally:
+            self._put(self.read(vmid), {"protection": 1})
 
     def _resize(self, vmid: int, key: str, size: str) -> None:
         container = self.read(vmid)
