@@ -183,6 +183,8 @@ def test_logs_files_and_a_flood_instead_of_an_answer_are_cut(tmp_path: Path) -> 
         "ports": [],
         "alone": True,
         "env_files": [str(secrets)],
+        "own_machine": True,
+        "skip": [],
         "search": [],
         "logs": log,
         "inside": {"argv": [*FLOOD], "program": "", "questions": []},

@@ -33,7 +33,7 @@ LINES = {
     *("machine", "state.owner", "state.mounted", "state.private", "state.writable", "lease", "ports"),
     "process.gateway",
     *("health", "answer", "gateway", "connectors", "model", "model.offered", "managed", "databases", "listening"),
-    "egress.closed",
+    *("listening.machine", "egress.closed"),
     *(f"isolation.{way}" for way in ("user", "capabilities", "privileges", "system_calls", "proc", "sys", "apparmor")),
     *("secrets.machine", "secrets.notes", "secrets.journal", "files.configuration", "files.code", "ports"),
 }
@@ -130,6 +130,16 @@ def test_all_checks_pass_on_a_healthy_agent(bench: Bench) -> None:
             "listening",
             "systemd-run --quiet --unit listener --uid hermes python3 -m http.server 8000 && sleep 0.5",
             "systemctl stop listener",
+        ),
+        (
+            "listening.machine",
+            "systemd-run --quiet --unit listener python3 -m http.server 8000 && sleep 0.5",
+            "systemctl stop listener",
+        ),
+        (
+            "secrets.machine",
+            "umask 022; sed 's/^/# /' /etc/paddock/home_hermes/secrets.env >/etc/note.conf",
+            "rm /etc/note.conf",
         ),
         ("secrets.machine", "umask 022; sed 's/^/# /' /etc/paddock/home_hermes/secrets.env >/tmp/note", "rm /tmp/note"),
         (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from paddock.checks.line import Line
 from paddock.checks.subject import Subject
 from paddock.visible import one_line
+
+_SSH: Final = (22, 0)  # port and uid
 
 
 def listening(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
@@ -23,6 +25,25 @@ def listening(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -
         not unnamed,
         f"reachable from other machines: {', '.join(unnamed)}" if unnamed else well,
         "add the port to `expose` if others may reach it, else stop the program that listens there",
+        fact["seconds"],
+    )
+
+
+def company(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
+    """Check that on a machine of the agent's own no other program can be reached, except ssh."""
+    if not subject.own_machine:
+        return
+    beyond = [each for each in fact["found"] if not _loopback(each["host"]) and each["port"] not in subject.exposed]
+    others = [
+        f"{one_line(each['name']) or 'a program'} of uid {each['uid']} on {each['host']} port {each['port']}"
+        for each in beyond
+        if (each["port"], each["uid"]) != _SSH
+    ]
+    yield Line.of(
+        "listening.machine",
+        not others,
+        f"reachable from other machines: {', '.join(others)}" if others else "besides the agent only ssh, of root",
+        "stop the program that listens there, or add the port to `expose` if others may reach it",
         fact["seconds"],
     )
 

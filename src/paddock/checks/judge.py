@@ -18,6 +18,7 @@ _QUICK: Final[Mapping[str, _Judge]] = {"state": state.lines, "lease": state.leas
 _ALL: Final[Mapping[str, _Judge]] = {
     "isolation": isolation.lines,
     "listening": exposure.listening,
+    "company": exposure.company,
     "leaks": exposure.leaks,
     "configuration": shipped.configuration,
     "code": shipped.code,

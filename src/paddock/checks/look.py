@@ -15,8 +15,9 @@ from paddock.recipes.workload import OpenPort, Request
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.program import program
 
-# Folders that are searched for secrets besides the agent's own: units, and folders that everyone may write to.
-_OPEN_FOLDERS: Final = ("/etc/systemd", "/run/systemd", "/tmp", "/var/tmp")  # noqa: S108
+# Folders that are searched for secrets on every machine. A machine of the agent's own is searched completely, a
+# person's machine only in /etc and the agent's own folders.
+_OPEN_FOLDERS: Final = ("/run", "/tmp", "/var/tmp")  # noqa: S108
 _SECONDS: Final = 150
 MACHINE: Final = [
     f"paddock.checks.machine.{name}"  # each may import the ones before it
@@ -58,7 +59,9 @@ def look(guest: Guest, subject: Subject, argvs: RuntimeArgvs, *, quick: bool) ->
         "ports": sorted({*subject.ports, *subject.health_port}),
         "alone": Isolation.ACCOUNT in subject.confined,
         "env_files": [f"{subject.root}/secrets.env", f"{subject.root}/generated.env"],
-        "search": [subject.root, paths.state, *_OPEN_FOLDERS],
+        "own_machine": subject.own_machine,
+        "search": ["/" if subject.own_machine else "/etc", *_OPEN_FOLDERS, paths.state, subject.root],
+        "skip": [paths.code],  # `files.code` compares it
         "logs": list(argvs.logs),
         "inside": {
             "argv": list(argvs.enter),

@@ -19,12 +19,12 @@ SECONDS = 4.0  # for the whole search: a person's machine may have any number of
 SHORTEST = 6  # characters of a secret; a shorter value occurs everywhere by chance
 
 
-def leaks(env_files: list[str], search: list[str], logs: list[str]) -> dict[str, Any]:
+def leaks(env_files: list[str], search: list[str], skip: list[str], logs: list[str]) -> dict[str, Any]:
     """Return the paths where everyone can read a secret of the agent, by the names of the secrets."""
     values = secret_values(env_files)
     found: dict[str, list[str]] = {}
     looked, end = 0, time.monotonic() + SECONDS
-    for path in chain(glob.glob("/proc/[0-9]*/cmdline"), open_texts(search)):
+    for path in chain(glob.glob("/proc/[0-9]*/cmdline"), open_texts(search, {*skip, *packaged()})):
         if time.monotonic() > end:
             break
         looked += 1
@@ -56,17 +56,37 @@ def names_in(data: bytes, values: dict[str, list[bytes]]) -> list[str]:
     return [name for name, forms in values.items() if any(form in data for form in forms)]
 
 
-def open_texts(tops: list[str]) -> Iterator[str]:
-    """Yield the files below these folders that everyone can reach and read."""
+def packaged() -> Iterator[str]:
+    """Yield the files that Debian's packages brought. Those in /etc are left out, because people change them."""
+    real: dict[str, str] = {}  # packages name files in /lib, which is a link to /usr/lib
+    for path in glob.glob("/var/lib/dpkg/info/*.list"):
+        for line in rows(path):
+            folder, _, name = line.rpartition("/")
+            if folder not in real:
+                real[folder] = os.path.realpath(folder or "/")
+            if not line.startswith("/etc/"):
+                yield os.path.join(real[folder], name)
+
+
+def open_texts(tops: list[str], skip: set[str]) -> Iterator[str]:
+    """Yield the files below these folders, on their filesystems, that everyone can reach and read."""
     for top in tops:
+        device = device_of(top)
         for folder, below, files in os.walk(top):
-            if not others(folder, stat.S_IXOTH):
+            if not others(folder, stat.S_IXOTH) or device_of(folder) != device or folder in skip:
                 below.clear()
                 continue
             for name in files:
                 path = os.path.join(folder, name)
-                if others(path, stat.S_IROTH):
+                if path not in skip and others(path, stat.S_IROTH):
                     yield path
+
+
+def device_of(path: str) -> int | None:
+    try:
+        return os.lstat(path).st_dev
+    except OSError:
+        return None
 
 
 def others(path: str, right: int) -> bool:

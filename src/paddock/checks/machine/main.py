@@ -13,7 +13,7 @@ from typing import Any
 from paddock.checks.machine.isolation import isolation
 from paddock.checks.machine.leaks import leaks
 from paddock.checks.machine.output import MOST, Output
-from paddock.checks.machine.ports import listening, ports
+from paddock.checks.machine.ports import company, listening, ports
 from paddock.checks.machine.processes import agents_own
 from paddock.checks.machine.shipped import code, configuration
 from paddock.checks.machine.state import lease, state
@@ -40,7 +40,8 @@ def main() -> None:
         looks["code"] = lambda: code(question["tree"])
         looks["isolation"] = lambda: {str(pid): isolation(pid) for pid in pids}
         looks["listening"] = lambda: listening(pids, alone=question["alone"])
-        looks["leaks"] = lambda: leaks(question["env_files"], question["search"], question["logs"])
+        looks["company"] = lambda: company(pids, alone=question["alone"]) if question["own_machine"] else []
+        looks["leaks"] = lambda: leaks(question["env_files"], question["search"], question["skip"], question["logs"])
     with ThreadPoolExecutor(max_workers=len(looks)) as pool:
         running_looks = {name: pool.submit(timed, look) for name, look in looks.items()}
     found = {name: look.result() for name, look in running_looks.items()}

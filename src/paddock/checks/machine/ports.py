@@ -13,6 +13,8 @@ from typing import Any
 from paddock.checks.machine.files import rows, text
 from paddock.checks.machine.processes import account, all_pids, descendants
 
+MOST = 100  # sockets that are reported
+
 
 def listening(pids: list[int], *, alone: bool) -> list[list[Any]]:
     """Return the addresses and ports that the agent listens on."""
@@ -34,6 +36,17 @@ def ports(wanted: list[int], pids: list[int], *, alone: bool) -> dict[str, Any]:
             if inode in holders
         ],
     }
+
+
+def company(pids: list[int], *, alone: bool) -> list[dict[str, Any]]:
+    """Return the sockets of the machine that other programs than the agent listen on, with the programs' names."""
+    own = own_sockets(pids, alone=alone)
+    found = [(host, port, uid, inode) for host, port, uid, inode in listeners([os.getpid()]) if not own(uid, inode)]
+    names = {inode: text(f"/proc/{pid}/comm").strip() for pid in all_pids() for inode in sockets({pid})}
+    return [
+        {"host": host, "port": port, "uid": uid, "name": names.get(inode, "")}
+        for host, port, uid, inode in found[:MOST]
+    ]
 
 
 def own_sockets(pids: list[int], *, alone: bool) -> Callable[[int, str], bool]:

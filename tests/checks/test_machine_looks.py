@@ -1,0 +1,72 @@
+"""What the program on the machine finds: secrets in files that everyone can read, and sockets of other programs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from paddock.checks.machine import leaks as search
+from paddock.checks.machine.ports import company
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A folder that everyone can enter."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.getuid() and folder.name.startswith("pytest-"):
+            folder.chmod(0o755)
+    tmp_path.chmod(0o755)
+    (tmp_path / "secrets.env").write_text("KEY=canary-value\n")
+    (tmp_path / "secrets.env").chmod(0o600)
+    return tmp_path
+
+
+def written(path: Path, mode: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("token: canary-value\n")
+    path.chmod(mode)
+    return path
+
+
+def found(machine: Path, *skip: Path) -> list[str]:
+    told = search.leaks([f"{machine}/secrets.env"], [str(machine)], [str(each) for each in skip], ["true"])
+    assert told["values"] == 1
+    paths: list[str] = told["found"].get("KEY", [])
+    return [str(Path(path).relative_to(machine)) for path in paths if path.startswith(str(machine))]
+
+
+def test_secrets_are_found_in_files_that_everyone_can_read(machine: Path) -> None:
+    written(machine / "etc/motd", 0o644)
+    written(machine / "etc/private", 0o640)
+    written(machine / "closed/open", 0o644)
+    (machine / "closed").chmod(0o750)
+    (machine / "etc/link").symlink_to(machine / "etc/private")
+    assert found(machine) == ["etc/motd"]
+
+
+def test_files_of_packages_and_of_the_code_are_not_read(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, library = written(machine / "opt/code/tree/a.py", 0o644), written(machine / "usr/lib/b.so", 0o644)
+    monkeypatch.setattr(search, "packaged", lambda: iter([str(library)]))
+    assert found(machine, code.parents[1]) == []
+    assert sorted(found(machine)) == ["opt/code/tree/a.py"]
+
+
+def test_packages_are_asked_for_their_files_except_those_in_etc(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (machine / "usr/lib").mkdir(parents=True)
+    (machine / "lib").symlink_to("usr/lib")
+    (machine / "a.list").write_text(f"/.\n{machine}/lib\n{machine}/lib/b.so\n/etc/b.conf\n")
+    monkeypatch.setattr(search.glob, "glob", lambda _: [f"{machine}/a.list"])
+    assert f"{machine}/usr/lib/b.so" in search.packaged()
+    assert "/etc/b.conf" not in search.packaged()
+
+
+def test_sockets_of_other_programs_are_told_with_their_names() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        told = {each["port"]: each for each in company([], alone=False)}
+        comm = Path("/proc/self/comm").read_text().strip()
+        assert told[port] == {"host": "127.0.0.1", "port": port, "uid": os.getuid(), "name": comm}
+        assert port not in {each["port"] for each in company([os.getpid()], alone=False)}
