@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import random
 import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
+import readable_copy
 from levels import by_level, slow_proof
 from live.manual import api_client, container, destroy
 from live.node import Node, kill, kill_at_step, wait_for
 from live.test_lease import by_ssh
-from paddock.backups.folder import FolderDestination
-from paddock.backups.verified import check
 
 pytestmark = pytest.mark.live
 
@@ -70,7 +71,7 @@ class Bee:
         tree = by_ssh(node, where)
         tree["agents"] = {"bee": AGENT}
         self.path = str(node.write("bee.yaml", tree))
-        self.backups = FolderDestination(node.stage.folder / "bee/home_bee", ())
+        self.folder = node.stage.folder / "bee/home_bee"
 
     def paddock(self, *words: str) -> str:
         return self.node.paddock(*words, "-f", self.path).stdout
@@ -88,9 +89,16 @@ class Bee:
     def expect_one_whole_copy(self, least: int) -> None:
         """Assert that the state has at least so many rows, and that each backup in the list is complete."""
         assert self.rows() >= least
-        for each in self.backups.backups():
-            with self.backups.read(each) as stream:
-                assert check(stream)["agent"] == "home_bee"
+        wanted = self.node.stage.folder / "wanted.json"
+        wanted.write_text(json.dumps({"said.db": ""}))
+        told = subprocess.run(
+            [sys.executable, readable_copy.__file__, "--backups", str(self.folder), str(wanted)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert told.returncode == 0, told.stdout
+        complete = [line.partition(": ")[0] for line in told.stdout.splitlines() if line.endswith(": a complete copy")]
+        assert len(complete) == len(list(self.folder.glob("*.json"))), told.stdout
 
     def expect_to_go_on(self) -> None:
         """Assert that `up` ends what was begun."""

@@ -91,7 +91,7 @@ def test_a_backup_of_the_pet_is_listed_and_read_by_the_daily_token(node: Node) -
     expect_as_before(node)
     assert node.config(PET) == before
     assert not [sent for sent in node.writes if sent.path.startswith(f"/nodes/pve/lxc/{PET}")]
-    assert "is complete: 2 files" in backups.check_backup(bee(node), None)
+    assert "is complete: 1 file" in backups.check_backup(bee(node), None)
 
 
 def test_the_agent_is_stopped_and_its_lease_held_while_proxmox_reads_its_state(node: Node) -> None:

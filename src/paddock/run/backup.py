@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from paddock.backups import Backup, Backups, Destination
 from paddock.backups.keep import kept
@@ -70,7 +71,7 @@ def make(agent: Deployment) -> str:
     for each in (*about["left_out"], *about["as_files"]):
         agent.reporter.say(f"{each['path']}: {each['why']}")
     content, size = in_units(about["bytes"]), in_units(backup.size)
-    return f"{agent.name}: {about['files']} files, {content}, in backup {backup.name} ({size})"
+    return f"{agent.name}: {_files(about)}, {content}, in backup {backup.name} ({size})"
 
 
 def _archived(agent: Deployment, archives: ArchivesOf) -> str:
@@ -112,7 +113,11 @@ def check_backup(agent: Deployment, name: str | None) -> str:
     if damaged := manifest.get("damaged"):
         told = "\n".join(one_line(f"{each['path']}: {each['why']}") for each in damaged)
         raise PaddockError(f"backup {backup.name} has {len(damaged)} damaged databases:\n{told}")
-    return f"{agent.name}: backup {backup.name} is complete: {described(manifest)['files']} files"
+    return f"{agent.name}: backup {backup.name} is complete: {_files(described(manifest))}"
+
+
+def _files(about: Mapping[str, Any]) -> str:
+    return f"{about['files']} file{'' if about['files'] == 1 else 's'}"
 
 
 def listed(agent: Deployment) -> list[dict[str, object]]:
