@@ -14,6 +14,8 @@ import pytest
 
 from paddock.guests import expect
 from paddock.guests.local import LocalGuest
+from paddock.guests.report import records
+from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
 from paddock.recipes.service.spec import ServiceSpec
 from paddock.recipes.workload import Keep, Process, SecretFile, StateFile, Workload
@@ -59,6 +61,9 @@ class Lab:
         bundle = Bundle({**bundle.files, "bundle.env": BundleFile(settings)})
         archive = bundle.archive({}, {name: Secret(value) for name, value in secret_files.items()})
         expect(LocalGuest(), "applying", RUNTIME.apply(bundle.id), stdin=archive)
+
+    def observe(self) -> AgentSeen:
+        return AgentSeen.from_records(records(expect(LocalGuest(), "observing", RUNTIME.observe(()))))
 
     def agent(self, script: str) -> subprocess.CompletedProcess[str]:
         """Run a script as the agent, in its home."""
@@ -264,6 +269,25 @@ def test_a_secret_file_with_overwrite_is_written_by_every_apply(lab: Lab) -> Non
     assert text(lab, ".hermes/auth.json") == "second"
     kept = Path(RUNTIME.paths.etc).parent / "secret-files/0"
     assert (kept.read_text(), kept.stat().st_mode & 0o777) == ("second", 0o400)
+
+
+def test_a_secret_file_with_overwrite_is_reported_when_the_agent_has_changed_it(lab: Lab) -> None:
+    lab.apply(secret(overwrite=True), **{"0": "first"})
+    assert lab.observe().changed == ()
+    for change in (
+        "echo more >> .hermes/auth.json",
+        "rm .hermes/auth.json",
+        "rm .hermes/auth.json && ln -s /etc/shadow .hermes/auth.json",
+        "rm .hermes/auth.json && mkfifo .hermes/auth.json",
+    ):
+        assert lab.agent(change).returncode == 0
+        assert lab.observe().changed == (".hermes/auth.json",)
+        lab.apply(secret(overwrite=True), **{"0": "first"})
+        assert lab.observe().changed == ()
+        assert text(lab, ".hermes/auth.json") == "first"
+    lab.apply(secret(overwrite=False), **{"0": "first"})
+    lab.agent("echo refreshed > .hermes/auth.json")
+    assert lab.observe().changed == ()
 
 
 def test_a_state_path_with_a_line_break_is_refused() -> None:

@@ -21,13 +21,14 @@ from paddock.plan.container import ENGINES, ContainerSeen, ContainerWant
 from paddock.plan.namesakes import NamesakesSeen
 from paddock.plan.step import Phase, Refusal, Risk, Step
 from paddock.plan.upgrades import Upgrade
+from paddock.visible import one_line
 
 # The records that the runtimes' scripts may report.
 _RECORDS: Final = frozenset(
     {
         *("package", "bundle", "init", "answered", "pending", "tree", "secrets", "holder", "room", "note"),
         *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
-        *("state.before", "state.unsettled", "state.ran", "upgrade"),
+        *("state.before", "state.unsettled", "state.ran", "state.changed", "upgrade"),
         *("unit", "said", "engine", "info", "image", "container", "layer"),
         *("image.present", "image.runs", "image.before"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
@@ -84,6 +85,7 @@ class AgentSeen:
     forgotten: str | None = None  # a state whose deletion has begun
     kept_aside: str | None = None  # the state from before a restore that did not end
     unsettled: str | None = None  # what a restore left that was interrupted
+    changed: Sequence[str] = ()  # files that the file overwrites, and that are not as Paddock wrote them
     ran: str = ""  # the version of the code that last ran on the state
     upgrade: Upgrade | None = None  # the last change of the version
     holder: str | None = None
@@ -120,6 +122,7 @@ class AgentSeen:
             forgotten=values.get("state.forgotten"),
             kept_aside=values.get("state.before"),
             unsettled=values.get("state.unsettled"),
+            changed=tuple(value for name, value in pairs if name == "state.changed"),
             ran=values.get("state.ran", ""),
             upgrade=Upgrade.from_lines([value for name, value in pairs if name == "upgrade"]),
             holder=values.get("holder"),
@@ -293,6 +296,8 @@ def _why_configure(want: AgentWant, seen: AgentSeen) -> str | None:
         return "its secrets changed"
     if seen.pending:
         return "its last change was not finished"
+    if seen.changed:
+        return f"{one_line(', '.join(seen.changed))} is not as Paddock wrote it"
     if want.incoming:
         return "its state is another"
     if want.restart or (not want.foreground and not seen.active):

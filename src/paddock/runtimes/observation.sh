@@ -7,6 +7,7 @@
 . ./top.sh
 . ./ran.sh
 . ./upgraded.sh
+. ./overwritten.sh
 
 observe_agent() { # PACKAGE...
     find_state
@@ -34,6 +35,7 @@ observe_agent() { # PACKAGE...
                 [ ! -e "$own/$left" ] || report state.unsettled "$own/$left"
             done
             report state.ran "$(version_that_ran "$state" "$store")"
+            HOME_DIR=$state/home && changed_since_written | report_lines state.changed
             [ ! -e "$own/upgrade" ] || report_lines upgrade <"$own/upgrade"
             [ ! -e "$own/holder" ] || report holder "$(cat "$own/holder")"
         fi

@@ -6,6 +6,7 @@
 # the state down: the agent can create entries there and cannot replace those of others.
 . ./fail.sh
 . ./ownership.sh
+. ./overwritten.sh
 
 as_agent() {
     if [ -z "$OWNER" ]; then
@@ -122,6 +123,7 @@ write_state_files() {
     fi
     unlock_others
     [ -z "$OWNER" ] || repair_ownership
+    : >"$root/overwritten.new"
     while IFS=$tab read -r verb source path <&3; do
         # shellcheck disable=SC2016 # the agent's shell expands it
         case "$verb" in
@@ -130,11 +132,17 @@ write_state_files() {
             folder) as_agent sh -c 'umask 077 && cd "$1" && mkdir -p -- "$2"' paddock "$HOME_DIR" "$path" ;;
             plant) write_as_agent "$path" <"$sources/$source" ;;
             seed) ! missing_to_agent "$path" || write_as_agent "$path" <"$sources/$source" ;;
-            secret-plant) write_as_agent "$path" <"$secrets/$source" ;;
+            secret-plant)
+                # The agent read the file that is replaced, so it is restarted.
+                is_as_written "$path" || touch "$root/pending"
+                write_as_agent "$path" <"$secrets/$source"
+                printf '%s\t%s\n' "$(condition_of "$path")" "$path" >>"$root/overwritten.new"
+                ;;
             secret-seed)
                 ! missing_to_agent "$path" || write_as_agent "$path" <"$secrets/$source"
                 rm "$secrets/$source"
                 ;;
         esac 3<&- </dev/null
     done 3<"$list"
+    mv -f "$root/overwritten.new" "$root/overwritten"
 }

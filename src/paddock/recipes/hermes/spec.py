@@ -117,7 +117,7 @@ class AuthSpec(Model):
     source: Source = Field(alias="from", description="source of the whole auth.json")
     overwrite: bool = Field(
         False,
-        description="whether each configuration of the agent writes auth.json again; refreshed tokens are lost then",
+        description="whether `up` writes auth.json again if the agent has changed it; refreshed tokens are lost then",
     )
 
 
