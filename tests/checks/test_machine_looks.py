@@ -58,7 +58,7 @@ def test_packages_are_asked_for_their_files_except_those_in_etc(machine: Path, m
     (machine / "usr/lib").mkdir(parents=True)
     (machine / "lib").symlink_to("usr/lib")
     (machine / "a.list").write_text(f"/.\n{machine}/lib\n{machine}/lib/b.so\n/etc/b.conf\n")
-    monkeypatch.setattr(search.glob, "glob", lambda _: [f"{machine}/a.list"])
+    monkeypatch.setattr("glob.glob", lambda _: [f"{machine}/a.list"])
     assert f"{machine}/usr/lib/b.so" in search.packaged()
     assert "/etc/b.conf" not in search.packaged()
 

@@ -112,7 +112,7 @@ def _seen(case: dict[str, Any]) -> ProxmoxSeen:
     return ProxmoxSeen(
         containers,
         frozenset(containers) | frozenset(case.get("taken", ())),
-        Capacity(memory, sizes),
+        Capacity(memory, sizes, case.get("networks", {})),
         case.get("base_missing", False),
         case.get("storages", {}),
         elsewhere=case.get("elsewhere", {}),

@@ -22,6 +22,7 @@ CASES = {
         *("storage-changed", "pet-lost-its-mark", "pet-unprotected", "machine-number-taken"),
         *("former-id", "former-id-too", "former-ids-several", "former-id-several-pets", "namesake"),
         *("pet-of-another-project", "future-mark", "future-mark-of-a-pet"),
+        *("disk-grows", "fixed-address-without-gateway", "fixed-address-of-another-network"),
     ),
     "down": ("root-mounts-done", "data-all-is-well", "machine-lost-its-mark", "machine-has-snapshots", "former-id"),
     "forget": ("data-forget", "data-forget-shared-pet", "forget-cut-off-before", "forget-while-mounted"),

@@ -16,6 +16,7 @@ _Judge = Callable[[Subject, Any, Facts], Iterator[Line]]
 # In the order in which they are shown, by the name of the fact.
 _QUICK: Final[Mapping[str, _Judge]] = {"state": state.lines, "lease": state.lease, "ports": exposure.ports}
 _ALL: Final[Mapping[str, _Judge]] = {
+    "memory": state.memory,
     "isolation": isolation.lines,
     "listening": exposure.listening,
     "company": exposure.company,

@@ -11,6 +11,7 @@ from paddock.runtimes.isolation import Isolation
 
 _SETTLED: Final = 30  # seconds after a restart until the process counts as stable
 _AGAIN_AND_AGAIN: Final = 3  # restarts
+_MOST_OF_IT: Final = 0.95  # a kernel keeps some memory for itself
 _OTHERS: Final = 0o007
 _GROUP: Final = 0o070
 
@@ -32,6 +33,20 @@ def lines(subject: Subject, fact: Mapping[str, Any], facts: Mapping[str, Any]) -
         "\n".join(wrong) or f"only the agent and root can enter {top}{space}",
         f"`paddock cycle --only {subject.agent}` repairs owners and modes; find out who changed them",
         seconds,
+    )
+
+
+def memory(subject: Subject, fact: Mapping[str, Any], _: Mapping[str, Any]) -> Iterator[Line]:
+    """Check that the machine has the memory that the file asks for: a token often cannot see how much its node has."""
+    if not subject.memory:
+        return
+    found = fact["found"]
+    yield Line.of(
+        "machine.memory",
+        found >= subject.memory * _MOST_OF_IT,
+        f"the machine has {found >> 20}M of memory, and the file asks for {subject.memory >> 20}M",
+        "its node has no more: write a smaller machine.memory",
+        fact["seconds"],
     )
 
 

@@ -37,6 +37,13 @@ class CheckStateSize:
 
 
 @dataclass(frozen=True)
+class CheckRootSize:
+    """Check that the machine's root filesystem is as large as its disk."""
+
+    size: int
+
+
+@dataclass(frozen=True)
 class CheckMounts:
     """Check that the agent can use the directories of the host."""
 
@@ -202,6 +209,7 @@ class StartStandIn:
 AgentAction = (
     InstallContents
     | CheckStateSize
+    | CheckRootSize
     | CheckMounts
     | DeleteState
     | InstallPackages

@@ -16,6 +16,7 @@ from paddock.plan.actions import (
     AwaitAnswer,
     CheckDestination,
     CheckMounts,
+    CheckRootSize,
     CheckStateSize,
     ClaimState,
     CreateContainer,
@@ -107,7 +108,9 @@ class OnMachine:
             case AwaitAnswer():
                 self._await_answer(_resolved(agent), reach())
             case CheckStateSize(size):
-                _check_state_size(agent, reach(), size)
+                _check_size(reach(), "the state volume", agent.paths.state, size)
+            case CheckRootSize(size):
+                _check_size(reach(), "the root disk", "/", size)
             case CheckMounts():
                 made_for_it = not agent.place.traits.keeps_machine
                 mounts.check(reach(), agent.spec, seen.machine.owner, made_for_it=made_for_it)
@@ -253,12 +256,12 @@ def _apply(agent: Resolved, guest: Guest, argv: Sequence[str]) -> None:
         agent.reporter.say(line)
 
 
-def _check_state_size(agent: Located, guest: Guest, size: int) -> None:
-    found = int(expect(guest, "measuring the state", ["df", "-B1", "--output=size", agent.paths.state]).split()[-1])
+def _check_size(guest: Guest, volume: str, path: str, size: int) -> None:
+    found = int(expect(guest, f"measuring {volume}", ["df", "-B1", "--output=size", path]).split()[-1])
     # A filesystem uses some of its volume for itself.
     if found < size * 0.9:
         raise PaddockError(
-            f"the state volume was grown to {size >> 20}M, but its filesystem has only {found >> 20}M",
+            f"{volume} was grown to {size >> 20}M, but its filesystem has only {found >> 20}M",
             hint="run on the node, with the machine stopped: e2fsck -f and resize2fs on the volume",
         )
 

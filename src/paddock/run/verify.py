@@ -180,6 +180,7 @@ def _subject(agent: Resolved) -> Subject:
         limited=agent.spec.network.closed,
         mounted=agent.place.traits.mounts_state,
         own_machine=not agent.place.traits.keeps_machine,
+        memory=agent.spec.machine.memory if "memory" in agent.spec.machine.model_fields_set else 0,
         ports=frozenset(ports.values()),
         health_port=frozenset(_health_port(agent.probes("").health)),
         exposed=frozenset(each.port or ports[name] for name, each in agent.spec.expose.items()),

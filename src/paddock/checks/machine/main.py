@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from paddock.checks.machine.files import text
 from paddock.checks.machine.isolation import isolation
 from paddock.checks.machine.leaks import leaks
 from paddock.checks.machine.output import MOST, Output
@@ -40,6 +42,7 @@ def main() -> None:
         looks["code"] = lambda: code(question["tree"])
         looks["isolation"] = lambda: {str(pid): isolation(pid) for pid in pids}
         looks["listening"] = lambda: listening(pids, alone=question["alone"])
+        looks["memory"] = memory
         looks["company"] = lambda: company(pids, alone=question["alone"]) if question["own_machine"] else []
         looks["leaks"] = lambda: leaks(question["env_files"], question["search"], question["skip"], question["logs"])
     with ThreadPoolExecutor(max_workers=len(looks)) as pool:
@@ -77,6 +80,12 @@ def supervised(argv: list[str]) -> tuple[dict[str, Json], list[str]]:
                 "since": float(since),
             }
     return found, dropped
+
+
+def memory() -> int:
+    """Return the memory of the machine in bytes, as its programs see it."""
+    total = re.search(r"^MemTotal: *(\d+) kB$", text("/proc/meminfo"), re.MULTILINE)
+    return int(total[1]) << 10 if total else 0
 
 
 def inside(question: Json) -> Json:

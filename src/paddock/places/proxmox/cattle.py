@@ -27,7 +27,7 @@ from paddock.places.proxmox.actions import (
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import Pet
-from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen, options_of
+from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen, options_of
 from paddock.places.proxmox.template import DISK, mac
 from paddock.plan.actions import Ref
 from paddock.plan.step import Risk, Step
@@ -313,6 +313,13 @@ def _attach_steps(want: MachineWant, cattle: LxcContainer, volume: str | Ref) ->
         )
 
 
+def grows(want: MachineWant, cattle: LxcContainer) -> Mount | None:
+    """Return the root disk if it is smaller than the file says."""
+    root = cattle.mount("rootfs")
+    smaller = root and root.size and root.size < want.spec.machine.disk
+    return root if smaller and _file_decides(want, cattle, "disk") else None
+
+
 def power_steps(
     want: MachineWant, cattle: LxcContainer, template: LxcContainer | None, *, stopped: bool
 ) -> Iterator[Step]:
@@ -322,8 +329,7 @@ def power_steps(
     if starts:
         reason = "the machine was stopped for this change" if stopped else "the machine is stopped"
         yield start_step(cattle.vmid, reason)
-    root = cattle.mount("rootfs")
-    if root and root.size and root.size < want.spec.machine.disk and _file_decides(want, cattle, "disk"):
+    if (root := grows(want, cattle)) and root.size:
         yield _grow(cattle.vmid, root.size, want.spec.machine.disk)
     if starts:
         yield reach_again_step(want, cattle, "the machine starts", clone=clone)

@@ -131,7 +131,8 @@ def _read(
     listed = client.get(f"/nodes/{client.node}/lxc")
     with ThreadPoolExecutor(max_workers=8) as parallel:
         taken = parallel.submit(client.get, "/cluster/resources", {"type": "vm"})
-        capacity = parallel.submit(_capacity, client)
+        asks_networks = want is not None and want.spec.machine.net.address != "dhcp"
+        capacity = parallel.submit(_capacity, client, asks_networks=asks_networks)
         base_missing = parallel.submit(_base_missing, client, node.base)
         storages = parallel.submit(_storages, client)
         members = pools.read(client, node.pools)
@@ -202,7 +203,7 @@ def _storages(client: Client) -> dict[str, str]:
     return {str(row["storage"]): str(row["path"]) for row in client.get("/storage") if "path" in row}
 
 
-def _capacity(client: Client) -> Capacity:
+def _capacity(client: Client, *, asks_networks: bool) -> Capacity:
     try:
         memory = client.get(f"/nodes/{client.node}/status").get("memory", {}).get("total")
     except Forbidden:
@@ -210,7 +211,9 @@ def _capacity(client: Client) -> Capacity:
     # Proxmox lists only the storages that the token may see.
     storages = client.get(f"/nodes/{client.node}/storage")
     free = {str(row["storage"]): int(row["avail"]) for row in storages if "avail" in row}
-    return Capacity(int(memory) if memory else None, free)
+    bridges = client.get(f"/nodes/{client.node}/network", {"type": "any_bridge"}) if asks_networks else []
+    networks = {str(row["iface"]): str(row["cidr"]) for row in bridges if row.get("address") and "cidr" in row}
+    return Capacity(int(memory) if memory else None, free, networks)
 
 
 def _container(client: Client, row: Mapping[str, Any], pool: Pool) -> LxcContainer | None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from paddock.places import Archive, Description, MachineWant, TemplateWant
 from paddock.places.proxmox import adopt as adoption
-from paddock.places.proxmox import archive, identity, leftovers, membership, root_work
+from paddock.places.proxmox import archive, capacity, identity, leftovers, membership, root_work
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import down as downs
@@ -19,7 +19,7 @@ from paddock.places.proxmox.actions import AttachCache, DownloadBase
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
-from paddock.plan.actions import CheckStateSize, Ref
+from paddock.plan.actions import CheckRootSize, CheckStateSize, Ref
 from paddock.plan.machine import AdoptTarget, MachineAfter, MachinePlan
 from paddock.plan.step import Phase, Step
 from paddock.spec.agent_id import AgentId
@@ -78,7 +78,7 @@ class NodePlanner:
         else:
             membership.check_state_known(want, self.node.pools, seen)
             pets.check_no_lost_pet(want, cattle, seen)
-        self._check_room(want, pet, cattle is None, seen)
+        capacity.check_room(want, pet, cattle, seen, self.node)
         root_work.check_host_paths(want, seen)
         ids = _free_ids(want, seen)
         number = pet.vmid if pet else want.spec.state.pet.vmid or next(ids)
@@ -116,6 +116,9 @@ class NodePlanner:
             running = cattle.running and not stopped
             steps += machines.change_steps(self.node, want, cattle, volume, running=running)
             steps += machines.power_steps(want, cattle, templates.origin(cattle, seen), stopped=stopped)
+        if cattle and machines.grows(want, cattle):
+            title = f"check that the root filesystem has {want.spec.machine.disk}"
+            steps.append(Step("disk.check", title, "the root disk was grown", CheckRootSize(want.spec.machine.disk)))
         if grow:
             title = f"check that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "the state volume was grown", CheckStateSize(want.spec.state.size)))
@@ -124,6 +127,7 @@ class NodePlanner:
             *(machines.difference_notes(want, cattle, made_from) if cattle else ()),
         ]
         notes += caches.difference_notes(want, owner)
+        notes += capacity.network_notes(want, seen, self.node)
         used = [step.action.key for step in attach if isinstance(step.action, AttachCache)]
         steps += self._root_steps(want, cattle, vmid, template, builder, used)
         after = MachineAfter(
@@ -314,28 +318,6 @@ class NodePlanner:
     def clear_readers(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         """Plan to remove the readers of this run and of interrupted ones."""
         return MachinePlan(list(archive.clear_steps(want.id, seen)))
-
-    def _check_room(self, want: MachineWant, pet: pets.Pet | None, new: bool, seen: ProxmoxSeen) -> None:
-        memory, disk, state = want.spec.machine.memory, want.spec.machine.disk, want.spec.state.size
-        if seen.capacity.memory is not None and memory > seen.capacity.memory:
-            has = f"the node has {seen.capacity.memory >> 20}M"
-            raise CannotPlan(
-                f"the file asks for {memory} of memory, but {has}", "write a smaller machine.memory", code="node.memory"
-            )
-        there = (pet.state.size or state) if pet and pet.state else 0
-        needed = {name: 0 for name in (want.spec.machine.storage, want.spec.state.storage, self.node.storage) if name}
-        needed[self.node.storage] += 0 if pet else want.spec.state.pet.disk
-        needed[want.spec.machine.storage or self.node.storage] += disk if new else 0
-        needed[want.spec.state.storage or self.node.storage] += max(state - there, 0)
-        needed[self.node.storage] += caches.missing_size(want, pet.container if pet else None)
-        for storage, size in needed.items():
-            free = seen.capacity.storages.get(storage, size)
-            if size > free:
-                raise CannotPlan(
-                    f"storage {storage} needs {size >> 30}G of free space and has {free >> 30}G",
-                    "free some space, or write smaller sizes",
-                    code="node.storage",
-                )
 
 
 def _owner(want: MachineWant, seen: ProxmoxSeen) -> pets.Pet | None:

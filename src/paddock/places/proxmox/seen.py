@@ -201,10 +201,11 @@ class LxcContainer:
 
 @dataclass(frozen=True)
 class Capacity:
-    """Memory and free space of a node; None where the token may not see it."""
+    """Memory, free space and networks of a node, as far as the token may see them."""
 
     memory: int | None = None  # bytes of the node
     storages: Mapping[str, int] = field(default_factory=dict)  # bytes free on each
+    networks: Mapping[str, str] = field(default_factory=dict)  # the node's address with its prefix, by bridge
 
 
 @dataclass(frozen=True)
