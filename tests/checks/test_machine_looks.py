@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 from pathlib import Path
@@ -49,9 +50,19 @@ def test_secrets_are_found_in_files_that_everyone_can_read(machine: Path) -> Non
 
 def test_files_of_packages_and_of_the_code_are_not_read(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, library = written(machine / "opt/code/tree/a.py", 0o644), written(machine / "usr/lib/b.so", 0o644)
+    assert found(machine, code.parents[1]) == ["usr/lib/b.so"]
     monkeypatch.setattr(search, "packaged", lambda: iter([str(library)]))
+    monkeypatch.setattr(search, "ROOT", str(machine))
     assert found(machine, code.parents[1]) == []
-    assert sorted(found(machine)) == ["opt/code/tree/a.py"]
+
+
+def test_a_folder_within_another_is_searched_in_its_own_turn(machine: Path) -> None:
+    for path in ("etc/a", "tmp/b", "var/c"):
+        written(machine / path, 0o644)
+    tops = [f"{machine}/etc", str(machine), f"{machine}/tmp"]
+    found = [path for path in search.open_texts(tops, [], math.inf) if not path.endswith(".env")]
+    assert [str(Path(path).relative_to(machine)) for path in found] == ["etc/a", "var/c", "tmp/b"]
+    assert list(search.open_texts(tops, [], 0)) == []
 
 
 def test_packages_are_asked_for_their_files_except_those_in_etc(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import pytest
 
 from levels import slow_proof
@@ -222,3 +223,38 @@ def test_pinned_settings_stay_while_other_settings_can_be_edited(pinned: Talker)
     assert pinned.chat.heard(666) == []
     for command in ("update", "uninstall --yes", "gateway install"):
         assert REFUSED in pinned.as_agent(f"hermes {command} 2>&1 || true"), command
+
+
+@slow_proof
+def test_the_dashboard_on_the_network_asks_for_a_login(pinned: Talker) -> None:
+    login = {"USERNAME": "keeper", "PASSWORD": "of-the-dashboard-1"}
+    pinned.node.stage.environment.update({f"DASHBOARD_{name}": value for name, value in login.items()})
+    pinned.spec["secrets"] |= {f"HERMES_DASHBOARD_BASIC_AUTH_{name}": {"env": f"DASHBOARD_{name}"} for name in login}
+    pinned.spec["expose"] = {"dashboard": {}}
+    pinned.paddock("up")
+    page = f"http://{pinned.node.status()['address']}:9119"
+    assert httpx.get(f"{page}/api/sessions").status_code == 401
+    with httpx.Client(base_url=page) as person:
+        given = {"provider": "basic", "username": login["USERNAME"], "password": login["PASSWORD"]}
+        answer = person.post("/auth/password-login", json=given)
+        assert answer.status_code == 200, answer.text
+        assert person.get("/api/sessions").status_code == 200
+    assert "exposed: 9119" in pinned.paddock("verify", "hermes")
+
+
+@slow_proof
+def test_the_agent_answers_again_after_a_reboot_of_its_machine(pinned: Talker) -> None:
+    before = booted(pinned)
+    pinned.node.machine("systemctl reboot || true")
+    wait_for(lambda: booted(pinned) not in ("", before), seconds=60)
+    wait_for(lambda: pinned.node.status()["health"] == "ok", seconds=60)
+    assert pinned.paddock("plan") == "hermes: nothing to do\n"
+    assert pinned.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."
+
+
+def booted(talker: Talker) -> str:
+    """Return when process 1 of the machine was started; empty while the machine cannot be reached."""
+    try:
+        return talker.node.machine("cut -d ' ' -f 22 /proc/1/stat")
+    except AssertionError:
+        return ""

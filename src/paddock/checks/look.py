@@ -15,8 +15,8 @@ from paddock.recipes.workload import OpenPort, Request
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.program import program
 
-# Folders that are searched for secrets on every machine. A machine of the agent's own is searched completely, a
-# person's machine only in /etc and the agent's own folders.
+# Folders that are searched for secrets after the others, because an agent can fill them with files, and the search ends
+# after some seconds.
 _OPEN_FOLDERS: Final = ("/run", "/tmp", "/var/tmp")  # noqa: S108
 _SECONDS: Final = 150
 MACHINE: Final = [
@@ -60,7 +60,7 @@ def look(guest: Guest, subject: Subject, argvs: RuntimeArgvs, *, quick: bool) ->
         "alone": Isolation.ACCOUNT in subject.confined,
         "env_files": [f"{subject.root}/secrets.env", f"{subject.root}/generated.env"],
         "own_machine": subject.own_machine,
-        "search": ["/" if subject.own_machine else "/etc", *_OPEN_FOLDERS, paths.state, subject.root],
+        "search": ["/etc", *(["/"] if subject.own_machine else []), *_OPEN_FOLDERS, paths.state, subject.root],
         "skip": [paths.code],  # `files.code` compares it
         "logs": list(argvs.logs),
         "inside": {

@@ -15,7 +15,8 @@ from typing import Any
 from paddock.checks.machine.files import content, rows
 from paddock.checks.machine.output import Output
 
-SECONDS = 4.0  # for the whole search: a person's machine may have any number of files
+SECONDS = 10.0  # for the whole search: a person's machine may have any number of files
+ROOT = "/"
 SHORTEST = 6  # characters of a secret; a shorter value occurs everywhere by chance
 
 
@@ -24,7 +25,7 @@ def leaks(env_files: list[str], search: list[str], skip: list[str], logs: list[s
     values = secret_values(env_files)
     found: dict[str, list[str]] = {}
     looked, end = 0, time.monotonic() + SECONDS
-    for path in chain(glob.glob("/proc/[0-9]*/cmdline"), open_texts(search, {*skip, *packaged()})):
+    for path in chain(glob.glob("/proc/[0-9]*/cmdline"), open_texts(search, skip, end)):
         if time.monotonic() > end:
             break
         looked += 1
@@ -68,17 +69,21 @@ def packaged() -> Iterator[str]:
                 yield os.path.join(real[folder], name)
 
 
-def open_texts(tops: list[str], skip: set[str]) -> Iterator[str]:
-    """Yield the files below these folders, on their filesystems, that everyone can reach and read."""
+def open_texts(tops: list[str], skip: list[str], end: float) -> Iterator[str]:
+    """Yield the files below these folders, on their filesystems, that everyone can reach and read, until a moment."""
     for top in tops:
+        left_out = {*skip, *tops} - {top}
         device = device_of(top)
+        brought = set(packaged()) if top == ROOT else set()
         for folder, below, files in os.walk(top):
-            if not others(folder, stat.S_IXOTH) or device_of(folder) != device or folder in skip:
+            if time.monotonic() > end:
+                return
+            if not others(folder, stat.S_IXOTH) or device_of(folder) != device or folder in left_out:
                 below.clear()
                 continue
             for name in files:
                 path = os.path.join(folder, name)
-                if path not in skip and others(path, stat.S_IROTH):
+                if path not in brought and others(path, stat.S_IROTH):
                     yield path
 
 
