@@ -20,6 +20,7 @@ from paddock.recipes.hermes.launch import REFUSED
 pytestmark = pytest.mark.live
 
 AUTH = json.dumps({"version": 1, "providers": {}, "seeded": "with-this"})
+LOGIN = {"username": "keeper", "password": "of-the-dashboard-1"}
 # An MCP server that can only list its tools.
 MCP_SERVER = """
 import json, os, sys
@@ -73,7 +74,7 @@ class Talker:
 def talker(node: Node) -> Iterator[Talker]:
     node.paddock("up")  # makes the template that the other tests use too
     tree = node.file()
-    own = node.with_environment(BOT_TOKEN=BOT_TOKEN, AUTH=AUTH)
+    own = node.with_environment(BOT_TOKEN=BOT_TOKEN, AUTH=AUTH, USERNAME=LOGIN["username"], PASSWORD=LOGIN["password"])
     with messenger(node) as chat:
         spec = tree["agents"]["hermes"]
         chat.connect(spec)
@@ -227,16 +228,14 @@ def test_pinned_settings_stay_while_other_settings_can_be_edited(pinned: Talker)
 
 @slow_proof
 def test_the_dashboard_on_the_network_asks_for_a_login(pinned: Talker) -> None:
-    login = {"USERNAME": "keeper", "PASSWORD": "of-the-dashboard-1"}
-    pinned.node.stage.environment.update({f"DASHBOARD_{name}": value for name, value in login.items()})
-    pinned.spec["secrets"] |= {f"HERMES_DASHBOARD_BASIC_AUTH_{name}": {"env": f"DASHBOARD_{name}"} for name in login}
+    names = ("USERNAME", "PASSWORD")
+    pinned.spec["secrets"] |= {f"HERMES_DASHBOARD_BASIC_AUTH_{name}": {"env": name} for name in names}
     pinned.spec["expose"] = {"dashboard": {}}
     pinned.paddock("up")
     page = f"http://{pinned.node.status()['address']}:9119"
     assert httpx.get(f"{page}/api/sessions").status_code == 401
     with httpx.Client(base_url=page) as person:
-        given = {"provider": "basic", "username": login["USERNAME"], "password": login["PASSWORD"]}
-        answer = person.post("/auth/password-login", json=given)
+        answer = person.post("/auth/password-login", json={"provider": "basic", **LOGIN})
         assert answer.status_code == 200, answer.text
         assert person.get("/api/sessions").status_code == 200
     assert "exposed: 9119" in pinned.paddock("verify", "hermes")
