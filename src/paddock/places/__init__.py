@@ -59,6 +59,8 @@ class TemplateInfo:
     made: str
     machines: Sequence[int]  # the numbers of machines made from it
     prunable: bool
+    status: str = "finished"
+    finished: bool = True  # False: a builder, which is still being built or was left by an interrupted run
 
 
 @dataclass(frozen=True)
@@ -152,8 +154,8 @@ class Templates(Protocol[Seen]):
         """Return the observed templates."""
         ...
 
-    def remove(self, info: TemplateInfo) -> None:
-        """Delete a template."""
+    def remove(self, info: TemplateInfo, seen: Seen) -> None:
+        """Delete an observed template, or what an interrupted run left of one."""
         ...
 
 

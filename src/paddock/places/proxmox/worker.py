@@ -73,7 +73,7 @@ from paddock.places.proxmox.seen import Mount, ProxmoxSeen
 from paddock.plan.actions import Ref
 from paddock.spec.agent_id import AgentId
 
-_BUILDING: Final = timedelta(minutes=30)
+_BUILDING: Final = timedelta(minutes=60)  # longer than packages and code may take to be installed
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE, Role.READER})
 
 
@@ -322,10 +322,13 @@ class Worker(Containers):
             raise Refused(f"{container.name} is not a builder of Paddock")
         made = self._client.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         marked = replace(container.mark, role=Role.TEMPLATE, host_key=got[HOST_KEY.name], made=made)
-        self._put(container, {"description": without_claim(marked.written_into(container.notes))})
+        # The claim stays until the conversion has ended: other runs destroy a builder without one.
+        self._put(container, {"description": self._claimed_notes(marked.written_into(container.notes))})
         known = self._expected.record_created(vmid, marked)
         self._client.send("POST", f"{self._path}/{vmid}/template")
         self._await_template(vmid)
+        template = self.read(vmid)
+        self._put(template, {"description": without_claim(template.notes)})
         return {**known, TEMPLATE.name: str(vmid)}
 
     def _await_template(self, vmid: int) -> None:
