@@ -6,7 +6,7 @@ capabilities: a place offers an object for each one it has, and None for the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -108,6 +108,17 @@ class Machine:
     number: int | None = None  # the machine's number, where the place numbers machines
     notes: str = ""  # texts at the place that everyone with access to it can read
     former: AgentId | None = None  # the id of another project, or of none, that it has so far
+
+
+@dataclass(frozen=True)
+class Remnant:
+    """Something of Paddock at a place that no agent of the file uses."""
+
+    name: str  # of the agent, or of the thing
+    machine: str
+    status: str  # running, stopped, absent
+    state: str  # where its state is, in the place's words
+    is_agent: bool = True
 
 
 @dataclass(frozen=True)
@@ -285,6 +296,10 @@ class Place(Protocol[Observed, Own]):
 
     def other_run(self, want: MachineWant, seen: Observed) -> str | None:
         """Say what another run did to the machine since it was observed, for a run that lost its connection."""
+        ...
+
+    def remnants(self, project: str, agents: Collection[str], seen: Observed) -> Sequence[Remnant]:
+        """Return what the project has at the place besides these agents. Pure."""
         ...
 
     def verify(self, want: MachineWant, seen: Observed) -> Sequence[Finding]:

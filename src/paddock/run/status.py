@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
@@ -13,6 +13,7 @@ from paddock.run.ask import healthy
 from paddock.run.backups_seen import BackupsAsked
 from paddock.run.deployment import Deployment
 from paddock.run.observe import Observation, observe, reach
+from paddock.run.remnants import Left
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate
 from paddock.run.table import columns
 from paddock.run.updates import newer_version
@@ -85,6 +86,14 @@ class Status:
             newer=newer_version(located, version or in_file or "") if updates else None,
         )
 
+    @classmethod
+    def of_remnant(cls, left: Left) -> Self:
+        """Return the row for something that no agent of the file uses."""
+        unknown = {each.name: "-" for each in fields(cls) if each.name != "newer"}
+        found = left.remnant
+        known = {"place": left.place, "machine": found.machine, "status": found.status, "state": found.state}
+        return cls(**{**unknown, **known, "agent": found.name if found.is_agent else "-", "drift": left.drift})
+
     def as_data(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
@@ -135,4 +144,4 @@ def table(rows: list[Status]) -> str:
     """Return a table with one column for each agent."""
     found = [row.as_data() for row in rows]
     names = [name for name in Status.__dataclass_fields__ if any(name in row for row in found)]
-    return columns([[name, *(str(row[name]) for row in found)] for name in names])
+    return columns([[name, *(str(row.get(name, "-")) for row in found)] for name in names])

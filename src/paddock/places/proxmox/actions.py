@@ -281,6 +281,11 @@ class Shutdown(PlaceAction):
 
 
 @dataclass(frozen=True)
+class StopToAdopt(Shutdown):
+    """Shut a container down that is being adopted, and record in its notes that it ran."""
+
+
+@dataclass(frozen=True)
 class Detach(PlaceAction):
     """Remove foreign volumes from the configuration, with the unused entries that Proxmox leaves."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final, assert_never
 
 from paddock.errors import BadInput
 from paddock.guests import Guest
 from paddock.guests.ssh import SshGuest
-from paddock.places import Finding, Got, Machine, MachineWant, Traits
+from paddock.places import Finding, Got, Machine, MachineWant, Remnant, Traits
 from paddock.places.proxmox import observe, tls, verify
 from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, ProxmoxAction
 from paddock.places.proxmox.adoption import NodeAdoption
@@ -26,6 +26,7 @@ from paddock.places.proxmox.permissions import NodePermissions
 from paddock.places.proxmox.pet import state_in
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.reach import Reacher
+from paddock.places.proxmox.remnants import remnants
 from paddock.places.proxmox.root_work import owner_on_node
 from paddock.places.proxmox.root_worker import RootWorker
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
@@ -162,6 +163,9 @@ class ProxmoxPlace:
             notes=notes,
             former=before,
         )
+
+    def remnants(self, project: str, agents: Collection[str], seen: ProxmoxSeen) -> Sequence[Remnant]:
+        return remnants(project, agents, seen)
 
     def verify(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:
         return verify.findings(want, seen)

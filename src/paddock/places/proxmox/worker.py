@@ -10,6 +10,7 @@ from typing import Final, assert_never
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
+from paddock.places.proxmox import restart_note
 from paddock.places.proxmox.actions import (
     CACHE_VOLUME,
     HOST_KEY,
@@ -53,6 +54,7 @@ from paddock.places.proxmox.actions import (
     SettlePet,
     Shutdown,
     Start,
+    StopToAdopt,
 )
 from paddock.places.proxmox.adopter import Adopter
 from paddock.places.proxmox.archiver import Archiver
@@ -155,7 +157,7 @@ class Worker(Containers):
             case ReachAdopted(vmid, host_key):
                 return self._reach(vmid, from_file=host_key)
             case Shutdown(vmid, seconds):
-                self._shutdown(vmid, seconds)
+                self._shutdown(vmid, seconds, note_restart=isinstance(action, StopToAdopt))
             case Detach(vmid):
                 self._detach(vmid)
             case Destroy(vmid):
@@ -263,9 +265,11 @@ class Worker(Containers):
         except Running:
             self._reporter(f"machine {vmid} is already running")
 
-    def _shutdown(self, vmid: int, seconds: int) -> None:
+    def _shutdown(self, vmid: int, seconds: int, *, note_restart: bool = False) -> None:
         machine = self.read(vmid)
-        if machine.has(Role.CATTLE):
+        if note_restart:
+            self._put(machine, {"description": restart_note.written_into(machine.notes)})
+        elif machine.has(Role.CATTLE):
             # This run keeps the machine until it has reached it again or destroyed it.
             self._put(machine, {"description": self._claimed_notes(machine.notes)})
         try:
@@ -277,7 +281,7 @@ class Worker(Containers):
     def _reach(self, vmid: int, *, clone: bool = False, from_file: str | None = None) -> Got:
         def record(key: str) -> None:
             container, mark = self._marked(vmid)
-            notes = replace(mark, host_key=key).written_into(container.notes)
+            notes = replace(mark, host_key=key).written_into(restart_note.removed_from(container.notes))
             final = mark.role is Role.CATTLE and "," not in key  # two keys are on record during their exchange
             self._put(container, {"description": without_claim(notes) if final else notes})
 
