@@ -21,6 +21,7 @@ from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
 from paddock.run.version import running_version, version_in_file
 from paddock.spec.durations import in_words
 
+_UNITS: Final = ((40, "T"), (30, "G"), (20, "M"))
 _PATIENCE: Final = 10.0  # seconds for a destination of backups to answer
 
 
@@ -137,7 +138,13 @@ def _drift(agent: Located, seen: Observation) -> str:
 
 def _used(room: tuple[int, int]) -> str:
     size, used = room
-    return f"{used / (1 << 30):.1f} of {size / (1 << 30):.1f}G"
+    return f"{_amount(used)} of {_amount(size)}"
+
+
+def _amount(size: int) -> str:
+    """Return a number of bytes with the largest unit that leaves at least one digit before the point."""
+    unit, letter = next(((1 << bits, letter) for bits, letter in _UNITS if size >= 1 << bits), (1 << 10, "K"))
+    return f"{size / unit:.1f}{letter}"
 
 
 def table(rows: list[Status]) -> str:

@@ -15,6 +15,7 @@ CACHE_VOLUME: Final = Ref("cache volume")
 TEMPLATE: Final = Ref("template")
 ADDRESS: Final = Ref("address")
 HOST_KEY: Final = Ref("host key")
+REACHED: Final = Ref("reached machine")  # its name in messages
 SPARE_VOLUME: Final = Ref("restored volume")
 
 MOUNT_KEY: Final = "mp0"  # the key at which a machine mounts the state

@@ -15,6 +15,7 @@ from paddock.places.proxmox.actions import (
     CACHE_VOLUME,
     HOST_KEY,
     MOUNT_KEY,
+    REACHED,
     STATE_VOLUME,
     TEMPLATE,
     AddCache,
@@ -59,7 +60,7 @@ from paddock.places.proxmox.actions import (
 from paddock.places.proxmox.adopter import Adopter
 from paddock.places.proxmox.archiver import Archiver
 from paddock.places.proxmox.claim import Claim, without_claim
-from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.client import Client, TaskFailed
 from paddock.places.proxmox.containers import Containers, with_version
 from paddock.places.proxmox.contest import Contest
 from paddock.places.proxmox.errors import NotRunning, Running
@@ -71,7 +72,7 @@ from paddock.places.proxmox.pet import agent_of
 from paddock.places.proxmox.reach import HostKeyTrust, Reacher
 from paddock.places.proxmox.renamer import Renamer
 from paddock.places.proxmox.root_worker import RootWorker
-from paddock.places.proxmox.seen import Mount, ProxmoxSeen
+from paddock.places.proxmox.seen import Mount, ProxmoxSeen, options_of
 from paddock.plan.actions import Ref
 from paddock.spec.agent_id import AgentId
 
@@ -264,6 +265,24 @@ class Worker(Containers):
                 self._task("POST", f"{self._path}/{vmid}/status/start")
         except Running:
             self._reporter(f"machine {vmid} is already running")
+        except TaskFailed:
+            self._expect_bridge(vmid)
+            raise
+
+    def _expect_bridge(self, vmid: int) -> None:
+        """Raise an error that names the bridges, if a machine did not start for want of its bridge.
+
+        Not checked before: a bridge may be a virtual network, which the list need not have.
+        """
+        bridge = options_of(str(self.read(vmid).config.get("net0", ""))).get("bridge")
+        rows = self._client.get(f"/nodes/{self._client.node}/network", {"type": "any_bridge"})
+        bridges = sorted(str(row["iface"]) for row in rows)
+        if bridge not in bridges:
+            raise PaddockError(
+                f"machine {vmid} does not start: node {self._client.node} has no bridge {bridge}",
+                hint=f"the token may use: {', '.join(bridges) or 'none'}; write another machine.net.bridge, or another"
+                " bridge of the place",
+            )
 
     def _shutdown(self, vmid: int, seconds: int, *, note_restart: bool = False) -> None:
         machine = self.read(vmid)
@@ -292,7 +311,8 @@ class Worker(Containers):
         machine = self.read(vmid)
         if machine.has(Role.CATTLE) and Claim.from_notes(machine.notes):
             self._put(machine, {"description": without_claim(machine.notes)})
-        return reached
+        name = machine.mark.agent.name if machine.mark and machine.mark.agent else f"builder-{vmid}"
+        return {**reached, REACHED.name: name}
 
     def _detach(self, vmid: int) -> None:
         self._drop(vmid, "mp")
