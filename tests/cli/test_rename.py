@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +205,90 @@ def test_the_builder_of_an_interrupted_build_is_shown(node: Node, paddock: Paddo
     assert as_json(paddock, "status")[1]["drift"] == "an interrupted build"
     assert "102 (service" in paddock("template", "prune", "--yes").out
     assert sentence not in paddock("status").out
+
+
+HOST = """\
+project: home
+places: {here: {host: {}}}
+agents:
+  bee: {kind: service, place: here, runtime: process, command: [/bin/sleep, '9']}
+  ant: {kind: service, place: here, runtime: process, command: [/bin/sleep, '9']}
+"""
+
+
+@pytest.fixture
+def lasting() -> Iterator[Path]:
+    """A folder that is no temporary one: no state is written there into a file."""
+    if os.geteuid() != 0:
+        pytest.skip("needs a folder in /srv")
+    with tempfile.TemporaryDirectory(dir="/srv") as folder:
+        yield Path(folder)
+
+
+def on_this_machine(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(folder / name))
+    monkeypatch.chdir(folder)
+    FILE.write_text(HOST)
+
+
+def test_an_agent_of_a_host_that_left_the_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paddock: Paddock
+) -> None:
+    on_this_machine(monkeypatch, tmp_path)
+    said = paddock("up", "--jobs", "1")
+    assert said.code == 0, said.err
+    assert "not in the file" not in paddock("plan").out
+    FILE.write_text("\n".join(HOST.splitlines()[:-1]) + "\n")
+    state = tmp_path / "XDG_DATA_HOME/paddock/ant/state"
+    assert f"here: ant of project home is not in the file: it is installed there, its state is {state};" in (
+        paddock("plan").out
+    )
+    rows = as_json(paddock, "status")
+    assert [(row["agent"], row["machine"], row["status"]) for row in rows][1:] == [("ant", "here", "installed")]
+
+
+def test_an_agent_on_a_host_is_renamed_with_its_state(
+    lasting: Path, monkeypatch: pytest.MonkeyPatch, paddock: Paddock
+) -> None:
+    on_this_machine(monkeypatch, lasting)
+    assert paddock("up", "--jobs", "1").code == 0
+    state = lasting / "XDG_DATA_HOME/paddock/bee/state"
+    (state / "home/notes").write_text("learned")
+    before = (state / ".paddock/identity").read_text()
+    shown = paddock("rename", "bee", "wasp")
+    assert shown.code == 0, shown.err
+    assert "rename bee to wasp: rename its units, configuration and state mark" in shown.err
+    done = paddock("rename", "bee", "wasp", "--yes")
+    assert done.code == 0, done.err
+    assert agents()["wasp"]["state"] == {"path": str(state)}
+    assert (state / "home/notes").read_text() == "learned"
+    assert (state / ".paddock/identity").read_text() == before.replace("home_bee", "home_wasp")
+    assert paddock("plan", "--exit-code").code == 0
+    assert "not in the file" not in paddock("plan").out
+    assert not (lasting / "XDG_DATA_HOME/paddock/home_bee").exists()
+
+
+def test_a_host_whose_file_alone_was_renamed_refuses_and_names_the_command(
+    lasting: Path, monkeypatch: pytest.MonkeyPatch, paddock: Paddock
+) -> None:
+    on_this_machine(monkeypatch, lasting)
+    assert paddock("up", "--jobs", "1").code == 0
+    state = lasting / "XDG_DATA_HOME/paddock/bee/state"
+    rewrite.rename_agent([FILE], "bee", "wasp", {"state": {"path": str(state)}})
+    refused = paddock("up", "--only", "wasp")
+    assert refused.code == 4
+    assert "the state that the file names belongs to bee of project home" in refused.err
+    assert "run `paddock rename bee wasp`" in refused.err
+    assert paddock("rename", "bee", "wasp", "--yes").code == 0
+
+
+def test_a_rename_that_makes_the_file_wrong_leaves_it_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paddock: Paddock
+) -> None:
+    on_this_machine(monkeypatch, tmp_path)
+    assert paddock("up", "--jobs", "1").code == 0
+    refused = paddock("rename", "bee", "wasp", "--yes")  # its state is in a temporary folder
+    assert refused.code == 2
+    assert "agents.wasp.state.path: must be a folder of the agent's own" in refused.err
+    assert FILE.read_text() == HOST

@@ -52,10 +52,17 @@ def rename(former: str, name: str, files: Sequence[Path], sets: Sequence[str] | 
         more = f"renames {former} in the file and " if in_file == former else ""
         print(f"nothing was changed; --yes {more}writes its state.path and carries out this plan", file=sys.stderr)
         return
-    # The file comes first: the path of the state in it makes a plain `up` refuse until the rename is finished.
-    for rewritten in rewrite.rename_agent(files, former, name, {"state": {"path": path}}):
-        print(f"wrote {rewritten.path}", file=sys.stderr)
     moved = [each.replace(f"agents.{former}.", f"agents.{name}.", 1) for each in sets or ()]
+    # The file comes first: the path of the state in it makes a plain `up` refuse until the rename is finished.
+    rewritten = rewrite.rename_agent(files, former, name, {"state": {"path": path}})
+    try:
+        load(*files, sets=moved)
+    except BadInput:
+        for each in rewritten:
+            each.undo()
+        raise
+    for each in rewritten:
+        print(f"wrote {each.path}", file=sys.stderr)
     with changing("rename", files, [name], sets=moved) as agents:
         print(work.rename(work.from_name(agents[0], former, name), planned))
 

@@ -115,8 +115,8 @@ class Remnant:
     """Something of Paddock at a place that no agent of the file uses."""
 
     name: str  # of the agent, or of the thing
-    machine: str
-    status: str  # running, stopped, absent
+    machine: str | None  # None: the machine is not the agent's own
+    status: str  # running, stopped, installed, absent
     state: str  # where its state is, in the place's words
     is_agent: bool = True
 

@@ -92,7 +92,8 @@ class Status:
         """Return the row for something that no agent of the file uses."""
         unknown = {each.name: "-" for each in fields(cls) if each.name != "newer"}
         found = left.remnant
-        known = {"place": left.place, "machine": found.machine, "status": found.status, "state": found.state}
+        machine = found.machine or left.place
+        known = {"place": left.place, "machine": machine, "status": found.status, "state": found.state}
         return cls(**{**unknown, **known, "agent": found.name if found.is_agent else "-", "drift": left.drift})
 
     def as_data(self) -> dict[str, Any]:
