@@ -159,12 +159,12 @@ def test_status_plan_and_doctor_name_an_agent_that_left_the_file(node: Node, pad
         ("ant", "103", "running", "not in the file"),
     ]
     assert rows[0].keys() == rows[1].keys()
-    assert sentence in paddock("plan").out
+    assert sentence in paddock("plan").err
     assert [(plan["agent"], plan["steps"]) for plan in as_json(paddock, "plan")] == [("bee", []), ("ant", [])]
     assert f"! ant: {sentence}" in paddock("doctor").out
     assert "ant" not in paddock("status", "--only", "bee").out
     node.root("pct", "stop", 103)
-    assert "its machine 103 is stopped" in paddock("plan").out
+    assert "its machine 103 is stopped" in paddock("plan").err
 
 
 def test_an_agent_that_is_down_and_left_the_file_is_named_with_its_state(node: Node, paddock: Paddock) -> None:
@@ -174,7 +174,7 @@ def test_an_agent_that_is_down_and_left_the_file_is_named_with_its_state(node: N
     write_file(node, "home", "bee")
     assert (
         "ant of project home is not in the file: it has no machine, its state is local-lvm:vm-102"
-        in paddock("plan").out
+        in paddock("plan").err
     )
     assert [row["status"] for row in as_json(paddock, "status")] == ["running", "absent"]
 
@@ -188,7 +188,7 @@ def test_agents_of_other_projects_and_disabled_ones_have_not_left_the_file(node:
     said["agents"]["cow"]["enabled"] = False
     FILE.write_text(json.dumps(said))
     assert len(as_json(paddock, "status")) == 1
-    assert "not in the file" not in paddock("plan").out + paddock("doctor").out
+    assert "not in the file" not in paddock("plan").err + paddock("doctor").out
 
 
 def test_the_builder_of_an_interrupted_build_is_shown(node: Node, paddock: Paddock) -> None:
@@ -199,7 +199,7 @@ def test_the_builder_of_an_interrupted_build_is_shown(node: Node, paddock: Paddo
     node.kill_after, node._dead = 0, False
     sentence = "home: an interrupted build has left the builder of template service"
     for verb in ("status", "plan", "doctor"):
-        said = paddock(verb).out
+        said = paddock(verb).out + paddock(verb).err
         assert sentence in said
         assert "(102, running); `paddock template prune --yes` removes it" in said
     assert as_json(paddock, "status")[1]["drift"] == "an interrupted build"
@@ -238,11 +238,11 @@ def test_an_agent_of_a_host_that_left_the_file_is_named(
     on_this_machine(monkeypatch, tmp_path)
     said = paddock("up", "--jobs", "1")
     assert said.code == 0, said.err
-    assert "not in the file" not in paddock("plan").out
+    assert "not in the file" not in paddock("plan").err
     FILE.write_text("\n".join(HOST.splitlines()[:-1]) + "\n")
     state = tmp_path / "XDG_DATA_HOME/paddock/ant/state"
     assert f"here: ant of project home is not in the file: it is installed there, its state is {state};" in (
-        paddock("plan").out
+        paddock("plan").err
     )
     rows = as_json(paddock, "status")
     assert [(row["agent"], row["machine"], row["status"]) for row in rows][1:] == [("ant", "here", "installed")]
@@ -265,7 +265,7 @@ def test_an_agent_on_a_host_is_renamed_with_its_state(
     assert (state / "home/notes").read_text() == "learned"
     assert (state / ".paddock/identity").read_text() == before.replace("home_bee", "home_wasp")
     assert paddock("plan", "--exit-code").code == 0
-    assert "not in the file" not in paddock("plan").out
+    assert "not in the file" not in paddock("plan").err
     assert not (lasting / "XDG_DATA_HOME/paddock/home_bee").exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated
 
 import typer
@@ -38,7 +39,9 @@ def plan(
         untouched = [Plan(each.remnant.name, notes=[each.sentence]) for each in left]
         print(json.dumps([as_data(each, usual) for each in (*plans, *untouched)], indent=2))
     else:
-        print("\n".join([*(as_text(each, usual) for each in plans), *(each.sentence for each in left)]))
+        print("\n".join(as_text(each, usual) for each in plans))
+        for each in left:
+            print(each.sentence, file=sys.stderr)
     if any(each.refusals for each in plans):
         raise typer.Exit(Exit.NEEDS_PERSON)
     if exit_code and any(not each.empty for each in plans):

@@ -123,11 +123,11 @@ def _own_tasks(client: Client) -> Iterator[_Task]:
 
 @dataclass(frozen=True)
 class _Task:
-    kind: str
+    what: str  # vzcreate, vzshutdown, …
     id: str  # a number; of a volume that is moved, two numbers with keys
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.id}"
+        return f"{self.what} {self.id}"
 
     @property
     def numbers(self) -> set[int]:
