@@ -88,7 +88,7 @@ def test_verify_json_has_the_documented_keys(paddock: Any, file: Path) -> None:
 def test_timings_json_has_the_documented_keys(paddock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (example,) = documented("timings")
     run = journal.PastRun("up", datetime.now(UTC), "done", (journal.PastStep("hermes", "a", 1.0),))
-    monkeypatch.setattr(journal, "past_runs", lambda last: [run])
+    monkeypatch.setattr(journal, "past_runs", lambda last, files: [run])
     assert shape(json.loads(paddock("timings", "--json").out)) == shape(example)
 
 

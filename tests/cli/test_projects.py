@@ -2,43 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from cli.conftest import Paddock
-from paddock.places import place_for
-from paddock.run import deployment, on_machine
-from places.node import CATTLE, PET, Node, play_ssh
-
-
-@pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
-    """A simulated node, which the verbs reach as the place of the file in the current folder."""
-    node = Node(tmp_path)
-    play_ssh(monkeypatch, node)
-
-    def connected(*arguments: Any, **options: Any) -> Any:
-        place: Any = place_for(*arguments, **options)
-        place._client._http._transport = node
-        return place
-
-    monkeypatch.setattr(deployment, "place_for", connected)
-    monkeypatch.setattr(on_machine, "OnMachine", lambda: node.side)
-    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-    monkeypatch.chdir(tmp_path)
-    return node
-
-
-def write_file(node: Node, project: str, *agents: str) -> None:
-    """Write a file of that project into the current folder."""
-    node.agent(project=project)
-    file = Path("paddock.yaml")
-    said = json.loads(file.read_text())
-    file.write_text(json.dumps({**said, "agents": dict.fromkeys(agents or ("bee",), said["agents"]["bee"])}))
+from cli.conftest import Paddock, write_file
+from places.node import CATTLE, PET, Node
 
 
 def test_a_changed_project_is_noticed_and_rename_is_the_way(node: Node, paddock: Paddock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -70,9 +71,9 @@ def create(ground: Machine, runtime: Engine, *, replaces: bool) -> None:
     assert made.ok, made.err
 
 
-def rename(ground: Machine, runtime: Runtime, at: int = 0) -> Result:
+def rename(ground: Machine, runtime: Runtime, at: int = 0, former: str = "bee") -> Result:
     """Run the script of the step. With ``at``, kill it at that command."""
-    argv = list(runtime.rename("bee", mounted=False))
+    argv = list(runtime.rename(former, mounted=False))
     if not at:
         return ground.run(argv)
     argv[:3] = ["bash", "--posix", "-c", KILLED + argv[2]]
@@ -128,6 +129,44 @@ def test_after_the_rename_the_agent_is_applied_and_runs_once(ground: Machine, ru
     assert ground.root(MEMORY, runtime.paths.state) == memory
     seen = agents.seen(ground, runtime)
     assert (seen.installed, seen.namesakes.to_rename, seen.has_own_state) == (True, None, True)
+
+
+@pytest.mark.parametrize("make", [agents.systemd, agents.docker])
+def test_another_name_keeps_the_memory_wherever_the_rename_is_killed(
+    ground: Machine, make: Callable[..., Systemd | Engine]
+) -> None:
+    former = make("wasp")
+    state = former.paths.state
+    renamed = make("bee", state={"path": state})
+    runtime = type(renamed)(**{**vars(renamed), "formers": (former.agent,)})
+    ground.stub("systemctl", SYSTEMCTL)
+    ground.stub("docker", DOCKER)
+    if isinstance(former, Engine):
+        create(ground, former, replaces=False)
+    agents.installed(ground, former)
+    ground.agent('echo learned >"$1/notes"', former.paths.home)
+    ground.root("mkdir -p /opt/paddock /srv/containers")
+    memory, generated = ground.root(MEMORY, state), ground.read("/etc/paddock/home_wasp/generated.env")
+    uuid = ground.root('sed -n s/^id=//p "$1/.paddock/identity"', state)
+    ground.root(f"tar -cf /tmp/before.tar {PARTS} /var/lib/paddock 2>/dev/null")
+    commands = 0
+    for at in (100_000, *range(1, 1000, by_level(60, 25, 1))):
+        if commands and at > commands:
+            break
+        ground.root("rm -rf /etc/paddock /opt/paddock /etc/systemd/system/paddock-* /srv/containers /var/lib/paddock")
+        ground.root("rm -f /run/active-*; tar -xf /tmp/before.tar -C / 2>/dev/null")
+        assert rename(ground, runtime, at, "home_wasp").ok == (at == 100_000)
+        commands = commands or int(ground.read("/tmp/count"))
+        assert ground.root(MEMORY, state) == memory
+        if agents.seen(ground, runtime).namesakes.to_rename:
+            again = rename(ground, runtime, former="home_wasp")
+            assert again.ok, f"killed at command {at}: {again.err}"
+        assert ground.read(f"{state}/.paddock/identity") == f"version=2\nagent=home_bee\nid={uuid}"
+        assert ground.read("/etc/paddock/home_bee/generated.env") == generated
+        assert ground.root('readlink "$1"', runtime.paths.state_link).strip() == state
+        assert not ground.root("ls -d /etc/paddock/home_wasp 2>/dev/null || true")
+        assert not ground.root("find /etc/systemd /opt /var/lib/paddock /srv/containers -name '*home_wasp*'").split()
+        assert ground.root(MEMORY, state) == memory
 
 
 def test_nothing_stops_before_the_state_is_known_to_be_the_agents(ground: Machine, runtime: Systemd | Engine) -> None:

@@ -186,6 +186,7 @@ def scripts(systemd: Systemd, docker: Engine) -> Iterator[tuple[Sequence[str], b
     yield docker.container.pull(), b""
     yield docker.remove(), b""
     yield systemd.observe([]), b""
+    yield machine_scripts.report_agents("system", systemd.paths, systemd.agent), b""
     yield script("strays.sh", ["mallory", "54399", "/opt/data", "--", ".hermes"]), b""
     yield script("forget.sh", ["/srv/states/before", "/srv/states/link", "home_wasp"]), b""
     yield script("forget.sh", [systemd.paths.state, systemd.paths.state_link, "home_bee"]), b""

@@ -22,7 +22,7 @@ def run_lines(node: Node, lines: Sequence[str]) -> None:
     for line in lines:
         if line.startswith("#"):
             continue
-        for alternative in line.split(" || "):
+        for alternative in line.removesuffix(" &&").removeprefix("{ ").removesuffix("; }").split(" || "):
             done = root(node, *shlex.split(alternative))
             if done.returncode == 0:
                 break

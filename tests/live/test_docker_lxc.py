@@ -104,8 +104,9 @@ def test_docker_in_a_machine_mounts_directories_of_the_node(shape: Shape) -> Non
     api.task("POST", "/nodes/pve/lxc", {"vmid": 117, "hostname": "litellm", **container_parameters(node)})
     before, log = api.get(neighbour), ApiLog(node)
     asked = up_with_manual_steps(node, *shape.files)
-    assert asked[:2] == [f"mkdir -p {BULK}", f"mountpoint -q {BULK} || chown 110000:110000 {BULK}"]
-    assert f"pct set 118 -features keyctl=1,nesting=1 -mp2 {BULK},mp=/data -mp3 {FAST},mp=/fast" in asked
+    owned = f"{{ mountpoint -q {BULK} || chown 110000:110000 {BULK}; }} &&"
+    assert asked[:2] == [f"mkdir -p {BULK} &&", owned]
+    assert f"pct set 118 -features keyctl=1,nesting=1 -mp2 {BULK},mp=/data -mp3 {FAST},mp=/fast &&" in asked
     assert shape.machine("docker info --format '{{.Driver}}'") == "overlay2"
     assert on_node(node, BULK).parent.stat().st_uid == 0, "only the directory itself changes its owner"
     run_the_checks_of_the_seed(shape)

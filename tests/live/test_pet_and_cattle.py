@@ -92,6 +92,28 @@ def test_state_survives_any_number_of_machines(web: Web) -> None:
     assert web.paddock("up") == f"{web.name}: nothing to do, and healthy\n"
 
 
+def test_a_renamed_agent_keeps_its_machine_and_its_state(web: Web) -> None:
+    web.paddock("up")
+    web.write_fact("mine")
+    before, former, name = web.status(), web.name, f"{web.name}n"
+    assert web.paddock("rename", former, name, "--yes") == f"{name}: up and working\n"
+    web.agents = {name: {**web.spec, "state": {**web.spec["state"], "path": f"/var/lib/paddock/{former}"}}}
+    web.name = name
+    assert web.paddock("plan") == f"{name}: nothing to do\n"
+    after = web.status()
+    assert (after["machine"], after["address"], after["state"]) == (
+        before["machine"],
+        before["address"],
+        before["state"],
+    )
+    assert web.paddock("exec", name, "--", "sh", "-c", "cat ~/fact").strip() == "mine"
+    units = web.node.shell(after["address"], "systemctl list-units --plain --no-legend 'paddock-*'")
+    assert f"paddock-home_{name}.main.service" in units
+    assert f"paddock-home_{former}." not in units
+    web.paddock("cycle")
+    assert web.paddock("exec", name, "--", "sh", "-c", "cat ~/fact").strip() == "mine"
+
+
 def test_a_machine_is_created_from_the_base_without_a_template(web: Web) -> None:
     tree = web.node.file()
     tree["places"]["box"]["proxmox"]["template"] = "none"
@@ -139,7 +161,8 @@ def test_two_agents_share_one_pet(web: Web) -> None:
     second = f"{web.name}b"
     web.agents[second] = json.loads(json.dumps(web.spec))
     web.paddock("up", "--jobs", "2")
-    states = {row["agent"]: row["state"] for row in json.loads(web.paddock("status", "--json"))}
+    rows = json.loads(web.paddock("status", "--json"))
+    states = {row["agent"]: row["state"] for row in rows if row["agent"] in web.agents}
     assert sorted(states.values()) == ["local-lvm:vm-500-disk-1", "local-lvm:vm-500-disk-2"]
     web.paddock("down", "--only", second)
     assert web.paddock("plan", "--only", web.name) == f"{web.name}: nothing to do\n"

@@ -483,6 +483,7 @@ class Node(httpx.BaseTransport):
     def shell(self, line: str) -> CommandResult:
         """A line in the node's shell."""
         console, said = Console(self.world), CommandResult()
+        line = line.removesuffix(" &&").removeprefix("{ ").removesuffix("; }")
         for alternative in line.split(" || "):
             if alternative.startswith("exit "):
                 return replace(said, code=int(alternative.split()[1]))

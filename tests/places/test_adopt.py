@@ -243,19 +243,20 @@ def test_adopt_moves_a_volume_of_the_machine_to_a_pet(single: Node) -> None:
     assert single.vmids == [100]
 
 
-@pytest.mark.parametrize("after", range(1, 13))
+@pytest.mark.parametrize("after", range(1, 14))
 def test_moving_the_volume_continues_after_a_kill_at_any_request(single: Node, after: int) -> None:
     adoption = Adoption(single, 200, "mp0")
     single.kill_after = after
     ends = runs_until_done(lambda _: adoption.run(), adoption.agent)
     assert [type(end) for end in ends] == [Killed]
-    up(adoption.agent())  # the run may have been killed while the machine was stopped
+    assert single.running == [200]  # it ran, so it runs again, also if the run was killed while it was stopped
+    assert "paddock-restart" not in single.config(200)["description"]
     expect_given_to_a_pet(single, adoption)
     assert adoption.planned() == []
     assert single.vmids == [100, 200]
 
 
-@pytest.mark.parametrize("after", range(1, 13))
+@pytest.mark.parametrize("after", range(1, 14))
 def test_up_after_an_interrupted_move_creates_no_second_state(single: Node, after: int) -> None:
     adoption = Adoption(single, 200, "mp0")
     single.kill_after = after
@@ -273,7 +274,7 @@ def test_up_after_an_interrupted_move_creates_no_second_state(single: Node, afte
     assert adoption.planned() == []
 
 
-@pytest.mark.parametrize("nth", range(1, 13))
+@pytest.mark.parametrize("nth", range(1, 14))
 @pytest.mark.parametrize(("kind", "value"), [("lose", ""), ("answer", "596")])
 def test_moving_the_volume_survives_any_lost_response(single: Node, kind: str, value: str, nth: int) -> None:
     adoption = Adoption(single, 200, "mp0")
@@ -290,6 +291,7 @@ def test_the_ranges_of_the_kill_tests_cover_every_request(single: Node) -> None:
     assert calls == [
         ("POST", ""),
         ("PUT", "/100/config"),  # the pet is settled
+        ("PUT", "/200/config"),  # a note that the machine ran
         ("POST", "/200/status/shutdown"),
         ("PUT", "/200/config"),  # the path that names the agent
         ("PUT", "/100/config"),  # protection off
@@ -540,3 +542,22 @@ def test_adopt_gives_no_state_to_a_second_machine(single: Node, words: str) -> N
         Adoption(single, 200, "mp0").run()
     assert "mp0" not in single.config(200)
     assert "claim" not in single.config(100)["description"]
+
+
+def test_a_machine_that_was_stopped_stays_stopped_after_an_interrupted_adoption(single: Node) -> None:
+    single.root("pct", "stop", 200)
+    adoption = Adoption(single, 200, "mp0")
+    adoption.looked = True
+    single.kill_after = 4
+    assert [type(end) for end in runs_until_done(lambda _: adoption.run(), adoption.agent)] == [Killed]
+    assert single.running == []
+    expect_given_to_a_pet(single, adoption)
+
+
+def test_the_note_that_a_machine_ran_never_becomes_its_description(single: Node) -> None:
+    single.put(200, description="of the family")
+    adoption = Adoption(single, 200, "mp0")
+    single.kill_after = 4  # shut down
+    runs_until_done(lambda _: adoption.run(), adoption.agent)
+    assert adoption.keys["machine"]["description"] == "of the family"
+    assert single.config(200)["description"].startswith("of the family\n\npaddock: v=2 role=cattle")

@@ -269,29 +269,30 @@ def test_rename_moves_an_agent_from_another_project(node: Node, after: int) -> N
     node.kill_after = after
 
     def rename(agent: PaperAgent) -> str:
-        agreed = renames.plan(agent, "lab")
-        return renames.rename(agent, "lab", agreed) if agreed else up(agent)
+        moved = renames.from_project(agent, "lab")
+        agreed = renames.plan(moved)
+        return renames.rename(moved, agreed) if agreed else up(agent)
 
     ends = runs_until_done(rename, node.agent)
     assert [type(end) for end in ends] == [Killed] * bool(after)
     expect_up(node)
     assert node.config(PET)["mp0"].startswith(f"{STATE},mp={PATH}/home_bee")
     assert "agent=home_bee" in node.config(CATTLE)["description"]
-    assert renames.plan(node.agent(), "lab") is None
+    assert renames.plan(renames.from_project(node.agent(), "lab")) is None
 
 
 def test_rename_does_not_create_an_agent(node: Node) -> None:
-    assert renames.plan(node.agent(), "lab") is None
+    assert renames.plan(renames.from_project(node.agent(), "lab")) is None
     up(node.agent())
-    assert renames.plan(node.agent(), "lab") is None
+    assert renames.plan(renames.from_project(node.agent(), "lab")) is None
 
 
 def test_rename_refuses_when_the_plan_has_changed(node: Node) -> None:
     up(lab(node))
-    agreed = renames.plan(node.agent(), "lab")
+    agreed = renames.plan(renames.from_project(node.agent(), "lab"))
     assert agreed is not None
     down(lab(node))
     node.sent.clear()
     with pytest.raises(Refused, match="the plan has changed"):
-        renames.rename(node.agent(), "lab", agreed)
+        renames.rename(renames.from_project(node.agent(), "lab"), agreed)
     assert node.writes == []

@@ -65,10 +65,10 @@ def test_up_continues_after_a_person_has_run_the_commands(node: Node) -> None:
     agent.told.when(WAITING, obey(node, agent))
     assert up(agent) == "bee: up and working"
     assert agent.told.commands == [
-        f"mkdir -p {HOST}",
-        f"mountpoint -q {HOST} || chown 110000:110000 {HOST}",
-        f"pct set {CATTLE} -features keyctl=1,nesting=1 -mp1 {HOST},mp=/data",
-        f"pct reboot {CATTLE}",
+        f"mkdir -p {HOST} &&",
+        f"{{ mountpoint -q {HOST} || chown 110000:110000 {HOST}; }} &&",
+        f"pct set {CATTLE} -features keyctl=1,nesting=1 -mp1 {HOST},mp=/data &&",
+        f"pct reboot {CATTLE} &&",
         f"ls -lnd {HOST}",
     ]
     assert node.config(CATTLE)["mp1"] == f"{HOST},mp=/data"
@@ -89,6 +89,18 @@ def test_the_commands_for_root_can_be_repeated(node: Node) -> None:
     obey(node, agent)()
     assert node.config(CATTLE) == before
     assert owner_on_node(node, f"{HOST}/theirs") == (0, 0)  # files below keep their owner
+
+
+def test_up_repeats_what_is_missing_while_nothing_changes(node: Node) -> None:
+    agent = node.agent(mounts=MOUNTS)
+    # The person's `pct set` failed, and changed nothing that the API shows.
+    reminded = f"still missing: {HOST} is not mounted"
+    agent.told.when(
+        reminded, lambda: agent.told.when(reminded, lambda: agent.told.when("    ls -lnd", obey(node, agent)))
+    )
+    assert up(agent) == "bee: up and working"
+    assert agent.told.lines.count(reminded) >= 2
+    assert "what is left:" in agent.told.lines
 
 
 def test_up_without_waiting_fails_with_the_commands(node: Node) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
 
 from paddock.guests import Guest
 from paddock.guests.local import LocalGuest
-from paddock.places import Finding, Got, Machine, MachineWant, PlaceSeen, Traits
+from paddock.places import Finding, Got, Machine, MachineWant, PlaceSeen, Remnant, Traits
 from paddock.plan.actions import PlaceAction
 from paddock.plan.machine import Goal, MachinePlan
 from paddock.plan.step import Refusal, Risk, Step
@@ -122,6 +122,9 @@ class MemoryPlace:
 
     def other_run(self, want: MachineWant, seen: MemorySeen) -> None:
         return None
+
+    def remnants(self, project: str, agents: Collection[str], seen: MemorySeen) -> Sequence[Remnant]:
+        return []
 
     def verify(self, want: MachineWant, seen: MemorySeen) -> Sequence[Finding]:
         return [Finding("machine", want.agent in seen.machines, "in memory")]

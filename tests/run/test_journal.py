@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -88,3 +89,16 @@ def test_the_timeline_has_a_bar_for_every_step() -> None:
     assert len(bars) == 2
     assert float(bars[0].attrib["x"]) < float(bars[1].attrib["x"])
     assert float(bars[0].attrib["width"]) < float(bars[1].attrib["width"])
+
+
+def test_runs_of_one_file_are_found_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for verb, files in (("up", ["a.yaml"]), ("down", ["b.yaml"]), ("cycle", ["a.yaml", "b.yaml"])):
+        reporter = Reporter(Journal(verb, [Path(each) for each in files]))
+        with reporter.run(), reporter.of("bee").step("id", "title"):
+            pass
+    found = {name: [run.verb for run in past_runs(9, [Path(name)])] for name in ("a.yaml", "b.yaml", "c.yaml")}
+    assert found == {"a.yaml": ["up", "cycle"], "b.yaml": ["down", "cycle"], "c.yaml": []}
+    assert [run.verb for run in past_runs(9, [tmp_path / "a.yaml", Path("b.yaml")])] == ["cycle"]
+    assert [run.verb for run in past_runs(1, [Path("a.yaml")])] == ["cycle"]
+    assert len(past_runs(9)) == 3

@@ -1,4 +1,4 @@
-"""Show the plans that move agents from another project, and carry them out after `--yes`."""
+"""Show the plans that give agents another project or name, and carry them out after `--yes`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import typer
+
 from paddock.cli.session import changing, looking
-from paddock.errors import BadInput
+from paddock.errors import BadInput, Exit
 from paddock.plan.show import as_text
+from paddock.recipes import load
 from paddock.run import rename as work
+from paddock.spec import rewrite
+from paddock.spec.fields import is_name
 
 
 def move(
@@ -17,7 +22,7 @@ def move(
 ) -> None:
     """Move the named agents, or all that the project has, to the project of the file."""
     with looking(files, named, sets) as agents:
-        plans = {agent.name: work.plan(agent, project) for agent in agents}
+        plans = {agent.name: work.plan(work.from_project(agent, project)) for agent in agents}
     found = {name: plan for name, plan in plans.items() if plan}
     missing = [name for name in plans if name not in found]
     if missing and (named or not found):
@@ -28,4 +33,47 @@ def move(
         return
     with changing(verb, files, list(found), sets=sets) as agents:
         for agent in agents:
-            print(work.rename(agent, project, found[agent.name]))
+            print(work.rename(work.from_project(agent, project), found[agent.name]))
+
+
+def rename(former: str, name: str, files: Sequence[Path], sets: Sequence[str] | None, *, yes: bool) -> None:
+    """Give the agent another name, in its place and in the file."""
+    in_file = _name_in_file(former, name, files, sets)
+    with looking(files, [in_file], sets) as agents:
+        renamed = work.from_name(agents[0], former, name)
+        planned = work.plan(renamed)
+        path = renamed.spec.state.path
+    if planned is None:
+        raise BadInput(f"there is no {former} of project {renamed.project} at {renamed.where}")
+    print(as_text(planned, {}), file=sys.stderr)
+    if planned.refusals:
+        raise typer.Exit(Exit.NEEDS_PERSON)
+    if not yes:
+        more = f"renames {former} in the file and " if in_file == former else ""
+        print(f"nothing was changed; --yes {more}writes its state.path and carries out this plan", file=sys.stderr)
+        return
+    moved = [each.replace(f"agents.{former}.", f"agents.{name}.", 1) for each in sets or ()]
+    # The file comes first: the path of the state in it makes a plain `up` refuse until the rename is finished.
+    rewritten = rewrite.rename_agent(files, former, name, {"state": {"path": path}})
+    try:
+        load(*files, sets=moved)
+    except BadInput:
+        for each in rewritten:
+            each.undo()
+        raise
+    for each in rewritten:
+        print(f"wrote {each.path}", file=sys.stderr)
+    with changing("rename", files, [name], sets=moved) as agents:
+        print(work.rename(work.from_name(agents[0], former, name), planned))
+
+
+def _name_in_file(former: str, name: str, files: Sequence[Path], sets: Sequence[str] | None) -> str:
+    """Return which of the two names the file has; an error unless it has one of them."""
+    if not is_name(name):
+        raise BadInput(f"{name} cannot be the name of an agent", hint="lower case letters, digits and -, at most 31")
+    agents = load(*files, sets=sets or ()).spec.agents
+    if former in agents and name in agents:
+        raise BadInput(f"the file has {former} and {name}: they are two agents", hint=f"remove {name} from the file")
+    if former not in agents and name not in agents:
+        raise BadInput(f"the file has neither {former} nor {name}", hint=f"write {name} into the file")
+    return former if former in agents else name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated
 
 import typer
@@ -21,20 +22,26 @@ def plan(
     as_json: Json = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 if `up` would change something.")] = False,
 ) -> None:
-    """Show the steps that `up` would take. Changes nothing."""
+    """Show the steps that `up` would take, and what it would leave alone. Changes nothing."""
     from paddock.cli.session import looking
     from paddock.plan.show import as_data, as_text
+    from paddock.plan.step import Plan
     from paddock.run import verbs
     from paddock.run.journal import past_runs
+    from paddock.run.remnants import left_over
     from paddock.run.usual import usual_seconds
 
     with looking(file, only, sets, new=new) as agents:
         plans = [verbs.plan(agent) for agent in agents]
+        left = left_over(agents) if not only else []
     usual = usual_seconds(past_runs(20))
     if as_json:
-        print(json.dumps([as_data(each, usual) for each in plans], indent=2))
+        untouched = [Plan(each.remnant.name, notes=[each.sentence]) for each in left]
+        print(json.dumps([as_data(each, usual) for each in (*plans, *untouched)], indent=2))
     else:
         print("\n".join(as_text(each, usual) for each in plans))
+        for each in left:
+            print(each.sentence, file=sys.stderr)
     if any(each.refusals for each in plans):
         raise typer.Exit(Exit.NEEDS_PERSON)
     if exit_code and any(not each.empty for each in plans):

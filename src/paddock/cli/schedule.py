@@ -53,7 +53,7 @@ def install(
     if dry_run:
         print(schedule.shown(timer))
         return
-    reporter = Reporter(Journal("schedule"))
+    reporter = Reporter(Journal("schedule", file))
     with reporter.run():
         print(schedule.install(timer, reporter.of(timer.project)))
 
@@ -69,7 +69,7 @@ def remove(file: File = DEFAULT_FILE, sets: Sets = None, on: On = None, folder: 
     if _elsewhere(["remove"], file, sets, on, folder):
         return
     timer = schedule.timer_for(load(*file, sets=sets or ()), file, sets or (), "daily")
-    reporter = Reporter(Journal("schedule"))
+    reporter = Reporter(Journal("schedule", file))
     with reporter.run():
         print(schedule.remove(timer, reporter.of(timer.project)))
 
@@ -84,7 +84,7 @@ def run(file: File = DEFAULT_FILE, sets: Sets = None) -> None:
     from paddock.spec.support import supported
 
     loaded = supported(load(*file, sets=sets or ()))
-    reporter = Reporter(Journal("schedule-run"))
+    reporter = Reporter(Journal("schedule-run", file))
     with reporter.run():
         print("\n".join(scheduled.run(loaded, reporter)))
 

@@ -43,6 +43,6 @@ def changing(
     projects are other agents.
     """
     loaded = supported(load(*files, sets=sets or ()), only or ())
-    reporter = Reporter(Journal(verb), parallel=jobs > 1 and len(only or loaded.spec.agents) > 1)
+    reporter = Reporter(Journal(verb, files), parallel=jobs > 1 and len(only or loaded.spec.agents) > 1)
     with reporter.run(), deployments(loaded, only or [], reporter, patient=patient) as found:
         yield [agent.beside_namesakes() for agent in found] if new else found

@@ -22,10 +22,19 @@ def status(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Show machine, version, state, health, backups and pending changes of each agent."""
+    """Show machine, version, state, health, backups and pending changes of each agent.
+
+    Agents of the project that are not in the file, and what interrupted builds have left, follow at the end.
+    """
     from paddock.cli.session import looking
-    from paddock.run.status import statuses, table
+    from paddock.run.remnants import left_over
+    from paddock.run.status import Status, statuses, table
 
     with looking(file, only, sets) as agents:
         rows = statuses(agents, updates=updates)
-    print(json.dumps([row.as_data() for row in rows], indent=2) if as_json else table(rows))
+        left = left_over(agents) if not only else []
+    rows += [Status.of_remnant(each) for each in left]
+    if as_json:
+        print(json.dumps([row.as_data() for row in rows], indent=2))
+    else:
+        print("\n".join([table(rows), *(["", *(each.sentence for each in left)] if left else [])]))

@@ -41,14 +41,14 @@ def _build(verb: str, file: File, sets: Sets, only: Only, *, rebuild: bool) -> N
 
 @verb("paddock template list --json", of=templates, name="list")
 def show(file: File = DEFAULT_FILE, sets: Sets = None, as_json: Json = False) -> None:
-    """List the templates in the places of the file, with the machines made from each."""
+    """List the templates in the places of the file, finished or not, with the machines made from each."""
     from paddock.cli.session import looking
     from paddock.run import templates as work
     from paddock.run.table import columns
 
     with looking(file, None, sets) as agents:
         rows = work.listed(agents)
-    header = ["place", "vmid", "label", "template", "epoch", "made", "machines"]
+    header = ["place", "vmid", "label", "template", "epoch", "made", "machines", "status"]
     print(
         json.dumps(rows, indent=2)
         if as_json
@@ -64,7 +64,7 @@ def prune(
         bool, typer.Option("--yes", help="Remove them. Without it, only list what would be removed.")
     ] = False,
 ) -> None:
-    """Remove unused templates, except the two newest of each label."""
+    """Remove unused templates, except the two newest of each label, and what interrupted builds have left."""
     from paddock.cli.session import changing
     from paddock.run import templates as work
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,8 +12,12 @@ from paddock.cli import verb
 from paddock.cli.options import Json
 
 
-@verb("paddock timings --last 3")
+@verb("paddock timings --last 3", "paddock timings -f paddock.yaml")
 def timings(
+    file: Annotated[
+        list[Path] | None,
+        typer.Option("--file", "-f", metavar="FILE", help="Only runs of this file. May be repeated."),
+    ] = None,
     last: Annotated[int, typer.Option("--last", min=1, help="Number of runs to show.")] = 5,
     svg: Annotated[bool, typer.Option("--svg", help="Print a timeline as SVG instead of a table.")] = False,
     as_json: Json = False,
@@ -22,7 +27,7 @@ def timings(
     from paddock.run.journal import past_runs
     from paddock.run.timings import as_data, table
 
-    runs = past_runs(last)
+    runs = past_runs(last, file or ())
     if as_json:
         print(json.dumps(as_data(runs), indent=2))
     else:

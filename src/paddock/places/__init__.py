@@ -6,7 +6,7 @@ capabilities: a place offers an object for each one it has, and None for the oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -59,6 +59,8 @@ class TemplateInfo:
     made: str
     machines: Sequence[int]  # the numbers of machines made from it
     prunable: bool
+    status: str = "finished"
+    finished: bool = True  # False: a builder, which is still being built or was left by an interrupted run
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,17 @@ class Machine:
 
 
 @dataclass(frozen=True)
+class Remnant:
+    """Something of Paddock at a place that no agent of the file uses."""
+
+    name: str  # of the agent, or of the thing
+    machine: str | None  # None: the machine is not the agent's own
+    status: str  # running, stopped, installed, absent
+    state: str  # where its state is, in the place's words
+    is_agent: bool = True
+
+
+@dataclass(frozen=True)
 class Finding:
     """One result of an examination."""
 
@@ -152,8 +165,8 @@ class Templates(Protocol[Seen]):
         """Return the observed templates."""
         ...
 
-    def remove(self, info: TemplateInfo) -> None:
-        """Delete a template."""
+    def remove(self, info: TemplateInfo, seen: Seen) -> None:
+        """Delete an observed template, or what an interrupted run left of one."""
         ...
 
 
@@ -283,6 +296,10 @@ class Place(Protocol[Observed, Own]):
 
     def other_run(self, want: MachineWant, seen: Observed) -> str | None:
         """Say what another run did to the machine since it was observed, for a run that lost its connection."""
+        ...
+
+    def remnants(self, project: str, agents: Collection[str], seen: Observed) -> Sequence[Remnant]:
+        """Return what the project has at the place besides these agents. Pure."""
         ...
 
     def verify(self, want: MachineWant, seen: Observed) -> Sequence[Finding]:

@@ -69,10 +69,17 @@ def refusal(agent: str, project: str, seen: NamesakesSeen, *, installed: bool, b
     if owner:
         return Refusal(
             f"the state that the file names belongs to {_words(owner)}",
-            "give the agent a state of its own: state: {path: /srv/my-agent}",
+            _own_state_hint(AgentId.parse(owner), AgentId(project, agent)),
             code="state.of-another-agent",
         )
     return None
+
+
+def _own_state_hint(owner: AgentId, agent: AgentId) -> str:
+    hint = "give the agent a state of its own: state: {path: /srv/my-agent}"
+    if owner.project != agent.project:
+        return hint
+    return f"if {owner.name} is its former name, run `paddock rename {owner.name} {agent.name}`\notherwise {hint}"
 
 
 def half_forgotten(agent: str, seen: NamesakesSeen) -> Refusal | None:
@@ -113,9 +120,11 @@ def rename_steps(agent: str, project: str, seen: NamesakesSeen) -> Iterator[Step
     former = seen.to_rename
     if former is None:
         return
-    title = f"move {agent} to project {project}: rename its units, configuration and state mark"
-    before = AgentId.parse(former).project
-    reason = f"so far its project is {before}" if before else "it was deployed without a project"
+    before = AgentId.parse(former)
+    what = f"move {agent} to project {project}" if before.name == agent else f"rename {before.name} to {agent}"
+    title = f"{what}: rename its units, configuration and state mark"
+    reason = f"so far its project is {before.project}" if before.project else "it was deployed without a project"
+    reason = reason if before.name == agent else f"so far its name is {before.name}"
     risk = Risk.RESTARTS if "active" in seen.units.values() else Risk.SAFE
     yield Step("agent.rename", title, f"{reason}; its state stays where it is", RenameAgent(former), risk, Phase.AGENT)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,6 +48,7 @@ class Deployment:
     # Ids under which the agent may be deployed so far; what has one of them becomes this agent's.
     formers: tuple[AgentId, ...] = ()
     beside_others: bool = False  # agents of this name in other projects may be at the place too
+    others: Collection[str] = ()  # names of the other agents of the file
     neighbours: Sequence[str] = ()  # hosts of the file's places and of its other agents
     incoming: Incoming | None = None  # what is to become its state
     notify: NotifySpec | None = None  # who hears of failures
@@ -72,6 +73,7 @@ class Deployment:
             reporter=reporter.of(name),
             model_gateway=model_gateway,
             formers=(AgentId("", name),),
+            others=[each for each in loaded.spec.agents if each != name],
             neighbours=neighbours(name, loaded.spec),
             notify=loaded.spec.notify,
         )

@@ -9,6 +9,7 @@ from typing import Any
 from paddock.errors import PaddockError
 from paddock.places import Finding
 from paddock.run.deployment import Deployment
+from paddock.run.remnants import left_over
 from paddock.run.resolve import locate
 
 
@@ -44,7 +45,8 @@ def _examine(name: str, agents: Sequence[Deployment]) -> Report:
         findings, remedies = doctor.examine([locate(agent).machine_want for agent in agents])
     except PaddockError as error:
         return Report(name, [Finding("reached", False, error.message)], [error.hint] if error.hint else [])
-    return Report(name, findings, remedies)
+    left = [Finding(each.remnant.name, True, each.sentence, warns=True) for each in left_over(agents[:1])]
+    return Report(name, [*findings, *left], remedies)
 
 
 def as_text(reports: Sequence[Report]) -> str:

@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -34,7 +34,7 @@ def folder() -> Path:
 class Journal:
     """Writes each event of a run immediately, so that the journal of a killed run is complete."""
 
-    def __init__(self, verb: str) -> None:
+    def __init__(self, verb: str, files: Sequence[Path] = ()) -> None:
         now = datetime.now(UTC)
         self.path = folder() / f"{now:%Y%m%dT%H%M%S.%f}-{verb}.jsonl"
         self._file: IO[bytes] | None = None
@@ -50,7 +50,7 @@ class Journal:
                 ) from None
             warn_not_written("the journal", error)
         self._writing = threading.Lock()  # runs of several agents write in parallel
-        self.write("run", verb=verb, pid=os.getpid())
+        self.write("run", verb=verb, pid=os.getpid(), files=[str(path.absolute()) for path in files])
 
     def write(self, event: str, **fields: Any) -> None:
         record = {"at": round(time.time(), 3), "event": event, **fields}
@@ -100,6 +100,7 @@ class PastRun:
     started: datetime
     outcome: str  # done, failed, or cut off
     steps: tuple[PastStep, ...]
+    files: tuple[str, ...] = ()  # absolute paths; older journals have none
 
     @classmethod
     def from_file(cls, path: Path) -> Self | None:
@@ -115,7 +116,8 @@ class PastRun:
         )
         ends = [e["outcome"] for e in events if e["event"] == "end"]
         started = datetime.fromtimestamp(start, UTC)
-        return cls(events[0]["verb"], started, ends[-1] if ends else "cut off", steps)
+        files = tuple(events[0].get("files", ()))
+        return cls(events[0]["verb"], started, ends[-1] if ends else "cut off", steps, files)
 
     @property
     def seconds(self) -> float:
@@ -123,12 +125,13 @@ class PastRun:
         return max((step.begins + step.seconds for step in self.steps), default=0.0)
 
 
-def past_runs(limit: int) -> list[PastRun]:
-    """Return the newest runs that changed something, oldest first."""
+def past_runs(limit: int, files: Sequence[Path] = ()) -> list[PastRun]:
+    """Return the newest runs that changed something, oldest first; with ``files``, only runs of all these files."""
+    named = {str(path.absolute()) for path in files}
     runs: list[PastRun] = []
     for path in sorted(folder().glob("*.jsonl"), reverse=True):
         run = PastRun.from_file(path)
-        if run and run.steps:
+        if run and run.steps and named <= {*run.files}:
             runs.append(run)
         if len(runs) == limit:
             break

@@ -45,7 +45,16 @@ def observe(agent: Located) -> Observation:
     try:
         return Observation(seen, machine, agent.machine_side.look(agent, guest, patience))
     except Unreachable as error:
-        return Observation(seen, machine, None, error)
+        return Observation(seen, machine, None, explained(agent, seen, error))
+
+
+def explained(agent: Located, seen: PlaceSeen, lost: Unreachable) -> Unreachable:
+    """Return the error for a lost connection: perhaps another run has stopped, removed or replaced the machine."""
+    try:
+        why = agent.place.other_run(agent.machine_want, seen)
+    except PaddockError:
+        return lost
+    return Unreachable(why, hint="run the same command again") if why else lost
 
 
 def expect_own_id(agent: Located, seen: Observation) -> Observation:

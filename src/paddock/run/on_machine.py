@@ -118,7 +118,7 @@ class OnMachine:
                 _delete_state(agent, reach())
             case RenameAgent(former):
                 argv = agent.runtime.rename(former, mounted=agent.place.traits.mounts_state)
-                expect(reach(), f"moving {agent.name} to project {agent.project}", argv, deadline=300)
+                expect(reach(), f"giving {former} the id {agent.id}", argv, deadline=300)
             case ExpectNewState(size):
                 restoring.expect_new(agent, reach(), size)
             case RetireOrigin():

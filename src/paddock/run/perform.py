@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from paddock.errors import PaddockError, Refused
+from paddock.errors import Refused
 from paddock.guests import Unreachable
 from paddock.places import Got
 from paddock.plan.actions import Action, AwaitAnswer, PlaceAction, PullImage, RemoveFormerState
 from paddock.plan.step import Plan
-from paddock.run.observe import Observation, reach
+from paddock.run.observe import Observation, explained, reach
 from paddock.run.resolve import Located
 
 
@@ -55,16 +55,11 @@ def carry_out(
             try:
                 got.update(_perform(agent, step.action, seen, got))
             except Unreachable as lost:
-                raise _explained(agent, seen, lost) from None
+                why = explained(agent, seen.place, lost)
+                raise (lost if why is lost else Refused(f"{agent.name}: {why.message}", hint=why.hint)) from None
         progress.pulled = progress.pulled or pulls
         if isinstance(step.action, AwaitAnswer):
             progress.unverified = False
-
-
-def _explained(agent: Located, seen: Observation, lost: Unreachable) -> PaddockError:
-    """Return the error for a lost connection: perhaps another run has stopped or removed the machine."""
-    why = agent.place.other_run(agent.machine_want, seen.place)
-    return Refused(f"{agent.name}: {why}", hint="run the same command again") if why else lost
 
 
 def _perform(agent: Located, action: Action, seen: Observation, got: Got) -> Got:

@@ -1,4 +1,4 @@
-"""Moving an agent to the project of the file: what it has in another project gets its id, and `up` does the rest."""
+"""Giving an agent another name or project: what it has under its former id gets its id, and `up` does the rest."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from paddock.errors import BadInput
 from paddock.plan.step import Plan
 from paddock.run import verbs
 from paddock.run.deployment import Deployment
+from paddock.run.lock import agent_lock
+from paddock.run.resolve import locate
 from paddock.spec.agent_id import AgentId
 
 _RENAMES: Final = frozenset({"pet.rename", "cattle.rename", "agent.rename"})
@@ -25,12 +27,33 @@ def from_project(agent: Deployment, project: str) -> Deployment:
     return replace(agent, formers=(AgentId(project, agent.name),), model_gateway=gateway)
 
 
-def plan(agent: Deployment, project: str) -> Plan | None:
-    """Plan to move an agent from another project; None if it is not there."""
-    found = verbs.plan(from_project(agent, project))
+def from_name(agent: Deployment, former: str, name: str) -> Deployment:
+    """Return the agent under a name that it is to have; ``former`` is its name so far.
+
+    The state keeps its path, because an agent remembers absolute paths of its files.
+    """
+    state = agent.spec.state.model_copy(update={"path": state_path(agent, former)})
+    return replace(
+        agent,
+        name=name,
+        spec=agent.spec.model_copy(update={"state": state}),
+        formers=(AgentId(agent.project, former),),
+    )
+
+
+def state_path(agent: Deployment, name: str) -> str:
+    """Return where the state of the agent is if it has that name."""
+    return locate(replace(agent, name=name)).paths.state
+
+
+def plan(agent: Deployment) -> Plan | None:
+    """Plan to give an agent its id; None if nothing at its place has its former id."""
+    found = verbs.plan(agent)
     return found if found.refusals or any(step.id in _RENAMES for step in found.steps) else None
 
 
-def rename(agent: Deployment, project: str, agreed: Plan) -> str:
-    """Move an agent from another project as agreed; return a line about the result."""
-    return verbs.up(from_project(agent, project), agreed=agreed)
+def rename(agent: Deployment, agreed: Plan) -> str:
+    """Give an agent its id as agreed; return a line about the result."""
+    (former,) = agent.formers
+    with agent_lock(replace(agent, project=former.project, name=former.name)):
+        return verbs.up(agent, agreed=agreed)

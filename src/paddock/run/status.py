@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
@@ -13,6 +13,7 @@ from paddock.run.ask import healthy
 from paddock.run.backups_seen import BackupsAsked
 from paddock.run.deployment import Deployment
 from paddock.run.observe import Observation, observe, reach
+from paddock.run.remnants import Left
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate
 from paddock.run.table import columns
 from paddock.run.updates import newer_version
@@ -20,6 +21,7 @@ from paddock.run.verbs import plan_up, resolve_or_refuse, want_of
 from paddock.run.version import running_version, version_in_file
 from paddock.spec.durations import in_words
 
+_UNITS: Final = ((40, "T"), (30, "G"), (20, "M"))
 _PATIENCE: Final = 10.0  # seconds for a destination of backups to answer
 
 
@@ -85,6 +87,15 @@ class Status:
             newer=newer_version(located, version or in_file or "") if updates else None,
         )
 
+    @classmethod
+    def of_remnant(cls, left: Left) -> Self:
+        """Return the row for something that no agent of the file uses."""
+        unknown = {each.name: "-" for each in fields(cls) if each.name != "newer"}
+        found = left.remnant
+        machine = found.machine or left.place
+        known = {"place": left.place, "machine": machine, "status": found.status, "state": found.state}
+        return cls(**{**unknown, **known, "agent": found.name if found.is_agent else "-", "drift": left.drift})
+
     def as_data(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
@@ -128,11 +139,17 @@ def _drift(agent: Located, seen: Observation) -> str:
 
 def _used(room: tuple[int, int]) -> str:
     size, used = room
-    return f"{used / (1 << 30):.1f} of {size / (1 << 30):.1f}G"
+    return f"{_amount(used)} of {_amount(size)}"
+
+
+def _amount(size: int) -> str:
+    """Return a number of bytes with the largest unit that leaves at least one digit before the point."""
+    unit, letter = next(((1 << bits, letter) for bits, letter in _UNITS if size >= 1 << bits), (1 << 10, "K"))
+    return f"{size / unit:.1f}{letter}"
 
 
 def table(rows: list[Status]) -> str:
     """Return a table with one column for each agent."""
     found = [row.as_data() for row in rows]
     names = [name for name in Status.__dataclass_fields__ if any(name in row for row in found)]
-    return columns([[name, *(str(row[name]) for row in found)] for name in names])
+    return columns([[name, *(str(row.get(name, "-")) for row in found)] for name in names])

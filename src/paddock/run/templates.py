@@ -46,20 +46,23 @@ def listed(agents: Sequence[Deployment]) -> list[dict[str, Any]]:
 
 
 def _described(info: TemplateInfo) -> dict[str, Any]:
-    fields = {name: value for name, value in vars(info).items() if name != "number"}
+    fields = {name: value for name, value in vars(info).items() if name not in ("number", "finished")}
     return {**fields, "machines": ", ".join(map(str, info.machines))}
 
 
 def prune(agents: Sequence[Deployment], *, really: bool) -> Iterator[str]:
-    """Remove templates that nothing needs; yield a line for each."""
+    """Remove templates that nothing needs, and the builders of interrupted runs; yield a line for each."""
     for place, agent in _one_per_place(agents):
         templates = agent.place.templates
-        for info in templates.listed(agent.place.observe()) if templates else ():
-            if templates and info.prunable:
-                if really:
-                    templates.remove(info)
-                fate = "removed" if really else "would be removed with --yes"
-                yield f"{place}: template {info.number} ({info.label} {info.template}) {fate}"
+        if templates is None:
+            continue
+        seen = agent.place.observe()
+        for info in (each for each in templates.listed(seen) if each.prunable):
+            if really:
+                templates.remove(info, seen)
+            fate = "removed" if really else "would be removed with --yes"
+            what = "template" if info.finished else "unfinished template"
+            yield f"{place}: {what} {info.number} ({info.label} {info.template}) {fate}"
 
 
 def write_lock(agent: Deployment) -> Path:

@@ -49,6 +49,11 @@ def report_strays(user: UserSpec, directories: Sequence[str], names: Sequence[st
     return script("strays.sh", [user.name, str(user.uid), *directories, "--", *names])
 
 
+def report_agents(manager: str, paths: Paths, agent: AgentId) -> Sequence[str]:
+    """Return the argv that reports all agents that are where this one is, with their states."""
+    return script("agents.sh", [manager, paths.etc.removesuffix("/current"), paths.state_link, str(agent)])
+
+
 def report_version(paths: Paths, package: str) -> Sequence[str]:
     """Return the argv that reports the version of a Python package in the agent's current code."""
     return script("version.sh", [paths.etc.removesuffix("/current"), paths.code, package.replace("-", "_")])

@@ -33,5 +33,11 @@ class AgentId:
         """The agent for a person who may know another agent of the same name."""
         return f"{self.name} of project {self.project}" if self.project else f"{self.name}, which has no project"
 
+    def so_far(self, now: AgentId) -> str:
+        """Return the sentence about an agent that has this id and gets another one."""
+        if self.name != now.name:
+            return f"has the name {self.name} so far"
+        return f"is in project {self.project} so far" if self.project else "has no project so far"
+
     def __str__(self) -> str:
         return f"{self.project}_{self.name}" if self.project else self.name

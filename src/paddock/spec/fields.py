@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from pathlib import Path
 from typing import Annotated, Any, Final, Union, get_origin
 
@@ -76,11 +77,19 @@ def _below(path: str) -> str:
     return path
 
 
+_NAME: Final = r"^[a-z][a-z0-9-]{0,30}$"
+
+
+def is_name(text: str) -> bool:
+    """Whether an agent can have this name."""
+    return re.fullmatch(_NAME, text) is not None
+
+
 Name = Annotated[
     str,
     Field(
         pattern=worded(
-            r"^[a-z][a-z0-9-]{0,30}$",
+            _NAME,
             "a name: at most 31 lower case letters, digits and -, beginning with a letter",
         )
     ),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
 
 Said = Mapping[str, Mapping[str, Any] | Sequence[Any] | str | None]
 
@@ -53,6 +54,39 @@ def write_into(files: Sequence[Path], agent: str, said: Said) -> Rewritten:
     yaml.dump(tree, text)
     _replace(path, text.getvalue())
     return Rewritten(path, before, text.getvalue())
+
+
+def rename_agent(files: Sequence[Path], former: str, name: str, said: Said) -> list[Rewritten]:
+    """Give an agent another name in the files, also where other agents name it as their model gateway.
+
+    The values are written too, as by ``write_into``. Returns the files that were changed.
+    """
+    yaml = _yaml()
+    trees = [(path, yaml.load(path.read_text(encoding="utf-8"))) for path in files]
+    for _, tree in trees:
+        agents: CommentedMap = tree.get("agents") or CommentedMap()
+        for each in (agent for agent in agents.values() if isinstance(agent, dict)):
+            if each.get("gateway") == former:
+                each["gateway"] = name
+        if former in agents:
+            _rename_key(agents, former, name)
+    _put([tree for _, tree in trees if name in (tree.get("agents") or {})][-1], name, said)
+    found = []
+    for path, tree in trees:
+        before, text = path.read_bytes(), io.BytesIO()
+        yaml.dump(tree, text)
+        if yaml.load(before.decode()) != tree:
+            _replace(path, text.getvalue())
+            found.append(Rewritten(path, before, text.getvalue()))
+    return found
+
+
+def _rename_key(mapping: CommentedMap, former: str, name: str) -> None:
+    """Rename a key at its position, with its comments."""
+    at, comment = list(mapping).index(former), mapping.ca.items.pop(former, None)
+    mapping.insert(at, name, mapping.pop(former))
+    if comment is not None:
+        mapping.ca.items[name] = comment
 
 
 def _replace(path: Path, text: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
 from paddock.guests.ssh import SshGuest
-from paddock.places import Description, Finding, Got, Machine, MachineWant, PlaceSeen, Traits
+from paddock.places import Description, Finding, Got, Machine, MachineWant, PlaceSeen, Remnant, Traits
 from paddock.plan.actions import DeleteState, PlaceAction
 from paddock.plan.machine import AdoptTarget, Goal, MachineAfter, MachinePlan
 from paddock.plan.step import Refusal, Risk, Step
@@ -92,6 +92,9 @@ class HostPlace:
             hostname=self._spec.address or socket.gethostname(),
             owner=self._owner(want),
         )
+
+    def remnants(self, project: str, agents: Collection[str], seen: HostSeen) -> Sequence[Remnant]:
+        return []
 
     def verify(self, want: MachineWant, seen: HostSeen) -> Sequence[Finding]:
         return [Finding("machine", True, f"{self._spec.address or 'this machine'}, which Paddock did not create")]

@@ -15,6 +15,7 @@ CACHE_VOLUME: Final = Ref("cache volume")
 TEMPLATE: Final = Ref("template")
 ADDRESS: Final = Ref("address")
 HOST_KEY: Final = Ref("host key")
+REACHED: Final = Ref("reached machine")  # its name in messages
 SPARE_VOLUME: Final = Ref("restored volume")
 
 MOUNT_KEY: Final = "mp0"  # the key at which a machine mounts the state
@@ -287,6 +288,11 @@ class Shutdown(PlaceAction):
 
     vmid: int
     seconds: int
+
+
+@dataclass(frozen=True)
+class StopToAdopt(Shutdown):
+    """Shut a container down that is being adopted, and record in its notes that it ran."""
 
 
 @dataclass(frozen=True)

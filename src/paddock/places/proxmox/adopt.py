@@ -9,7 +9,7 @@ from typing import Final
 
 from paddock.places import Description, MachineWant
 from paddock.places.proxmox import cattle as machines
-from paddock.places.proxmox import membership, root_work
+from paddock.places.proxmox import membership, restart_note, root_work
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
@@ -18,6 +18,7 @@ from paddock.places.proxmox.actions import (
     AdoptPet,
     Attach,
     Reassign,
+    StopToAdopt,
 )
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.description import describe as describe_containers
@@ -103,7 +104,8 @@ def plan(
         moves = [step.action for step in steps if isinstance(step.action, Reassign)]
         moved = next((move.key for move in moves if move.source == machine.vmid), None)
         if moved and machine.running:
-            steps.insert(-1, machines.stop_step(machine, "a volume is moved only while no container has it mounted"))
+            reason = "a volume is moved only while no container has it mounted"
+            steps.insert(-1, machines.stop_step(machine, reason, StopToAdopt))
         steps += _machine_steps(want, machine, name, moved)
     return MachinePlan(steps, notes=list(_notes(machine, left_out)))
 
@@ -380,9 +382,11 @@ def _machine_steps(want: MachineWant, machine: LxcContainer, volume: str | Ref, 
     if machine.mark is None:
         title = f"mark container {machine.vmid} as the machine of {want.agent}"
         yield Step("cattle.adopt", title, "the container is adopted", AdoptMachine(machine.vmid, want.id))
-    if moved and machine.running:
+    stopped = not machine.running and restart_note.is_in(machine.notes)  # by a run that was interrupted
+    starts = stopped or (moved is not None and machine.running)
+    if starts:
         yield machines.start_step(machine.vmid, "the machine was stopped for the move")
-    if machine.running and not (machine.mark and machine.mark.host_key):
+    if starts or (machine.running and not (machine.mark and machine.mark.host_key)):
         yield machines.reach_again_step(want, machine, "its host key is not recorded yet")
 
 

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
+from paddock.places.proxmox import restart_note
 from paddock.places.proxmox.actions import STATE_VOLUME, AdoptMachine, AdoptPet, Reassign
 from paddock.places.proxmox.claim import without_claim
 from paddock.places.proxmox.client import Client
@@ -132,7 +133,9 @@ class Adopter(Containers):
     def _mark_machine(self, vmid: int, agent: AgentId, params: Mapping[str, str | int]) -> None:
         container = self.read(vmid)
         mark = self._own_mark(container, Mark(Role.CATTLE, agent))
-        notes = with_version(mark.written_into(container.notes))
+        # What is above the mark counts as a person's text.
+        notes = with_version(mark.written_into(restart_note.removed_from(container.notes)))
+        notes = restart_note.written_into(notes) if restart_note.is_in(container.notes) else notes
         self._put(container, {**params, "description": notes, "tags": container.tagged})
 
     def _own_mark(self, container: LxcContainer, wanted: Mark) -> Mark:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from paddock.guests import Guest, Unreachable
 from paddock.places import Description, MachineWant
+from paddock.places.proxmox import restart_note
 from paddock.places.proxmox.mark import Role
 from paddock.places.proxmox.pet import holds_adopted_state
 from paddock.places.proxmox.planner import NodePlanner
@@ -32,7 +33,8 @@ class NodeAdoption:
         container = seen.containers.get(target.machine or 0)
         if container is None:
             return None
-        if not container.running and any(holds_adopted_state(want, pet) for pet in seen.with_role(Role.PET)):
+        begun = any(holds_adopted_state(want, pet) for pet in seen.with_role(Role.PET))
+        if not container.running and (begun or restart_note.is_in(container.notes)):
             return None  # an earlier run examined and stopped it, and was interrupted
         if not container.running:
             raise Unreachable(f"{container.name} is stopped", hint="start it; `adopt` stops it only if it has to")

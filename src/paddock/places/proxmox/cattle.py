@@ -126,6 +126,9 @@ def check_single_writer(
     for other in seen.users_of(volume):
         if other.vmid not in mine and (other.running or other.flag("onboot")):
             stop = "two machines must not write to one volume: stop that container, and set its onboot to 0"
+            if cattle is None and other.mark and (before := other.mark.agent) and before.project == want.id.project:
+                again = f"`paddock rename {before.name} {want.agent}`"
+                stop = f"if {before.name} is its former name, run {again} again; otherwise {stop}"
             lost = cattle is None and other.mark is None
             raise CannotPlan(
                 f"{other.name} also mounts {volume}",
@@ -358,7 +361,7 @@ def root_steps(node: ProxmoxSpec, work: RootWork, cattle: LxcContainer | None) -
     title, risk = f"wait until root has added {given} to machine {work.vmid}", Risk.PERSON
     if node.ssh.root:
         title, risk = f"add {given} to machine {work.vmid} as {node.ssh.root}", Risk.RESTARTS
-    yield Step("cattle.root", title, reason, work, risk, commands=root_work.commands(work))
+    yield Step("cattle.root", title, reason, work, risk, commands=root_work.chained(root_work.commands(work)))
     yield reach_step(work.vmid, "the machine restarts")
 
 
@@ -376,9 +379,9 @@ def difference_notes(want: MachineWant, cattle: LxcContainer, made_from: str) ->
         yield f"machine {cattle.vmid} is not from the current template or base archive; `paddock cycle` recreates it"
 
 
-def stop_step(cattle: LxcContainer, reason: str) -> Step:
+def stop_step(cattle: LxcContainer, reason: str, kind: type[Shutdown] = Shutdown) -> Step:
     """Return the step that shuts the machine down, with time to finish a pending answer."""
-    action = Shutdown(cattle.vmid, SHUTDOWN_SECONDS)
+    action = kind(cattle.vmid, SHUTDOWN_SECONDS)
     return Step("cattle.stop", f"shut machine {cattle.vmid} down", reason, action, Risk.RESTARTS)
 
 

@@ -8,8 +8,10 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 
 from paddock.places import Description
+from paddock.places.proxmox import restart_note
 from paddock.places.proxmox.cattle import FILE_KEYS, NET_OPTIONS
 from paddock.places.proxmox.mark import Mark
+from paddock.places.proxmox.pet import path_of_state
 from paddock.places.proxmox.seen import LxcContainer, Mount, options_of
 from paddock.spec.agent_id import AgentId
 from paddock.spec.machine import Feature, MachineSpec
@@ -46,7 +48,7 @@ def _machine(node: ProxmoxSpec, machine: LxcContainer) -> Iterator[tuple[str, An
     storage = root.storage if root else None
     yield "vmid", machine.vmid
     yield "hostname", config.get("hostname")
-    yield "description", Mark.text_above(machine.notes) or None
+    yield "description", Mark.text_above(restart_note.removed_from(machine.notes)) or None
     yield "cores", machine.number("cores")
     for key in ("memory", "swap"):
         mib = machine.number(key)
@@ -89,7 +91,7 @@ def _state(
     node: ProxmoxSpec, agent: AgentId, machine: LxcContainer | None, state: Mount, pet: int | None
 ) -> Iterator[tuple[str, Any]]:
     mounted = next((m for m in machine.mounts if m.volume == state.volume), None) if machine else None
-    default = f"/var/lib/paddock/{agent.name}"  # where machines have their state unless the file says otherwise
+    default = path_of_state(agent.name)
     yield "size", str(state.size) if state.size else None
     yield "path", mounted.path if mounted and mounted.path != default else None
     yield "storage", state.storage if state.storage != node.storage else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Self
 
 from paddock.places import MachineWant
@@ -55,14 +56,19 @@ class Former:
 
     def steps(self, agent: AgentId) -> Iterator[Step]:
         """Yield the steps that give the id to the pet and then to the machine; each is possible without the other."""
-        reason = f"the agent {_so_far(self.agent)}"
+        reason = f"the agent {self.agent.so_far(agent)}"
         if self.pet:
-            title = f"move the state of {agent.name} to project {agent.project}: mount path on pet {self.pet.vmid}"
+            title = f"{self._move_of_state(agent)}: mount path on pet {self.pet.vmid}"
             action = RenamePet(self.pet.vmid, self.agent, agent, self._moved(agent, self.pet))
             yield Step("pet.rename", title, reason, action, needs_place_lock=True)
         if self.machine:
             title = f"mark machine {self.machine.vmid} as the machine of {agent.in_words}"
             yield Step("cattle.rename", title, reason, RenameMachine(self.machine.vmid, self.agent, agent))
+
+    def _move_of_state(self, agent: AgentId) -> str:
+        if self.agent.name != agent.name:
+            return f"give the state of {self.agent.name} to {agent.name}"
+        return f"move the state of {agent.name} to project {agent.project}"
 
     def after(self, agent: AgentId, seen: ProxmoxSeen) -> ProxmoxSeen:
         """Return the observation as it will be after the steps."""
@@ -84,10 +90,6 @@ class Former:
         mark = container.mark
         notes = mark.renamed(self.agent, agent).written_into(container.notes) if mark else container.notes
         return replace(container, config={**container.config, **keys, "description": notes})
-
-
-def _so_far(former: AgentId) -> str:
-    return f"is in project {former.project} so far" if former.project else "has no project so far"
 
 
 _PATHS = (pets.path_in_pet, caches.path_in_pet)
@@ -152,7 +154,7 @@ def check_renamed(want: MachineWant, seen: ProxmoxSeen) -> None:
     for former in (Holding.of(each, seen) for each in want.formers):
         if former.containers and (not own.containers or _is_other_part(former, own)):
             raise CannotPlan(
-                f"{want.agent} {_so_far(former.agent)} ({former.numbers})",
+                f"{want.agent} {former.agent.so_far(want.id)} ({former.numbers})",
                 f"run `paddock up` first: it moves the agent to project {want.id.project}",
                 code="agent.not-renamed",
             )
@@ -175,6 +177,25 @@ def check_no_namesake(want: MachineWant, seen: ProxmoxSeen) -> None:
             f"`paddock rename --from {project}` moves that agent to project {want.id.project}\n"
             f"`paddock up --new` creates another agent of the same name",
             code="agent.of-another-project",
+        )
+
+
+def check_not_renamed_in_the_file_alone(want: MachineWant, seen: ProxmoxSeen) -> None:
+    """Refuse a new agent whose state has the usual path of another agent of the project.
+
+    `rename` writes that path into the file before it changes anything here, and may have been interrupted.
+    """
+    if Holding.of(want.id, seen).containers:
+        return
+    before = AgentId(want.id.project, PurePosixPath(want.state_path).name)
+    if before.name == want.agent or pets.path_of_state(before.name) != want.state_path:
+        return
+    if (other := Holding.of(before, seen)).containers:
+        raise CannotPlan(
+            f"the state of {want.agent} is to be at {want.state_path}, the path of {before.name}, which is here"
+            f" ({other.numbers})",
+            f"`paddock rename {before.name} {want.agent}` if it is the same agent; otherwise write another state.path",
+            code="agent.renamed-in-file",
         )
 
 

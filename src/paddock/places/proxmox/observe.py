@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from paddock.errors import PaddockError, Refused
@@ -17,7 +18,7 @@ from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.errors import ApiError, Forbidden, NoContainer, Stopped
 from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.mark import Role
-from paddock.places.proxmox.pet import path_in_pet
+from paddock.places.proxmox.pet import agent_of, path_in_pet
 from paddock.places.proxmox.seen import Capacity, Hidden, LxcContainer, Pool, ProxmoxSeen
 from paddock.spec.agent_id import AgentId
 from paddock.spec.models import ProxmoxSpec
@@ -25,6 +26,7 @@ from paddock.spec.place import BaseSpec
 
 _SETTLE_SECONDS: Final = 120
 _TASK_SECONDS: Final = 600
+_VMID: Final = re.compile(r"\b\d+", re.ASCII)
 _MAKING_SECONDS: Final = (
     60  # for a container that another token creates; a large restore or the remains of a crash may last longer
 )
@@ -57,9 +59,10 @@ def observe(
     told = ""
     half_made: frozenset[int] = frozenset()
     while True:
-        task = _own_task(client)
+        tasks = list(_own_tasks(client))
+        seen, without_mark = _read(client, node, want, holder)
+        task = next((task for task in tasks if want and _may_change(want, task, seen)), None)
         if task is None:
-            seen, without_mark = _read(client, node, want, holder)
             if without_mark != half_made:
                 # Begun since the tasks were read, perhaps for this agent: read tasks and marks again.
                 half_made = without_mark
@@ -110,13 +113,47 @@ def _concerns(agent: AgentId | None, container: LxcContainer) -> bool:
     return mark.agent in (agent, None)
 
 
-def _own_task(client: Client) -> str | None:
-    """Return a running task of this token; a token with more privileges also sees the tasks of others."""
+def _own_tasks(client: Client) -> Iterator[_Task]:
+    """Yield the running tasks of this token; a token with more privileges also sees the tasks of others."""
     for task in client.get(f"/nodes/{client.node}/tasks", {"source": "active"}):
         own = str(task["upid"]).split(":")[7] == client.user
         if own and task["type"] in _MACHINE_TASKS and "endtime" not in task:
-            return f"{task['type']} {task['id']}"
-    return None
+            yield _Task(str(task["type"]), str(task["id"]))
+
+
+@dataclass(frozen=True)
+class _Task:
+    what: str  # vzcreate, vzshutdown, …
+    id: str  # a number; of a volume that is moved, two numbers with keys
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.id}"
+
+    @property
+    def numbers(self) -> set[int]:
+        return {int(number) for number in _VMID.findall(self.id)}
+
+
+def _may_change(want: MachineWant, task: _Task, seen: ProxmoxSeen) -> bool:
+    """Whether a task may change what the agent has. Runs of other agents with the same token need no waiting.
+
+    An agent that lacks a pet or a machine may be getting it, or its template, from any container without another owner.
+    """
+    ids = {want.id, *want.formers}
+    found = {c.vmid for c in seen.containers.values() if not ids.isdisjoint(_agents_of(c))}
+    if task.numbers & {*found, want.spec.machine.vmid, want.spec.state.pet.vmid}:
+        return True
+    others = {c.vmid for c in seen.containers.values() if _agents_of(c)} - found
+    return _is_new(want.id, seen) and not task.numbers <= others
+
+
+def _agents_of(container: LxcContainer) -> set[AgentId]:
+    """Return the agents that a container is made for; none of a template, and none while its mark is not written."""
+    mark = container.noted_mark
+    if mark is None or mark.role is not Role.PET:
+        return {mark.agent} if mark and mark.agent else set()
+    own = {agent_of(mount) for mount in container.mounts if mount.owner == container.vmid}
+    return {agent for agent in own if agent} | mark.adopted_agents
 
 
 def look(client: Client, node: ProxmoxSpec, holder: Holder) -> ProxmoxSeen:

@@ -39,6 +39,11 @@ def path_in_pet(agent: AgentId) -> str:
     return f"{_STATES}/{agent}"
 
 
+def path_of_state(agent: str) -> str:
+    """Return the usual path of a state on an agent's machine."""
+    return f"{_STATES}/{agent}"
+
+
 def agent_of(mount: Mount) -> AgentId | None:
     """Return the agent whose state a volume is, from its mount path in the pet."""
     top, _, agent = (mount.path or "").rpartition("/")

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final, assert_never
 
-from paddock.errors import BadInput
+from paddock.errors import BadInput, PaddockError
 from paddock.guests import Guest
 from paddock.guests.ssh import SshGuest
-from paddock.places import Finding, Got, Machine, MachineWant, Traits
+from paddock.places import Finding, Got, Machine, MachineWant, Remnant, Traits
 from paddock.places.proxmox import observe, tls, verify
-from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, ProxmoxAction
+from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED, ProxmoxAction
 from paddock.places.proxmox.adoption import NodeAdoption
 from paddock.places.proxmox.archives import NodeArchives
 from paddock.places.proxmox.cattle import is_adopted
 from paddock.places.proxmox.client import Client
 from paddock.places.proxmox.doctor import NodeDoctor
+from paddock.places.proxmox.errors import ApiError
 from paddock.places.proxmox.expected import ExpectedContainers
 from paddock.places.proxmox.holder import Holder
 from paddock.places.proxmox.identity import as_renamed
@@ -26,6 +27,7 @@ from paddock.places.proxmox.permissions import NodePermissions
 from paddock.places.proxmox.pet import state_in
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.reach import Reacher
+from paddock.places.proxmox.remnants import remnants
 from paddock.places.proxmox.root_work import owner_on_node
 from paddock.places.proxmox.root_worker import RootWorker
 from paddock.places.proxmox.seen import LxcContainer, ProxmoxSeen
@@ -91,7 +93,22 @@ class ProxmoxPlace:
         return [line for key in self._spec.ssh.people for line in key.lines(self._folder)]
 
     def observe(self, want: MachineWant | None = None) -> ProxmoxSeen:
-        return observe.observe(self._client, self._spec, want, self._say, self._holder)
+        try:
+            return observe.observe(self._client, self._spec, want, self._say, self._holder)
+        except ApiError:
+            self._expect_node()
+            raise
+
+    def _expect_node(self) -> None:
+        """Raise an error that names the nodes, if the file names one that the cluster does not have."""
+        nodes = {str(row["node"]): str(row.get("status", "unknown")) for row in self._client.get("/nodes")}
+        if self._spec.node not in nodes:
+            raise BadInput(
+                f"{self._spec.url} has no node {self._spec.node}",
+                hint=f"its nodes: {', '.join(sorted(nodes))}; write one of them as `node`, or as machine.node",
+            )
+        if nodes[self._spec.node] == "offline":
+            raise PaddockError(f"node {self._spec.node} is offline", hint="start it; what it has cannot be read")
 
     def plan(self, goal: Goal, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         match goal:
@@ -121,7 +138,7 @@ class ProxmoxPlace:
         address = got.get(ADDRESS.name) or (cattle.address if cattle else None)
         on_record = cattle.mark.host_keys if cattle and cattle.mark else ()
         keys = (got[HOST_KEY.name],) if HOST_KEY.name in got else on_record
-        return self._reacher.guest(want.agent, address, keys) if address and keys else None
+        return self._reacher.guest(got.get(REACHED.name, want.agent), address, keys) if address and keys else None
 
     def other_run(self, want: MachineWant, seen: ProxmoxSeen) -> str | None:
         now = self._look()
@@ -162,6 +179,9 @@ class ProxmoxPlace:
             notes=notes,
             former=before,
         )
+
+    def remnants(self, project: str, agents: Collection[str], seen: ProxmoxSeen) -> Sequence[Remnant]:
+        return remnants(project, agents, seen)
 
     def verify(self, want: MachineWant, seen: ProxmoxSeen) -> Sequence[Finding]:
         return verify.findings(want, seen)

@@ -65,6 +65,7 @@ class NodePlanner:
         if former:
             seen = former.after(want.id, seen)
         identity.check_no_namesake(want, seen)
+        identity.check_not_renamed_in_the_file_alone(want, seen)
         pet = pets.find_pet(want, seen)
         cattle = machines.find_cattle(want, seen)
         if cattle is None:

@@ -51,6 +51,7 @@ from paddock.places.proxmox.actions import (
     SettlePet,
     Shutdown,
     Start,
+    StopToAdopt,
 )
 from paddock.places.proxmox.seen import Mount, ProxmoxSeen, options_of
 from paddock.plan.actions import Action, Ref
@@ -177,7 +178,8 @@ def _needed(actions: Sequence[Action], node: ProxmoxSpec, seen: ProxmoxSeen) -> 
                 yield from _vm(vmid, AUDIT)
                 yield from _mount(vmid, volume, owners)
             case Start(vmid) | Reboot(vmid) | Shutdown(vmid):
-                yield from _vm(vmid, AUDIT, "VM.PowerMgmt")
+                notes = isinstance(action, StopToAdopt)
+                yield from _vm(vmid, AUDIT, "VM.PowerMgmt", *(("VM.Config.Options",) if notes else ()))
             case GrowDisk(vmid) | GrowVolume(vmid):
                 key = action.key if isinstance(action, GrowVolume) else "rootfs"
                 yield from _vm(vmid, AUDIT, "VM.Config.Disk", "VM.Config.Options")

@@ -120,6 +120,12 @@ def _outside(kind: str, number: int, config: Mapping[str, Any]) -> int | str:
     return number + _OFFSET if int(config.get("unprivileged", 0)) else number
 
 
+def chained(lines: Sequence[str]) -> list[str]:
+    """Return commands as one command of several lines, which ends at the first failure and can be pasted."""
+    grouped = [f"{{ {line}; }}" if " || " in line else line for line in lines]
+    return [*(f"{line} &&" for line in grouped[:-1]), *grouped[-1:]]
+
+
 def commands(work: RootWork) -> list[str]:
     """Return the commands for the node's shell. They can be repeated, and change no owner below a directory."""
     lines = []

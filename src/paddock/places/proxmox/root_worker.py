@@ -18,6 +18,7 @@ from paddock.places.proxmox.seen import LxcContainer
 
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 20.0
+_REMIND_SECONDS: Final = 60
 _RESTART_SECONDS: Final = 20  # wait for a person's own restart, once the other commands are done
 _REBOOT_SECONDS: Final = 120
 
@@ -104,7 +105,7 @@ class RootWorker:
     ) -> None:
         """Wait for a person, and report what is still missing or wrong."""
         self._tell(["waiting until this is done; Ctrl-C stops waiting, and `paddock up` continues later"])
-        told, pause = list(missing), _FIRST_PAUSE
+        told, pause, last = list(missing), _FIRST_PAUSE, time.monotonic()
         while missing:
             time.sleep(pause)
             pause = min(pause * 1.3, _LONGEST_PAUSE)
@@ -115,10 +116,14 @@ class RootWorker:
                 *(_put_back(work.vmid, *entry) for entry in displaced.items()),
                 *root_work.differences(work, seen),
             ]
-            if missing and missing != told:
-                told, pause = list(missing), _FIRST_PAUSE
+            changed = missing != told
+            # A command that failed changes nothing here, and its message is in the other window.
+            if missing and (changed or time.monotonic() > last + _REMIND_SECONDS):
+                told, last = list(missing), time.monotonic()
+                pause = _FIRST_PAUSE if changed else pause
                 left = root_work.commands(root_work.remaining(work, seen))
-                self._tell([*(f"not yet: {each}" for each in missing), "what is left:", *_indented(left)])
+                word = "not yet" if changed else "still missing"
+                self._tell([*(f"{word}: {each}" for each in missing), "what is left:", *_indented(left)])
 
     def _tell(self, lines: Sequence[str]) -> None:
         for line in lines:
@@ -149,4 +154,4 @@ def _asking(node: str, lines: Sequence[str]) -> list[str]:
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
+    return [f"    {line}" for line in root_work.chained(lines)]

@@ -17,7 +17,7 @@ from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
 DISK: Final = Size.parse("4G")
-_STOP_SECONDS: Final = 60
+CLEAR_SECONDS: Final = 5  # to shut a builder down that nobody needs
 
 
 def name_of(template: TemplateWant, epoch: int) -> str:
@@ -45,22 +45,29 @@ def build_steps(
 
 
 def _clear_leftovers(template: TemplateWant, seen: ProxmoxSeen) -> Iterator[Step]:
-    """Yield the steps that destroy the builders of interrupted runs."""
-    for left in seen.containers.values():
-        unfinished = left.has(Role.BUILDER) or (left.has(Role.TEMPLATE) and not left.is_template)
-        if unfinished and left.mark and left.mark.template == template.id:
-            if (claim := seen.claim_of_another(left)) is not None:
+    """Yield the steps that destroy the builders of interrupted runs, whatever their contents.
+
+    Refuse while another run builds the same template. Builders of other templates that are in use stay.
+    """
+    for left in builders(seen):
+        if (claim := seen.claim_of_another(left)) is not None:
+            if left.mark and left.mark.template == template.id:
                 raise CannotPlan(
                     f"{claim.holder} is building template {template.id} in {left.name}",
                     f"wait until it is finished; after {claim.until:%H:%M} UTC it counts as interrupted",
                     code="template.being-built",
                 )
-            if left.running:
-                yield Step(
-                    "template.clear", f"stop builder {left.vmid}", "its build was interrupted", Shutdown(left.vmid, 5)
-                )
-            title = f"destroy builder {left.vmid}"
-            yield Step("template.clear", title, "its build was interrupted", Destroy(left.vmid), Risk.RECREATES)
+            continue
+        if left.running:
+            action = Shutdown(left.vmid, CLEAR_SECONDS)
+            yield Step("template.clear", f"stop builder {left.vmid}", "its build was interrupted", action)
+        title = f"destroy builder {left.vmid}"
+        yield Step("template.clear", title, "its build was interrupted", Destroy(left.vmid), Risk.RECREATES)
+
+
+def builders(seen: ProxmoxSeen) -> list[LxcContainer]:
+    """Return the containers that a run began to make a template of and has not converted."""
+    return [c for c in seen.containers.values() if c.has(Role.BUILDER) or (c.has(Role.TEMPLATE) and not c.is_template)]
 
 
 def _build(template: TemplateWant, vmid: int, node: ProxmoxSpec, epoch: int, key: str) -> Iterator[Step]:
@@ -96,9 +103,9 @@ def _build(template: TemplateWant, vmid: int, node: ProxmoxSpec, epoch: int, key
 
 
 def listed(seen: ProxmoxSeen) -> list[TemplateInfo]:
-    """Return all templates, oldest first, with the machines cloned from them."""
+    """Return all templates, oldest first, with the machines cloned from them; then the unfinished ones."""
     may_go = {template.vmid for template in prunable(seen)}
-    return [
+    finished = [
         TemplateInfo(
             number=template.vmid,
             label=template.mark.label or "-",
@@ -111,6 +118,22 @@ def listed(seen: ProxmoxSeen) -> list[TemplateInfo]:
         for template in sorted(_of(seen), key=_made)
         if template.mark
     ]
+    return [*finished, *(_unfinished(builder, builder.mark, seen) for builder in builders(seen) if builder.mark)]
+
+
+def _unfinished(builder: LxcContainer, mark: Mark, seen: ProxmoxSeen) -> TemplateInfo:
+    claim = seen.claim_of_another(builder)
+    return TemplateInfo(
+        number=builder.vmid,
+        label=mark.label or "-",
+        template=mark.template or "-",
+        epoch=mark.epoch or 0,
+        made="-",
+        machines=[],
+        prunable=claim is None,
+        status=f"built by {claim.holder} now" if claim else f"interrupted, {builder.status}",
+        finished=False,
+    )
 
 
 def prunable(seen: ProxmoxSeen) -> list[LxcContainer]:

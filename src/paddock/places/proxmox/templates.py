@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from paddock.places import MachineWant, TemplateInfo, TemplateWant
 from paddock.places.proxmox import template
+from paddock.places.proxmox.actions import Shutdown
 from paddock.places.proxmox.expected import ExpectedContainers
-from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.planner import NodePlanner
 from paddock.places.proxmox.seen import ProxmoxSeen
 from paddock.places.proxmox.worker import Worker
@@ -32,7 +32,8 @@ class NodeTemplates:
     def listed(self, seen: ProxmoxSeen) -> Sequence[TemplateInfo]:
         return template.listed(seen)
 
-    def remove(self, info: TemplateInfo) -> None:
-        known = ExpectedContainers(ProxmoxSeen({}, frozenset()), {})
-        known.record_created(info.number, Mark(Role.TEMPLATE, template=info.template, epoch=info.epoch))
-        self.worker(known).destroy(info.number)
+    def remove(self, info: TemplateInfo, seen: ProxmoxSeen) -> None:
+        worker = self.worker(ExpectedContainers(seen, {}))
+        if seen.containers[info.number].running:  # a builder; a template never runs
+            worker.perform(Shutdown(info.number, template.CLEAR_SECONDS), {})
+        worker.destroy(info.number)

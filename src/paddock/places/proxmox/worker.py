@@ -10,10 +10,12 @@ from typing import Final, assert_never
 
 from paddock.errors import PaddockError, Refused
 from paddock.places import Got
+from paddock.places.proxmox import restart_note
 from paddock.places.proxmox.actions import (
     CACHE_VOLUME,
     HOST_KEY,
     MOUNT_KEY,
+    REACHED,
     STATE_VOLUME,
     TEMPLATE,
     AddCache,
@@ -54,11 +56,12 @@ from paddock.places.proxmox.actions import (
     SettlePet,
     Shutdown,
     Start,
+    StopToAdopt,
 )
 from paddock.places.proxmox.adopter import Adopter
 from paddock.places.proxmox.archiver import Archiver
 from paddock.places.proxmox.claim import Claim, without_claim
-from paddock.places.proxmox.client import Client
+from paddock.places.proxmox.client import Client, TaskFailed
 from paddock.places.proxmox.containers import Containers, with_version
 from paddock.places.proxmox.contest import Contest
 from paddock.places.proxmox.errors import NotRunning, Running
@@ -70,11 +73,11 @@ from paddock.places.proxmox.pet import agent_of
 from paddock.places.proxmox.reach import HostKeyTrust, Reacher
 from paddock.places.proxmox.renamer import Renamer
 from paddock.places.proxmox.root_worker import RootWorker
-from paddock.places.proxmox.seen import Mount, ProxmoxSeen
+from paddock.places.proxmox.seen import Mount, ProxmoxSeen, options_of
 from paddock.plan.actions import Ref
 from paddock.spec.agent_id import AgentId
 
-_BUILDING: Final = timedelta(minutes=30)
+_BUILDING: Final = timedelta(minutes=60)  # longer than packages and code may take to be installed
 _DISPOSABLE: Final = frozenset({Role.CATTLE, Role.BUILDER, Role.TEMPLATE, Role.READER})
 
 
@@ -158,7 +161,7 @@ class Worker(Containers):
             case ReachAdopted(vmid, host_key):
                 return self._reach(vmid, from_file=host_key)
             case Shutdown(vmid, seconds):
-                self._shutdown(vmid, seconds)
+                self._shutdown(vmid, seconds, note_restart=isinstance(action, StopToAdopt))
             case Detach(vmid):
                 self._detach(vmid)
             case Destroy(vmid):
@@ -275,10 +278,30 @@ class Worker(Containers):
                 self._task("POST", f"{self._path}/{vmid}/status/start")
         except Running:
             self._reporter(f"machine {vmid} is already running")
+        except TaskFailed:
+            self._expect_bridge(vmid)
+            raise
 
-    def _shutdown(self, vmid: int, seconds: int) -> None:
+    def _expect_bridge(self, vmid: int) -> None:
+        """Raise an error that names the bridges, if a machine did not start for want of its bridge.
+
+        Not checked before: a bridge may be a virtual network, which the list need not have.
+        """
+        bridge = options_of(str(self.read(vmid).config.get("net0", ""))).get("bridge")
+        rows = self._client.get(f"/nodes/{self._client.node}/network", {"type": "any_bridge"})
+        bridges = sorted(str(row["iface"]) for row in rows)
+        if bridge not in bridges:
+            raise PaddockError(
+                f"machine {vmid} does not start: node {self._client.node} has no bridge {bridge}",
+                hint=f"the token may use: {', '.join(bridges) or 'none'}; write another machine.net.bridge, or another"
+                " bridge of the place",
+            )
+
+    def _shutdown(self, vmid: int, seconds: int, *, note_restart: bool = False) -> None:
         machine = self.read(vmid)
-        if machine.has(Role.CATTLE):
+        if note_restart:
+            self._put(machine, {"description": restart_note.written_into(machine.notes)})
+        elif machine.has(Role.CATTLE):
             # This run keeps the machine until it has reached it again or destroyed it.
             self._put(machine, {"description": self._claimed_notes(machine.notes)})
         try:
@@ -290,7 +313,7 @@ class Worker(Containers):
     def _reach(self, vmid: int, *, clone: bool = False, from_file: str | None = None) -> Got:
         def record(key: str) -> None:
             container, mark = self._marked(vmid)
-            notes = replace(mark, host_key=key).written_into(container.notes)
+            notes = replace(mark, host_key=key).written_into(restart_note.removed_from(container.notes))
             final = mark.role is Role.CATTLE and "," not in key  # two keys are on record during their exchange
             self._put(container, {"description": without_claim(notes) if final else notes})
 
@@ -301,7 +324,8 @@ class Worker(Containers):
         machine = self.read(vmid)
         if machine.has(Role.CATTLE) and Claim.from_notes(machine.notes):
             self._put(machine, {"description": without_claim(machine.notes)})
-        return reached
+        name = machine.mark.agent.name if machine.mark and machine.mark.agent else f"builder-{vmid}"
+        return {**reached, REACHED.name: name}
 
     def _detach(self, vmid: int) -> None:
         self._drop(vmid, "mp")
@@ -335,10 +359,13 @@ class Worker(Containers):
             raise Refused(f"{container.name} is not a builder of Paddock")
         made = self._client.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         marked = replace(container.mark, role=Role.TEMPLATE, host_key=got[HOST_KEY.name], made=made)
-        self._put(container, {"description": without_claim(marked.written_into(container.notes))})
+        # The claim stays until the conversion has ended: other runs destroy a builder without one.
+        self._put(container, {"description": self._claimed_notes(marked.written_into(container.notes))})
         known = self._expected.record_created(vmid, marked)
         self._client.send("POST", f"{self._path}/{vmid}/template")
         self._await_template(vmid)
+        template = self.read(vmid)
+        self._put(template, {"description": without_claim(template.notes)})
         return {**known, TEMPLATE.name: str(vmid)}
 
     def _await_template(self, vmid: int) -> None:
