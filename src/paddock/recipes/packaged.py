@@ -134,7 +134,8 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
     def code(self, agent: OwnPackagedSpec, folder: Path) -> CodeTree:
         wanted = self.distribution(agent, folder)
         lock = _lock(wanted, folder / LOCKS, self.locks)
-        return CodeTree(wanted, lock, self.pythons, self.proof(wanted), self.tools(agent), self.toolchains(agent))
+        tools, toolchains = self.tools(agent), self.toolchains(agent)
+        return CodeTree(wanted, lock, self.pythons, self.proof(wanted), tools, toolchains=toolchains)
 
     def versions(self, agent: OwnPackagedSpec, folder: Path) -> list[str]:
         wanted = {*agent.extras, *self.extras(agent)}
