@@ -144,6 +144,7 @@ def test_variables_in_every_text_of_a_server_have_to_exist() -> None:
         ({"mcp_servers": {"a": {"command": "python3"}}}, []),
         ({"mcp_servers": {"a": NPX}, "packages": ["nodejs", "npm"]}, []),
         ({"mcp_servers": {"a": URL}}, []),
+        ({"settings": {"mcp_servers": {"a": NPX}}}, ["node"]),
     ],
 )
 def test_node_and_uv_are_brought_for_the_servers_that_need_them(keys: dict[str, Any], wanted: list[str]) -> None:
@@ -187,6 +188,14 @@ def test_a_server_that_could_not_fetch_its_package_is_refused(
 ) -> None:
     found = [*mcp.mistakes(agent(mcp_servers={"a": server}, network={"egress": egress}))]
     assert [location for location, _ in found] == ([("mcp_servers", "a", "command")] if refused else [])
+
+
+def test_servers_in_hermes_own_form_get_what_they_need_too() -> None:
+    own = {"a": NPX, "b": {**NPX, "enabled": False}, "c": {**URL, "enabled": "no"}, "d": {"command": ["npx"]}, "e": 1}
+    found = agent(settings={"mcp_servers": own}, network={"egress": []})
+    assert [*Hermes().extras(found)] == ["mcp"]
+    assert [check.name for check in mcp.checks(found, "hermes", "/home")] == ["mcp.a"]
+    assert [location for location, _ in mcp.mistakes(found)] == [("settings", "mcp_servers", "a", "command")]
 
 
 def test_the_refusal_says_what_to_add() -> None:

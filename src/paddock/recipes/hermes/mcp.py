@@ -13,6 +13,7 @@ from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Verdict
 from paddock.spec.durations import Duration
 from paddock.spec.kinds import Mistake
+from paddock.spec.tree import Location
 
 # Keys with the same name and meaning for Hermes; durations become seconds.
 _SAME: Final = (
@@ -39,6 +40,24 @@ def settings(server: McpServerSpec) -> dict[str, Any]:
     return found
 
 
+def servers(agent: HermesSpec) -> dict[str, Mapping[str, Any]]:
+    """Return all servers as Hermes' settings, also those that are written in Hermes' own form under ``settings``."""
+    own = agent.settings.get("mcp_servers")
+    plain = {str(name): each for name, each in own.items() if _usable(each)} if isinstance(own, dict) else {}
+    return {**plain, **{name: settings(server) for name, server in agent.mcp_servers.items()}}
+
+
+def _usable(server: Any) -> bool:
+    """Return whether a server in Hermes' own form has values of the types that Hermes can use."""
+    types = {"command": str, "url": str, "args": list, "env": dict}
+    return isinstance(server, dict) and all(isinstance(server.get(key) or kind(), kind) for key, kind in types.items())
+
+
+def enabled(server: Mapping[str, Any]) -> bool:
+    """Return whether Hermes would start the server."""
+    return str(server.get("enabled", True)).strip().lower() not in ("false", "0", "no", "off")
+
+
 def _written(value: Any) -> Any:
     """Return values as Hermes reads them: durations as seconds, and nothing that is not set."""
     match value:
@@ -59,19 +78,21 @@ _FETCHING: Final[Mapping[str, tuple[Sequence[str], Sequence[str]]]] = {
 
 def mistakes(agent: HermesSpec) -> Iterator[Mistake]:
     """Yield servers that could not start with the agent's other keys."""
-    for name, server in agent.mcp_servers.items():
-        if server.enabled and server.command in _FETCHING:
-            yield from _cannot_fetch(agent, ("mcp_servers", name, "command"), server)
+    for name, server in servers(agent).items():
+        if enabled(server) and server.get("command") in _FETCHING:
+            above = () if name in agent.mcp_servers else ("settings",)
+            yield from _cannot_fetch(agent, (*above, "mcp_servers", name, "command"), server)
     if agent.programs and agent.runtime.is_engine and agent.container.image:
         yield ("programs",), "does not go with container.image: an image with the agent's code has its own programs"
 
 
-def _cannot_fetch(agent: HermesSpec, at: tuple[str, ...], server: McpServerSpec) -> Iterator[Mistake]:
+def _cannot_fetch(agent: HermesSpec, at: Location, server: Mapping[str, Any]) -> Iterator[Mistake]:
     """Yield a mistake if the list of egress keeps a server from the packages that it fetches when it starts."""
-    listed, command = agent.network.listed, str(server.command)
+    listed, command = agent.network.listed, str(server["command"])
     hosts, variables = _FETCHING[command]
     # A URL in the file is always open to the agent.
-    if listed is None or "--offline" in server.args or any(variable in server.env for variable in variables):
+    named = any(variable in (server.get("env") or {}) for variable in variables)
+    if listed is None or named or "--offline" in (server.get("args") or ()):
         return
     open_hosts = {each.host for each in listed if each.port in (None, 443)}
     if closed := [host for host in hosts if host not in open_hosts]:
@@ -99,15 +120,15 @@ _MOST_TOOLS: Final = 20  # names in the evidence
 def checks(agent: HermesSpec, name: str, hermes_home: str) -> Iterator[Check]:
     """Yield a check for each enabled server: what the agent's log says since its process was started."""
     log = LogLines(f"{hermes_home}/logs/agent.log", _WORDS)
-    for server, spec in agent.mcp_servers.items():
-        if spec.enabled:
-            yield Check(f"mcp.{server}", log, partial(_connected, server), _hint(name, server, spec), settles=True)
+    for server, given in servers(agent).items():
+        if enabled(given):
+            yield Check(f"mcp.{server}", log, partial(_connected, server), _hint(name, server, given), settles=True)
 
 
-def _hint(agent: str, server: str, spec: McpServerSpec) -> str:
-    login = f"`paddock exec {agent} -- hermes mcp login {server}` logs in; " if spec.auth else ""
+def _hint(agent: str, server: str, given: Mapping[str, Any]) -> str:
+    login = f"`paddock exec {agent} -- hermes mcp login {server}` logs in; " if given.get("auth") else ""
     again = f"`paddock exec {agent} -- hermes mcp test {server}` tries it again"
-    return login + again + ("; logs/mcp-stderr.log in Hermes' home has its output" if spec.command else "")
+    return login + again + ("; logs/mcp-stderr.log in Hermes' home has its output" if given.get("command") else "")
 
 
 def _connected(server: str, found: Mapping[str, Any]) -> Verdict:

@@ -7,6 +7,7 @@ from importlib import resources
 from shlex import quote
 from typing import Final
 
+from paddock.recipes.hermes import mcp
 from paddock.recipes.hermes.spec import HermesSpec, ProgramName
 from paddock.recipes.workload import File, Toolchain
 
@@ -25,7 +26,8 @@ _PACKAGES: Final = {ProgramName.NODE: {"nodejs", "npm"}, ProgramName.UV: {"uv"}}
 
 def wanted(agent: HermesSpec) -> list[ProgramName]:
     """Return the programs that the file names, and those that its MCP servers need."""
-    needed = {_BROUGHT_BY[server.command] for server in agent.mcp_servers.values() if server.command in _BROUGHT_BY}
+    commands = (server.get("command") for server in mcp.servers(agent).values())
+    needed = {_BROUGHT_BY[command] for command in commands if command in _BROUGHT_BY}
     needed = {name for name in needed if _PACKAGES[name].isdisjoint(agent.packages)}
     return sorted({*agent.programs, *needed})
 

@@ -152,7 +152,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
     def extras(self, agent: HermesSpec) -> Iterator[str]:
         if connectors.messengers(agent):
             yield "messaging"
-        if agent.mcp_servers:
+        if mcp.servers(agent):
             yield "mcp"
         yield from providers.extras(agent)
 
