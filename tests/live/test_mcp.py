@@ -78,9 +78,3 @@ def test_lines_of_an_earlier_start_do_not_count(confined: Confined) -> None:
     confined.paddock("exec", "hermes", "--", "sh", "-c", "chmod 700 ~/.npm")
     confined.restart()
     assert confined.lines()["mcp.clock"]["outcome"] == "ok"
-
-
-def test_a_server_that_could_not_fetch_its_package_is_refused(confined: Confined) -> None:
-    words = ("--set", 'agents.hermes.mcp_servers.clock.env={HOUR: "7"}')
-    done = confined.node.paddock("check", "-f", confined.path, *words, fails=True)
-    assert "add registry.npmjs.org:443 to network.egress" in done.stderr
