@@ -47,6 +47,21 @@ def test_check_json_of_a_file_with_mistakes(paddock: Any, tmp_path: Path) -> Non
     assert json.loads(said.out)["mistakes"] == [{"what": f"there is no {tmp_path / 'none.yaml'}"}]
 
 
+def test_check_says_which_command_creates_a_lock_that_is_not_there(paddock: Any, tmp_path: Path) -> None:
+    words = ("check", "-f", str(GOOD), "--set", "agents.hermes.extras=[voice]")
+    said = paddock(*words)
+    assert said.code == 2
+    assert "agents.hermes.version: there is no lock locks/hermes-agent-0.19.0+voice.txt" in said.err
+    assert "`paddock template lock AGENT` creates it" in said.err
+    assert json.loads(paddock(*words, "--json").out)["mistakes"][0]["path"] == "agents.hermes.version"
+    # An agent that is not enabled needs no lock, nor does one whose image brings the code.
+    assert paddock(*words, "--set", "agents.hermes.enabled=false").code == 0
+    image = ("agents.hermes.runtime=docker", "agents.hermes.container={image: hermes:1}")
+    version = ("check", "-f", str(GOOD), "--set", "agents.hermes.version='0.99.0'")
+    assert paddock(*version).code == 2
+    assert paddock(*version, "--set", image[0], "--set", image[1]).code == 0
+
+
 def test_schema_prints_json(paddock: Any) -> None:
     assert json.loads(paddock("schema").out)["title"] == "paddock.yaml"
 

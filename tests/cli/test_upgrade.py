@@ -38,7 +38,10 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("hermes", "--to", "9.9.9"), "there is no lock locks/hermes-agent-9.9.9.txt, and Paddock ships none"),
+        (
+            ("hermes", "--to", "9.9.9"),
+            "there is no lock locks/hermes-agent-9.9.9+anthropic.txt, and Paddock ships none",
+        ),
         (("hermes", "--to", "newest"), "must be a version: numbers with dots"),
         (
             ("hermes", "--to", "9.9.9", "--set", "agents.hermes.version='0.19.0'"),
@@ -69,7 +72,7 @@ def test_an_agent_that_was_never_upgraded_has_nothing_to_go_back_from(paddock: P
 def test_versions_are_those_with_a_lock_for_the_same_extras_in_the_order_of_numbers(tmp_path: Path, file: Path) -> None:
     spec = load(file).spec.agents["hermes"]
     (tmp_path / "locks").mkdir()
-    for name in ("0.9.0", "0.100.1", "0.101.0+mcp"):
+    for name in ("0.9.0+anthropic", "0.100.1+anthropic", "0.101.0+mcp"):
         (tmp_path / f"locks/hermes-agent-{name}.txt").touch()
     found = Hermes().versions(spec, tmp_path)  # type: ignore[arg-type]
     assert found[0] == "0.9.0"

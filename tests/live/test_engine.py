@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import shlex
 import socket
 import subprocess
@@ -305,7 +306,7 @@ def test_new_code_keeps_the_container(host: Host, roots: dict[str, Path]) -> Non
     host.installs_something()
     first, trees = host.id(), "ls /opt/paddock/home_hermes"
     before = host.root("readlink -f /opt/paddock/home_hermes/current")
-    host.agent["extras"] = ["mcp"]
+    host.agent["extras"], host.agent["programs"] = ["mcp"], ["node", "uv"]
     assert "its container stays, with the software installed in it" in host.plan()
     host.up()
     assert host.id() == first
@@ -318,6 +319,7 @@ def test_new_code_keeps_the_container(host: Host, roots: dict[str, Path]) -> Non
     running = host.root("docker top paddock-home_hermes -eo pid,args")
     assert host.root("readlink /opt/paddock/home_hermes/current") in running
     assert "mcp" in host.inside("/opt/paddock/home_hermes/current/bin/python -c 'import mcp; print(mcp.__name__)'")
+    assert re.fullmatch(r"v24\.\S+\n1\d\.\S+\nuvx \S+.*", host.inside("node --version; npx --version; uvx --version"))
     host.paddock("down")
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from paddock.guests.local import LocalGuest
 from paddock.process import CommandFailed
-from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
+from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.runtimes import codetree
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -76,6 +76,31 @@ def test_a_tool_from_npm_is_installed_with_the_code(tmp_path: Path, monkeypatch:
     codetree.install(LocalGuest(), tree, str(tmp_path / "opt/.store"))
     driver = tmp_path / "opt/.store" / tree.id / "bin/driver"
     assert subprocess.run([driver], capture_output=True, text=True, check=True).stdout == "driven\n"
+
+
+def test_programs_of_a_toolchain_are_programs_of_the_tree(tmp_path: Path) -> None:
+    """The package has a program of its own, and one that is a script for a program in the package, as npx is."""
+    path = tmp_path / "tiny_node-3-py3-none-any.whl"
+    own, runner, info = "tiny_node-3.data/scripts/uv", "tiny_node/bin/node", "tiny_node-3.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        for name in (own, runner):
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = 0o100755 << 16
+            wheel.writestr(entry, f'#!/bin/sh\necho {name} "$@"\n')
+        wheel.writestr("tiny_node/lib/npx.js", "")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-node\nVersion: 3\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", f"{own},,\n{runner},,\n")
+    lock = f"tiny-node @ {path.as_uri()} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+    commands = {"uv": ("bin/uv",), "npx": (runner, "tiny_node/lib/npx.js")}
+    plain = tiny(tmp_path, "one")
+    tree = replace(plain, toolchains=(Toolchain(lock, commands),))
+    assert tree.id != plain.id
+    codetree.install(LocalGuest(), tree, str(tmp_path / "opt/.store"))
+    bin_ = tmp_path / "opt/.store" / tree.id / "bin"
+    said = [subprocess.check_output([bin_ / name, "a b"], text=True).strip() for name in ("uv", "npx")]
+    assert said[0] == f"{own} a b"
+    assert said[1].startswith(f"{runner} {bin_}/../lib/python{PYTHON}/site-packages/tiny_node/lib/npx.js a b")
 
 
 @pytest.mark.agent

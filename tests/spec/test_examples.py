@@ -14,8 +14,8 @@ from paddock.spec.models import AgentSpec
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.yaml"))
 ABOUT_WHERE = {"place", "runtime", "machine", "state", "mounts", "container"}
-# Keys that exclude other keys of the examples, or need more agents.
-NOT_FOR_EVERYONE = {"package", "config_file", "gateway"}
+# Keys that exclude other keys of the examples, need more agents, or do not go with an image.
+NOT_FOR_EVERYONE = {"package", "config_file", "gateway", "programs"}
 
 
 def with_all_options(path: Path) -> str:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from paddock.recipes import KINDS
-from paddock.recipes.hermes.spec import HermesSpec, McpServerSpec
+from paddock.recipes.hermes.mcp_spec import McpServerSpec
+from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.service.spec import ServiceSpec
 from paddock.spec.machine import DnsSpec, MountSpec
 from paddock.spec.models import Spec

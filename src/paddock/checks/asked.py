@@ -59,6 +59,9 @@ def lines(checks: Sequence[Check], found: dict[str, Any]) -> Iterator[Line]:
         verdict = _verdict(check, answer["found"])
         if verdict.ok:
             held.add(check.name)
+        if verdict.unknown:
+            yield Line(check.name, Outcome.UNAVAILABLE, one_line(verdict.evidence), seconds=answer["seconds"])
+            continue
         # The agent wrote the evidence. It must not look like another line.
         hint = verdict.hint or check.hint
         yield Line.of(check.name, verdict.ok, one_line(verdict.evidence), hint, answer["seconds"])

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,10 @@ BLOCK = 1 << 16
 MOST = 2 << 20  # bytes of a file
 LAST = 2000  # characters of a program's output
 CONNECT_SECONDS = 3
+LOGS = 5  # parts of a log
+LARGEST_LOG = 6 << 20  # bytes of each part; Hermes begins a new one after 5 MiB
+LINES = 500  # of a log
+SAMPLE = 200  # lines at the beginning of a part; some have no time
 Json = dict[str, Any]
 
 
@@ -148,6 +153,57 @@ def connection(endpoint: list[Any]) -> Json:
     return {**found, **errors}
 
 
+def log(question: Json) -> Json:
+    """Read the log from its newest part backwards, until a line is older than the agent's process."""
+    path, since = question["path"], question["since"]
+    parts, whole = [], False
+    for name in [path, *(f"{path}.{number}" for number in range(1, LOGS))]:
+        part = tail(name)
+        if part is None:
+            whole = True
+            break
+        parts.append(part)
+        if older_than(part, since):
+            whole = True
+            break
+    words = tuple(question["words"])
+    found = [
+        line[:LAST]
+        for part in reversed(parts)
+        for line in part
+        if any(word in line for word in words) and (written(line) or 0) >= since - 1
+    ]
+    return {"content": {"lines": found[-LINES:], "whole": whole}}
+
+
+def tail(path: str) -> list[str] | None:
+    """Return the last lines of a file, or None if there is none. The agent may have put anything in its place."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return []
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - LARGEST_LOG, 0))
+            return file.read(LARGEST_LOG).decode(errors="replace").split("\n")
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return []
+
+
+def older_than(lines: list[str], since: float) -> bool:
+    times = (moment for line in lines[:SAMPLE] if (moment := written(line)) is not None)
+    return any(moment < since - 1 for moment in times)
+
+
+def written(line: str) -> float | None:
+    """Return the time at the beginning of a line, in the local time of the agent."""
+    try:
+        return time.mktime(time.strptime(line[:19], "%Y-%m-%d %H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
+
+
 def port(question: Json) -> Json:
     return connect(question["port"], CONNECT_SECONDS)
 
@@ -160,4 +216,5 @@ KINDS = {
     "write": write,
     "port": port,
     "connect": connections,
+    "log": log,
 }

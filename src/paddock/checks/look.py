@@ -10,7 +10,7 @@ from typing import Any, Final
 from paddock.checks.subject import Subject
 from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
-from paddock.recipes.checks import Attempt, Connect, Databases, ReadFile, WriteInto
+from paddock.recipes.checks import Attempt, Connect, Databases, LogLines, ReadFile, WriteInto
 from paddock.recipes.workload import OpenPort, Request
 from paddock.runtimes.isolation import Isolation
 from paddock.runtimes.program import program
@@ -31,6 +31,7 @@ _KINDS: Final[Mapping[type, str]] = {
     OpenPort: "port",
     WriteInto: "write",
     Connect: "connect",
+    LogLines: "log",
 }
 
 

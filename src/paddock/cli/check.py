@@ -14,11 +14,11 @@ from paddock.errors import Exit
 @verb("paddock check -f paddock.yaml -f at-home.yaml --set agents.hermes.machine.memory=8G")
 def check(file: File = DEFAULT_FILE, sets: Sets = None, as_json: Json = False) -> None:
     """Validate the file. Does not contact any place."""
-    from paddock.recipes import KINDS, load
+    from paddock.recipes import KINDS
     from paddock.spec import checking
 
     if as_json:
         report = checking.as_data(file, sets or (), KINDS)
         print(json.dumps(report, indent=2))
         raise typer.Exit(Exit.DONE if report["ok"] else Exit.BAD_INPUT)
-    print(checking.summary(load(*file, sets=sets or ())))
+    print(checking.summary(checking.checked(file, sets or (), KINDS)))

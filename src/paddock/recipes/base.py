@@ -24,6 +24,9 @@ class BaseRecipe(Generic[OwnSpec]):
     def validate(self, name: str, agent: OwnSpec, file: FileView) -> Iterable[Mistake]:
         return ()
 
+    def unready(self, agent: OwnSpec, folder: Path) -> Iterable[Mistake]:
+        return ()
+
     def packages(self, agent: OwnSpec) -> Sequence[str]:
         return tuple(agent.packages)
 

@@ -49,7 +49,19 @@ class Connect:
     endpoints: Sequence[tuple[str, int]]
 
 
-Question = Request | ReadFile | Databases | Attempt | OpenPort | WriteInto | Connect
+@dataclass(frozen=True)
+class LogLines:
+    """Read the lines of a log that contain one of these words, since the agent's first process was started.
+
+    The lines begin with a local time, like ``2026-01-01 10:00:00``. Files ``PATH.1`` and so on are older parts. The
+    answer has the ``lines``, the newest last, and whether the log is ``whole``: no line since then can be missing.
+    """
+
+    path: str
+    words: Sequence[str]
+
+
+Question = LogLines | Request | ReadFile | Databases | Attempt | OpenPort | WriteInto | Connect
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import re
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
@@ -16,7 +17,7 @@ from pydantic import Field, model_validator
 
 from paddock.errors import BadInput
 from paddock.recipes.base import BaseRecipe
-from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
+from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.spec.agent import AgentSpec
 from paddock.spec.fields import LocalPath, Version
 from paddock.spec.files import text_of, unreadable
@@ -99,6 +100,10 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
         """Return programs from npm packages to install with the code."""
         return ()
 
+    def toolchains(self, agent: OwnPackagedSpec) -> Sequence[Toolchain]:
+        """Return programs from other Python packages to install with the code."""
+        return ()
+
     def settings_mistakes(self, agent: OwnPackagedSpec, settings: Mapping[str, Any]) -> Iterable[Mistake]:
         """Return the mistakes in the program's configuration, with locations relative to the settings."""
         return ()
@@ -129,15 +134,24 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
     def code(self, agent: OwnPackagedSpec, folder: Path) -> CodeTree:
         wanted = self.distribution(agent, folder)
         lock = _lock(wanted, folder / LOCKS, self.locks)
-        return CodeTree(wanted, lock, self.pythons, self.proof(wanted), self.tools(agent))
+        tools, toolchains = self.tools(agent), self.toolchains(agent)
+        return CodeTree(wanted, lock, self.pythons, self.proof(wanted), tools, toolchains=toolchains)
 
     def versions(self, agent: OwnPackagedSpec, folder: Path) -> list[str]:
-        extras = "".join(f"+{extra}" for extra in sorted({*agent.extras, *self.extras(agent)}))
-        name = re.compile(rf"{re.escape(self.package)}-([0-9]+(?:\.[0-9]+)*){re.escape(extras)}\.txt")
-        own = folder / LOCKS
-        names = [each.name for place in (own, self.locks) if place.is_dir() for each in place.iterdir()]
-        found = {match[1] for each in names if (match := name.fullmatch(each))}
+        wanted = {*agent.extras, *self.extras(agent)}
+        own = [lock for lock in _locks_in(folder / LOCKS, self.package) if lock.extras == wanted]
+        shipped = [lock for lock in _locks_in(self.locks, self.package) if lock.extras >= wanted]
+        found = {lock.version for lock in (*own, *shipped)}
         return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
+
+    def unready(self, agent: OwnPackagedSpec, folder: Path) -> Iterator[Mistake]:
+        if agent.runtime.is_engine and agent.container.image:
+            return
+        try:
+            self.code(agent, folder)
+        except BadInput as error:
+            hint = f"; {error.hint}" if error.hint else ""
+            yield ("package" if agent.package else "version",), error.message + hint
 
     def _config_problems(self, agent: OwnPackagedSpec, folder: Path, path: Path) -> Iterator[str]:
         # Hermes ignores a configuration that it cannot read and uses its defaults, so the file is validated here.
@@ -163,20 +177,41 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
             yield f"{origin}: {dotted(origin.path)} {sentence}"
 
 
+@dataclass(frozen=True)
+class _Lock:
+    """A lock, as its file name tells."""
+
+    file: Traversable
+    version: str
+    extras: frozenset[str]
+
+
+def _locks_in(folder: Traversable, package: str) -> Iterator[_Lock]:
+    name = re.compile(rf"{re.escape(package)}-([0-9]+(?:\.[0-9]+)*)((?:\+[^+]+)*)\.txt")
+    for each in folder.iterdir() if folder.is_dir() else ():
+        if match := name.fullmatch(each.name):
+            yield _Lock(each, match[1], frozenset(match[2].split("+")[1:]))
+
+
 def _lock(wanted: Distribution, own: Path, shipped: Traversable) -> str:
-    """Return the lock in the folder beside the file, otherwise the one that Paddock ships."""
-    for folder in (own, shipped):
-        if (folder / wanted.lock).is_file():
-            return (folder / wanted.lock).read_text(encoding="utf-8")
-    known = sorted(
-        each.name.removesuffix(".txt").removeprefix(f"{wanted.name}-")
-        for each in shipped.iterdir()
-        if each.name.endswith(".txt")
-    )
+    """Return the lock in the folder beside the file, otherwise the smallest shipped one with all wanted extras."""
+    if (own / wanted.lock).is_file():
+        return (own / wanted.lock).read_text(encoding="utf-8")
+    known = list(_locks_in(shipped, wanted.name))
+    fitting = [lock for lock in known if lock.version == wanted.version and lock.extras >= {*wanted.extras}]
+    if fitting:
+        return min(fitting, key=lambda lock: len(lock.extras)).file.read_text(encoding="utf-8")
     raise BadInput(
         f"there is no lock {LOCKS}/{wanted.lock}, and Paddock ships none",
-        hint=f"Paddock ships {', '.join(known)}; `paddock template lock AGENT` creates a lock",
+        hint=f"`paddock template lock AGENT` creates it; Paddock ships locks {_shipped(known, wanted.version)}",
     )
+
+
+def _shipped(locks: Sequence[_Lock], version: str) -> str:
+    extras = {extra for lock in locks if lock.version == version for extra in lock.extras}
+    if extras:
+        return f"for {version} with the extras {', '.join(sorted(extras))}"
+    return f"for {', '.join(sorted({lock.version for lock in locks}))}"
 
 
 def _of_wheel(path: Path) -> tuple[str, str]:

@@ -80,6 +80,14 @@ class Tool:
 
 
 @dataclass(frozen=True)
+class Toolchain:
+    """Programs from one Python package without dependencies, installed with the code: Node, or uv."""
+
+    lock: str  # the package at its version, with hashes
+    programs: Mapping[str, Sequence[str]]  # what each program runs, by its name: paths below the packages
+
+
+@dataclass(frozen=True)
 class CodeTree:
     """A Python package with all its dependencies, at locked versions with hashes."""
 
@@ -88,12 +96,14 @@ class CodeTree:
     pythons: Sequence[str]  # versions of Python that it runs on, the best first
     proof: Sequence[str]  # arguments for its Python that exit with 0 if the code is usable
     tools: Sequence[Tool] = ()
+    toolchains: Sequence[Toolchain] = ()
 
     @property
     def id(self) -> str:
         """The tree's name: a hash of everything that goes into it."""
         local = self.distribution.local
         parts = ["2", local.digest if local else "", *(tool.sha512 for tool in self.tools), self.lock]
+        parts += [each.lock for each in self.toolchains]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
@@ -217,6 +227,7 @@ class Verdict:
     evidence: str
     hint: str | None = None  # what to do, if the check's own hint does not apply
     version: str = ""  # the version that the agent says it has
+    unknown: bool = False  # the answer does not tell; the check neither holds nor fails
 
 
 def judged(judge: Callable[[Any], Verdict], answer: Any) -> Verdict:
@@ -335,6 +346,10 @@ class Recipe(Protocol[Own]):
 
     def validate(self, name: str, agent: Own, file: FileView) -> Iterable[Mistake]:
         """Return the mistakes that the model does not find, with locations relative to the agent."""
+        ...
+
+    def unready(self, agent: Own, folder: Path) -> Iterable[Mistake]:
+        """Return what `up` needs and another verb creates: a lock. Only `check` asks for it."""
         ...
 
     def packages(self, agent: Own) -> Sequence[str]:

@@ -22,7 +22,7 @@ from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.process import CommandFailed
 from paddock.recipes.packaged import sources
-from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
+from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.runtimes.fetch import fetch, has_hash
 from paddock.runtimes.shell import script
 
@@ -99,6 +99,8 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
         uv("fetching the agent's packages", "pip", "install", "--require-hashes", *WHEELS, *target, "-r", str(lock))
         for tool in tree.tools:
             _put_tool(tool, interpreter.arch, packages / _TOOLS)
+        for toolchain in tree.toolchains:
+            _put_toolchain(toolchain, interpreter.version, packages)
         unfinished = Path(folder) / "archive"
         unfinished.write_bytes(_packed(packages))
         _keep(unfinished, archive)
@@ -146,15 +148,29 @@ def _put_tool(tool: Tool, arch: str, folder: Path) -> None:
     (folder / tool.name).chmod(0o755)
 
 
+def _put_toolchain(toolchain: Toolchain, python: str, packages: Path) -> None:
+    """Make the programs of an installed package programs of the tree."""
+    (packages / _TOOLS).mkdir(exist_ok=True)
+    for name, words in toolchain.programs.items():
+        program = packages / _TOOLS / name
+        if words == (f"bin/{name}",):  # where packages put programs; all others there are launchers of this computer
+            shutil.move(packages / words[0], program)
+            continue
+        # The file that a program starts stays in its package, where `verify` compares it.
+        paths = " ".join(f'"${{0%/*}}/../lib/python{python}/site-packages/{word}"' for word in words)
+        program.write_text(f'#!/bin/sh\nexec {paths} "$@"\n')
+        program.chmod(0o755)
+
+
 def _requirements(tree: CodeTree) -> str:
-    """Return the lock, with local code instead of the package from the index."""
-    wanted = tree.distribution
+    """Return the lock with those of the toolchains, and with local code instead of the package from the index."""
+    wanted, more = tree.distribution, "".join(each.lock for each in tree.toolchains)
     if wanted.local is None:
-        return tree.lock
+        return tree.lock + more
     wheel = _wheel(wanted.local)
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     others = locked_without(tree.lock, wanted.name)
-    return f"{others}{wanted.requirement} @ {wheel.as_uri()} --hash=sha256:{digest}\n"
+    return f"{others}{more}{wanted.requirement} @ {wheel.as_uri()} --hash=sha256:{digest}\n"
 
 
 def locked_without(lock: str, name: str) -> str:

@@ -7,9 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from paddock.errors import BadInput
+from paddock.spec.files import inlined
 from paddock.spec.kinds import AgentKind, Kinds
 from paddock.spec.load import FileMistakes, Loaded, load
 from paddock.spec.support import unsupported
+
+
+def checked(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind]) -> Loaded:
+    """Load a file that `up` can use. Other verbs also use files that lack something, such as a lock, to create it."""
+    loaded = load(*files, sets=sets, kinds=kinds)
+    folder = loaded.path.parent
+    lacking = [
+        (loaded.tree.origin(("agents", name, *location)), sentence)
+        for name, agent in loaded.spec.agents.items()
+        if agent.enabled
+        for location, sentence in kinds[agent.kind].unready(inlined(agent, folder), folder)
+    ]
+    if lacking:
+        raise FileMistakes(lacking)
+    return loaded
 
 
 def summary(loaded: Loaded) -> str:
@@ -22,7 +38,7 @@ def summary(loaded: Loaded) -> str:
 def as_data(files: Sequence[Path], sets: Sequence[str], kinds: Kinds[AgentKind]) -> dict[str, Any]:
     """Return the result of ``check`` as data, with the file's mistakes."""
     try:
-        loaded = load(*files, sets=sets, kinds=kinds)
+        loaded = checked(files, sets, kinds)
     except FileMistakes as error:
         return {"ok": False, "mistakes": [origin.as_data() | {"what": what} for origin, what in error.found]}
     except BadInput as error:

@@ -31,6 +31,13 @@ class AgentKind(Protocol):
         """Return the mistakes that the model does not find, with locations relative to the agent."""
         ...
 
+    def unready(self, agent: Any, folder: Path) -> Iterable[Mistake]:
+        """Return what else `up` needs and another verb creates, such as a lock, with locations relative to the agent.
+
+        The agent has the contents of the files that it names. Relative paths start at the folder.
+        """
+        ...
+
 
 Any_kind = TypeVar("Any_kind", bound=AgentKind, covariant=True)
 

@@ -31,8 +31,9 @@ def main() -> None:
     running, dropped = supervised(question["supervisor"])
     started = [running[name]["pid"] for name in question["processes"] if running.get(name, {}).get("pid")]
     pids = agents_own(started)
+    since = next((running[name]["since"] for name in question["processes"] if name in running), 0.0)
     looks: dict[str, Callable[[], Any]] = {
-        "inside": lambda: inside(question["inside"]),
+        "inside": lambda: inside(question["inside"], since),
         "state": lambda: state(question["folders"]),
         "lease": lambda: lease(question["lease_file"], question["holder_file"]),
         "configuration": lambda: configuration(question["etc"], question["files"]),
@@ -88,9 +89,10 @@ def memory() -> int:
     return int(total[1]) << 10 if total else 0
 
 
-def inside(question: Json) -> Json:
-    """Run the program beside the agent, and return what it printed."""
-    done = Output([*question["argv"], question["program"]], json.dumps(question["questions"]).encode())
+def inside(question: Json, since: float) -> Json:
+    """Run the program beside the agent, and return what it printed. ``since`` is the start of its first process."""
+    questions = [{**each, "since": since} for each in question["questions"]]
+    done = Output([*question["argv"], question["program"]], json.dumps(questions).encode())
     if done.cut:
         return {"refused": f"its output was longer than {MOST >> 20} MiB and was cut off"}
     try:

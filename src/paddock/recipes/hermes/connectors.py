@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from paddock.recipes.hermes.spec import HermesSpec, McpServerSpec, MessengerSpec
+from paddock.recipes.hermes import mcp
+from paddock.recipes.hermes.spec import HermesSpec, MessengerSpec
 from paddock.spec.egress import Endpoint
 
 # The servers of the messengers; those of Telegram only without an endpoint in the file.
@@ -46,7 +47,7 @@ def settings(agent: HermesSpec) -> dict[str, Any]:
     if telegram and telegram.endpoint:
         found["telegram"] = {"extra": {"base_url": f"{telegram.endpoint.rstrip('/')}/bot"}}
     if agent.mcp_servers:
-        found["mcp_servers"] = {name: _mcp_server(server) for name, server in agent.mcp_servers.items()}
+        found["mcp_servers"] = {name: mcp.settings(server) for name, server in agent.mcp_servers.items()}
     return found
 
 
@@ -62,17 +63,3 @@ def reaches(agent: HermesSpec) -> list[Endpoint]:
     telegram = agent.connectors.telegram
     own = {"telegram"} if telegram and telegram.endpoint else set()
     return [Endpoint(host, 443) for name in messengers(agent) if name not in own for host in _SERVERS[name]]
-
-
-def _mcp_server(server: McpServerSpec) -> dict[str, Any]:
-    values = {
-        "command": server.command,
-        "args": server.args,
-        "env": server.env,
-        "url": server.url,
-        "headers": server.headers,
-        "timeout": float(server.timeout) if server.timeout is not None else None,
-        "connect_timeout": float(server.connect_timeout) if server.connect_timeout is not None else None,
-        "tools": {key: names for key, names in server.tools.model_dump().items() if names},
-    }
-    return {"enabled": server.enabled, **{key: value for key, value in values.items() if value}}

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from paddock.errors import BadInput
+from paddock.recipes.hermes import programs
 from paddock.recipes.hermes.spec import ApiServerSpec, ConnectorsSpec, DashboardSpec, HermesSpec, Managed
-from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.model_gateway import ModelServer
 from paddock.recipes.reaches import named_in
+from paddock.recipes.yaml import merged
 from paddock.spec.agent import SupervisionSpec
 
 _MODEL: Final = "stand-in"
@@ -54,6 +55,7 @@ def copy(agent: HermesSpec, extras: Sequence[str], model: str | None, ports: Map
             "environment": {},
             "environment_files": [],
             "extras": sorted({*agent.extras, *extras}),
+            "programs": programs.wanted(agent),
             "gateway": agent.gateway if model is None else None,
             "connectors": ConnectorsSpec(
                 api_server=ApiServerSpec(port=ports.get("api_server", api.port), model_name=api.model_name)

@@ -9,8 +9,8 @@ from shlex import quote
 from typing import Any, Final
 
 from paddock.recipes.hermes.spec import Managed
-from paddock.recipes.hermes.yaml import dump
 from paddock.recipes.workload import File, Keep, Paths, StateFile
+from paddock.recipes.yaml import dump
 
 # Commands that change the agent's code, its supervisor, the active profile, or who may talk to the agent.
 _NEVER: Final = (

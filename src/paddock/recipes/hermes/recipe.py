@@ -6,21 +6,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from importlib.resources.abc import Traversable
-from shlex import quote
 from typing import Any, Final
 
 from paddock.recipes.checks import Check
 from paddock.recipes.documents import beyond_home, documents, working_directory
-from paddock.recipes.hermes import checks, connectors, harmless, managed, settings, validate, versions
+from paddock.recipes.hermes import (
+    checks,
+    connectors,
+    harmless,
+    managed,
+    mcp,
+    programs,
+    providers,
+    settings,
+    validate,
+    versions,
+)
 from paddock.recipes.hermes.spec import HermesSpec, Managed
-from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.model_gateway import ModelServer
 from paddock.recipes.packaged import PackagedRecipe
 from paddock.recipes.reaches import named_in
 from paddock.recipes.workload import (
     Answer,
     Distribution,
-    File,
     ImageContract,
     Keeping,
     Messages,
@@ -32,10 +40,12 @@ from paddock.recipes.workload import (
     Request,
     SecretFile,
     Tool,
+    Toolchain,
     Traces,
     Verdict,
     Workload,
 )
+from paddock.recipes.yaml import merged
 from paddock.spec.agent import Restart
 from paddock.spec.kinds import FileView, Mistake
 
@@ -67,9 +77,10 @@ _ACTING: Final = (
     *(".env", ".op.env", "config.yaml", "gateway.json"),
 )
 _KEEPING: Final = Keeping(
-    rebuilt=tuple(
-        f"{_HOME}/{name}"
-        for name in ("logs", "*_cache", "sandboxes", "bin", "checkpoints", "gateway.pid", "gateway.lock", "**/*.lock")
+    rebuilt=(
+        *(f"{_HOME}/{name}" for name in ("logs", "*_cache", "sandboxes", "bin", "checkpoints")),
+        *(f"{_HOME}/{name}" for name in ("gateway.pid", "gateway.lock", "**/*.lock")),
+        *(".npm", ".cache/uv"),  # packages that npx and uvx have fetched
     ),
     texts=tuple(f"{_HOME}/{name}" for name in ("SOUL.md", "memories/*.md", "skills/**/SKILL.md")),
     messages=Messages(f"{_HOME}/state.db", "SELECT count(*) FROM messages WHERE timestamp > ?"),
@@ -100,7 +111,14 @@ _BROWSER: Final = Tool(
     },
 )
 _PINS: Final = "hermes_cli.managed_scope"  # the launcher needs it; a wheel or sources may be of a version without it
-_MODULES: Final = {"mcp": ("mcp",), "messaging": ("telegram", "discord", "slack_bolt")}
+_MODULES: Final = {
+    "mcp": ("mcp",),
+    "messaging": ("telegram", "discord", "slack_bolt"),
+    "anthropic": ("anthropic",),
+    "azure-identity": ("azure.identity",),
+    "bedrock": ("boto3",),
+    "vertex": ("google.auth",),
+}
 
 
 _CHROMIUM: Final = {"AGENT_BROWSER_EXECUTABLE_PATH": "/usr/bin/chromium"}
@@ -134,8 +152,9 @@ class Hermes(PackagedRecipe[HermesSpec]):
     def extras(self, agent: HermesSpec) -> Iterator[str]:
         if connectors.messengers(agent):
             yield "messaging"
-        if agent.mcp_servers:
+        if mcp.servers(agent):
             yield "mcp"
+        yield from providers.extras(agent)
 
     def proof(self, wanted: Distribution) -> Sequence[str]:
         program = (resources.files(__package__) / "proof.py").read_text(encoding="utf-8")
@@ -144,6 +163,9 @@ class Hermes(PackagedRecipe[HermesSpec]):
 
     def tools(self, agent: HermesSpec) -> Sequence[Tool]:
         return (_BROWSER,) if agent.browser else ()
+
+    def toolchains(self, agent: HermesSpec) -> Sequence[Toolchain]:
+        return programs.toolchains(agent)
 
     def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
         directory, traits = working_directory(agent, paths), versions.traits(agent)
@@ -189,7 +211,8 @@ class Hermes(PackagedRecipe[HermesSpec]):
             processes=(messaging, dashboard) if agent.dashboard.enabled else (messaging,),
             files=(
                 *managed.files(agent.managed, paths, tree, config, pinned),
-                *((_shim(_BROWSER.name, tree),) if agent.browser else ()),
+                *((programs.shim(_BROWSER.name, tree),) if agent.browser else ()),
+                *(programs.shims(agent, tree) if tree else ()),
             ),
             # In managed mode Hermes does not create its folders, and fails without them.
             directories=(
@@ -225,6 +248,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
             managed_by_us = checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent))
         return (
             *checks.messaging(name, hermes_home, frozenset({"api_server", *connectors.messengers(agent)})),
+            *mcp.checks(agent, name, hermes_home),
             *checks.model(agent.settings),
             checks.databases(name, hermes_home),
             managed_by_us,
@@ -324,11 +348,6 @@ def _drain_seconds(config: Mapping[str, Any]) -> int:
 def _hermes(paths: Paths, tree: str, *words: str) -> Sequence[str]:
     # Started by path: with `-m`, Python would import modules from the current directory, which the agent can write to.
     return (f"{tree}/bin/python", managed.command(paths), *words)
-
-
-def _shim(name: str, tree: str) -> File:
-    """Return a wrapper for one program of the code tree; the tree's other programs are not on the agent's PATH."""
-    return File(f"bin/{name}", f'#!/bin/sh\nexec {quote(f"{tree}/bin/{name}")} "$@"\n', executable=True)
 
 
 def _tools(paths: Paths) -> dict[str, str]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from paddock.recipes.hermes import providers
+from paddock.recipes.hermes.providers import PROVIDERS, Provider, known_as
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.spec.kinds import Mistake
 from paddock.spec.tree import Location, Tree, texts
@@ -39,19 +41,6 @@ _NAMES: Final = {
     bool: "true or false",
 }
 
-# The variables in which Hermes looks for a key of its built-in providers (hermes_cli/auth.py, PROVIDER_REGISTRY).
-_KEYS: Final = {
-    "openrouter": ("OPENROUTER_API_KEY",),
-    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
-    "openai-api": ("OPENAI_API_KEY",),
-    "gemini": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
-    "deepseek": ("DEEPSEEK_API_KEY",),
-    "xai": ("XAI_API_KEY",),
-    "zai": ("GLM_API_KEY", "ZAI_API_KEY", "Z_AI_API_KEY"),
-    "minimax": ("MINIMAX_API_KEY",),
-    "nvidia": ("NVIDIA_API_KEY",),
-    "huggingface": ("HF_TOKEN",),
-}
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -59,6 +48,7 @@ def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake
     """Yield the location, relative to the settings, and the message of each mistake."""
     yield from _types(settings)
     yield from _model(agent, settings)
+    yield from providers.mistakes(agent, settings)
     known = {*agent.secrets, *agent.environment}
     for name, provider in _mapping(settings, "providers").items():
         yield from _provider(("providers", name), provider)
@@ -75,7 +65,7 @@ def unnamed_variables(agent: HermesSpec) -> Iterator[Mistake]:
     known = {*agent.secrets, *agent.environment}
     if not agent.environment_files:
         for name, server in agent.mcp_servers.items():
-            for location, text in texts(Tree(server.model_dump(include={"args", "env", "headers", "url"}))):
+            for location, text in texts(Tree(server.model_dump(mode="json", exclude_none=True))):
                 at = ("mcp_servers", name, *location)
                 yield from ((at, _neither(lacking)) for lacking in _lacking(text, known))
 
@@ -122,21 +112,22 @@ def _model(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
         )
     if not isinstance(provider, str):
         return
-    providers = _mapping(settings, "providers")
+    own = _mapping(settings, "providers")
     at = ("model", "provider")
     kind, _, name = provider.partition(":")
     older = settings.get("custom_providers")
     if kind == "custom" and name:
-        names = [*providers, *(each.get("name") for each in older if isinstance(each, dict))] if older else [*providers]
+        names = [*own, *(each.get("name") for each in older if isinstance(each, dict))] if older else [*own]
         if name not in names and agent.model_gateway is None:
             there = f"there is {', '.join(map(str, names))}" if names else "there is none"
             yield at, f"needs providers: {{{name}: {{base_url: …}}}} ({there})"
     elif provider == "custom" and not model.get("base_url"):
         yield at, "needs model.base_url, or write custom:NAME and providers: {NAME: {base_url: …}}"
-    elif provider in _KEYS and provider not in providers:
-        elsewhere = agent.environment_files or agent.auth
-        if not elsewhere and agent.secrets.keys().isdisjoint(_KEYS[provider]):
-            yield at, f"needs {' or '.join(_KEYS[provider])} under secrets"
+    elif model.get("auth_mode") != "entra_id":
+        keys = PROVIDERS.get(known_as(provider), Provider()).keys
+        elsewhere = agent.environment_files or agent.auth or provider in own
+        if keys and not elsewhere and agent.secrets.keys().isdisjoint(keys):
+            yield at, f"needs {' or '.join(keys)} under secrets"
 
 
 def _mapping(settings: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
+from paddock.recipes.hermes.mcp_spec import McpServerSpec, ServerName
 from paddock.recipes.packaged import PackagedSpec
 from paddock.spec.agent import AgentSpec
-from paddock.spec.durations import Duration
 from paddock.spec.fields import Model, Name, Port, Url, shorthand
 from paddock.spec.secrets import Source
 from paddock.spec.tree import Location
@@ -19,6 +19,11 @@ from paddock.spec.tree import Location
 class Managed(StrEnum):
     STRICT = "strict"
     PINNED = "pinned"
+
+
+class ProgramName(StrEnum):
+    NODE = "node"
+    UV = "uv"
 
 
 class ApiServerSpec(Model):
@@ -69,41 +74,6 @@ class ConnectorsSpec(Model):
     slack: MessengerSpec | None = Field(None, description="Slack, with the secrets SLACK_BOT_TOKEN and SLACK_APP_TOKEN")
 
 
-class ToolChoice(Model):
-    """The tools of an MCP server that the agent may use."""
-
-    include: list[str] = Field(default_factory=list, description="only these")
-    exclude: list[str] = Field(default_factory=list, description="all but these")
-
-
-class McpServerSpec(Model):
-    """An MCP server: a program on the agent's machine, or a URL."""
-
-    command: str | None = Field(None, description="program to start")
-    args: list[str] = Field(default_factory=list, description="arguments of the program")
-    env: dict[str, str] = Field(
-        default_factory=dict, description="environment of the program; ${NAME} is replaced by a secret's value"
-    )
-    url: Url | None = Field(None, description="URL of the server, instead of a program")
-    headers: dict[str, str] = Field(
-        default_factory=dict, description="HTTP headers; ${NAME} is replaced by a secret's value"
-    )
-    enabled: bool = Field(True, description="whether the agent uses the server")
-    timeout: Duration | None = Field(None, description="timeout of one call")
-    connect_timeout: Duration | None = Field(None, description="timeout of the connection")
-    tools: ToolChoice = Field(ToolChoice(), description="which tools of the server the agent may use")
-
-    @model_validator(mode="after")
-    def _program_or_url(self) -> Self:
-        if (self.command is None) == (self.url is None):
-            raise ValueError("an MCP server needs either command: (a program) or url:")
-        if self.url is None and self.headers:
-            raise ValueError("headers need url:")
-        if self.command is None and (self.args or self.env):
-            raise ValueError("args and env need command:")
-        return self
-
-
 class DashboardSpec(Model):
     """The agent's web page, on loopback unless exposed; `paddock forward` opens it."""
 
@@ -142,7 +112,7 @@ class HermesSpec(PackagedSpec):
     kind: Literal["hermes"] = Field(description="hermes")
     connectors: ConnectorsSpec = Field(ConnectorsSpec(), description="the ways to talk to the agent")
     gateway: Name | None = Field(None, description="name of the model gateway: an agent of kind litellm in this file")
-    mcp_servers: dict[str, McpServerSpec] = Field(
+    mcp_servers: dict[ServerName, McpServerSpec] = Field(
         default_factory=dict, description="MCP servers with tools for the agent, by name"
     )
     auth: AuthSpec | None = Field(None, description="OAuth credentials (auth.json) for the first start")
@@ -155,6 +125,11 @@ class HermesSpec(PackagedSpec):
         description="strict: only this file configures the agent; pinned: the agent may change other settings",
     )
     browser: bool = Field(False, description="whether to install a browser (chromium) for its tools")
+    programs: list[Annotated[ProgramName, Field(strict=False)]] = Field(
+        default_factory=list,
+        description="programs to install with the code, beside those that an MCP server needs: node (with npm and"
+        " npx), uv (with uvx)",
+    )
     cli_on_path: bool = Field(False, description="whether every account on the machine has the command `hermes`")
 
     @property

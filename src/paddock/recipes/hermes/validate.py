@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from paddock.recipes.hermes import settings, versions
+from paddock.recipes.hermes import mcp, settings, versions
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.spec.agent import RuntimeName
 from paddock.spec.kinds import FileView, Mistake
@@ -37,6 +37,7 @@ def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
     yield from _messengers(agent)
     yield from _dashboard_login(agent)
     yield from settings.unnamed_variables(agent)
+    yield from mcp.mistakes(agent)
     yield from _documents(agent)
     yield from _model_gateway(agent, file)
     if agent.cli_on_path:

@@ -7,10 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from importlib.resources.abc import Traversable
-from io import StringIO
 from typing import Any, Final
-
-from ruamel.yaml import YAML
 
 from paddock.recipes.checks import Check
 from paddock.recipes.litellm.spec import MASTER_KEY, LitellmSpec
@@ -30,6 +27,7 @@ from paddock.recipes.workload import (
     Verdict,
     Workload,
 )
+from paddock.recipes.yaml import dump
 from paddock.spec.kinds import FileView, Mistake
 
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -83,7 +81,7 @@ class Litellm(PackagedRecipe[LitellmSpec]):
             restart=agent.service.restart,
             restart_seconds=agent.service.restart_delay,
         )
-        config = File("litellm/config.yaml", _yaml(_in_its_words(agent.settings)))
+        config = File("litellm/config.yaml", dump(_in_its_words(agent.settings)))
         reaches = named_in(agent.settings, agent.environment)
         return Workload(processes=(proxy,), files=(config,), directories=(), generated=(), reaches=reaches)
 
@@ -165,11 +163,3 @@ def _offered(answer: Answer, wanted: frozenset[str]) -> Verdict:
         return Verdict(False, f"/v1/models answered {answer.status}: {_said(answer.body)}")
     lacking = sorted(wanted - found)
     return Verdict(not lacking, f"lacks {', '.join(lacking)}" if lacking else f"offers {', '.join(sorted(found))}")
-
-
-def _yaml(tree: dict[str, Any]) -> str:
-    text = StringIO()
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
-    yaml.dump(tree, text)
-    return text.getvalue()

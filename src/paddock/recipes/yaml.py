@@ -1,12 +1,14 @@
-"""Write YAML for Hermes, and merge trees of settings."""
+"""Write YAML for programs that read an older YAML than Paddock, and merge trees of settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from io import StringIO
-from typing import Any
+from typing import Any, Final
 
 from ruamel.yaml import YAML
+
+_HEAD: Final = "%YAML 1.1\n---\n"
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -19,9 +21,13 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dump(tree: Mapping[str, Any]) -> str:
-    """Return the tree as YAML text."""
+    """Return the tree as YAML text in which the agents' programs read the same values.
+
+    They read YAML 1.1, in which a plain `off`, `yes` or `1:30` is not a text. Paddock's own file is YAML 1.2.
+    """
     text = StringIO()
     yaml = YAML(typ="safe", pure=True)
+    yaml.version = (1, 1)  # quotes those texts
     yaml.default_flow_style = False
     yaml.dump(dict(tree), text)
-    return text.getvalue()
+    return text.getvalue().removeprefix(_HEAD)
