@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from paddock.errors import BadInput
-from paddock.recipes.hermes.spec import ApiServerSpec, ConnectorsSpec, DashboardSpec, HermesSpec, Managed
+from paddock.recipes.hermes.connector_spec import ApiServerSpec, ConnectorsSpec
+from paddock.recipes.hermes.spec import DashboardSpec, HermesSpec, Managed
 from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.model_gateway import ModelServer
 from paddock.recipes.reaches import named_in

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from paddock.recipes.checks import Check
 from paddock.recipes.documents import beyond_home, documents, working_directory
-from paddock.recipes.hermes import checks, connectors, harmless, managed, settings, validate, versions
+from paddock.recipes.hermes import checks, connector_checks, connectors, harmless, managed, settings, validate, versions
 from paddock.recipes.hermes.spec import HermesSpec, Managed
 from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.model_gateway import ModelServer
@@ -100,7 +100,11 @@ _BROWSER: Final = Tool(
     },
 )
 _PINS: Final = "hermes_cli.managed_scope"  # the launcher needs it; a wheel or sources may be of a version without it
-_MODULES: Final = {"mcp": ("mcp",), "messaging": ("telegram", "discord", "slack_bolt")}
+_MODULES: Final = {
+    "matrix": ("mautrix.client", "aiosqlite", "asyncpg", "aiohttp_socks"),
+    "mcp": ("mcp",),
+    "messaging": ("telegram", "discord", "slack_bolt"),
+}
 
 
 _CHROMIUM: Final = {"AGENT_BROWSER_EXECUTABLE_PATH": "/usr/bin/chromium"}
@@ -112,6 +116,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
     model = HermesSpec
     package = "hermes-agent"
     beside = ("aiohttp",)  # its API server imports it, but the package does not depend on it
+    without = ("python-olm",)  # the encryption of the extra `matrix`; it would have to be compiled with libolm
 
     @property
     def locks(self) -> Traversable:
@@ -132,8 +137,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
         return ("git", "ripgrep")
 
     def extras(self, agent: HermesSpec) -> Iterator[str]:
-        if connectors.messengers(agent):
-            yield "messaging"
+        yield from connectors.extras(agent)
         if agent.mcp_servers:
             yield "mcp"
 
@@ -199,7 +203,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
             ),
             generated=(API_KEY,),
             state_files=(
-                *managed.state_files(agent.managed, _HOME, connectors.messengers(agent)),
+                *managed.state_files(agent.managed, _HOME, connectors.names(agent)),
                 *documents(agent),
             ),
             secret_files=(
@@ -224,7 +228,8 @@ class Hermes(PackagedRecipe[HermesSpec]):
         else:
             managed_by_us = checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent))
         return (
-            *checks.messaging(name, hermes_home, frozenset({"api_server", *connectors.messengers(agent)})),
+            *checks.messaging(name, hermes_home, frozenset(connectors.names(agent))),
+            *connector_checks.proofs(agent),
             *checks.model(agent.settings),
             checks.databases(name, hermes_home),
             managed_by_us,
