@@ -74,6 +74,12 @@ def test_matrix_and_ntfy_get_their_servers() -> None:
     assert connectors.settings(found) == {"unauthorized_dm_behavior": "ignore"}
 
 
+def test_the_hosts_of_irc_and_mail_are_reached() -> None:
+    environment = {"IRC_SERVER": "10.0.0.4", "IRC_PORT": "6667", "EMAIL_IMAP_HOST": "mail.example"}
+    found = agent({"irc": {"allow": ["ann"]}, "email": {"allow": ["a@b.example"]}}, environment=environment)
+    assert [str(each) for each in connectors.reaches(found)] == ["10.0.0.4:6667", "mail.example:993"]
+
+
 def test_a_webhook_listens_on_loopback_unless_exposed_and_its_secrets_are_references() -> None:
     routes = {
         "git": {"secret_env": "GIT_SECRET", "prompt": "Look at {repo}", "events": ["push"], "skills": ["review"]},

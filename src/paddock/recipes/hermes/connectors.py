@@ -80,15 +80,21 @@ def extras(agent: HermesSpec) -> Iterator[str]:
 
 
 def reaches(agent: HermesSpec) -> list[Endpoint]:
-    """Return the fixed servers of the enabled messengers, and those of Matrix and ntfy.
+    """Return the servers of the enabled messengers, as far as the file or the table of messengers names them.
 
-    A Bot API server that the file names is among the settings. Other servers are in the agent's environment.
+    A Bot API server that the file names is among the settings. Other URLs are in the agent's environment.
     """
     talk = agent.connectors
     own = {"telegram"} if talk.telegram and talk.telegram.endpoint else set()
     fixed = [Endpoint(host, 443) for name in agent.messengers() if name not in own for host in PLATFORMS[name].servers]
-    named = [talk.matrix.homeserver if talk.matrix else None, talk.ntfy.server if talk.ntfy else None]
-    return [*fixed, *named_in(named)]
+    hosts = [(agent.environment.get(host), agent.environment.get(port, number)) for host, port, number in _hosts(agent)]
+    urls = [talk.matrix.homeserver if talk.matrix else None, talk.ntfy.server if talk.ntfy else None]
+    return [*fixed, *named_in(urls, [f"tcp://{host}:{port}" for host, port in hosts if host])]
+
+
+def _hosts(agent: HermesSpec) -> Iterator[tuple[str, str, int]]:
+    for name in agent.messengers():
+        yield from PLATFORMS[name].hosts
 
 
 def _webhook(webhook: WebhookSpec, host: str) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class Platform:
     extra: str | None = None  # of the Python package
     listener: Listener | None = None
     servers: Sequence[str] = ()  # fixed host names; others are in the file's URLs
+    hosts: Sequence[tuple[str, str, int]] = ()  # variables of a host and of its port, and the usual port
     # A URL that answers only to the right token: the variable with the server, the path, the variable with the token.
     proof: tuple[str, str, str] | None = None
 
@@ -55,9 +56,11 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
         proof=("MATTERMOST_URL", "/api/v4/users/me", "MATTERMOST_TOKEN"),
     ),
     "signal": Platform(("SIGNAL_HTTP_URL", "SIGNAL_ACCOUNT")),
-    "irc": Platform(("IRC_SERVER", "IRC_CHANNEL")),
+    "irc": Platform(("IRC_SERVER", "IRC_CHANNEL"), hosts=(("IRC_SERVER", "IRC_PORT", 6697),)),
     "email": Platform(
-        ("EMAIL_ADDRESS", "EMAIL_PASSWORD", "EMAIL_IMAP_HOST", "EMAIL_SMTP_HOST"), home="EMAIL_HOME_ADDRESS"
+        ("EMAIL_ADDRESS", "EMAIL_PASSWORD", "EMAIL_IMAP_HOST", "EMAIL_SMTP_HOST"),
+        home="EMAIL_HOME_ADDRESS",
+        hosts=(("EMAIL_IMAP_HOST", "EMAIL_IMAP_PORT", 993), ("EMAIL_SMTP_HOST", "EMAIL_SMTP_PORT", 587)),
     ),
     "sms": Platform(
         # Without the URL it could not check who calls it, and does not start.
