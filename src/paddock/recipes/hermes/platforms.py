@@ -114,8 +114,8 @@ PLATFORMS: Final[Mapping[str, Platform]] = {
 
 # Messengers that Hermes ships and that cannot work here, with the reason.
 REFUSED: Final[Mapping[str, str]] = {
-    "whatsapp": "its bridge installs npm packages into the agent's code, which is read-only; use whatsapp_cloud",
-    "photon": "its bridge installs npm packages into the agent's code, which is read-only",
+    "whatsapp": "it needs a Node program that the Python package does not contain; use whatsapp_cloud",
+    "photon": "it needs a Node program that the Python package does not contain",
     "google_chat": "it needs google-cloud-pubsub, which no extra of hermes-agent brings",
     "raft": "it has no list of allowed users, and needs the program raft",
     "relay": "it has no list of allowed users: another server decides who may talk to the agent",
