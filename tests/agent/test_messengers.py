@@ -164,23 +164,19 @@ def test_a_webhook_takes_signed_messages_only(talk: Talk) -> None:
     assert not any("nothing" in line for line in talk.ntfy.heard("answers"))
 
 
-def test_verify_says_what_was_proved_about_each_connector(talk: Talk) -> None:
+def test_verify_says_what_was_proved_and_names_a_connector_with_a_placeholder_for_a_token(talk: Talk) -> None:
     lines = talk.verified()
     told = lines["connectors"]["evidence"]
+    assert "telegram" not in talk.state()["platforms"]
+    assert lines["connectors"]["outcome"] == "failed"
+    assert "telegram not started" in told
+    assert "its token looks like a placeholder" in lines["connectors"]["hint"]
     assert all(f"{name} connected" in told for name in ("api_server", "irc", "matrix", "ntfy", "webhook"))
     proofs = {name: line["evidence"] for name, line in lines.items() if line["outcome"] == "ok"}
     assert "accepts MATRIX_ACCESS_TOKEN as @bot:stand.in" in proofs["connectors.matrix"]
     assert "lets the agent read its topic with NTFY_TOKEN" in proofs["connectors.ntfy"]
     assert "/webhooks/word refuses a message without a signature" in proofs["connectors.webhook.word"]
     assert "/webhooks/other refuses" in proofs["connectors.webhook.other"]
-
-
-def test_verify_names_a_connector_with_a_placeholder_for_a_token(talk: Talk) -> None:
-    assert "telegram" not in talk.state()["platforms"]
-    line = talk.verified()["connectors"]
-    assert line["outcome"] == "failed"
-    assert "telegram not started" in line["evidence"]
-    assert "its token looks like a placeholder" in line["hint"]
 
 
 def test_verify_finds_a_broken_server_that_hermes_reports_as_connected(talk: Talk) -> None:
