@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from paddock.recipes.hermes import connectors
 from paddock.recipes.hermes.connector_spec import RouteSpec
@@ -96,11 +96,19 @@ def _started_elsewhere(agent: HermesSpec) -> Iterator[Mistake]:
     for name, variables in starters.items():
         if name not in enabled and variables and all(each in given for each in variables):
             yield (given[variables[0]], variables[0]), f"needs {_users(name)}"
-    section = agent.settings.get("platforms")
-    for name, platform in section.items() if isinstance(section, dict) else ():
-        started = isinstance(platform, dict) and platform.get("enabled")
-        if started and name in (*PLATFORMS, *_WHO_ELSE) and name not in enabled:
-            yield ("settings", "platforms", name), f"needs {_users(name)}"
+
+
+def in_settings(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Yield settings that would start a connector which the file does not have; locations are relative to them."""
+    enabled = connectors.names(agent)
+    for place in ((), ("platforms",), ("gateway", "platforms")):
+        section: Any = settings
+        for key in place:
+            section = section.get(key) if isinstance(section, dict) else None
+        for name in (*PLATFORMS, *_WHO_ELSE) if isinstance(section, dict) else ():
+            platform = section.get(name)
+            if name not in enabled and isinstance(platform, dict) and platform.get("enabled"):
+                yield (*place, name), f"needs {_users(name)}"
 
 
 def _users(name: str) -> str:

@@ -11,7 +11,17 @@ from typing import Any, Final
 
 from paddock.recipes.checks import Check
 from paddock.recipes.documents import beyond_home, documents, working_directory
-from paddock.recipes.hermes import checks, connector_checks, connectors, harmless, managed, settings, validate, versions
+from paddock.recipes.hermes import (
+    checks,
+    connector_checks,
+    connector_rules,
+    connectors,
+    harmless,
+    managed,
+    settings,
+    validate,
+    versions,
+)
 from paddock.recipes.hermes.spec import HermesSpec, Managed
 from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.model_gateway import ModelServer
@@ -127,7 +137,8 @@ class Hermes(PackagedRecipe[HermesSpec]):
         yield from validate.mistakes(name, agent, file)
 
     def settings_mistakes(self, agent: HermesSpec, given: Mapping[str, Any]) -> Iterator[Mistake]:
-        return settings.mistakes(agent, given)
+        yield from settings.mistakes(agent, given)
+        yield from connector_rules.in_settings(agent, given)
 
     def packages(self, agent: HermesSpec) -> Sequence[str]:
         return (*agent.packages, *(("chromium",) if agent.browser else ()))
