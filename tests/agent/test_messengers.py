@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from agent.standins import BOT, Irc, Matrix, Ntfy, played
+from levels import slow_proof
 from paddock.demo import Stage, process_stage, running_agent
 from pvebox.stage import free_port, stage_folder
 
-pytestmark = pytest.mark.agent
+pytestmark = [pytest.mark.agent, slow_proof]
 
 MATRIX_TOKEN = "syt_of-the-stand-in"
 NTFY_TOKEN = "tk_of-the-stand-in"
