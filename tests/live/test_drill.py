@@ -201,6 +201,7 @@ def test_a_copy_does_not_act_and_the_agent_itself_does(node: Node) -> None:
         spec = tree["agents"]["hermes"]
         spec["secrets"]["TELEGRAM_BOT_TOKEN"] = {"env": "BOT_TOKEN"}
         spec["connectors"]["telegram"] = {"allow": [4242], "endpoint": f"{url}/telegram"}
+        spec["connectors"]["ntfy"] = {"topic": "home", "server": f"{url}/ntfy"}
         spec["mcp_servers"] = {"stub": {"url": f"{url}/mcp", "connect_timeout": "3s"}}
         with_backup(node, tree)
         counts.clear()
@@ -210,7 +211,7 @@ def test_a_copy_does_not_act_and_the_agent_itself_does(node: Node) -> None:
         # The agent itself with the same state and the same file: everything that was planted acts.
         running = node.start("up", "-f", path)
         try:
-            wait_for(lambda: {"hook", "cron", "mcp", "telegram"} <= counts.keys(), seconds=200)
+            wait_for(lambda: {"hook", "cron", "mcp", "telegram", "ntfy"} <= counts.keys(), seconds=200)
         finally:
             running.wait(timeout=200)
             node.paddock("down", "-f", with_backup(node))
@@ -240,7 +241,8 @@ def test_copies_beside_their_agent_on_one_host(node: Node) -> None:
     client = api_client(node)
     host = container(node, client, HOST)
     try:
-        path = with_backup(node, by_ssh(node, host))
+        # A folder of its own: the other agent of this name had more databases.
+        path = with_backup(node, by_ssh(node, host), backup={"to": "./drilled-on-a-host"})
         node.paddock("up", "-f", path)
         node.paddock("ask", "hermes", f"Remember: {FACT}", "-f", path)
         node.shell(host, "install -o hermes -g hermes -d /var/lib/paddock/hermes/home/.hermes/hooks/x")

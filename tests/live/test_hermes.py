@@ -21,6 +21,7 @@ pytestmark = pytest.mark.live
 
 AUTH = json.dumps({"version": 1, "providers": {}, "seeded": "with-this"})
 LOGIN = {"username": "keeper", "password": "of-the-dashboard-1"}
+HOOK_SECRET = "webhook-secret-of-the-test"
 # An MCP server that can only list its tools.
 MCP_SERVER = """
 import json, os, sys
@@ -74,11 +75,14 @@ class Talker:
 def talker(node: Node) -> Iterator[Talker]:
     node.paddock("up")  # makes the template that the other tests use too
     tree = node.file()
-    own = node.with_environment(BOT_TOKEN=BOT_TOKEN, AUTH=AUTH, USERNAME=LOGIN["username"], PASSWORD=LOGIN["password"])
+    login = {"USERNAME": LOGIN["username"], "PASSWORD": LOGIN["password"]}
+    own = node.with_environment(BOT_TOKEN=BOT_TOKEN, AUTH=AUTH, HOOK=HOOK_SECRET, **login)
     with messenger(node) as chat:
         spec = tree["agents"]["hermes"]
         chat.connect(spec)
         spec["connectors"]["api_server"]["model_name"] = "our-agent"
+        spec["connectors"]["webhook"] = {"routes": {"word": {"prompt": "Say {word}.", "deliver": "telegram"}}}
+        spec["secrets"]["WEBHOOK_SECRET"] = {"env": "HOOK"}
         spec["mcp_servers"] = {
             "clock": {"command": "python3", "args": ["/var/lib/paddock/hermes/home/.local/clock.py"]}
             | {"env": {"KEY": "${STANDIN_KEY}"}, "timeout": "20s"}
@@ -176,6 +180,30 @@ def test_only_allowed_telegram_users_get_answers(talker: Talker) -> None:
     talker.chat.say(4242, "And again.")
     wait_for(lambda: any("ok: And again" in text for text in talker.chat.heard(4242)))
     assert talker.chat.heard(666) == []
+
+
+def test_a_webhook_on_loopback_takes_signed_messages_and_no_routes_of_the_agent(talker: Talker) -> None:
+    post = """
+import hashlib, hmac, sys, urllib.error, urllib.request as r
+route, secret = sys.argv[1:]
+body = b"{\\"word\\": \\"cheese\\"}"
+sign = "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+try:
+    url = "http://127.0.0.1:8644/webhooks/" + route
+    print(r.urlopen(r.Request(url, body, {"X-Hub-Signature-256": sign}), timeout=10).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+"""
+    listening = talker.node.machine("ss -Hltn | awk '{print $4}'").split()
+    assert [each for each in listening if each.endswith(":8644")] == ["127.0.0.1:8644"]
+    own = '{"own": {"secret": "x", "deliver": "log"}}'
+    assert talker.as_agent(f"echo '{own}' > ~/.hermes/webhook_subscriptions.json || echo no").strip() == "no"
+    tried = [("own", "x"), ("word", "x"), ("word", HOOK_SECRET)]
+    said = [talker.as_agent(f"python3 -c '{post}' {route} {secret}").strip() for route, secret in tried]
+    assert said == ["404", "401", "202"]
+    wait_for(lambda: any("ok: Say cheese" in text for text in talker.chat.heard(4242)))
+    proofs = talker.paddock("verify")
+    assert "/webhooks/word refuses a message without a signature" in proofs
 
 
 def test_a_stop_waits_for_the_answer_in_progress(talker: Talker) -> None:

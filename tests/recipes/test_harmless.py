@@ -8,6 +8,7 @@ import pytest
 
 from paddock.errors import BadInput
 from paddock.recipes import KINDS
+from paddock.recipes.hermes import connectors
 from paddock.recipes.hermes.recipe import Hermes
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.recipes.workload import Paths
@@ -29,7 +30,15 @@ ACTING: dict[str, Any] = {
     "secrets": {"LAB_KEY": {"env": "A"}, "TELEGRAM_BOT_TOKEN": {"env": "B"}, "OTHER": {"env": "C"}},
     "environment": {"NTFY_TOPIC": "alerts", "WEBHOOK_ENABLED": "true"},
     "environment_files": [{"file": "./all.env"}],
-    "connectors": {"telegram": {"allow": [1]}, "api_server": {"port": 8642}},
+    "connectors": {
+        "telegram": {"allow": [1]},
+        "matrix": {"allow": ["@a:b.example"], "homeserver": "https://b.example"},
+        "ntfy": {"topic": "home"},
+        "webhook": {"routes": {"git": {"secret_env": "OTHER"}}},
+        "homeassistant": {"watch": ["light"]},
+        "line": {"allow": [1]},
+        "api_server": {"port": 8642},
+    },
     "mcp_servers": {"files": {"command": "npx"}},
     "auth": {"from": {"file": "./auth.json"}},
     "dashboard": True,
@@ -66,7 +75,7 @@ def test_a_copy_keeps_only_settings_that_decide_what_its_model_sees() -> None:
     assert copy.settings.keys() == {"memory", "kanban", "model", "providers", "model_catalog"}
     assert copy.settings["kanban"] == {"dispatch_in_gateway": False}
     assert copy.ports() == {"api_server": 9000}
-    assert copy.connectors.telegram is None
+    assert connectors.names(copy) == ("api_server",)
     assert copy.service.args == []
     workload = Hermes().workload(copy, PATHS, "/opt/paddock/t")
     assert [(each.host, each.port) for each in workload.reaches] == [("127.0.0.1", 1)]
@@ -95,7 +104,7 @@ def test_a_real_model_that_a_copy_could_not_use_is_refused(settings: dict[str, A
 def test_a_copy_runs_the_same_code() -> None:
     recipe = Hermes()
     copy = recipe.harmless(agent(), None, {})
-    assert sorted({*copy.extras, *recipe.extras(copy)}) == ["mcp", "messaging"]
+    assert sorted({*copy.extras, *recipe.extras(copy)}) == ["matrix", "mcp", "messaging"]
 
 
 def test_an_agent_is_not_changed() -> None:

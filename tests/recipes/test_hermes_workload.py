@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,3 +181,23 @@ def test_which_commands_are_refused(line: str, strict: bool, pinned: bool) -> No
     words = tuple(launch.command(line.split()))
     for mode, expected in ((Managed.STRICT, strict), (Managed.PINNED, pinned)):
         assert any(words[: len(each)] == tuple(each) for each in managed.refused(mode)) is expected, mode
+
+
+@pytest.mark.parametrize(
+    ("content", "stays"),
+    [
+        ({"pid": os.getppid()}, True),  # a gateway that runs
+        ({"pid": os.getpid()}, False),  # in a container, the last run had the same number
+        ({"pid": 2**22 + 1}, False),  # more than Linux gives
+        ({"pid": 2**70}, False),
+        ({"pid": "x"}, False),
+        ({}, False),
+        ([], False),
+    ],
+)
+def test_a_start_forgets_the_connectors_of_a_run_that_has_ended(content: Any, stays: bool, tmp_path: Path) -> None:
+    state = tmp_path / "gateway_state.json"
+    state.write_text(json.dumps(content))
+    launch.forget_ended_run(state)
+    assert state.exists() is stays
+    launch.forget_ended_run(tmp_path / "missing")

@@ -18,6 +18,7 @@ from paddock.recipes.workload import CodeTree
 from paddock.runtimes.codetree import locked_without
 
 LOCKS = resources.files("paddock.recipes.hermes") / "locks"
+MATRIX = {"homeserver": "https://matrix.example.org", "allow": ["@ann:example.org"]}
 PROJECT = '[project]\nname = "hermes_agent"\nversion = "0.20.0"\n'
 
 
@@ -40,13 +41,16 @@ def code(folder: Path, **keys: Any) -> CodeTree:
         ({"connectors": {"telegram": {"allow": [1]}}}, "hermes-agent-0.19.0+messaging.txt"),
         ({"mcp_servers": {"a": {"command": "true"}}, "extras": ["mcp"]}, "hermes-agent-0.19.0+mcp.txt"),
         ({"version": "0.18.2", "extras": ["messaging", "mcp"]}, "hermes-agent-0.18.2+mcp+messaging.txt"),
+        ({"connectors": {"matrix": MATRIX}}, "hermes-agent-0.19.0+matrix.txt"),
+        ({"connectors": {"matrix": MATRIX, "slack": {"allow": [1]}}}, "hermes-agent-0.19.0+matrix+mcp+messaging.txt"),
+        ({"connectors": {"ntfy": {"topic": "home"}, "irc": {"allow": ["ann"]}}}, "hermes-agent-0.19.0.txt"),
     ],
 )
 def test_the_extras_select_the_lock(keys: dict[str, Any], lock: str, tmp_path: Path) -> None:
     assert code(tmp_path, **keys).lock == (LOCKS / lock).read_text()
 
 
-EXTRAS_OF_KEYS = ("anthropic", "azure-identity", "bedrock", "mcp", "messaging", "vertex")
+EXTRAS_OF_KEYS = ("anthropic", "azure-identity", "bedrock", "matrix", "mcp", "messaging", "vertex")
 
 
 @pytest.mark.parametrize("version", ["0.18.2", "0.19.0"])
@@ -65,7 +69,7 @@ def test_the_two_newest_versions_have_a_lock_for_every_set_of_extras_that_other_
     [
         ({"extras": ["anthropic"]}, "+anthropic"),
         ({"extras": ["anthropic", "mcp"]}, "+anthropic+mcp+messaging"),
-        ({"extras": ["vertex"]}, "+anthropic+azure-identity+bedrock+mcp+messaging+vertex"),
+        ({"extras": ["vertex"]}, "+anthropic+azure-identity+bedrock+matrix+mcp+messaging+vertex"),
     ],
 )
 def test_the_smallest_shipped_lock_with_all_extras_is_used(keys: dict[str, Any], lock: str, tmp_path: Path) -> None:
@@ -82,7 +86,7 @@ def test_a_lock_beside_the_file_needs_exactly_the_extras(tmp_path: Path) -> None
 def test_the_error_about_a_missing_lock_says_how_to_create_one(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"no lock locks/hermes-agent-0\.19\.0\+voice\.txt") as caught:
         code(tmp_path, extras=["voice"])
-    extras = "anthropic, azure-identity, bedrock, mcp, messaging, vertex"
+    extras = "anthropic, azure-identity, bedrock, matrix, mcp, messaging, vertex"
     assert caught.value.hint == (
         f"`paddock template lock AGENT` creates it; Paddock ships locks for 0.19.0 with the extras {extras}"
     )
@@ -95,6 +99,11 @@ def test_a_lock_beside_the_file_overrides_a_shipped_one(tmp_path: Path) -> None:
     (tmp_path / "locks").mkdir()
     (tmp_path / "locks/hermes-agent-0.19.0.txt").write_text("hermes-agent==0.19.0 --hash=sha256:00\n")
     assert code(tmp_path).lock.endswith("sha256:00\n")
+
+
+@pytest.mark.parametrize("lock", [each for each in LOCKS.iterdir() if each.name.endswith(".txt")], ids=str)
+def test_no_lock_has_a_package_that_must_be_compiled(lock: Any) -> None:
+    assert "python-olm" not in lock.read_text()
 
 
 @pytest.mark.parametrize("lock", [each for each in LOCKS.iterdir() if each.name.endswith(".txt")], ids=str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import glob
 import json
@@ -47,7 +48,11 @@ def ask(question: Json) -> Json:
     name = question["bearer"]
     if name and name not in os.environ:
         return {"refused": f"there is no {name} in the agent's environment"}
-    return request(question, os.environ[name] if name else None, proxies=True)
+    secret = os.environ[name] if name else None
+    if secret and question["login"] and ":" in secret:
+        question["headers"]["Authorization"] = "Basic " + base64.b64encode(secret.encode()).decode()
+        secret = None
+    return request(question, secret, proxies=True)
 
 
 def read_file(question: Json) -> Json:

@@ -82,6 +82,7 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
     package: str  # the package's name in the package index
     pythons: Sequence[str] = ("3.11", "3.12", "3.13")  # versions of Python that it runs on, the best first
     beside: Sequence[str] = ()  # packages that it needs but does not depend on
+    without: Sequence[str] = ()  # packages that it depends on and runs without; they have no wheels
 
     @property
     @abstractmethod
@@ -122,14 +123,15 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
     def distribution(self, agent: OwnPackagedSpec, folder: Path) -> Distribution:
         chosen = sorted({*agent.extras, *self.extras(agent)})
         if agent.package is None:
-            return Distribution(self.package, str(agent.version), chosen, self.beside)
+            return Distribution(self.package, str(agent.version), chosen, self.beside, without=self.without)
         path = folder / agent.package.expanduser()
         found, version = _of_folder(path) if path.is_dir() else _of_wheel(path)
         if _normal(found) != self.package:
             raise BadInput(
                 f"package: {agent.package} is {found}, and an agent of kind {agent.kind} runs {self.package}"
             )
-        return Distribution(self.package, version, chosen, self.beside, LocalCode(path.absolute(), _digest(path)))
+        local = LocalCode(path.absolute(), _digest(path))
+        return Distribution(self.package, version, chosen, self.beside, local, self.without)
 
     def code(self, agent: OwnPackagedSpec, folder: Path) -> CodeTree:
         wanted = self.distribution(agent, folder)

@@ -54,6 +54,7 @@ class Distribution:
     extras: Sequence[str]
     beside: Sequence[str] = ()  # packages that it needs but does not depend on
     local: LocalCode | None = None
+    without: Sequence[str] = ()  # packages that it depends on, but that are not installed
 
     @property
     def lock(self) -> str:
@@ -206,8 +207,9 @@ class Request:
     url: str
     bearer: str | None = None  # name of the secret to send
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, Any] | Sequence[Any] | None = None
     seconds: float = 10.0
+    login: bool = False  # whether the secret may be NAME:PASSWORD, which is sent as such
 
 
 @dataclass(frozen=True)

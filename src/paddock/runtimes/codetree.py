@@ -96,7 +96,8 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
         lock.write_text(_requirements(tree))
         # Independent of the Python and the platform of the computer that runs Paddock.
         target = ["--target", str(packages), "--python-version", interpreter.version, "--python-platform", platform]
-        uv("fetching the agent's packages", "pip", "install", "--require-hashes", *WHEELS, *target, "-r", str(lock))
+        options = (*WHEELS, *target, *_without(tree.distribution, Path(folder)), "-r", str(lock))
+        uv("fetching the agent's packages", "pip", "install", "--require-hashes", *options)
         for tool in tree.tools:
             _put_tool(tool, interpreter.arch, packages / _TOOLS)
         for toolchain in tree.toolchains:
@@ -186,11 +187,21 @@ def make_lock(wanted: Distribution, python: str) -> str:
         what.write_text("\n".join([f"{wanted.requirement} {pin}", *wanted.beside]) + "\n")
         shape = ("--universal", "--python-version", python, "--generate-hashes")
         bare = ("--no-header", "--no-annotate", "--no-emit-index-url")
-        uv(f"locking {wanted.name}", "pip", "compile", *shape, *bare, *WHEELS, "-o", str(lock), str(what))
+        options = (*shape, *bare, *WHEELS, *_without(wanted, Path(folder)))
+        uv(f"locking {wanted.name}", "pip", "compile", *options, "-o", str(lock), str(what))
         text = lock.read_text()
-    if wanted.local is not None:
-        text = locked_without(text, wanted.name)
+    for name in (*wanted.without, *([wanted.name] if wanted.local else [])):
+        text = locked_without(text, name)
     return f"# {', '.join([wanted.requirement + ' ' + wanted.version, *wanted.beside])} and all they need\n{text}"
+
+
+def _without(wanted: Distribution, folder: Path) -> list[str]:
+    """Return options so that some dependencies are left out: uv replaces each by itself for a platform of nobody."""
+    if not wanted.without:
+        return []
+    overrides = folder / "without.txt"
+    overrides.write_text("".join(f"{name} ; sys_platform == 'none'\n" for name in wanted.without))
+    return ["--overrides", str(overrides)]
 
 
 def _wheel(local: LocalCode) -> Path:

@@ -83,8 +83,14 @@ def _parts(path: str, model: type[BaseModel], only: list[str] | None = None, *, 
         if only is not None and name not in only:
             continue
         inner, suffix = _inner(field.annotation)
-        if inner is not None and inner is not Source:
+        if inner is not None and inner is not Source and _alike(model, name) == name:
             yield from _parts(f"{path}.{name}{suffix}", inner)
+
+
+def _alike(model: type[BaseModel], name: str) -> str:
+    """Return the first key of the model with the same part below it. One section serves all of them."""
+    same = _inner(keys(model)[name].annotation)
+    return next(each for each, field in keys(model).items() if _inner(field.annotation) == same)
 
 
 def _inner(annotation: Any) -> tuple[type[BaseModel] | None, str]:
@@ -110,7 +116,7 @@ def _section(
     for name, field in keys(model).items():
         if only is None or name in only:
             description = str(field.description or "").replace("|", "\\|")
-            words = (takes or {}).get(name) or _takes(f"{path}.{name}".lstrip("."), field)
+            words = (takes or {}).get(name) or _takes(f"{path}.{_alike(model, name)}".lstrip("."), field)
             yield f"| `{name}` | {words} | {_default(field)} | {description} |"
 
 

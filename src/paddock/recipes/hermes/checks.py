@@ -7,7 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from paddock.recipes.checks import Attempt, Check, Databases, ReadFile
 from paddock.recipes.workload import Answer, Request, Verdict
-from paddock.visible import lines
+from paddock.visible import lines, one_line
+
+_LONGEST: Final = 300  # characters about one connector, which the agent wrote
 
 
 class Endpoint(NamedTuple):
@@ -94,15 +96,25 @@ def _status(answer: Answer) -> Verdict:
 
 def _connected(found: Any, wanted: frozenset[str]) -> Verdict:
     platforms: Mapping[str, Any] = (found.get("platforms") if isinstance(found, dict) else None) or {}
+    states = {str(name): platform for name, platform in platforms.items() if isinstance(platform, dict)}
     # A connector that was removed from the file is still listed, as disconnected.
-    left = {name for name, platform in platforms.items() if platform.get("state") == "disconnected"} - wanted
-    told = []
-    for name in sorted((wanted | platforms.keys()) - left):
-        platform = platforms.get(name, {"state": "not started"})
+    left = {name for name, platform in states.items() if platform.get("state") == "disconnected"} - wanted
+    told, well = [], True
+    # The connectors of the file come first: the agent can write any number of others into its state.
+    for name in (*sorted(wanted), *sorted(states.keys() - wanted - left)):
+        platform = states.get(name, {"state": "not started"})
         reason = platform.get("error_message")
-        told.append(f"{name} {platform.get('state')}" + (f" ({reason})" if reason else ""))
-    ok = all(platforms.get(name, {}).get("state") == "connected" for name in (wanted | platforms.keys()) - left)
-    return Verdict(ok, ", ".join(told))
+        told.append(one_line(f"{name} {platform.get('state')}" + (f" ({reason})" if reason else ""), _LONGEST))
+        well = well and platform.get("state") == "connected"
+    absent = sorted(wanted - states.keys())
+    return Verdict(well, f"Hermes reports: {', '.join(told)}", _not_started(absent) if absent else None)
+
+
+def _not_started(names: Sequence[str]) -> str:
+    return (
+        f"Hermes did not start {' and '.join(names)}: a variable that it needs is empty, its token looks like a"
+        " placeholder (such as abc), or its package is not installed; the agent's log names the reason"
+    )
 
 
 _MAY_BE_WHOLE: Final = (

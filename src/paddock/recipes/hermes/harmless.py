@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from paddock.errors import BadInput
 from paddock.recipes.hermes import programs
-from paddock.recipes.hermes.spec import ApiServerSpec, ConnectorsSpec, DashboardSpec, HermesSpec, Managed
+from paddock.recipes.hermes.connector_spec import ApiServerSpec, ConnectorsSpec
+from paddock.recipes.hermes.spec import DashboardSpec, HermesSpec, Managed
 from paddock.recipes.model_gateway import ModelServer
 from paddock.recipes.reaches import named_in
 from paddock.recipes.yaml import merged

@@ -6,6 +6,7 @@ config.yaml) can change that variable. This program always uses the pinned value
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import runpy
@@ -43,11 +44,26 @@ def main() -> None:
     home = Path(os.environ.get("HERMES_HOME") or Path.home() / ".hermes")
     if home.is_dir():
         _make_usable(home / "config.yaml")
+    if words[:2] == ["gateway", "run"]:
+        forget_ended_run(home / "gateway_state.json")
 
     from hermes_cli import managed_scope  # type: ignore[import-not-found]
 
     managed_scope.get_managed_dir = lambda: HERE
     runpy.run_module("hermes_cli.main", run_name="__main__", alter_sys=True)
+
+
+def forget_ended_run(state: Path) -> None:
+    """Remove the state of a gateway that has ended. After a crash its connectors would be listed as connected."""
+    try:
+        pid = int(json.loads(state.read_text(encoding="utf-8"))["pid"])
+        if pid != os.getpid():  # in a container the next run may have the same number
+            os.kill(pid, 0)
+            return
+    except (OSError, ValueError, LookupError, TypeError, OverflowError):
+        pass
+    with contextlib.suppress(OSError):
+        state.unlink()
 
 
 def _make_usable(config: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from shlex import quote
 from typing import Any, Final
@@ -35,6 +35,8 @@ _STRICT: Final = (
     *(("moa", word) for word in ("configure", "config", "delete", "rm")),
     *(("mcp", word) for word in ("add", "remove", "rm", "configure", "config", "install")),
 )
+
+_WITHOUT_USERS: Final = ("api_server", "webhook", "homeassistant")  # connectors that authenticate in another way
 
 _NOTE: Final = "# managed by paddock: edit paddock.yaml and run paddock up\n"
 
@@ -70,17 +72,23 @@ def files(
     )
 
 
-def state_files(managed: Managed, hermes_home: str, messengers: Iterable[str]) -> tuple[StateFile, ...]:
+def state_files(managed: Managed, hermes_home: str, connectors: Collection[str]) -> tuple[StateFile, ...]:
     """Return the locked files of the state, which could otherwise override pinned values.
 
     ``.env`` and ``.op.env`` set variables, among them the path of the pinned values. ``active_profile`` selects other
     configuration files. ``gateway.json`` is an older form of config.yaml. Users in a messenger's ``approved.json``, at
-    its new or its old path, may talk to the agent in addition to those in the file.
+    its new or its old path, may talk to the agent in addition to those in the file. ``webhook_subscriptions.json`` adds
+    routes to the webhook.
     """
     texts = {".env": _NOTE, ".op.env": _NOTE, "active_profile": "default\n"}
     texts |= {
-        f"{folder}/{name}-approved.json": "{}\n" for name in messengers for folder in ("pairing", "platforms/pairing")
+        f"{folder}/{name}-approved.json": "{}\n"
+        for name in connectors
+        if name not in _WITHOUT_USERS
+        for folder in ("pairing", "platforms/pairing")
     }
+    if "webhook" in connectors:
+        texts["webhook_subscriptions.json"] = "{}\n"
     strict = {"config.yaml": _NOTE, "gateway.json": "{}\n", ".managed": "paddock\n"}
     locked = texts | strict if managed is Managed.STRICT else texts
     return tuple(StateFile(f"{hermes_home}/{name}", text, Keep.LOCKED) for name, text in locked.items())

@@ -12,6 +12,8 @@ from paddock.recipes.checks import Check
 from paddock.recipes.documents import beyond_home, documents, working_directory
 from paddock.recipes.hermes import (
     checks,
+    connector_checks,
+    connector_rules,
     connectors,
     harmless,
     managed,
@@ -112,6 +114,7 @@ _BROWSER: Final = Tool(
 )
 _PINS: Final = "hermes_cli.managed_scope"  # the launcher needs it; a wheel or sources may be of a version without it
 _MODULES: Final = {
+    "matrix": ("mautrix.client", "aiosqlite", "asyncpg", "aiohttp_socks"),
     "mcp": ("mcp",),
     "messaging": ("telegram", "discord", "slack_bolt"),
     "anthropic": ("anthropic",),
@@ -130,6 +133,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
     model = HermesSpec
     package = "hermes-agent"
     beside = ("aiohttp",)  # its API server imports it, but the package does not depend on it
+    without = ("python-olm",)  # the encryption of the extra `matrix`; it would have to be compiled with libolm
 
     @property
     def locks(self) -> Traversable:
@@ -140,7 +144,8 @@ class Hermes(PackagedRecipe[HermesSpec]):
         yield from validate.mistakes(name, agent, file)
 
     def settings_mistakes(self, agent: HermesSpec, given: Mapping[str, Any]) -> Iterator[Mistake]:
-        return settings.mistakes(agent, given)
+        yield from settings.mistakes(agent, given)
+        yield from connector_rules.in_settings(agent, given)
 
     def packages(self, agent: HermesSpec) -> Sequence[str]:
         return (*agent.packages, *(("chromium",) if agent.browser else ()))
@@ -150,8 +155,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
         return ("git", "ripgrep")
 
     def extras(self, agent: HermesSpec) -> Iterator[str]:
-        if connectors.messengers(agent):
-            yield "messaging"
+        yield from connectors.extras(agent)
         if mcp.servers(agent):
             yield "mcp"
         yield from providers.extras(agent)
@@ -222,7 +226,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
             ),
             generated=(API_KEY,),
             state_files=(
-                *managed.state_files(agent.managed, _HOME, connectors.messengers(agent)),
+                *managed.state_files(agent.managed, _HOME, connectors.names(agent)),
                 *documents(agent),
             ),
             secret_files=(
@@ -247,7 +251,8 @@ class Hermes(PackagedRecipe[HermesSpec]):
         else:
             managed_by_us = checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent))
         return (
-            *checks.messaging(name, hermes_home, frozenset({"api_server", *connectors.messengers(agent)})),
+            *checks.messaging(name, hermes_home, frozenset(connectors.names(agent))),
+            *connector_checks.proofs(agent),
             *mcp.checks(agent, name, hermes_home),
             *checks.model(agent.settings),
             checks.databases(name, hermes_home),

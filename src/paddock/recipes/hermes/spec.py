@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import Field
 
+from paddock.recipes.hermes import platforms
+from paddock.recipes.hermes.connector_spec import ConnectorsSpec, MessengerSpec
 from paddock.recipes.hermes.mcp_spec import McpServerSpec, ServerName
 from paddock.recipes.packaged import PackagedSpec
 from paddock.spec.agent import AgentSpec
-from paddock.spec.fields import Model, Name, Port, Url, shorthand
+from paddock.spec.fields import Model, Name, Port, shorthand
 from paddock.spec.secrets import Source
 from paddock.spec.tree import Location
 
@@ -24,54 +26,6 @@ class Managed(StrEnum):
 class ProgramName(StrEnum):
     NODE = "node"
     UV = "uv"
-
-
-class ApiServerSpec(Model):
-    """The agent's OpenAI-compatible API, on loopback unless exposed."""
-
-    port: Port = Field(8642, description="port of the API")
-    cors_origins: list[Url] = Field(default_factory=list, description="origins of web pages that may call the API")
-    model_name: str | None = Field(None, description="name of the agent as a model in the API")
-
-
-def _user_id(value: object) -> str:
-    if not isinstance(value, int | str) or isinstance(value, bool) or not str(value).strip():
-        raise ValueError("must be a user id: a number or a text")
-    return str(value).strip()
-
-
-UserId = Annotated[str, PlainValidator(_user_id), WithJsonSchema({"type": ["integer", "string"]})]
-
-
-class MessengerSpec(Model):
-    """A messenger; the token of its bot is a secret of the agent."""
-
-    allow: list[UserId] = Field(default_factory=list, description="ids of the users who may talk to the agent")
-    allow_all: bool = Field(False, description="whether everyone may talk to the agent")
-    home_channel: UserId | None = Field(None, description="channel for messages that the agent sends unasked")
-
-    @model_validator(mode="after")
-    def _someone_may_talk(self) -> Self:
-        if self.allow and self.allow_all:
-            raise ValueError("allow and allow_all contradict each other; keep one")
-        if not self.allow and not self.allow_all:
-            raise ValueError("say who may talk to the agent: allow: [USER_ID], or allow_all: true for everyone")
-        return self
-
-
-class TelegramSpec(MessengerSpec):
-    """Telegram; the token is TELEGRAM_BOT_TOKEN."""
-
-    endpoint: Url | None = Field(None, description="URL of your own Bot API server, instead of Telegram's")
-
-
-class ConnectorsSpec(Model):
-    """The ways to talk to the agent: its API and messengers."""
-
-    api_server: ApiServerSpec = Field(ApiServerSpec(), description="the agent's OpenAI-compatible API; always enabled")
-    telegram: TelegramSpec | None = Field(None, description="Telegram, with the secret TELEGRAM_BOT_TOKEN")
-    discord: MessengerSpec | None = Field(None, description="Discord, with the secret DISCORD_BOT_TOKEN")
-    slack: MessengerSpec | None = Field(None, description="Slack, with the secrets SLACK_BOT_TOKEN and SLACK_APP_TOKEN")
 
 
 class DashboardSpec(Model):
@@ -136,9 +90,26 @@ class HermesSpec(PackagedSpec):
     def model_gateway(self) -> str | None:
         return self.gateway
 
+    def messengers(self) -> dict[str, MessengerSpec]:
+        """Return the enabled messengers that have users, by name."""
+        found = {name: getattr(self.connectors, name) for name in platforms.PLATFORMS}
+        return {name: messenger for name, messenger in found.items() if messenger is not None}
+
     def ports(self) -> dict[str, int]:
         ports = {"api_server": self.connectors.api_server.port}
-        return ports | ({"dashboard": self.dashboard.port} if self.dashboard.enabled else {})
+        if self.dashboard.enabled:
+            ports["dashboard"] = self.dashboard.port
+        if self.connectors.webhook:
+            ports["webhook"] = self.connectors.webhook.port
+        listeners = {name: platforms.PLATFORMS[name].listener for name in self.messengers()}
+        return ports | {name: _port(self, each) for name, each in listeners.items() if each}
 
     def port_key(self, port: str) -> Location:
+        if port in platforms.PLATFORMS:
+            return ("connectors", port)
         return ("dashboard", "port") if port == "dashboard" else ("connectors", port, "port")
+
+
+def _port(agent: HermesSpec, listener: platforms.Listener) -> int:
+    given = agent.environment.get(listener.port, "")
+    return int(given) if given.isascii() and given.isdecimal() else listener.number

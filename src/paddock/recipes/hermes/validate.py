@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from paddock.recipes.hermes import mcp, settings, versions
+from paddock.recipes.hermes import connector_rules, mcp, settings, versions
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.spec.agent import RuntimeName
 from paddock.spec.kinds import FileView, Mistake
 
 # The secrets that the dashboard needs when other machines can reach it.
 _DASHBOARD_LOGIN: Final = ("HERMES_DASHBOARD_BASIC_AUTH_USERNAME", "HERMES_DASHBOARD_BASIC_AUTH_PASSWORD")
-
-# The secrets each messenger needs.
-_TOKENS: Final = {
-    "telegram": ("TELEGRAM_BOT_TOKEN",),
-    "discord": ("DISCORD_BOT_TOKEN",),
-    "slack": ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"),
-}
 
 # Files in Hermes' home, and the keys that decide their content.
 _DECIDED_BY: Final = {
@@ -31,10 +24,9 @@ _DECIDED_BY: Final = {
 
 def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
     """Yield the location, relative to the agent, and the message of each mistake."""
-    if len(set(agent.ports().values())) < len(agent.ports()):
-        yield ("dashboard",), "has the same port as connectors.api_server"
+    yield from _ports(agent)
     yield from _version(agent)
-    yield from _messengers(agent)
+    yield from connector_rules.mistakes(agent)
     yield from _dashboard_login(agent)
     yield from settings.unnamed_variables(agent)
     yield from mcp.mistakes(agent)
@@ -44,33 +36,20 @@ def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
         yield from _command(name, agent, file)
 
 
+def _ports(agent: HermesSpec) -> Iterator[Mistake]:
+    owners: dict[int, str] = {}
+    for name, port in agent.ports().items():
+        owner = owners.setdefault(port, name)
+        if owner != name:
+            yield agent.port_key(name), f"has the same port as {owner}: {port}"
+
+
 def _version(agent: HermesSpec) -> Iterator[Mistake]:
     found = versions.version_of(agent)
     if found and found < versions.OLDEST:
         oldest = ".".join(map(str, versions.OLDEST))
         key = "version" if agent.version else "package"
         yield (key,), f"Hermes before {oldest} cannot pin settings; use {oldest} or a newer one"
-
-
-def _messengers(agent: HermesSpec) -> Iterator[Mistake]:
-    for connector, tokens in _TOKENS.items():
-        enabled = getattr(agent.connectors, connector) is not None
-        lacking = [token for token in tokens if token not in agent.secrets]
-        if enabled and lacking and not agent.environment_files:
-            yield ("connectors", connector), f"needs {' and '.join(lacking)} under secrets"
-        if not enabled and tokens[0] in agent.secrets:
-            yield (
-                ("secrets", tokens[0]),
-                f"needs the users who may talk to the bot: connectors: {{{connector}: {{allow: [USER_ID]}}}}",
-            )
-    prefixes = [prefix.upper() for prefix in ("gateway", *_TOKENS)]
-    decided = {f"{prefix}_{word}" for prefix in prefixes for word in ("ALLOWED_USERS", "ALLOW_ALL_USERS")}
-    for variable in agent.environment:
-        if variable in decided:
-            yield (
-                ("environment", variable),
-                "write the users who may talk to the agent under connectors: allow: [USER_ID]",
-            )
 
 
 def _dashboard_login(agent: HermesSpec) -> Iterator[Mistake]:
