@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import socket
@@ -63,6 +64,20 @@ def test_a_folder_within_another_is_searched_in_its_own_turn(machine: Path) -> N
     found = [path for path in search.open_texts(tops, [], math.inf) if not path.endswith(".env")]
     assert [str(Path(path).relative_to(machine)) for path in found] == ["etc/a", "var/c", "tmp/b"]
     assert list(search.open_texts(tops, [], 0)) == []
+
+
+@pytest.mark.skipif(not Path("/var/lib/dpkg/status").exists(), reason="needs the database of Debian's packages")
+def test_a_configuration_that_a_package_brought_is_no_leak(tmp_path: Path) -> None:
+    status = Path("/var/lib/dpkg/status").read_text()
+    path, content = next(
+        (line.split()[0], Path(line.split()[0]).read_bytes())
+        for line in status.splitlines()
+        if line.startswith(" /etc/") and Path(line.split()[0]).is_file()
+        if hashlib.md5(Path(line.split()[0]).read_bytes()).hexdigest() == line.split()[1]
+    )
+    assert search.is_unchanged(path, content)
+    assert not search.is_unchanged(path, content + b"more")
+    assert not search.is_unchanged(f"{tmp_path}/other", content)
 
 
 def test_packages_are_asked_for_their_files_except_those_in_etc(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
