@@ -275,7 +275,7 @@ def test_the_agent_answers_again_after_a_reboot_of_its_machine(pinned: Talker) -
     pinned.node.machine("systemctl reboot || true")
     wait_for(lambda: booted(pinned) not in ("", before), seconds=60)
     wait_for(lambda: pinned.node.status()["health"] == "ok", seconds=60)
-    assert pinned.paddock("plan") == "hermes: nothing to do\n"
+    assert pinned.paddock("plan").startswith("hermes: nothing to do\n")
     assert pinned.paddock("ask", "hermes", "Say ok.").strip() == "ok: Say ok."
 
 
