@@ -61,7 +61,15 @@ def bare_root(path: Path) -> Path:
 
 
 def root_without_python(path: Path) -> Path:
+    """A Debian root filesystem whose packages say that it has Python, and whose programs are gone."""
     return _root(path, _DEAD_WEIGHT, _PYTHON)
+
+
+def minimal_root(path: Path) -> Path:
+    """A Debian root filesystem with nothing but apt and what it needs, as the images ubuntu:24.04 and debian:12 are."""
+    command = ["mmdebstrap", "--variant=minbase", "bookworm", str(path)]
+    subprocess.run(command, check=True, capture_output=True, timeout=400)
+    return path
 
 
 def root_with_user(path: Path, line: str) -> Path:

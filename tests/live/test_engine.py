@@ -25,6 +25,7 @@ from live.images import (
     bare_root,
     base_root,
     image_without_its_layer,
+    minimal_root,
     official_image,
     root_with_shell,
     root_with_user,
@@ -946,6 +947,50 @@ def test_paddock_manages_the_container_from_its_own_machine(web: Host) -> None:
     assert "up and working" in web.root(f"cd /root/here && PYTHONPATH=. python3 -m paddock up {change}")
     assert web.id() == first
     assert web.root("cd /root/here && PYTHONPATH=. python3 -m paddock exec web -- sh -c 'echo $COLOUR'") == "local"
+
+
+_INSTALL = {
+    "docker": "{ apt-get update -qq && apt-get install -y -qq --no-install-recommends docker.io; } >/dev/null 2>&1",
+    "podman": "{ apt-get update -qq && apt-get install -y -qq --no-install-recommends podman runc; } >/dev/null 2>&1",
+}
+
+
+@pytest.fixture(scope="module")
+def minimal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return minimal_root(tmp_path_factory.mktemp("minimal") / "minimal.tar")
+
+
+@slow_proof
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_a_base_without_python_gets_one_in_a_layer_of_its_own(host: Host, minimal: Path, engine: str) -> None:
+    host.send(minimal, f"command -v {engine} >/dev/null || {_INSTALL[engine]}; {engine} import - ubuntu:24.04")
+    named = {"docker": "ubuntu:24.04", "podman": "localhost/ubuntu:24.04"}[engine]
+    bare = host.root(f"{engine} image inspect --format '{{{{.Id}}}}' {named}")
+    host.becomes("hermes", runtime=engine, container={"base": named, "install": True})
+    # A run that was killed while it made the layer.
+    host.root(
+        f"{engine} create --name paddock-home_hermes.layer --label paddock.layer=home_hermes {named} sleep 1 >/dev/null"
+    )
+    host.up()
+    host.paddock("ask", "hermes", f"Remember: {FACT}")
+    assert host.inside("command -v python3") == "/usr/bin/python3"
+    assert host.plan() == "hermes: nothing to do\n", "the layer does not count as another image"
+    assert host.root(f"{engine} image inspect --format '{{{{.Id}}}}' {named}") == bare, "the base is as it was"
+    assert host.root(f"{engine} ps --all --quiet").split() != []
+    assert "paddock-home_hermes.layer" not in host.by_engine("ps --all --format '{{.Names}}'")
+
+    # A new container is made from the same layer, and another service of the same base does not get it.
+    layered = host.by_engine("container inspect --format '{{.Image}}' paddock-home_hermes")
+    first = host.id()
+    host.agent["container"]["shm_size"] = "512M"
+    host.up()
+    assert host.id() != first
+    assert host.by_engine("container inspect --format '{{.Image}}' paddock-home_hermes") == layered
+    assert host.paddock("ask", "hermes", QUESTION).stdout.strip() == FACT
+    host.paddock("down")
+    images = host.by_engine("images --all --format '{{.Repository}}:{{.Tag}}'")
+    assert "paddock/kept" not in images, "the layer goes with the agent"
+    host.root(f"{engine} image rm {named} >/dev/null; rm -rf /var/lib/paddock/hermes")
 
 
 @slow_proof

@@ -6,7 +6,6 @@ real apt, and a Debian without dpkg.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -58,7 +57,7 @@ def machine(tmp_path: Path, family: str, installed: str = "", programs: str = ""
     found = Machine(tmp_path / "bin", installed)
     found.folder.mkdir()
     for tool in ("paste", "rm"):
-        os.symlink(shutil.which(tool) or "", found.folder / tool)
+        (found.folder / tool).symlink_to(shutil.which(tool) or "")
     for name, content in FAMILIES[family].items():
         found.has(name, content)
     for program in programs.split():
@@ -124,9 +123,7 @@ def test_what_counts_as_there(
         ("other", "none", "", []),
     ],
 )
-def test_what_installs_packages(
-    tmp_path: Path, family: str, installer: str, command: str, calls: list[str]
-) -> None:
+def test_what_installs_packages(tmp_path: Path, family: str, installer: str, command: str, calls: list[str]) -> None:
     found = machine(tmp_path, family, "git docker.io moby-engine")
     assert found.run("installer").stdout.strip() == installer
     assert found.run("install_command git docker.io").stdout.strip() == command
