@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.live, slow_proof]
 WITHOUT_DPKG = "rm -rf /usr/bin/dpkg* /usr/bin/apt* /var/lib/dpkg /var/lib/apt /etc/apt"
 
 # Programs are in the store of Nix, and in /run/current-system/sw/bin. Below /usr there are only those that run Debian
-# itself, and sh and env, which NixOS has too. The accounts find programs by their PATH alone. No library of C++ is where
-# programs look for libraries. Units of the machine cannot be added.
+# itself, and sh and env, which NixOS has too. The accounts find programs by their PATH alone. No library of C++ is
+# where programs look for libraries. Units of the machine cannot be added.
 NIXOS = f"""
 set -e
 {ACCOUNT}
