@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import subprocess
 import tarfile
@@ -65,11 +66,15 @@ def root_without_python(path: Path) -> Path:
     return _root(path, _DEAD_WEIGHT, _PYTHON)
 
 
-def minimal_root(path: Path) -> Path:
+def minimal_root() -> Path:
     """A Debian root filesystem with nothing but apt and what it needs, as the images ubuntu:24.04 and debian:12 are."""
-    command = ["mmdebstrap", "--variant=minbase", "bookworm", str(path)]
-    subprocess.run(command, check=True, capture_output=True, timeout=400)
-    return path
+    kept = ensure_base(DEFAULT_TEMPLATE).with_name("minimal.tar")
+    if not kept.exists():
+        building = kept.with_name(f"building-{os.getpid()}.tar")
+        command = ["mmdebstrap", "--variant=minbase", "bookworm", str(building)]
+        subprocess.run(command, check=True, capture_output=True, timeout=400)
+        building.rename(kept)
+    return kept
 
 
 def root_with_user(path: Path, line: str) -> Path:

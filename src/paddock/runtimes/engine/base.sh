@@ -2,7 +2,7 @@
 #
 # Arguments: PROGRAM VERSION...; PROGRAM is the text of python.sh
 # Environment: ENGINE, IMAGE; CONTAINER and AGENT, of the agent
-# Output: a report: image=NAME_OR_ID
+# Output: a report: image=NAME
 #
 # The distribution's Python is installed in a container, which becomes the new image. The base itself stays as it is: it
 # may be used by others too. A run that is killed leaves the container, which the next one removes.
@@ -29,8 +29,8 @@ add_python() { # VERSION...
 look \"\$@\" || exit 69
 clean_packages" paddock "$@" >/dev/null || code=$?
     if [ "$code" = 0 ]; then
-        keep_image "$("$ENGINE" commit --change "LABEL paddock.base=$(image_id "$IMAGE")" --change 'ENTRYPOINT []' \
-            --change 'CMD ["/bin/sh"]' "$CONTAINER.layer" | sed 's/^sha256://')"
+        "$ENGINE" commit --change 'ENTRYPOINT []' --change 'CMD ["/bin/sh"]' \
+            "$CONTAINER.layer" "$(layered_name "$(image_id "$IMAGE")")" >/dev/null
     fi
     drop_layer "$CONTAINER" "$AGENT"
     case "$code" in 0 | 69) ;; *) exit "$code" ;; esac

@@ -1,19 +1,22 @@
-# Library: images that Paddock made from a base that lacks Python. A label names the base, by its id.
+# Library: images that Paddock made from a base that lacks Python.
 # Expects: $ENGINE.
 . ./engine/kept.sh
 . ./engine/own.sh
 
-# Print the image that an agent with code runs in: the base, or the newest image that Paddock made from it.
-with_python() { # IMAGE
-    of=$(image_id "$1")
-    made=
-    [ -z "$of" ] || made=$("$ENGINE" images --quiet --no-trunc --filter "label=paddock.base=$of" | head -n 1)
-    echo "${made:-$1}"
+# Such an image has the name LAYERED:ID, with the id of its base. A label would not do: whoever publishes an image can give
+# it any label.
+layered_name() { # ID
+    echo "$layered:$(echo "$1" | cut -c 1-16)"
 }
 
-base_of() { # ID: print the id of the image that this one was made from, or its own id
-    made_from=$("$ENGINE" image inspect --format '{{index .Config.Labels "paddock.base"}}' "$1" 2>/dev/null || true)
-    case "$made_from" in '' | '<no value>') echo "$1" ;; *) echo "$made_from" ;; esac
+# Print the image that an agent with code runs in: the base, or the one that Paddock made from it.
+with_python() { # IMAGE
+    name=$(layered_name "$(image_id "$1")")
+    if [ -n "$(image_id "$name")" ]; then echo "$name"; else echo "$1"; fi
+}
+
+is_made_from() { # ID BASE_ID: whether an image is this base, or was made from it
+    [ "$1" = "$2" ] || { [ -n "$1" ] && [ "$1" = "$(image_id "$(layered_name "$2")")" ]; }
 }
 
 # Remove the container in which such an image is made.

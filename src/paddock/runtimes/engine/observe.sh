@@ -38,7 +38,7 @@ else
         report container "$(label "$ENGINE" "$found" paddock.identity)"
         layer "$ENGINE" "$found" | report_lines layer
         runs=$(container_image "$found")
-        [ "$(base_of "$runs")" != "$present" ] || present=$runs # the same image, perhaps with a layer on it
+        ! is_made_from "$runs" "$present" || present=$runs # the same image, perhaps with a layer on it
         report image.runs "$(described_image "$runs")"
         before=$(image_before "$root" "$runs")
         [ -z "$before" ] || report image.before "$(described_image "$before")"

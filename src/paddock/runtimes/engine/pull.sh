@@ -18,6 +18,6 @@ fi
 "$ENGINE" pull --quiet "$image"
 after=$(image_id "$image")
 keep_image "$after" "$(date -u +%Y-%m-%dT%H.%M.%SZ)"
-[ -z "$before" ] || [ "$(base_of "$before")" != "$after" ] || after=$before # the container has it, with a layer on it
+! is_made_from "$before" "$after" || after=$before # the container has it, perhaps with a layer on it
 report after "$(described_image "$after")"
 report end ok
