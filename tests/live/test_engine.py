@@ -949,41 +949,37 @@ def test_paddock_manages_the_container_from_its_own_machine(web: Host) -> None:
     assert web.root("cd /root/here && PYTHONPATH=. python3 -m paddock exec web -- sh -c 'echo $COLOUR'") == "local"
 
 
-_PACKAGES = {"docker": "docker.io", "podman": "podman runc"}
-
-
 @slow_proof
 @pytest.mark.parametrize("engine", ["docker", "podman"])
 def test_a_base_without_python_gets_one_in_a_layer_of_its_own(host: Host, engine: str) -> None:
-    install = f"apt-get update -qq && apt-get install -y -qq --no-install-recommends {_PACKAGES[engine]}"
-    host.root(f"command -v {engine} >/dev/null || {{ {install}; }} >/dev/null 2>&1")
-    host.send(minimal_root(), f"{engine} import - ubuntu:24.04")
-    named = {"docker": "ubuntu:24.04", "podman": "localhost/ubuntu:24.04"}[engine]
-    bare = host.root(f"{engine} image inspect --format '{{{{.Id}}}}' {named}")
-    host.becomes("hermes", runtime=engine, container={"base": named, "install": True})
-    # A run that was killed while it made the layer.
-    host.root(
-        f"{engine} create --name paddock-home_hermes.layer --label paddock.layer=home_hermes {named} sleep 1 >/dev/null"
-    )
+    base = {"base": "ubuntu:24.04", "archive": str(minimal_root()), "install": True}
+    host.becomes("hermes", runtime=engine, container=base)
     host.up()
     host.paddock("ask", "hermes", f"Remember: {FACT}")
     assert host.inside("command -v python3") == "/usr/bin/python3"
     assert host.plan() == "hermes: nothing to do\n", "the layer does not count as another image"
-    assert host.root(f"{engine} image inspect --format '{{{{.Id}}}}' {named}") == bare, "the base is as it was"
-    assert "paddock-home_hermes.layer" not in host.by_engine("ps --all --format '{{.Names}}'")
+    names = [name for name in host.images() if name.startswith("localhost/paddock/")]
+    given, made = sorted(names)
+    assert (given.rpartition(":")[0], made.rpartition(":")[0]) == (
+        "localhost/paddock/archive",
+        "localhost/paddock/python",
+    )
+    assert host.by_engine(f"run --rm --entrypoint /bin/sh {given} -c 'command -v python3 || echo none'") == "none"
+    assert host.by_engine("ps --all --format '{{.Names}}'") == "paddock-home_hermes"
 
-    # A new container is made from the same image.
-    layered = host.by_engine("container inspect --format '{{.Image}}' paddock-home_hermes")
-    first = host.id()
+    # A new container is made from the same image. What a killed run has left goes with the agent.
+    first, image = host.id(), "container inspect --format '{{.Image}}' paddock-home_hermes"
+    runs = host.by_engine(image)
     host.agent["container"]["shm_size"] = "512M"
     host.up()
     assert host.id() != first
-    assert host.by_engine("container inspect --format '{{.Image}}' paddock-home_hermes") == layered
+    assert host.by_engine(image) == runs
     assert host.paddock("ask", "hermes", QUESTION).stdout.strip() == FACT
+    left = f"create --name paddock-home_hermes.layer --label paddock.layer=home_hermes {given} /bin/sh"
+    host.by_engine(left)
     host.paddock("down")
-    images = host.by_engine("images --all --format '{{.Repository}}:{{.Tag}}'")
-    assert "localhost/paddock/" not in images, "the layer goes with the agent"
-    host.root(f"{engine} image rm {named} >/dev/null; rm -rf /var/lib/paddock/hermes")
+    assert not [name for name in host.images() if name.startswith("localhost/paddock/")]
+    assert host.by_engine("ps --all --quiet") == ""
 
 
 @slow_proof

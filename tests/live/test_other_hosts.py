@@ -22,10 +22,9 @@ WITHOUT_DPKG = "rm -rf /usr/bin/dpkg* /usr/bin/apt* /var/lib/dpkg /var/lib/apt /
 # Programs are in the store of Nix, and in /run/current-system/sw/bin. Below /usr there are only those that run Debian
 # itself, and sh and env, which NixOS has too. The accounts find programs by their PATH alone. No library of C++ is
 # where programs look for libraries. Units of the machine cannot be added.
-NIXOS = f"""
+NIX = "apt-get install -y -qq --no-install-recommends nix-bin nix-setup-systemd >/dev/null 2>&1"
+NIXOS = r"""
 set -e
-{ACCOUNT}
-apt-get install -y -qq --no-install-recommends nix-bin nix-setup-systemd >/dev/null 2>&1
 usermod --append --groups nix-users someone
 usermod --shell /run/current-system/sw/bin/bash someone
 usermod --shell /run/current-system/sw/bin/bash root
@@ -33,7 +32,7 @@ mkdir -p /build/sw /build/python/bin /build/python/lib /build/few /build/sbin /b
 systemctl start nix-daemon.service
 cp -a /usr/bin /build/sw/bin
 rm /build/sw/bin/nix-store
-printf '#!/bin/sh\\nLD_LIBRARY_PATH=/build/nix exec /build/nix/nix-store "$@"\\n' >/build/sw/bin/nix-store
+printf '#!/bin/sh\nLD_LIBRARY_PATH=/build/nix exec /build/nix/nix-store "$@"\n' >/build/sw/bin/nix-store
 chmod 755 /build/sw/bin/nix-store
 cp /usr/bin/nix /build/nix/nix-store
 rm -f /build/sw/bin/python3* /build/sw/bin/apt* /build/sw/bin/dpkg*
@@ -50,7 +49,7 @@ mkdir -p /run/current-system/sw/bin
 ln -s "$sw"/bin/* "$python"/bin/* /run/current-system/sw/bin/
 echo PATH=/run/wrappers/bin:/run/current-system/sw/bin >/etc/environment
 rm -f /etc/os-release
-printf 'NAME=NixOS\\nID=nixos\\n' >/etc/os-release
+printf 'NAME=NixOS\nID=nixos\n' >/etc/os-release
 touch /etc/NIXOS
 mv /usr/lib/*-linux-gnu/libstdc++.so.6* /build/nix/
 mount --bind /etc/systemd/system /etc/systemd/system
@@ -80,12 +79,13 @@ def test_a_machine_without_dpkg_is_planned_for_by_its_programs(node: Node, host:
     path = str(node.write("bare.yaml", tree))
     refused = node.paddock("plan", "-f", path, fails=True).stdout
     assert "hermes needs bc, and its machine has neither apt-get nor dnf to install packages" in refused
-    node.shell(host, "printf '#!/bin/sh\\n' >/usr/local/bin/bc && chmod 755 /usr/local/bin/bc")
+    node.shell(host, "printf '#!/bin/sh\n' >/usr/local/bin/bc && chmod 755 /usr/local/bin/bc")
     assert node.paddock("plan", "-f", path).stdout == "hermes: nothing to do\n"
 
 
 def test_on_a_machine_like_nixos_an_account_runs_the_agent(node: Node, host: str) -> None:
-    node.shell(host, NIXOS)
+    for script in (ACCOUNT, NIX, NIXOS):
+        node.shell(host, script)
     as_root = str(node.write("nixos.yaml", by_ssh(node, host)))
     refused = node.paddock("up", "-f", as_root, fails=True).stderr
     assert "hermes cannot be a system service on NixOS, where /etc/systemd/system is read-only" in refused
@@ -99,7 +99,7 @@ def test_on_a_machine_like_nixos_an_account_runs_the_agent(node: Node, host: str
     assert node.paddock("plan", "-f", path).stdout == "hermes: nothing to do\n"
     assert node.shell(host, "ls /usr/bin /usr/local/bin") == "/usr/bin:\nenv\nsh\n\n/usr/local/bin:\n"
     main = "pgrep --uid someone --full hermes/hermes | head -n 1"
-    paths = node.shell(host, f"tr '\\0' '\\n' </proc/$({main})/environ | sed -n 's/^PATH=//p'").strip()
+    paths = node.shell(host, f"tr '\\0' '\n' </proc/$({main})/environ | sed -n 's/^PATH=//p'").strip()
     assert paths.endswith(":/run/wrappers/bin:/run/current-system/sw/bin")
 
     # Nix deletes what is not in use. The code tree uses its Python.
