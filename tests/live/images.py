@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import subprocess
 import tarfile
@@ -61,7 +62,19 @@ def bare_root(path: Path) -> Path:
 
 
 def root_without_python(path: Path) -> Path:
+    """A Debian root filesystem whose packages say that it has Python, and whose programs are gone."""
     return _root(path, _DEAD_WEIGHT, _PYTHON)
+
+
+def minimal_root() -> Path:
+    """A Debian root filesystem with nothing but apt and what it needs, as the images ubuntu:24.04 and debian:12 are."""
+    kept = ensure_base(DEFAULT_TEMPLATE).with_name("minimal.tar")
+    if not kept.exists():
+        building = kept.with_name(f"building-{os.getpid()}.tar")
+        command = ["mmdebstrap", "--variant=minbase", "bookworm", str(building)]
+        subprocess.run(command, check=True, capture_output=True, timeout=400)
+        building.rename(kept)
+    return kept
 
 
 def root_with_user(path: Path, line: str) -> Path:

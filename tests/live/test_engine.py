@@ -26,6 +26,7 @@ from live.images import (
     bare_root,
     base_root,
     image_without_its_layer,
+    minimal_root,
     official_image,
     root_with_shell,
     root_with_user,
@@ -948,6 +949,39 @@ def test_paddock_manages_the_container_from_its_own_machine(web: Host) -> None:
     assert "up and working" in web.root(f"cd /root/here && PYTHONPATH=. python3 -m paddock up {change}")
     assert web.id() == first
     assert web.root("cd /root/here && PYTHONPATH=. python3 -m paddock exec web -- sh -c 'echo $COLOUR'") == "local"
+
+
+@slow_proof
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_a_base_without_python_gets_one_in_a_layer_of_its_own(host: Host, engine: str) -> None:
+    base = {"base": "ubuntu:24.04", "archive": str(minimal_root()), "install": True}
+    host.becomes("hermes", runtime=engine, container=base)
+    host.up()
+    host.paddock("ask", "hermes", f"Remember: {FACT}")
+    assert host.inside("command -v python3") == "/usr/bin/python3"
+    assert host.plan() == "hermes: nothing to do\n", "the layer does not count as another image"
+    names = [name for name in host.images() if name.startswith("localhost/paddock/")]
+    given, made = sorted(names)
+    assert (given.rpartition(":")[0], made.rpartition(":")[0]) == (
+        "localhost/paddock/archive",
+        "localhost/paddock/python",
+    )
+    assert host.by_engine(f"run --rm --entrypoint /bin/sh {given} -c 'command -v python3 || echo none'") == "none"
+    assert host.by_engine("ps --all --format '{{.Names}}'") == "paddock-home_hermes"
+
+    # A new container is made from the same image. What a killed run has left goes with the agent.
+    first, image = host.id(), "container inspect --format '{{.Image}}' paddock-home_hermes"
+    runs = host.by_engine(image)
+    host.agent["container"]["shm_size"] = "512M"
+    host.up()
+    assert host.id() != first
+    assert host.by_engine(image) == runs
+    assert host.paddock("ask", "hermes", QUESTION).stdout.strip() == FACT
+    left = f"create --name paddock-home_hermes.layer --label paddock.layer=home_hermes {given} /bin/sh"
+    host.by_engine(left)
+    host.paddock("down")
+    assert not [name for name in host.images() if name.startswith("localhost/paddock/")]
+    assert host.by_engine("ps --all --quiet") == ""
 
 
 @slow_proof

@@ -26,11 +26,16 @@ GATEWAY = Refusal("the gateway has no address", code="gateway.unknown")
 
 
 def wanted(
-    container: dict[str, Any] | None = None, packages: Sequence[str] = (), added: Sequence[str] = (), **rest: Any
+    container: dict[str, Any] | None = None,
+    packages: Sequence[str] = (),
+    optional: Sequence[str] = (),
+    added: Sequence[str] = (),
+    **rest: Any,
 ) -> AgentWant:
     return AgentWant(
         container=ContainerWant(**container) if container else None,
         packages=frozenset(packages),
+        optional=frozenset(optional),
         added=frozenset(added),
         **rest,
     )
@@ -115,6 +120,9 @@ def _as_line(step: Step) -> str:
         "downgrade",
         "rollback",
         "upgrade-after-a-restore",
+        "packages-on-a-machine-without-apt-and-dnf",
+        "packages-that-cannot-be-installed",
+        "system-service-on-nixos",
     ],
 )
 def test_wording(case: str) -> None:

@@ -21,7 +21,7 @@ _EXIT_CODES: Final = (
 
 app = typer.Typer(
     name="paddock",
-    help="Disposable compute, durable memory: AI agents on Proxmox or any Linux host, from one file.",
+    help="Disposable compute, durable memory: AI agents on Proxmox or a Linux host with systemd, from one file.",
     epilog=_EXIT_CODES,
     no_args_is_help=True,
     add_completion=True,

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from paddock.errors import PaddockError
-from paddock.plan import container, namesakes, state
+from paddock.plan import container, namesakes, packages, state
 from paddock.plan.actions import (
     ApplyBundle,
     AwaitAnswer,
     CheckMounts,
     ClaimState,
     InstallCode,
-    InstallPackages,
     RemoveAgent,
 )
 from paddock.plan.container import ENGINES, ContainerSeen, ContainerWant
@@ -23,10 +22,24 @@ from paddock.plan.step import Phase, Refusal, Risk, Step
 from paddock.plan.upgrades import Upgrade
 from paddock.visible import one_line
 
+_NIXOS: Final = "nixos"
 # The records that the runtimes' scripts may report.
 _RECORDS: Final = frozenset(
     {
-        *("package", "bundle", "init", "answered", "pending", "tree", "secrets", "holder", "room", "note"),
+        *(
+            "package",
+            "installer",
+            "system",
+            "bundle",
+            "init",
+            "answered",
+            "pending",
+            "tree",
+            "secrets",
+            "holder",
+            "room",
+            "note",
+        ),
         *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
         *("state.before", "state.unsettled", "state.ran", "state.changed", "upgrade"),
         *("unit", "said", "engine", "info", "image", "container", "layer"),
@@ -47,6 +60,7 @@ class AgentWant:
     foreground: bool  # runs only while `paddock run` is open
     init: str | None = None  # the program that has to be process 1 of the machine
     packages: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()  # of the packages, those that it can run without
     state: str = ""  # the path of the state on a machine that Paddock did not create
     container: ContainerWant | None = None
     mounts: Sequence[str] = ()  # paths of the host's directories, as the agent sees them
@@ -72,6 +86,8 @@ class AgentSeen:
     """An agent on its machine, as the runtime's observe script reports it."""
 
     packages: frozenset[str] = frozenset()
+    installer: str = ""  # the program that installs packages, or "none"
+    system: str = ""  # a distribution that is not like the others
     trees: frozenset[str] = frozenset()
     bundle_id: str = ""
     answered: str = ""  # the bundle that was last verified
@@ -109,6 +125,8 @@ class AgentSeen:
             raise PaddockError(f"the machine's report names an unknown container engine: {', '.join(foreign)}")
         return cls(
             packages=frozenset(value for name, value in pairs if name == "package"),
+            installer=values.get("installer", ""),
+            system=values.get("system", ""),
             trees=frozenset(value for name, value in pairs if name == "tree"),
             bundle_id=values.get("bundle", ""),
             answered=values.get("answered", ""),
@@ -171,11 +189,7 @@ def _two_numbers(text: str) -> tuple[int, int] | None:
 
 def up(agent: str, want: AgentWant, seen: AgentSeen, *, adopted_state: bool = False) -> Iterator[Step]:
     """Yield the steps to an agent that runs and answers."""
-    missing = sorted(want.packages - seen.packages)
-    if missing:
-        title = f"install packages: {', '.join(missing)}"
-        action = InstallPackages(missing)
-        yield Step("packages.install", title, "they are not installed", action, phase=Phase.SOFTWARE)
+    yield from packages.steps(want.packages - seen.packages, seen.installer)
     if want.container:
         yield from container.image_steps(want.container, seen.container)
     lacks_code = want.tree is not None and want.tree not in seen.trees
@@ -252,6 +266,13 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
         )
     if found := state.refusal(agent, want, seen):
         return found
+    if seen.system == _NIXOS:
+        return Refusal(
+            f"{agent} cannot be a system service on NixOS, where /etc/systemd/system is read-only",
+            "let the systemd of an account run the agent: host: {scope: user};"
+            " a NixOS module for system services, `paddock export nixos`, does not exist yet",
+            code="machine.nixos",
+        )
     if want.init and seen.init and seen.init != want.init:
         hint = "as root, `loginctl enable-linger ACCOUNT` starts one; " if want.init.endswith("--user") else ""
         return Refusal(
@@ -259,6 +280,8 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
             f"{hint}without systemd, on this machine, use runtime: process",
             code="machine.other-init",
         )
+    if found := packages.refusal(agent, want.packages - want.optional - seen.packages, seen.installer):
+        return found
     if want.state and seen.state_at and seen.state_at != want.state:
         return Refusal(
             f"the state of {agent} is {seen.state_at} on its machine, but the file says {want.state}",

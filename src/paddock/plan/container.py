@@ -32,7 +32,7 @@ _STORAGE_HINTS: Final = {
 }
 
 _WITHOUT_ROOT: Final = (
-    "root has to prepare the machine once: apt-get install podman uidmap, and"
+    "root has to prepare the machine once: install podman and newuidmap (Debian: apt-get install podman uidmap), and"
     " usermod --add-subuids 100000-165535 --add-subgids 100000-165535 ACCOUNT"
 )
 

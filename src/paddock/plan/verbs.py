@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from paddock.plan import agent as inside
-from paddock.plan import container, namesakes, state, upgrades
+from paddock.plan import container, namesakes, packages, state, upgrades
 from paddock.plan.actions import AwaitAnswer, RemoveFormerState
 from paddock.plan.agent import AgentSeen, AgentWant
 from paddock.plan.machine import MachinePlan
@@ -67,6 +67,8 @@ def _refusals(agent: str, want: AgentWant | Refusal, seen: InsideSeen) -> Iterat
 def _notes(agent: str, want: AgentWant, seen: InsideSeen) -> Iterator[str]:
     if seen.agent:
         yield from seen.agent.notes
+        if not seen.agent.installed:  # once is enough: nothing comes of it later
+            yield from packages.notes(agent, want.optional - seen.agent.packages, seen.agent.installer)
         if seen.agent.kept_aside and want.foreground and not want.incoming:
             where = seen.agent.kept_aside
             yield f"{where} has the state from before a restore; `paddock restore --undo` goes back to it"

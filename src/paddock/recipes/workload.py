@@ -355,7 +355,7 @@ class Recipe(Protocol[Own]):
         ...
 
     def packages(self, agent: Own) -> Sequence[str]:
-        """Return the Debian packages that the agent needs, beside its code."""
+        """Return the packages that the agent needs, beside its code, by their names in Debian."""
         ...
 
     def recommended_packages(self, agent: Own) -> Sequence[str]:

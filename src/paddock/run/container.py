@@ -11,7 +11,7 @@ from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.plan.image import Image
 from paddock.process import CommandFailed
-from paddock.recipes.workload import Paths, Workload
+from paddock.recipes.workload import CodeTree, Paths, Workload
 from paddock.runtimes import machine
 from paddock.spec.agent_id import AgentId
 from paddock.visible import lines
@@ -91,10 +91,21 @@ def get_image(guest: Guest, container: AgentContainer) -> None:
         raise PaddockError(error.message, hint="run `docker save IMAGE > FILE` again") from None
 
 
-def try_image(guest: Guest, container: AgentContainer, workload: Workload) -> None:
+def usable_image(guest: Guest, container: AgentContainer, tree: CodeTree | None) -> str:
+    """Return the image to run: that of the file, or one that Paddock makes from it because it has no Python.
+
+    Whatever the file names stays as it is.
+    """
+    if tree is None:
+        return container.image.name
+    what = f"looking for Python in {container.image.name}"
+    return dict(records(expect(guest, what, container.base(tree.pythons), deadline=900)))["image"]
+
+
+def try_image(guest: Guest, container: AgentContainer, image: str, workload: Workload) -> None:
     """Check that the image can run programs as the agent's account, before a working container is replaced."""
     try:
-        container.trial(guest, workload)
+        container.trial(guest, image, workload)
     except CommandFailed as failure:
         told = [line for line in lines(failure.result.err) if not line.startswith(_HELP)]
         if container.image.archive:  # an unusable image takes no space; the engine keeps an image that is in use

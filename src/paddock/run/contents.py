@@ -18,6 +18,7 @@ class TemplateContents:
     packages: Sequence[str]
     tree: CodeTree | None
     added: Sequence[str] = ()  # packages that are installed on each machine instead
+    optional: Sequence[str] = ()  # of the packages, those that the agent can run without
 
     @property
     def id(self) -> str:

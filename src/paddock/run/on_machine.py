@@ -46,7 +46,7 @@ from paddock.plan.agent import AgentSeen
 from paddock.process import CommandFailed
 from paddock.run import mounts, restoring, upgrading
 from paddock.run.ask import healthy
-from paddock.run.container import get_image, pull_image, remove_container, start_engine, try_image
+from paddock.run.container import get_image, pull_image, remove_container, start_engine, try_image, usable_image
 from paddock.run.contents import install_packages
 from paddock.run.observe import Observation
 from paddock.run.resolve import Located, Resolved
@@ -91,7 +91,7 @@ class OnMachine:
                     get_image(reach(), agent.runtime.container)
             case TryImage():
                 if agent.runtime.container:
-                    try_image(reach(), agent.runtime.container, _resolved(agent).workload)
+                    _try_image(_resolved(agent), reach(), agent.runtime.container)
             case PullImage(image):
                 if agent.runtime.container:
                     pulled = pull_image(reach(), agent.runtime.container)
@@ -193,21 +193,33 @@ def _install_code(agent: Resolved, guest: Guest) -> None:
         return
     name, tree = agent.code
     container = agent.runtime.container
+    where = container.builder(guest, _usable_image(agent, guest, container)) if container else guest
+    codetree.install(where, tree, agent.paths.code, str(agent.id), name)
+
+
+def _usable_image(agent: Resolved, guest: Guest, container: AgentContainer) -> str:
+    """Return the image that the agent's container runs."""
     try:
-        codetree.install(container.builder(guest) if container else guest, tree, agent.paths.code, str(agent.id), name)
+        return usable_image(guest, container, agent.code[1] if agent.code else None)
     except CommandFailed:
-        if container:
-            try_image(guest, container, agent.workload)
+        try_image(guest, container, container.image.name, agent.workload)  # which may know a better reason
         raise
+
+
+def _try_image(agent: Resolved, guest: Guest, container: AgentContainer) -> str:
+    """Return the image that the agent's container runs, after it was tried."""
+    image = _usable_image(agent, guest, container)
+    try_image(guest, container, image, agent.workload)
+    return image
 
 
 def _create_container(agent: Resolved, guest: Guest, bundle_id: str, *, replaces: bool) -> None:
     container = agent.runtime.container
     if container is None:
         return
-    try_image(guest, container, agent.workload)
+    image = _try_image(agent, guest, container)
     if replaces:
-        _try_code(agent, guest, container)
+        _try_code(agent, container.builder(guest, image), container)
     try:
         _apply(agent, guest, container.create(bundle_id, replaces=replaces))
     except CommandFailed as failure:
@@ -223,13 +235,13 @@ def _knowing_the_version(agent: Located, argv: Sequence[str]) -> Sequence[str]:
     return ["env", f"VERSION={agent.version}", f"DISTRIBUTION={package}", *argv]
 
 
-def _try_code(agent: Resolved, guest: Guest, container: AgentContainer) -> None:
+def _try_code(agent: Resolved, builder: Guest, container: AgentContainer) -> None:
     """Check that the code runs in the image: the same tag may name an image with another Python than before."""
     if agent.code is None:
         return
     name, tree = agent.code
     try:
-        codetree.try_in(container.builder(guest), tree, agent.paths.code, name)
+        codetree.try_in(builder, tree, agent.paths.code, name)
     except CommandFailed as failure:
         raise PaddockError(
             f"the code of {agent.name} does not run in this image of {container.image.name}: {failure.message}",

@@ -7,7 +7,7 @@ and its secrets. After that, planning needs no input but observations.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
@@ -140,6 +140,7 @@ class Resolved(Located):
             foreground=self.runtime.foreground,
             packages=frozenset(self.packages),
             added=frozenset(self.contents.added),
+            optional=frozenset(self.contents.optional),
             init=self.runtime.init,
             state=self.paths.state if keeps_machine else "",
             container=asked.of_container(container, pulled=pulled) if container else None,
@@ -258,11 +259,11 @@ def _contents(agent: Deployment, runtime: Runtime, tree: CodeTree | None, *, wit
     if container := runtime.container:
         # The agent's own packages and code are for its container, which no template holds.
         return TemplateContents((*container.engine.packages, *filters), None, added)
-    packages: Sequence[str] = agent.recipe.packages(agent.spec)
-    if not (runtime.foreground or without_root):
-        # Without root no package can be installed, and the agent works without the recommended ones.
-        packages = [*packages, *agent.recipe.recommended_packages(agent.spec)]
-    return TemplateContents(tuple(dict.fromkeys([*packages, *filters])), tree, added)
+    packages = [*agent.recipe.packages(agent.spec), *filters]
+    # Without root no package can be installed, and the agent works without the recommended ones.
+    recommended = () if runtime.foreground or without_root else agent.recipe.recommended_packages(agent.spec)
+    optional = [package for package in recommended if package not in packages]
+    return TemplateContents(tuple(dict.fromkeys([*packages, *optional])), tree, added, optional)
 
 
 def _on_its_machine(spec: AgentSpec, *, keeps_machine: bool) -> AgentSpec:

@@ -66,7 +66,7 @@ def find_interpreter(guest: Guest, versions: Sequence[str]) -> Interpreter:
     if "python" not in found:
         raise PaddockError(
             f"{guest.name} has no Python {' or '.join(versions)}",
-            hint="install one of them, or use a base that has one: Debian 12 or 13, or Ubuntu 24.04",
+            hint="install one of them, or use Debian 12 or 13, or Ubuntu 24.04: there Paddock installs it",
         )
     path, version, arch, libc = found["python"].split()
     if not _is_recent(libc):

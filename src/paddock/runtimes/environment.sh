@@ -1,10 +1,10 @@
 # Library: the first program that runs as the agent's account.
 # Expects: nothing.
-# Sets: $SYSTEM_PATH; $as_account, a program for `sh -c` with arguments DIRECTORY ARGV...
+# Sets: $as_account, a program for `sh -c` with arguments DIRECTORY ARGV...
+. ./system_path.sh
 
 # Root opens the agent's environment and secrets as descriptors 3, 4 and 5, and drops its privileges. Only then are they
 # evaluated: while a program runs as root, no PATH, LD_PRELOAD or HOME of the agent is set.
-SYSTEM_PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 # shellcheck disable=SC2016 # the agent's shell expands it
 as_account='set -eu
 cd "$1"

@@ -4,7 +4,7 @@
 # Environment: THROWAWAY is set in a container that is removed after this script
 # Input: a tar.gz of packages
 #
-# The tree gets its name only when it is complete. The agent, if there is one, gets its link first, so that no other run
+# The tree gets its name, and then its manifest, only when it is complete. The agent, if there is one, gets its link first, so that no other run
 # prunes the tree. The packages are third-party code. Root only reads them, with an isolated Python (-I -S): the tree's own
 # Python would run the .pth files of its packages. The proof imports the packages as nobody and without a network.
 set -eu
@@ -12,6 +12,15 @@ umask 022
 store=$1 id=$2 agent=$3 name=$4 python=$5
 shift 5
 . ./prove.sh
+
+# Nix deletes programs that nothing refers to. It knows this link by its final path, so the tree has its name already.
+keep_python() {
+    case "$python" in
+        /nix/store/*)
+            nix-store --realise "$(echo "$python" | cut -d / -f 1-4)" --add-root "$store/$id/nix-root" --indirect >&2
+            ;;
+    esac
+}
 
 mkdir -p "$store"
 exec 9<"${store%/*}"
@@ -39,6 +48,7 @@ for entry in found.entry_points.select(group="console_scripts"):
 
 home=$(mktemp -d) # an import must not write to the person's home
 prove "$new/bin/python" -B "$@" 9<&-
-echo "$id" >"$new/manifest"
 rm -rf "${store:?}/$id"
 mv "$new" "$store/$id"
+keep_python
+echo "$id" >"$store/$id/manifest"

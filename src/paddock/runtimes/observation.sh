@@ -2,19 +2,19 @@
 # Expects: $root, $store, $state_link, $state, the path in the file, $agent, $formers; perhaps $DISTRIBUTION.
 # Sets: $state, where the state is; $own, its directory .paddock.
 . ./report.sh
+. ./system_path.sh
 . ./formers.sh
 . ./identity.sh
 . ./top.sh
 . ./ran.sh
 . ./upgraded.sh
 . ./overwritten.sh
+. ./package_manager.sh
 
 observe_agent() { # PACKAGE...
     find_state
     own=$state/.paddock
-    # shellcheck disable=SC2016 # the braces are dpkg's
-    [ $# = 0 ] ||
-        dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$//p' | report_lines package
+    observe_packages "$@"
     report bundle "$(readlink "$root/current")"
     report init "$(cat /proc/1/comm)"
     [ ! -e "$root/pending" ] || report pending yes
@@ -46,6 +46,15 @@ observe_agent() { # PACKAGE...
     observe_formers
     [ ! -d "$state" ] || report room "$(df -B1 --output=size,used "$state" | sed -n '2s/ *\([0-9]*\) *\([0-9]*\)/\1 \2/p')"
 }
+
+# Root looks for programs that every user can run, because the agent is another user.
+observe_packages() ( # PACKAGE...
+    [ "$(id -u)" != 0 ] || PATH=$SYSTEM_PATH
+    for package; do
+        ! has_package "$package" || report package "$package"
+    done
+    report installer "$(installer)"
+)
 
 report_before() { # PATH
     [ -z "$1" ] || report state.before "$1"

@@ -4,6 +4,8 @@
 # Environment: THROWAWAY is set in a container that is removed after this script
 # Output: a report: python=PATH VERSION ARCHITECTURE C_LIBRARY
 . ./report.sh
+. ./system_path.sh
+. ./package_manager.sh
 
 look() {
     # shellcheck disable=SC2046 # a name for each version
@@ -21,11 +23,10 @@ print(os.path.realpath(base), "%d.%d" % sys.version_info[:2], os.uname().machine
 
 # Root looks for a Python that every user can run, because the agent is another user. A Python in root's home does not
 # count.
-[ "$(id -u)" != 0 ] || PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+[ "$(id -u)" != 0 ] || PATH=$SYSTEM_PATH
 # A package that is installed in a throwaway container would be lost.
-if ! look "$@" && [ "$(id -u)" = 0 ] && [ -z "${THROWAWAY-}" ] && command -v apt-get >/dev/null; then
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3; } \
-        </dev/null >&2 || exit 1
+if ! look "$@" && [ "$(id -u)" = 0 ] && [ -z "${THROWAWAY-}" ] && [ "$(installer)" != none ]; then
+    install_packages python3 || exit 1
     look "$@" || true
 fi
 report end ok

@@ -3,16 +3,16 @@
 # Arguments: none
 # Output: the manifest: each package with its version
 set -eu
+. ./package_manager.sh
 
 mkdir -p /opt/paddock
 # An engine's data describes this machine. A clone detects the abilities of its own disk.
 systemctl stop docker.socket docker.service containerd.service 2>/dev/null || true
 rm -rf /var/lib/docker /var/lib/containerd /var/lib/containers/storage
-apt-get clean
-rm -rf /var/lib/apt/lists/* /var/log/journal/* /tmp/* /root/.bash_history
+clean_packages
+rm -rf /var/log/journal/* /tmp/* /root/.bash_history
 {
-    # shellcheck disable=SC2016 # the braces are dpkg's
-    dpkg-query -W -f 'dpkg ${Package} ${Version}\n'
+    list_packages
     for tree in /opt/paddock/.store/*; do
         # Isolated: the tree's own Python would run the .pth files of its packages, as root.
         [ ! -e "$tree/manifest" ] || python3 -I -S -c 'import importlib.metadata as m, sys

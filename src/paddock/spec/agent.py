@@ -140,7 +140,8 @@ class AgentSpec(Model):
     )
     user: UserSpec = Field(UserSpec(), description="the account the agent runs as")
     packages: list[Package] = Field(
-        default_factory=list, description="more Debian packages to install, beside those that the agent's kind needs"
+        default_factory=list,
+        description="more packages of the distribution to install, beside those that the agent's kind needs",
     )
     working_directory: str = Field(
         "workspace",

@@ -215,7 +215,7 @@ class ContainerSpec(Model):
     image: Image | None = Field(None, description="an image that contains the agent's code, like its official one")
     base: Image | None = Field(
         None,
-        description="an image with Python but without the agent's code, like python:3.12-slim; the code is mounted",
+        description="an image without the agent's code, like ubuntu:24.04; the code is mounted, and Python is added",
     )
     archive: LocalPath | None = Field(
         None, description="file with the image or base (from docker save, or a root filesystem), instead of a registry"

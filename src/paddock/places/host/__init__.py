@@ -19,7 +19,7 @@ from paddock.plan.step import Refusal, Risk, Step
 from paddock.spec.agent_id import AgentId
 from paddock.spec.models import HostSpec, Scope
 
-_LOOK: Final = ("sh", "-c", "id -u; cat /proc/1/comm")
+_LOOK: Final = ("sh", "-c", "id -u; cat /proc/1/comm; [ ! -e /etc/NIXOS ] || echo nixos")
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,12 @@ class HostDoctor:
     guest: Guest
 
     def examine(self, wants: Sequence[MachineWant]) -> tuple[Sequence[Finding], Sequence[str]]:
-        uid, init = expect(self.guest, "examining the machine", _LOOK).split()
+        uid, init, *nixos = expect(self.guest, "examining the machine", _LOOK).split()
         enough = uid == "0" or self.spec.scope is Scope.USER
         sentence = "root" if uid == "0" else f"uid {uid}{'' if enough else ': installing a service takes root'}"
         root = Finding("account", enough, sentence)
         systemd = Finding("systemd", init == "systemd", f"process 1 is {init}")
-        return [Finding("reached", True, self.spec.address or "this machine"), root, systemd], []
+        findings = [Finding("reached", True, self.spec.address or "this machine"), root, systemd]
+        if nixos:
+            findings.append(Finding("nixos", self.spec.scope is Scope.USER, "on NixOS agents need scope: user"))
+        return findings, []

@@ -99,17 +99,23 @@ class AgentContainer:
         # The tree is built with the interpreter of the image, so each image needs a tree of its own.
         return f"{tree.id}-{digest([self.image.name])[:8]}"
 
-    def builder(self, machine: Guest) -> Guest:
-        """Return a guest that runs each command in a new container of the image, with the code store mounted."""
-        return Throwaway(machine, self.engine.program, self.image.name, self.units.paths.code.rpartition("/")[0])
+    def base(self, pythons: Sequence[str]) -> Sequence[str]:
+        """Return the argv that reports the image to run: the base, or one made from it that has one of the Pythons."""
+        names = {"ENGINE": self.engine.program, "IMAGE": self.image.name, "CONTAINER": self.name, "AGENT": self.agent}
+        argv = script("engine/base.sh", [text("python.sh"), *pythons])
+        return ["env", *(f"{name}={value}" for name, value in names.items()), *argv]
 
-    def trial(self, machine: Guest, workload: Workload) -> None:
-        """Create the agent's account in a throwaway container of the image, to see that the image can be used."""
+    def builder(self, machine: Guest, image: str) -> Guest:
+        """Return a guest that runs each command in a new container of an image, with the code store mounted."""
+        return Throwaway(machine, self.engine.program, image, self.units.paths.code.rpartition("/")[0])
+
+    def trial(self, machine: Guest, image: str, workload: Workload) -> None:
+        """Create the agent's account in a throwaway container of an image, to see that the image can be used."""
         program = ":"
         if not self.brings_code:
             variables = "".join(f"{name}={quote(value)}\n" for name, value in self.variables(workload).items())
             program = variables + text("engine/trial.sh")
-        sample = Throwaway(machine, self.engine.program, self.image.name, folder=None)
+        sample = Throwaway(machine, self.engine.program, image, folder=None)
         expect(sample, "trying", ["/bin/sh", "-c", program], deadline=300)
 
     def create(self, bundle_id: str, *, replaces: bool) -> Sequence[str]:
@@ -217,14 +223,18 @@ class AgentContainer:
             *(("--userns", engine.users, "--user", ROOT) if engine.users else ()),
             *self.spec.container.options,
             *self._fewer_privileges,
-            *("--entrypoint", "/bin/sh", self.image.name, f"{etc}/start"),
+            *("--entrypoint", "/bin/sh"),
         ]
         checks = "".join(
             f"[ -d {folder} ] || {{ echo there is no directory {folder} on this machine to mount >&2 && exit 78; }}\n"
             for folder in (shlex.quote(mount.host) for mount in self.spec.mounts)
         )
-        head = "# create NAME ENTRYPOINT...: creates the container; ENTRYPOINT is that of the image.\nname=$1\nshift\n"
-        return f'{head}{checks}exec {engine.program} create --name "$name" {shlex.join(words)} "$@"\n'
+        head = (
+            "# create NAME IMAGE ENTRYPOINT...: creates the container; ENTRYPOINT is that of the image.\n"
+            "name=$1 image=$2\nshift 2\n"
+        )
+        start = shlex.quote(f"{etc}/start")
+        return f'{head}{checks}exec {engine.program} create --name "$name" {shlex.join(words)} "$image" {start} "$@"\n'
 
     def _compose(self, workload: Workload) -> str:
         container, engine, etc = self.spec.container, self.engine, self.units.paths.etc

@@ -13,7 +13,7 @@ manager=$1 root=$2 id=$3 replace=$4 formers=$5
 . ./systemd/manager.sh
 . ./systemd/prepare.sh
 . ./systemd/units.sh
-. ./engine/own.sh
+. ./engine/layered.sh
 
 receive
 [ -n "$replace" ] || ! "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1 ||
@@ -21,13 +21,15 @@ receive
 prepare
 (umask 022 && mkdir -p "${STORE%/*}") # the container mounts it, even if there is no code yet
 drop_container "$ENGINE" "$CONTAINER.new" "$AGENT" # of an interrupted run; an id has no dot
+image=$IMAGE
+[ -z "$TREE" ] || image=$(with_python "$IMAGE")
 # The entrypoint of the image, one word a line.
-"$ENGINE" image inspect --format '{{range .Config.Entrypoint}}{{println .}}{{end}}' "$IMAGE" >"$root/incoming/entrypoint"
+"$ENGINE" image inspect --format '{{range .Config.Entrypoint}}{{println .}}{{end}}' "$image" >"$root/incoming/entrypoint"
 set --
 while IFS= read -r word; do
     [ -z "$word" ] || set -- "$@" "$word"
 done <"$root/incoming/entrypoint"
-sh "$root/incoming/bundle/create" "$CONTAINER.new" "$@" >/dev/null
+sh "$root/incoming/bundle/create" "$CONTAINER.new" "$image" "$@" >/dev/null
 stop_container_unit
 drop_container "$ENGINE" "$CONTAINER" "$AGENT"
 "$ENGINE" rename "$CONTAINER.new" "$CONTAINER"

@@ -3,6 +3,7 @@
 
 # An image gets the name KEPT:ID-TIME when Paddock pulls it, and KEPT:ID if it was there before.
 kept=localhost/paddock/kept
+layered=localhost/paddock/python # the name of images that Paddock made from a base: see engine/layered.sh
 
 image_id() { # REFERENCE
     "$ENGINE" image inspect --format '{{.Id}}' "$1" 2>/dev/null | sed 's/^sha256://'
@@ -43,8 +44,10 @@ image_before() { # ROOT ID; ID is that of the container's image
 drop_kept_images() { # ROOT
     named=$(cat "${1%/*}"/*/images 2>/dev/null || true)
     # Podman prints every name of an image that has one of these.
-    "$ENGINE" images --format '{{.Repository}}:{{.Tag}}' "$kept" | grep "^$kept:" | while IFS= read -r name; do
-        echo "$named" | grep -qxF -- "$(image_id "$name")" ||
-            "$ENGINE" image rm "$name" </dev/null >/dev/null 2>&1 || true
+    for own in "$kept" "$layered"; do
+        "$ENGINE" images --format '{{.Repository}}:{{.Tag}}' "$own" | grep "^$own:" | while IFS= read -r name; do
+            echo "$named" | grep -qxF -- "$(image_id "$name")" ||
+                "$ENGINE" image rm "$name" </dev/null >/dev/null 2>&1 || true
+        done
     done
 }

@@ -4,12 +4,12 @@
 set -eu
 root=$1 ENGINE=$2 agent=$3 formers=$4
 . ./engine/images.sh
-. ./engine/kept.sh
-. ./engine/own.sh
+. ./engine/layered.sh
 
 case "$ENGINE" in docker | podman) ;; *) exit 78 ;; esac
 for id in $agent $formers; do
     drop_container "$ENGINE" "paddock-$id" "$id"
+    drop_layer "paddock-$id" "$id"
 done
 "$ENGINE" images --format '{{.Repository}}:{{.Tag}}' localhost/paddock/archive | drop_images
 drop_kept_images "$root"

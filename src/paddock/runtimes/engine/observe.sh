@@ -9,8 +9,8 @@ shift 7
 . ./report.sh
 . ./observation.sh
 . ./systemd/observation.sh
-. ./engine/kept.sh
 . ./engine/layer.sh
+. ./engine/layered.sh
 . ./engine/left.sh
 
 has_users() { # without root. Podman itself would go on with a single user.
@@ -33,19 +33,18 @@ else
     report engine up
     report info "$("$ENGINE" info --format "$INFO" 2>/dev/null)"
     present=$(image_id "$IMAGE")
-    if [ -n "$present" ]; then
-        report image "$IMAGE"
-        report image.present "$(described_image "$present")"
-    fi
+    [ -z "$present" ] || report image "$IMAGE"
     if find_container "$ENGINE"; then
         report container "$(label "$ENGINE" "$found" paddock.identity)"
         layer "$ENGINE" "$found" | report_lines layer
         runs=$(container_image "$found")
+        ! is_made_from "$runs" "$present" || present=$runs # the same image, perhaps with a layer on it
         report image.runs "$(described_image "$runs")"
         before=$(image_before "$root" "$runs")
         [ -z "$before" ] || report image.before "$(described_image "$before")"
     elif "$ENGINE" container inspect "$CONTAINER" >/dev/null 2>&1; then
         report container foreign
     fi
+    [ -z "$present" ] || report image.present "$(described_image "$present")"
 fi
 report end ok

@@ -8,7 +8,7 @@
 set -eu
 image=$1
 . ./report.sh
-. ./engine/kept.sh
+. ./engine/layered.sh
 
 before=$(container_image "$CONTAINER")
 if [ -n "$before" ]; then
@@ -18,5 +18,6 @@ fi
 "$ENGINE" pull --quiet "$image"
 after=$(image_id "$image")
 keep_image "$after" "$(date -u +%Y-%m-%dT%H.%M.%SZ)"
+! is_made_from "$before" "$after" || after=$before # the container has it, perhaps with a layer on it
 report after "$(described_image "$after")"
 report end ok

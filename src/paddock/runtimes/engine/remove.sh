@@ -8,8 +8,7 @@ set -eu
 manager=$1 root=$2 STORE=$3 AGENT=$4
 . ./systemd/removal.sh
 . ./engine/images.sh
-. ./engine/kept.sh
-. ./engine/own.sh
+. ./engine/layered.sh
 
 images_before=$(images_named)
 remove_agent
@@ -17,6 +16,7 @@ if command -v "$ENGINE" >/dev/null; then
     "$ENGINE" ps --quiet >/dev/null # if the engine does not run, this fails with the engine's own message
     drop_container "$ENGINE" "$CONTAINER" "$AGENT"
     drop_container "$ENGINE" "$CONTAINER.new" "$AGENT"
+    drop_layer "$CONTAINER" "$AGENT"
     echo "$images_before" | drop_images
     drop_kept_images "$root"
 fi

@@ -78,10 +78,9 @@ class Engine:
             contract = container.contract(workload)
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
             start, processes = "engine/start_image.sh", {"main": f'exec "$@" {shlex.join(contract.argv)}\n'}
-        name, required = self._units.unit("container"), self._units.required
-        units = {
-            name: unit(self.agent.name, container.name, container.engine, required, self.paths.etc, rendered.processes)
-        }
+        name, required, search = self._units.unit("container"), self._units.required, self._units.search
+        described = (self.agent.name, container.name, container.engine, required, self.paths.etc, search)
+        units = {name: unit(*described, rendered.processes)}
         limits = self._units.limits(workload, self.spec.user.uid, neighbours)
         more = container.variables(rendered)
         framed = self._units.bundle_of(units, rendered, tree, mounted=mounted, limits=limits, more=more)

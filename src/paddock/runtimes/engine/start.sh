@@ -13,18 +13,17 @@ root=${here%/*}
 . ./engine/limited.sh
 . ./engine/users.sh
 . ./ownership.sh
+. ./package_manager.sh
 
-install_packages() {
+have_packages() {
     missing=
     for package in $PACKAGES; do
-        # shellcheck disable=SC2016 # the braces are dpkg's
-        [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing="$missing $package"
+        has_package "$package" || missing="$missing $package"
     done
     [ -n "$missing" ] || return 0
-    command -v apt-get >/dev/null || refuse "the image has no apt-get to install these packages with:$missing"
-    export DEBIAN_FRONTEND=noninteractive
+    [ "$(installer)" != none ] || refuse "the image has neither apt-get nor dnf to install these packages with:$missing"
     # shellcheck disable=SC2086 # several packages
-    { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing; } </dev/null >&2 || {
+    install_packages $missing || {
         echo "paddock: these packages could not be installed in the container:$missing" >&2
         exit 1
     }
@@ -49,7 +48,7 @@ HOME_DIR=$ACCOUNT_HOME list=/dev/null
 repair_ownership
 HOME_DIR=$DATA list=$here/state/list
 repair_ownership
-install_packages
+have_packages
 allow_sudo
 
 pids=

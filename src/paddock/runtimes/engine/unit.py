@@ -13,11 +13,18 @@ _REFUSED: Final = 78  # the exit code of `start` if a restart would not help
 
 
 def unit(
-    agent: str, container: str, engine: Dialect, required: Sequence[str], etc: str, processes: Sequence[Process]
+    agent: str,
+    container: str,
+    engine: Dialect,
+    required: Sequence[str],
+    etc: str,
+    search: str,
+    processes: Sequence[Process],
 ) -> str:
     """Return the unit of a container with these processes.
 
-    ``required`` are units that must run while it runs, ``etc`` is the folder of the current bundle.
+    ``required`` are units that must run while it runs, ``etc`` is the folder of the current bundle, ``search`` is the
+    line that says where programs are.
     """
     first, bound = processes[0], " ".join(required)
     clean = sorted({_ENDED, *(code for process in processes for code in process.clean_exits)})
@@ -40,7 +47,7 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=exec
-{remember}ExecStart={engine.program} start --attach {container}
+{search}{remember}ExecStart={engine.program} start --attach {container}
 ExecStop=/bin/sh {etc}/halt $MAINPID
 # However this unit ends, no container keeps running without a lease.
 ExecStopPost=-/bin/sh {etc}/halt

@@ -25,7 +25,14 @@ observe_units() {
     done
     [ ! -e "$root/relaxed.conf" ] || report note \
         "this machine does not support all confinement; dropped: $(sed -n 's/=.*//p' "$root/relaxed.conf" | paste -sd ' ')"
-    [ "$manager" != user ] || observe_account
+    case "$manager" in
+        user) observe_account ;;
+        system) ! is_nixos || report system nixos ;;
+    esac
+}
+
+is_nixos() {
+    [ -e /etc/NIXOS ] || grep -qxE 'ID="?nixos"?' /etc/os-release 2>/dev/null
 }
 
 observe_account() {

@@ -15,9 +15,12 @@ refused_confinement() {
 
 supports() { # LINES REMOUNTS
     mkdir -p "$passing_units"
-    program=true
-    [ "$2" != remounts ] || program="sh -c '[ $(readlink /proc/self/ns/mnt) != \$\$(readlink /proc/self/ns/mnt) ]'"
-    printf '[Service]\nType=oneshot\nExecStart=%s\n%s' "$program" "$1" >"$passing_units/paddock-trial.service"
+    trial=:
+    [ "$2" != remounts ] ||
+        trial="[ $(readlink /proc/self/ns/mnt) != \$\$($(command -v readlink) /proc/self/ns/mnt) ]"
+    # Programs by their paths: not every systemd looks for them where this shell does.
+    printf '[Service]\nType=oneshot\nExecStart=%s -c "%s"\n%s' "$(command -v sh)" "$trial" "$1" \
+        >"$passing_units/paddock-trial.service"
     systemctl daemon-reload
     systemctl start paddock-trial.service 2>/dev/null
 }

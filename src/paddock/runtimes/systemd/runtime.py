@@ -21,6 +21,8 @@ from paddock.spec.agent_id import AgentId
 from paddock.spec.models import AgentSpec
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Where NixOS has its programs; those with privileges come first, such as newuidmap. Only root writes below /run.
+_NIXOS_PATH: Final = "/run/wrappers/bin:/run/current-system/sw/bin"
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,19 @@ class Systemd:
     @property
     def inside(self) -> Paths:
         return self.paths
+
+    @property
+    def path(self) -> str:
+        """The directories of the machine's programs. An account's systemd may be that of NixOS."""
+        return f"{_PATH}:{_NIXOS_PATH}" if self.home else _PATH
+
+    @property
+    def search(self) -> str:
+        """The line of a unit with which systemd and the unit find programs; empty where systemd knows the directories.
+
+        The systemd of NixOS looks for programs only among its own.
+        """
+        return f"ExecSearchPath={self.path}\n" if self.home else ""
 
     @property
     def _root(self) -> str:
@@ -247,7 +262,7 @@ StartLimitIntervalSec=0
 [Service]
 Type=notify
 NotifyAccess=all
-ExecStart={paths.etc}/lease {paths.state} {agent}
+{self.search}ExecStart={paths.etc}/lease {paths.state} {agent}
 # systemd keeps the lock after its holder died, until this unit has stopped.
 FileDescriptorStoreMax=1
 Restart=always
@@ -281,7 +296,7 @@ NoNewPrivileges=yes
     def _process_unit(self, process: Process, seen: Mounts) -> str:
         paths, user, required = self.paths, self.spec.user, " ".join(self.required)
         environment = "".join(
-            f"Environment={word(f'{name}={value}')}\n" for name, value in sorted(variables(process, _PATH).items())
+            f"Environment={word(f'{name}={value}')}\n" for name, value in sorted(variables(process, self.path).items())
         )
         # systemd expands variables in command lines only.
         command = " ".join(word(each).replace("$", "$$") for each in process.argv)
@@ -299,7 +314,7 @@ Type=exec
 {account}WorkingDirectory={process.directory}
 {environment}EnvironmentFile={self._root}/secrets.env
 EnvironmentFile={self._root}/generated.env
-ExecStart={command}
+{self.search}ExecStart={command}
 Restart={process.restart}
 RestartSec={process.restart_seconds:g}
 SuccessExitStatus={" ".join(map(str, process.clean_exits))}
