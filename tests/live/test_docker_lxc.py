@@ -14,11 +14,12 @@ import pytest
 
 from levels import slow_proof
 from live.api_log import ApiLog
-from live.images import base_root, official_image
+from live.images import base_root
 from live.manual import api_client, container_parameters, destroy
 from live.messenger import BOT_TOKEN, Messenger, messenger
 from live.node import Node, kill_at_step, wait_for
 from live.node_root import on_node, root, run_lines, up_with_manual_steps
+from live.official_image import official_image
 from live.test_gateway import MASTER_KEY, gateway
 from live.test_pet_and_cattle import Web, web
 from live.test_verify import LINES

@@ -25,7 +25,6 @@ from live.images import (
     bare_root,
     base_root,
     image_without_its_layer,
-    official_image,
     root_with_shell,
     root_with_user,
     root_without_python,
@@ -33,6 +32,7 @@ from live.images import (
 )
 from live.manual import api_client, container, destroy, reboot
 from live.node import Node, kill_at_step, wait_for
+from live.official_image import official_image
 from live.test_native import ACCOUNT
 from paddock.demo import FACT, QUESTION
 from paddock.guests.ssh import scan_host_key

@@ -139,6 +139,12 @@ class HermesSpec(PackagedSpec):
         "browser": "a browser needs namespaces for its pages, which engines do not allow"
     }
 
+    decided_by_image: ClassVar[Mapping[str, str]] = {
+        "package": "the image brings the code; remove this key, or write base: instead of image:",
+        "extras": "the image brings its own extras; use an image that has these, or write base: instead of image:",
+        "browser": "the image brings its own browser, or none; remove this key",
+    }
+
     kind: Literal["hermes"] = Field(description="hermes")
     connectors: ConnectorsSpec = Field(ConnectorsSpec(), description="the ways to talk to the agent")
     gateway: Name | None = Field(None, description="name of the model gateway: an agent of kind litellm in this file")
