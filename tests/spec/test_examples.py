@@ -25,6 +25,11 @@ def with_all_options(path: Path) -> str:
     return path.read_text().replace("#: ", "").replace("egress: internet", "egress: open")
 
 
+def not_in(agent: AgentSpec) -> set[str]:
+    """The keys that an example of this runtime does not show."""
+    return DECIDED_BY_IMAGE if agent.image_brings_code else {"browser"} if agent.runtime.is_engine else set()
+
+
 def what(agent: AgentSpec, without: set[str]) -> dict[str, object]:
     return agent.model_dump(exclude=ABOUT_WHERE | without)
 
@@ -51,7 +56,7 @@ def test_the_agents_of_the_examples_differ_only_in_place_and_runtime(switch: obj
     first, *others = (parse(switch(path), path.name).agents["hermes"] for path in EXAMPLES)
     assert len(others) == 3
     for other in others:
-        without = DECIDED_BY_IMAGE if other.image_brings_code else set()
+        without = not_in(first) | not_in(other)
         assert what(other, without) == what(first, without)
 
 
@@ -59,7 +64,7 @@ def test_the_agents_of_the_examples_differ_only_in_place_and_runtime(switch: obj
 def test_an_example_shows_every_key_of_hermes(path: Path) -> None:
     agent = parse(with_all_options(path), path.name).agents["hermes"]
     expected = HermesSpec.model_fields.keys() - ABOUT_WHERE - NOT_FOR_EVERYONE
-    expected -= DECIDED_BY_IMAGE if agent.image_brings_code else set()
+    expected -= not_in(agent)
     assert expected <= agent.model_fields_set
 
 

@@ -119,7 +119,7 @@ class AgentSpec(Model):
         "unprivileged": "machine",
         "vmid": "machine.vmid",
     }
-    # Keys that are not supported in containers, with the reason.
+    # Keys that have no effect in containers, with a sentence for each.
     not_in_containers: ClassVar[Mapping[str, str]] = {}
     # Keys that an image with the agent's code decides, with a sentence for each. None: no image has this kind's code.
     decided_by_image: ClassVar[Mapping[str, str] | None] = None

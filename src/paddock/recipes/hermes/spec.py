@@ -135,10 +135,10 @@ class HermesSpec(PackagedSpec):
         "authfileforceoverwrite": "auth.overwrite",
         "addtosystempackages": "cli_on_path",
     }
-    not_in_containers: ClassVar[Mapping[str, str]] = {
-        "browser": "a browser needs namespaces for its pages, which engines do not allow"
-    }
 
+    not_in_containers: ClassVar[Mapping[str, str]] = {
+        "browser": "a browser needs namespaces for its pages, which engines do not allow; use runtime: systemd"
+    }
     decided_by_image: ClassVar[Mapping[str, str]] = {
         "package": "the image brings the code; remove this key, or write base: instead of image:",
         "extras": "the image brings its own extras; use an image that has these, or write base: instead of image:",
