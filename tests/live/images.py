@@ -14,11 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
-from paddock.demo import VERSION
-from paddock.recipes.hermes.recipe import Hermes
-from paddock.recipes.hermes.spec import HermesSpec
-from paddock.runtimes import codetree
-from paddock.runtimes.codetree import Interpreter
 from pvebox.base import ensure_base
 from pvebox.fixture import DEFAULT_TEMPLATE
 
@@ -30,25 +25,6 @@ _TOOLS_FOR_ACCOUNTS: Final = re.compile(r"/(useradd|groupadd|usermod|groupmod|ad
 # The first bytes of a program for another processor (aarch64).
 FOREIGN_PROGRAM: Final = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xb7\x00\x01\x00\x00\x00" + bytes(40)
 _PYTHON: Final = re.compile(r"/python3[^/]*$")
-
-# Behaves as the official image: must start as root, drops to the uid and gid of its environment, keeps its state in
-# /opt/data, and takes the arguments of `hermes`.
-_INIT: Final = """\
-#!/bin/sh
-set -eu
-[ "$(id -u)" = 0 ] || { echo "this image does not run with --user; set HERMES_UID and HERMES_GID" >&2 && exit 1; }
-[ $$ = 1 ] || { echo "this can only run as process 1" >&2 && exit 1; }
-groupmod --non-unique --gid "${HERMES_GID:-10000}" hermes
-usermod --non-unique --uid "${HERMES_UID:-10000}" --gid "${HERMES_GID:-10000}" hermes
-[ "$(stat -c %u /opt/data)" = "${HERMES_UID:-10000}" ] || chown hermes:hermes /opt/data
-export HOME=/opt/data PYTHONPATH=/opt/hermes/packages
-exec setpriv --reuid hermes --regid hermes --init-groups python3 -m hermes_cli.main "$@"
-"""
-
-_COMMAND: Final = """\
-#!/bin/sh
-PYTHONPATH=/opt/hermes/packages exec python3 -m hermes_cli.main "$@"
-"""
 
 
 def base_root(path: Path) -> Path:
@@ -86,9 +62,9 @@ def root_with_shell(path: Path, shell: bytes | None) -> Path:
     """A nearly empty root filesystem with this content as /bin/sh, or without a shell."""
     with tarfile.open(path, "w") as root:
         for name in ("etc", "usr", "bin"):
-            _add_folder(root, name)
+            add_folder(root, name)
         if shell is not None:
-            _add(root, "bin/sh", shell, mode=0o755)
+            add(root, "bin/sh", shell, mode=0o755)
     return path
 
 
@@ -96,26 +72,8 @@ def image_without_its_layer(path: Path) -> Path:
     """A complete tar archive of an image whose layer is missing."""
     with tarfile.open(path, "w") as image:
         manifest = [{"Config": "config.json", "RepoTags": None, "Layers": ["layer.tar"]}]
-        _add(image, "config.json", b"{}")
-        _add(image, "manifest.json", json.dumps(manifest).encode())
-    return path
-
-
-def official_image(path: Path) -> Path:
-    """Write an archive like that of `docker save`: the layout of the official image with the real Hermes package."""
-    code = path.with_name("code-layer.tar")
-    _code_layer(code)
-    base = base_root(path.with_name("base-root.tar.gz"))
-    config = {
-        "Entrypoint": ["/init"],
-        "Env": [
-            "PATH=/opt/hermes/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "HERMES_HOME=/opt/data",
-        ],
-        "Volumes": {"/opt/data": {}},
-    }
-    saved_image(path, "nousresearch/hermes-agent:stand-in", base, code, config=config)
-    code.unlink()
+        add(image, "config.json", b"{}")
+        add(image, "manifest.json", json.dumps(manifest).encode())
     return path
 
 
@@ -132,33 +90,16 @@ def saved_image(path: Path, name: str, root: Path, *layers: Path, config: dict[s
     described = f"{hashlib.sha256(text).hexdigest()}.json"
     manifest = [{"Config": described, "RepoTags": [name], "Layers": [file.name for file in files]}]
     with tarfile.open(path, "w") as image:
-        _add(image, described, text)
-        _add(image, "manifest.json", json.dumps(manifest).encode())
+        add(image, described, text)
+        add(image, "manifest.json", json.dumps(manifest).encode())
         for file in files:
             image.add(file, file.name)
     plain.unlink()
     return path
 
 
-def _code_layer(path: Path) -> None:
-    agent = HermesSpec.model_validate({"kind": "hermes", "version": VERSION, "place": "-", "extras": ["messaging"]})
-    packages = codetree.build(Hermes().code(agent, Path()), Interpreter("/usr/bin/python3", "3.11", "x86_64"))
-    with tarfile.open(path, "w") as layer:
-        _add(layer, "init", _INIT.encode(), mode=0o755)
-        passwd = _text_of_base("./etc/passwd") + b"hermes:*:10000:10000::/opt/data:/bin/bash\n"
-        _add(layer, "etc/passwd", passwd)
-        _add(layer, "etc/group", _text_of_base("./etc/group") + b"hermes:*:10000:\n")
-        for folder in ("opt", "opt/hermes", "opt/hermes/bin", "opt/hermes/packages"):
-            _add_folder(layer, folder)
-        _add(layer, "opt/hermes/bin/hermes", _COMMAND.encode(), mode=0o755)
-        with tarfile.open(packages) as tar:
-            for entry in tar:
-                content = tar.extractfile(entry) if entry.isreg() else None
-                entry.name = f"opt/hermes/packages/{entry.name}"
-                layer.addfile(entry, content)
-
-
-def _text_of_base(name: str) -> bytes:
+def text_of_base(name: str) -> bytes:
+    """Return a file of the Debian root filesystem."""
     with _debian() as tar:
         for entry in tar:
             if entry.name == name:
@@ -175,7 +116,7 @@ def _root(path: Path, *without: re.Pattern[str], users: bytes = b"") -> Path:
                 continue
             content = source.extractfile(entry) if entry.isreg() else None
             if content and entry.name == "./etc/passwd":
-                _add(target, entry.name, content.read() + users)
+                add(target, entry.name, content.read() + users)
             else:
                 target.addfile(entry, content)
     return path
@@ -195,13 +136,15 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _add_folder(tar: tarfile.TarFile, name: str) -> None:
+def add_folder(tar: tarfile.TarFile, name: str) -> None:
+    """Add an empty folder to a layer."""
     entry = tarfile.TarInfo(name)
     entry.type, entry.mode = tarfile.DIRTYPE, 0o755
     tar.addfile(entry)
 
 
-def _add(tar: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+def add(tar: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    """Add a file to a layer."""
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = len(content), mode
     source: IO[bytes] = io.BytesIO(content)

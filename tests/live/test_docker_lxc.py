@@ -14,15 +14,16 @@ import pytest
 
 from levels import slow_proof
 from live.api_log import ApiLog
-from live.images import base_root, official_image
+from live.images import base_root
 from live.manual import api_client, container_parameters, destroy
 from live.messenger import BOT_TOKEN, Messenger, messenger
 from live.node import Node, kill_at_step, wait_for
 from live.node_root import on_node, root, run_lines, up_with_manual_steps
+from live.official_image import official_image
 from live.test_gateway import MASTER_KEY, gateway
 from live.test_pet_and_cattle import Web, web
 from live.test_verify import LINES
-from paddock.demo import FACT, QUESTION
+from paddock.demo import FACT, QUESTION, VERSION
 
 __all__ = ["web"]
 pytestmark = pytest.mark.live
@@ -51,6 +52,7 @@ class Shape:
         agent: dict[str, Any] = {
             # No limit of processors: not every kernel that runs these tests can set one.
             "container": {"archive": str(archive), "data": "4G", "cpus": None},
+            "version": VERSION,
             "settings": {
                 "model": {"default": model, "context_length": 131072},
                 "model_catalog": {"enabled": False},
@@ -144,6 +146,9 @@ def run_the_checks_of_the_seed(shape: Shape) -> None:
     for writes in (shape.machine, shape.inside):
         assert writes("touch /data/.w /fast/.w && rm /data/.w /fast/.w && echo MOUNTS_OK") == "MOUNTS_OK"
     assert shape.machine("docker ps --format '{{.Names}} {{.Status}}'").startswith("paddock-home_hermes Up ")
+    # `docker compose logs` and `docker compose exec` of the seed, without compose.
+    assert "Setup complete" in shape.machine("docker logs paddock-home_hermes 2>&1")
+    assert shape.machine("docker exec paddock-home_hermes hermes --version").startswith("Hermes Agent")
     # A model list through the gateway, from inside and with the key; a prompt takes the same way.
     assert shape.inside(f"python3 -c {shlex.quote(MODELS)} {shape.models}") == shape.model
     assert shape.paddock("ask", "hermes", "Say hello.").strip() == "ok: Say hello."
@@ -153,7 +158,7 @@ def run_the_checks_of_the_seed(shape: Shape) -> None:
     assert (note.read_text(), note.stat().st_uid) == ("from the agent\n", 110000)
     # The checks of `verify` are those of an agent in a unit, with one container instead of its processes.
     lines = {line["check"]: line["outcome"] for line in json.loads(shape.paddock("verify", "--json"))[0]["lines"]}
-    assert lines.keys() == LINES - {"process.gateway"} | {"process.container", "mounts", "egress.open"}
+    assert lines.keys() == LINES - {"process.gateway"} | {"process.container", "mounts", "egress.open", "version"}
     # The image starts as root and drops privileges itself; the code is part of the image.
     of_the_image = {"isolation.capabilities", "isolation.privileges", "files.code"}
     assert {check for check, outcome in lines.items() if outcome != "ok"} - {"isolation.apparmor"} == of_the_image

@@ -19,10 +19,10 @@ import pytest
 import zstandard
 
 from levels import by_level, slow_proof
-from live.images import official_image
 from live.manual import api_client, container, destroy
 from live.messenger import BOT_TOKEN
 from live.node import Node, kill_at_step, wait_for
+from live.official_image import official_image
 from live.test_lease import by_ssh
 from paddock.demo import FACT
 

@@ -27,7 +27,6 @@ from live.images import (
     base_root,
     image_without_its_layer,
     minimal_root,
-    official_image,
     root_with_shell,
     root_with_user,
     root_without_python,
@@ -35,8 +34,9 @@ from live.images import (
 )
 from live.manual import api_client, container, destroy, reboot
 from live.node import Node, kill_at_step, wait_for
+from live.official_image import NAME, official_image
 from live.test_native import ACCOUNT
-from paddock.demo import FACT, QUESTION
+from paddock.demo import FACT, QUESTION, VERSION
 from paddock.guests.ssh import scan_host_key
 from paddock.process import run
 from paddock.recipes.hermes.launch import REFUSED
@@ -178,6 +178,11 @@ class Host:
 def roots(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("roots")
     return {"base": base_root(folder / "base.tar.gz"), "bare": bare_root(folder / "bare.tar.gz")}
+
+
+@pytest.fixture(scope="module")
+def official(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return official_image(tmp_path_factory.mktemp("official") / "official.tar")
 
 
 @pytest.fixture(scope="module")
@@ -505,7 +510,7 @@ def test_a_service_runs_in_rootless_podman(rootless: Host, roots: dict[str, Path
 
 
 @slow_proof
-def test_an_agent_runs_in_rootless_podman(rootless: Host, roots: dict[str, Path], tmp_path: Path) -> None:
+def test_an_agent_runs_in_rootless_podman(rootless: Host, roots: dict[str, Path], official: Path) -> None:
     host = rootless
     host.becomes("hermes", runtime="podman", container={"base": "debian:12", "archive": str(roots["base"])})
     host.up()
@@ -514,9 +519,10 @@ def test_an_agent_runs_in_rootless_podman(rootless: Host, roots: dict[str, Path]
     wait_for(lambda: json.loads(host.paddock("status", "--json").stdout)[0]["health"] == "ok")
     assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
     assert "nothing to do" in host.paddock("up").stdout
-    image = {"image": "nousresearch/hermes-agent:stand-in", "archive": str(official_image(tmp_path / "official.tar"))}
-    host.agent["container"] = image
+    host.agent["container"] = {"image": NAME, "archive": str(official)}
     host.up()
+    host.paddock("restart", "hermes")
+    assert "✗" not in host.paddock("verify").stdout
     assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
     host.paddock("down")
     # After a switch to the systemd of the account, the memory is the same.
@@ -547,29 +553,116 @@ def test_unused_images_are_removed(web: Host, roots: dict[str, Path], tmp_path: 
     web.root("docker image rm of-people:1")
 
 
+# A program of the agent that its image would find before the system's, and notes who runs it.
+_PLANTED = """
+mkdir -p /opt/data/.local/bin
+for name in chown chmod find rm usermod; do
+    printf '#!/bin/sh\\nid -u >>/tmp/ran\\nexec /usr/bin/%s "$@"\\n' "$name" >"/opt/data/.local/bin/$name"
+    chmod 755 "/opt/data/.local/bin/$name"
+done
+"""
+_UNIT = "paddock-home_hermes.container"
+
+
+def starts_as_the_official_image(host: Host) -> None:
+    """Check how the image runs: its supervisor, one messaging process, the account, and what stays locked."""
+    assert host.inside_as_root("cat /proc/1/comm; ls -d /run/s6/basedir").split() == ["s6-svscan", "/run/s6/basedir"]
+    assert host.inside_as_root("s6-svstat -o up /run/service/gateway-default") == "false"
+    running = host.inside_as_root("ps -eo uid,args").splitlines()
+    gateways = [line.split()[0] for line in running if "gateway run --no-supervise" in line and "hermes" in line]
+    assert {uid for uid in gateways if uid != "0"} == {str(host.agent["user"]["uid"])}, running
+    assert sum("bin/hermes gateway run" in line for line in running) == 1, running
+    owners = host.inside_as_root(
+        "stat -c '%u %a' /opt/data /opt/data/.env /opt/data/config.yaml /opt/data/active_profile"
+    )
+    assert owners.splitlines() == ["0 1770", *["0 444"] * 3]
+    assert "API_SERVER_KEY" not in host.inside("cat /opt/data/.env")
+    assert host.inside("echo x 2>/dev/null >/opt/data/.env || echo refused") == "refused"
+
+
 @slow_proof
-def test_an_image_may_contain_the_code_of_the_agent(host: Host, tmp_path: Path) -> None:
-    host.becomes("hermes", runtime="docker")
-    host.agent["container"] = {
-        "image": "nousresearch/hermes-agent:stand-in",
-        "archive": str(official_image(tmp_path / "official.tar")),
-        "install": True,
-    }
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+def test_an_image_may_contain_the_code_of_the_agent(host: Host, official: Path, engine: str) -> None:
+    account = {"name": "aide", "uid": 12345, "gid": 12346}
+    host.root("rm -rf /var/lib/paddock/hermes /var/lib/paddock/.agents/home_hermes")  # of another account
+    host.becomes("hermes", runtime=engine, user=account, version=VERSION, dashboard={"port": 9200})
+    host.agent["container"] = {"image": NAME, "archive": str(official), "install": True}
     host.agent["cli_on_path"] = True
     host.up()
+    assert "nothing to do" in host.paddock("up").stdout
     host.paddock("ask", "hermes", f"Remember: {FACT}")
-    assert host.inside("id -u") == "10000"
+    assert host.inside("id -u; id -g") == "12345\n12346"
     assert host.root("hermes config path </dev/null") == "/opt/data/config.yaml"
-    main = host.root("docker inspect -f '{{.State.Pid}}' paddock-home_hermes")
-    assert host.root(f"stat -c %u /proc/{main}") == "10000", "the process has dropped root privileges"
+    starts_as_the_official_image(host)
+
+    # The dashboard has the address and the port of the file, and the version is compared with the image's.
+    assert host.root("ss -tlnH 'sport = :9200'").split()[3] == "127.0.0.1:9200"
+    proofs = host.paddock("verify").stdout
+    assert "✓ dashboard " in proofs
+    assert ["✓", "version", VERSION] in [line.split()[:3] for line in proofs.splitlines()]
+    host.agent["version"] = "0.18.2"
+    wrong = host.paddock("verify", fails=True).stdout
+    assert f"the image has {VERSION}, and the file says 0.18.2" in wrong
+    del host.agent["version"]
+
+    # What the agent writes with its own tool, beside the image's own folder.
+    host.paddock("ask", "hermes", "Write /srv/agent/workspace/note: by the tool")
+    assert host.inside("cat /srv/agent/workspace/note") == "by the tool"
+
+    # A second start: the state says that a messaging process ran, and the agent has planted programs.
+    host.inside(_PLANTED)
+    host.root(f"systemctl restart {_UNIT}")
+    wait_for(lambda: json.loads(host.paddock("status", "--json").stdout)[0]["health"] == "ok", seconds=60)
+    starts_as_the_official_image(host)
+    assert "0" not in host.inside_as_root("cat /tmp/ran 2>/dev/null; true").split(), "nothing of the agent runs as root"
+    assert "✗" not in host.paddock("verify").stdout
+
+    # What people ask of the engine.
+    assert host.by_engine("ps --format '{{.Names}} {{.Status}}'").startswith("paddock-home_hermes Up ")
+    assert "Setup complete" in host.by_engine("logs --tail 1000 paddock-home_hermes 2>&1")
+    assert host.by_engine("exec paddock-home_hermes hermes --version").startswith("Hermes Agent")
+
     first = host.id()
     host.agent["environment"] = {"COLOUR": "red"}
     host.up()
     assert host.id() == first
     assert host.inside("echo $COLOUR") == "red"
+    host.root(f"systemctl stop {_UNIT}")
+    ended = host.root(f"systemctl show --property Result,ActiveState {_UNIT}").split()
+    assert sorted(ended) == ["ActiveState=inactive", "Result=success"]
     host.paddock("up", "--recreate")
     assert FACT in host.paddock("ask", "hermes", QUESTION).stdout
     host.paddock("down")
+    host.paddock("forget", "hermes", "--name", "hermes")
+
+
+# Asks Docker for its version, without its client.
+_ASK_DOCKER = """
+import socket
+with socket.socket(socket.AF_UNIX) as docker:
+    docker.connect("/var/run/docker.sock")
+    docker.sendall(b"GET /version HTTP/1.0\\r\\n\\r\\n")
+    print(docker.recv(15).decode())
+"""
+
+
+@slow_proof
+def test_the_agent_can_use_the_socket_of_docker_if_the_file_gives_it(web: Host) -> None:
+    ask = shlex.join(["python3", "-c", _ASK_DOCKER])
+    web.agent["container"] |= {"volumes": ["/var/run/docker.sock:/var/run/docker.sock"]}
+    web.up()
+    assert web.inside(ask) == "HTTP/1.0 200 OK"
+    assert "with it, it can become root on the machine" in web.paddock("verify").stdout
+    group = web.root("stat -c %g /var/run/docker.sock")
+    web.root("chgrp root /var/run/docker.sock && systemctl restart paddock-home_web.container")
+    wait_for(web.runs)
+    try:
+        assert "the agent cannot use /var/run/docker.sock" in web.paddock("verify", fails=True).stdout
+    finally:
+        web.root(f"chgrp {group} /var/run/docker.sock")
+    web.agent["container"].pop("volumes")
+    web.up()
+    assert "paddock-" not in web.inside("cat /etc/group")
 
 
 @slow_proof

@@ -129,6 +129,41 @@ def test_the_dashboard_is_a_process_on_loopback() -> None:
     assert dashboard.argv[2:] == ("dashboard", "--host", "127.0.0.1", "--port", "9200", "--skip-build", "--no-open")
 
 
+IMAGE = {"runtime": "docker", "container": {"image": "nousresearch/hermes-agent", "volumes": ["/a:/b:ro", "/c:/d"]}}
+
+
+def test_an_image_gets_the_dashboard_by_its_variables() -> None:
+    found = workload(
+        **IMAGE, version=None, dashboard={"port": 9200}, expose={"dashboard": {"address": "192.0.2.3"}}
+    ).image
+    assert found is not None
+    assert {name: value for name, value in found.environment.items() if name.startswith("HERMES_DASHBOARD")} == {
+        "HERMES_DASHBOARD": "1",
+        "HERMES_DASHBOARD_HOST": "192.0.2.3",
+        "HERMES_DASHBOARD_PORT": "9200",
+    }
+    without = workload(**IMAGE, version=None).image
+    assert without is not None
+    assert not any(name.startswith("HERMES_DASHBOARD") for name in without.environment)
+
+
+def test_an_image_may_write_where_the_file_allows_it_and_has_time_to_stop() -> None:
+    mounts = [{"host": "/srv/a", "path": "/fast"}, {"host": "/srv/b", "path": "/library", "read_only": True}]
+    found = workload(**IMAGE, version=None, mounts=mounts, settings={"agent": {"restart_drain_timeout": 100}}).image
+    assert found is not None
+    assert found.environment["HERMES_WRITE_SAFE_ROOT"] == "/opt/data:/state/home:/fast:/d"
+    assert found.environment["S6_KILL_GRACETIME"] == "115000"
+
+
+def test_only_a_locked_configuration_is_not_converted_by_the_image() -> None:
+    skipped = [
+        "HERMES_SKIP_CONFIG_MIGRATION" in found.environment
+        for managed in ("strict", "pinned")
+        if (found := workload(**IMAGE, managed=managed).image)
+    ]
+    assert skipped == [True, False]
+
+
 @pytest.mark.parametrize(("restart", "exits"), [("always", (75,)), ("on-failure", (75, 1)), ("no", (75,))])
 def test_exit_codes_that_request_a_restart_depend_on_the_restart_policy(restart: str, exits: tuple[int, ...]) -> None:
     process = messaging(workload(service={"restart": restart}))

@@ -43,15 +43,6 @@ def test_an_unsupported_option_is_reported_with_its_location(assignment: str, lo
     assert unsupported(loaded.spec) == [(location, "is not supported yet")]
 
 
-def test_an_option_that_is_unsupported_in_containers_is_reported_with_the_reason() -> None:
-    sets = ("agents.hermes.environment_files=[{env: T}]", "agents.hermes.browser=true")
-    assert unsupported(load(GOOD, sets=sets).spec) == []
-    contained = (*sets, "agents.hermes.runtime=docker", "agents.hermes.container={base: debian:12}")
-    [(location, reason)] = unsupported(load(GOOD, sets=contained).spec)
-    assert location == ("agents", "hermes", "browser")
-    assert "use runtime: systemd" in reason
-
-
 def test_an_unsupported_option_with_its_default_value_is_allowed() -> None:
     assert unsupported(load(GOOD, sets=("agents.hermes.machine.swap=512M", "agents.hermes.dashboard=false")).spec) == []
 

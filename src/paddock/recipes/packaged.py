@@ -38,7 +38,10 @@ class PackagedSpec(AgentSpec):
         "settings": "name it under secrets: and write ${NAME} here",
     }
 
-    version: Version | None = Field(None, description="version of the package, from the package index")
+    version: Version | None = Field(
+        None,
+        description="version of the package, from the package index; with container.image, the one it must have",
+    )
     package: LocalPath | None = Field(
         None, description="a wheel or a folder of sources to install, instead of a version"
     )
@@ -54,7 +57,7 @@ class PackagedSpec(AgentSpec):
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
-        if self.version is None and self.package is None:
+        if self.version is None and self.package is None and not self.image_brings_code:
             raise ValueError("needs version: or package:")
         if self.version is not None and self.package is not None:
             raise ValueError("version and package are two sources of the code; keep one")

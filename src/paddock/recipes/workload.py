@@ -172,6 +172,7 @@ class ImageContract:
     uid: str  # name of the variable with the account's user id
     gid: str
     own: Sequence[str]  # variables of the processes that the image sets itself
+    forgotten: Sequence[str] = ()  # files that its start would act on; removed before each start
     environment: Mapping[str, str] = field(default_factory=dict)  # variables that only the image needs
 
 

@@ -180,7 +180,7 @@ def locate(agent: Deployment) -> Located:
     # Beside others of its name, an agent takes nothing over.
     formers = () if agent.beside_others else agent.formers
     runtime = runtime_for(agent.id, spec, agent.folder, home, formers)
-    tree = agent.recipe.code(agent.spec, agent.folder)
+    tree = None if agent.spec.image_brings_code else agent.recipe.code(agent.spec, agent.folder)
     contents = _contents(agent, runtime, tree, without_root=home is not None)
     templates = agent.place.templates
     template = templates.want(str(agent.spec.kind), contents.id, agent.spec.machine) if templates else None
@@ -207,7 +207,7 @@ def locate(agent: Deployment) -> Located:
 
 def _code(runtime: Runtime, tree: CodeTree | None) -> tuple[str, CodeTree] | None:
     container = runtime.container
-    if tree is None or (container and container.brings_code):
+    if tree is None:
         return None
     return container.tree(tree) if container else tree.id, tree
 

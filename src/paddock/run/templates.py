@@ -67,6 +67,8 @@ def prune(agents: Sequence[Deployment], *, really: bool) -> Iterator[str]:
 
 def write_lock(agent: Deployment) -> Path:
     """Resolve an agent's code into a new lock beside its file; return the path."""
+    if agent.spec.image_brings_code:
+        raise BadInput(f"the image {agent.spec.container.image} brings the code of {agent.name}, which needs no lock")
     wanted = agent.recipe.distribution(agent.spec, agent.folder)
     if wanted is None:
         raise BadInput(f"{agent.name} is a {agent.spec.kind}: its code is in Debian packages, which have no lock")

@@ -21,6 +21,8 @@ UNKNOWN: Final = "unknown: the package index did not answer"
 
 def newer_version(agent: Deployment, than: str) -> str:
     """Return the version in the package index that is newer than another; "-" if there is none."""
+    if agent.spec.image_brings_code:
+        return "-"  # the index does not know which versions there are as images
     wanted = agent.recipe.distribution(agent.spec, agent.folder)
     if wanted is None or wanted.local is not None:
         return "-"

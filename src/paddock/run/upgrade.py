@@ -18,9 +18,9 @@ def target(agent: Deployment, asked: str | None) -> str | None:
 
     None for an agent whose image brings the code: the image is pulled again.
     """
-    if agent.spec.container.image is not None and asked is None:
+    if agent.spec.image_brings_code and asked is None:
         return None
-    if agent.spec.container.image is not None:
+    if agent.spec.image_brings_code:
         raise BadInput(
             f"the image {agent.spec.container.image} brings the code of {agent.name}",
             hint="write another image into the file, and run `paddock up`",
@@ -38,9 +38,14 @@ def target(agent: Deployment, asked: str | None) -> str | None:
 
 
 def said(version: str) -> Said:
-    """Return a version as keys of the file. An image from an archive has a name that only its machine knows."""
+    """Return a version as keys of the file.
+
+    An image from an archive has a name that only its machine knows, and the version of another image than the file's
+    is not known.
+    """
     image = upgrading.image_of(version)
-    return {"container": {"image": image, "archive": None}} if image else {"version": version, "package": None}
+    of_image: Said = {"container": {"image": image, "archive": None}, "version": None}
+    return of_image if image else {"version": version, "package": None}
 
 
 def upgrade(agent: Deployment, rewritten: Rewritten | None, files: Sequence[Path]) -> str:

@@ -226,7 +226,9 @@ def as_version(agent: Deployment, version: str) -> Deployment:
     """Return an agent with another version of its code."""
     if image := image_of(version):
         container = agent.spec.container.model_copy(update={"image": image, "base": None, "archive": None})
-        return replace(agent, spec=agent.spec.model_copy(update={"container": container}))
+        # The version in the file is that of another image.
+        unknown = {"version": None} if "version" in type(agent.spec).model_fields else {}
+        return replace(agent, spec=agent.spec.model_copy(update={"container": container, **unknown}))
     if not _VERSION.fullmatch(version):
         raise PaddockError(
             f"{agent.name} ran with {one_line(version)}, which Paddock cannot install again by itself",

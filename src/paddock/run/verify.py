@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from paddock.checks import asked, egress, judge
+from paddock.checks import asked, egress, judge, sockets
 from paddock.checks import backup as backup_checks
 from paddock.checks.line import Line, Outcome, as_text, by_topic
 from paddock.checks.look import RuntimeArgvs, look
@@ -174,6 +174,7 @@ def _subject(agent: Resolved) -> Subject:
         asked=[
             *asked.of_every_agent(agent.name, agent.runtime.inside, agent.probes(agent.spec.verify.prompt)),
             *agent.recipe.checks(agent.configured, agent.name, agent.runtime.inside),
+            *sockets.checks(agent.spec.container.sockets),
             *egress.checks(str(agent.id), agent.spec.network, agent.workload.reaches, agent.neighbours),
         ],
         confined=agent.runtime.confines,

@@ -16,16 +16,19 @@ def running_version(agent: Located, seen: Observation, health: Verdict | None) -
 
     For an image that contains the code, it is what the agent says of itself when it is asked for its health.
     """
+    if agent.spec.image_brings_code:
+        return one_line(health.version, 40) if health and health.version else None
     wanted = agent.recipe.distribution(agent.spec, agent.folder)
     if wanted is None or seen.agent is None or not seen.agent.installed:
         return None
-    if agent.runtime.container and agent.runtime.container.brings_code:
-        return one_line(health.version, 40) if health and health.version else None
     argv = machine.report_version(agent.paths, wanted.name)
     return dict(records(expect(reach(agent, seen), "reading the version", argv))).get("version")
 
 
 def version_in_file(agent: Located) -> str | None:
-    """Return the version that the file asks for; None if the kind of agent has no package."""
+    """Return the version that the file asks for; None if it asks for none."""
+    if agent.spec.image_brings_code:
+        asked = getattr(agent.spec, "version", None)
+        return str(asked) if asked else None
     wanted = agent.recipe.distribution(agent.spec, agent.folder)
     return wanted.version if wanted else None

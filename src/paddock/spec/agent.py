@@ -119,8 +119,10 @@ class AgentSpec(Model):
         "unprivileged": "machine",
         "vmid": "machine.vmid",
     }
-    # Keys that are not supported in containers, with the reason.
+    # Keys that have no effect in containers, with a sentence for each.
     not_in_containers: ClassVar[Mapping[str, str]] = {}
+    # Keys that an image with the agent's code decides, with a sentence for each. None: no image has this kind's code.
+    decided_by_image: ClassVar[Mapping[str, str] | None] = None
     # The name of the port that serves models to other agents.
     models_port: ClassVar[str | None] = None
 
@@ -184,6 +186,11 @@ class AgentSpec(Model):
         if not value or ".." in value.split("/"):
             raise ValueError("must be an absolute path, or one below the agent's home, without ..")
         return value
+
+    @property
+    def image_brings_code(self) -> bool:
+        """Whether the agent's code is in the image of its container."""
+        return self.runtime.is_engine and self.container.image is not None
 
     @property
     def model_gateway(self) -> str | None:

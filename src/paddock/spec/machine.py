@@ -29,6 +29,9 @@ from paddock.spec.sizes import Size, SizeOrZero
 _MARK = re.compile(r"\s*paddock(-claim)?\s*:", re.IGNORECASE)
 
 
+_ENGINE_SOCKETS = frozenset({"docker.sock", "podman.sock"})
+
+
 class Feature(StrEnum):
     NESTING = "nesting"
     KEYCTL = "keyctl"
@@ -234,6 +237,12 @@ class ContainerSpec(Model):
     )
     install: bool = Field(False, description="whether Paddock installs the engine from the distribution's packages")
     sudo: bool = Field(False, description="whether the agent may become root inside the container")
+
+    @property
+    def sockets(self) -> list[str]:
+        """The paths in the container of the sockets of engines among the volumes."""
+        parts = [volume.split(":") for volume in self.volumes]
+        return [path for host, path, *_ in parts if host.rpartition("/")[2] in _ENGINE_SOCKETS]
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

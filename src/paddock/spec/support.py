@@ -24,12 +24,6 @@ def unsupported(spec: Spec) -> list[tuple[Location, str]]:
         found += [(("places", name, *path), "is not supported yet") for path in _not_yet(place, NOT_YET)]
     for name, agent in spec.agents.items():
         found += [(("agents", name, *path), "is not supported yet") for path in _not_yet(agent, NOT_YET)]
-        reasons = agent.not_in_containers if agent.runtime.is_engine else {}
-        for path in _not_yet(agent, reasons):
-            reason = reasons[".".join(path)]
-            found.append(
-                (("agents", name, *path), f"is not supported in containers yet: {reason}; use runtime: systemd")
-            )
     return found
 
 

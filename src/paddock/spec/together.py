@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from paddock.spec import enforceable, mounted
+from paddock.spec import contained, enforceable, mounted
 from paddock.spec.agent import AgentSpec, RuntimeName, UserSpec
 from paddock.spec.folders import overlap
 from paddock.spec.kinds import FileView, Mistake
@@ -30,7 +30,8 @@ def mistakes(file: FileView) -> Iterator[Mistake]:
         name: (agent, file.places[agent.place]) for name, agent in file.agents.items() if agent.place in file.places
     }
     for name, (agent, place) in placed.items():
-        for location, sentence in [*_shape(agent, place), *_own(agent), *enforceable.mistakes(agent, place)]:
+        rules = [*_shape(agent, place), *contained.mistakes(agent), *_own(agent), *enforceable.mistakes(agent, place)]
+        for location, sentence in rules:
             yield ("agents", name, *location), sentence
     yield from _numbers(placed)
     yield from _volumes(placed)

@@ -54,21 +54,43 @@ def _refused(done: Mapping[str, Any], commands: Sequence[str]) -> Verdict:
     return Verdict(True, f"refused: {', '.join(commands)}")
 
 
-def pinned(scope: str) -> Check:
-    """Check that the agent can read but not change the pinned files, for an image with its own command."""
+def pinned(scope: str, locked: Sequence[str]) -> Check:
+    """Check that the agent can read but not change the pinned and the locked files, for an image with its own command.
+
+    The start of the image gives some of them to the agent, and they have to be locked again afterwards.
+    """
     script = """cd "$1" || exit
-for each in . config.yaml .env; do
+shift
+for each in . config.yaml .env "$@"; do
     [ -r "$each" ] && [ ! -w "$each" ] || echo "$each"
 done"""
-    hint = "the mounts of its container were changed: run `paddock up --recreate`"
-    return Check("managed", Attempt(("sh", "-c", script, "paddock", scope)), lambda done: _pinned(done, scope), hint)
+    hint = (
+        "run `paddock restart`, which locks the files again; if it fails again, the image is too old for Paddock,"
+        " or the mounts of its container were changed (`paddock up --recreate`)"
+    )
+    attempt = Attempt(("sh", "-c", script, "paddock", scope, *locked))
+    return Check("managed", attempt, lambda done: _pinned(done, scope), hint)
 
 
 def _pinned(done: Mapping[str, Any], scope: str) -> Verdict:
-    loose = str(done["out"]).split()
+    loose = lines(str(done["out"]))
     if loose or done["code"] != 0:
         return Verdict(False, f"not pinned in {scope}: {', '.join(loose)}" if loose else f"not tried: {done['err']}")
     return Verdict(True, f"pinned in {scope}; the command is that of the image")
+
+
+def version(url: str, wanted: str) -> Check:
+    """Check that an image brings the version that the file names. Hermes says it when it is asked for its health."""
+    hint = "write the version that the image has, or an image of this version, then run `paddock up`"
+    request = Request("GET", f"{url}/health", seconds=3)
+    return Check("version", request, lambda answer: _version(answer, wanted), hint, quick=True)
+
+
+def _version(answer: Answer, wanted: str) -> Verdict:
+    found = str(answer.body.get("version", "")) if isinstance(answer.body, dict) else ""
+    if not found:
+        return Verdict(False, f"the image does not say its version, and the file says {wanted}")
+    return Verdict(found == wanted, found if found == wanted else f"the image has {found}, and the file says {wanted}")
 
 
 def dashboard(name: str, url: str) -> Iterator[Check]:

@@ -235,7 +235,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
             programs=(
                 (Program("hermes", managed.program(paths, tree), f"{tree}/bin/hermes"),) if agent.cli_on_path else ()
             ),
-            image=_official_image(agent),
+            image=_official_image(agent, paths, _drain_seconds(config)),
             reaches=(*named_in(config, agent.environment), *connectors.reaches(agent)),
         )
 
@@ -246,11 +246,14 @@ class Hermes(PackagedRecipe[HermesSpec]):
 
     def checks(self, agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
         hermes_home = f"{paths.home}/{_HOME}"
-        if agent.container.image:
-            managed_by_us = checks.pinned(f"{paths.etc}/hermes")
+        if agent.image_brings_code:
+            locked = managed.state_files(agent.managed, hermes_home, connectors.names(agent))
+            managed_by_us = checks.pinned(f"{paths.etc}/hermes", [file.path for file in locked])
         else:
             managed_by_us = checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent))
+        version = str(agent.version) if agent.version and agent.image_brings_code else None
         return (
+            *((checks.version(agent.url("api_server"), version),) if version else ()),
             *checks.messaging(name, hermes_home, frozenset(connectors.names(agent))),
             *connector_checks.proofs(agent),
             *mcp.checks(agent, name, hermes_home),
@@ -287,17 +290,35 @@ def _tried(agent: HermesSpec) -> list[Sequence[str]]:
     return [sorts[word] for word in ("update", "uninstall", "gateway", "setup", "config") if word in sorts]
 
 
-def _official_image(agent: HermesSpec) -> ImageContract:
+def _official_image(agent: HermesSpec, paths: Paths, drain_seconds: int) -> ImageContract:
     """Return how to run the official image, which starts as root and switches to the account in its variables."""
+    state = "/opt/data"
+    dashboard = {
+        "HERMES_DASHBOARD": "1",
+        "HERMES_DASHBOARD_HOST": agent.listens_on("dashboard"),
+        "HERMES_DASHBOARD_PORT": str(agent.dashboard.port),
+    }
+    mounts = (mount.path for mount in agent.mounts if not mount.read_only)
+    volumes = (volume.split(":")[1] for volume in agent.container.volumes if not volume.endswith(":ro"))
     return ImageContract(
         # Its own supervisor would restart the process without the runtime's knowledge.
         argv=("gateway", "run", "--no-supervise", *agent.service.args),
-        state={".hermes": "/opt/data"},
-        home="/opt/data",
+        state={_HOME: state},
+        # The messaging process writes it at each start. By one from before, the image would start a second process.
+        forgotten=(f"{state}/gateway_state.json",),
+        home=state,
         uid="HERMES_UID",
         gid="HERMES_GID",
         own=("HOME", "HERMES_HOME"),
-        environment={"HERMES_DASHBOARD": "1"} if agent.dashboard.enabled else {},
+        environment={
+            # Otherwise Hermes writes files in its own home only.
+            "HERMES_WRITE_SAFE_ROOT": ":".join((state, paths.home, *mounts, *volumes)),
+            # Otherwise its process 1 kills all others 3 seconds after it was told to stop.
+            "S6_KILL_GRACETIME": str((drain_seconds + 15) * 1000),
+            # Otherwise each start rewrites config.yaml, which is locked afterwards, and leaves a copy of it.
+            **({"HERMES_SKIP_CONFIG_MIGRATION": "1"} if agent.managed is Managed.STRICT else {}),
+            **(dashboard if agent.dashboard.enabled else {}),
+        },
     )
 
 

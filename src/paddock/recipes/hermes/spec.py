@@ -59,8 +59,14 @@ class HermesSpec(PackagedSpec):
         "authfileforceoverwrite": "auth.overwrite",
         "addtosystempackages": "cli_on_path",
     }
+
     not_in_containers: ClassVar[Mapping[str, str]] = {
-        "browser": "a browser needs namespaces for its pages, which engines do not allow"
+        "browser": "a browser needs namespaces for its pages, which engines do not allow; run the agent without a container"
+    }
+    decided_by_image: ClassVar[Mapping[str, str]] = {
+        "package": "the image brings the code; remove this key, or write base: instead of image:",
+        "extras": "the image brings its own extras; use an image that has these, or write base: instead of image:",
+        "browser": "the image brings its own browser, or none; remove this key",
     }
 
     kind: Literal["hermes"] = Field(description="hermes")

@@ -73,7 +73,7 @@ class AgentContainer:
     @property
     def brings_code(self) -> bool:
         """Whether the image contains the agent's code."""
-        return self.spec.container.image is not None
+        return self.spec.image_brings_code
 
     @property
     def inside(self) -> Paths:
@@ -156,6 +156,7 @@ class AgentContainer:
             "ACCOUNT_HOME": home,
             "DATA": self.inside.home,
             "PACKAGES": " ".join(self.spec.packages),
+            "SOCKETS": " ".join(container.sockets),
             "SUDO": "yes" if sudo else "",
             "CONFINED": "" if sudo else _CONFINED,
         }
@@ -215,8 +216,8 @@ class AgentContainer:
             *("--label", f"{LABEL}={self.identity(workload)}"),
             # The agent listens on the machine's loopback, where Paddock asks it.
             *("--network", "host"),
-            # The journal keeps the agent's output; the engine would keep a second copy without a limit.
-            *("--restart", "no", "--log-driver", "none"),
+            # The journal keeps the agent's output. The engine keeps the end of it, for people who ask the engine.
+            *("--restart", "no", *engine.log),
             *(health.options(f"{etc}/health") if engine.asks_health else ("--no-healthcheck",)),
             *(word for volume in self._volumes(workload) for word in ("--volume", volume)),
             *self._limits,

@@ -21,6 +21,7 @@ class Dialect:
     info: str  # the `info` format that prints the storage driver, and whether containers outlive the daemon
     full_names: bool  # image names must include the registry
     asks_health: bool  # runs health commands on its own
+    log: tuple[str, ...]  # options with which `ENGINE logs` shows the last megabytes of the agent's output
     users: str | None = None  # how users of the container map to users of the machine, if they differ
 
     def without_root(self, home: str, uid: int, gid: int) -> Dialect:
@@ -51,6 +52,7 @@ _DOCKER: Final = Dialect(
     "{{.Driver}} {{.LiveRestoreEnabled}}",
     full_names=False,
     asks_health=True,
+    log=("--log-driver", "local", "--log-opt", "max-size=10m", "--log-opt", "max-file=2"),
 )
 _PODMAN: Final = Dialect(
     # With runc: crun, Debian's default, cannot start containers on a machine with both cgroup versions.
@@ -63,6 +65,7 @@ _PODMAN: Final = Dialect(
     # Podman runs health commands by a systemd timer. At shutdown it waits for the timer while systemd waits for
     # Podman, and the machine never stops.
     asks_health=False,
+    log=("--log-driver", "k8s-file", "--log-opt", "max-size=10mb"),
 )
 
 

@@ -77,7 +77,7 @@ class Engine:
         else:
             contract = container.contract(workload)
             rendered = replace(workload, processes=[self._as_image(contract, workload.processes[0])])
-            start, processes = "engine/start_image.sh", {"main": f'exec "$@" {shlex.join(contract.argv)}\n'}
+            start, processes = "engine/start_image.sh", {"main": _main(contract)}
         name, required, search = self._units.unit("container"), self._units.required, self._units.search
         described = (self.agent.name, container.name, container.engine, required, self.paths.etc, search)
         units = {name: unit(*described, rendered.processes)}
@@ -89,6 +89,7 @@ class Engine:
             "start": text(start),
             "enter": text("engine/enter_container.sh"),
             "halt": text("engine/halt.sh"),
+            **({"relock": text("engine/relock.sh")} if container.brings_code else {}),
             **health_files(health),
             **{f"processes/{name}": program for name, program in processes.items()},
         }
@@ -165,6 +166,12 @@ class Engine:
     def _with(self, argv: Sequence[str], **more: str) -> list[str]:
         variables = {"ENGINE": self.container.engine.program, "CONTAINER": self.container.name, **more}
         return ["env", *(f"{name}={value}" for name, value in variables.items()), *argv]
+
+
+def _main(contract: ImageContract) -> str:
+    """Return the end of the script that becomes the image's entrypoint."""
+    removed = f"rm -f -- {shlex.join(contract.forgotten)} || true\n" if contract.forgotten else ""
+    return f'{removed}exec "$@" {shlex.join(contract.argv)}\n'
 
 
 def _program(process: Process) -> str:

@@ -36,12 +36,23 @@ allow_sudo() {
     (umask 337 && echo "$USER_NAME ALL=(ALL:ALL) NOPASSWD: ALL" >/etc/sudoers.d/paddock)
 }
 
+# Whoever may use the socket of an engine is root on the machine. The file gives it to the agent; its group makes it usable.
+join_sockets() {
+    for socket in $SOCKETS; do
+        [ -S "$socket" ] || refuse "$socket is no socket on this machine: correct container.volumes"
+        gid=$(stat -c %g "$socket")
+        # The group root would give more than the socket. `verify` says that the agent cannot use it.
+        [ "$gid" = 0 ] || echo "paddock-$gid:!paddock:$gid:$USER_NAME" >>/etc/group
+    done
+}
+
 run() { # PROCESS
     as_agent / /bin/sh "$1" 3</dev/null 4<"$root/secrets.env" 5<"$root/generated.env"
 }
 
 check_limits
 make_account
+join_sockets
 mkdir -p "$ACCOUNT_HOME"
 OWNER=$USER_UID:$USER_GID
 HOME_DIR=$ACCOUNT_HOME list=/dev/null
