@@ -19,8 +19,9 @@ NOT_FOR_EVERYONE = {"package", "config_file", "gateway"}
 
 
 def with_all_options(path: Path) -> str:
-    """Return the example with all its options enabled. Some of them go with open connections only."""
-    return path.read_text().replace("#: ", "").replace("egress: internet", "egress: open")
+    """Return the example with all its options enabled. Some of them go with open connections only, or with root."""
+    text = path.read_text().replace("#: ", "").replace("egress: internet", "egress: open")
+    return text.replace("scope: user ", "scope: system ")
 
 
 def what(agent: AgentSpec) -> dict[str, object]:

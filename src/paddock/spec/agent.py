@@ -121,6 +121,10 @@ class AgentSpec(Model):
     }
     # Keys that are not supported in containers, with the reason.
     not_in_containers: ClassVar[Mapping[str, str]] = {}
+    # Keys of every agent that have no effect on this kind, with the reason.
+    without_effect: ClassVar[Mapping[str, str]] = {}
+    # Whether there are images that contain the code of this kind.
+    has_images: ClassVar[bool] = False
     # The name of the port that serves models to other agents.
     models_port: ClassVar[str | None] = None
 

@@ -139,6 +139,8 @@ class HermesSpec(PackagedSpec):
         "browser": "a browser needs namespaces for its pages, which engines do not allow"
     }
 
+    has_images: ClassVar[bool] = True
+
     kind: Literal["hermes"] = Field(description="hermes")
     connectors: ConnectorsSpec = Field(ConnectorsSpec(), description="the ways to talk to the agent")
     gateway: Name | None = Field(None, description="name of the model gateway: an agent of kind litellm in this file")
