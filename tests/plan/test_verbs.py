@@ -115,6 +115,8 @@ def _as_line(step: Step) -> str:
         "downgrade",
         "rollback",
         "upgrade-after-a-restore",
+        "account-other-uid",
+        "account-other-name",
     ],
 )
 def test_wording(case: str) -> None:

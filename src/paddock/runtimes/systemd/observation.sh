@@ -25,7 +25,14 @@ observe_units() {
     done
     [ ! -e "$root/relaxed.conf" ] || report note \
         "this machine does not support all confinement; dropped: $(sed -n 's/=.*//p' "$root/relaxed.conf" | paste -sd ' ')"
-    [ "$manager" != user ] || observe_account
+    if [ "$manager" = user ]; then observe_account; else report_account; fi
+}
+
+report_account() { # of the current bundle, which belongs to root
+    [ -e "$root/current/bundle.env" ] || return 0
+    # shellcheck source=/dev/null # written by Paddock
+    report account "$(OWNER='' USER_UID='' GROUP_GID='' && . "$root/current/bundle.env" &&
+        echo "$OWNER:$USER_UID:${GROUP_GID:-$USER_UID}")"
 }
 
 observe_account() {

@@ -1,0 +1,45 @@
+"""The account of an agent on a machine that has one already. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from paddock.plan.step import Refusal
+from paddock.spec.models import UserSpec
+
+if TYPE_CHECKING:
+    from paddock.plan.agent import AgentSeen, AgentWant
+
+_ACCOUNT: Final = re.compile(r"([a-z_][a-z0-9_-]*):([a-z_][a-z0-9_-]*):(\d+):(\d+)")
+
+
+def described(user: UserSpec) -> str:
+    """Return the account that Paddock creates, as machines report it: NAME:GROUP:UID:GID."""
+    return f"{user.name}:{user.group_name}:{user.uid}:{user.uid if user.gid is None else user.gid}"
+
+
+def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
+    """Return why the agent cannot have its new account here: the name or the number is still that of the old one."""
+    old, new = _ACCOUNT.fullmatch(seen.account), _ACCOUNT.fullmatch(want.account)
+    if not old or not new:
+        return None
+    for number, name, words in ((3, 1, ("account", "uid")), (4, 2, ("group", "gid"))):
+        if (old[name] == new[name]) == (old[number] == new[number]):
+            continue
+        if old[name] == new[name]:
+            what = f"the {words[0]} {old[name]} has {words[1]} {old[number]} there, and the file says {new[number]}"
+        else:
+            what = f"{words[1]} {old[number]} is that of {words[0]} {old[name]} there, and the file says {new[name]}"
+        return Refusal(
+            f"the {words[0]} of {agent} on its machine cannot change: {what}",
+            _hint(agent, want),
+            code="account.changed",
+        )
+    return None
+
+
+def _hint(agent: str, want: AgentWant) -> str:
+    both = "change name and uid together, user: {name: NAME, uid: 10001}; `paddock up` gives the files to that account"
+    made_for_it = not want.state and want.container is None
+    return f"{both}; or `paddock cycle --only {agent}` creates a machine with the new account" if made_for_it else both
