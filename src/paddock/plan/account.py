@@ -24,18 +24,14 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
     old, new = _ACCOUNT.fullmatch(seen.account), _ACCOUNT.fullmatch(want.account)
     if not old or not new:
         return None
-    for number, name, words in ((3, 1, ("account", "uid")), (4, 2, ("group", "gid"))):
+    for kind, id_, name, number in (("account", "uid", 1, 3), ("group", "gid", 2, 4)):
         if (old[name] == new[name]) == (old[number] == new[number]):
             continue
         if old[name] == new[name]:
-            what = f"the {words[0]} {old[name]} has {words[1]} {old[number]} there, and the file says {new[number]}"
+            what = f"{kind} {old[name]} has {id_} {old[number]}, and the file says {new[number]}"
         else:
-            what = f"{words[1]} {old[number]} is that of {words[0]} {old[name]} there, and the file says {new[name]}"
-        return Refusal(
-            f"the {words[0]} of {agent} on its machine cannot change: {what}",
-            _hint(agent, want),
-            code="account.changed",
-        )
+            what = f"{id_} {old[number]} is that of {kind} {old[name]}, and the file says {new[name]}"
+        return Refusal(f"on the machine of {agent}, {what}", _hint(agent, want), code="account.changed")
     return None
 
 
