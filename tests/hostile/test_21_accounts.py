@@ -81,7 +81,7 @@ def test_half_a_change_of_the_account_fails_on_the_machine_so_the_plan_refuses_i
         machine.apply("bee", user=user)
     seen = machine.observe("bee", user=user)
     assert seen.account == "bee:bee:10777:10777"
-    want = AgentWant(None, "b2", "", foreground=False, account=account.described(spec_of("bee", user=user).user))
+    want = AgentWant(None, "b2", "", foreground=False, account=spec_of("bee", user=user).user.described)
     refusal = account.refusal("bee", want, seen)
     assert refusal
     assert refusal.code == "account.changed"

@@ -94,7 +94,7 @@ class World:
         node.somebody(FOREIGN, pool="paddock")
         node.root("pct", "start", FOREIGN)
         self.wire = Wire(node)
-        _write_files(folder, f"{ROOT}={node.world.access.tokens[ROOT].secret}")
+        write_files(folder, f"{ROOT}={node.world.access.tokens[ROOT].secret}")
         patch.setenv("PADDOCK_AGE_KEY", str(folder / "own.key"))
         patch.setenv("A_KEY", "first-secret")
         patch.setenv("ANOTHER_KEY", "second-secret")
@@ -147,7 +147,7 @@ class _Sent:
     def __exit__(self, *_: object) -> None: ...
 
 
-def _write_files(folder: Path, token: str) -> None:
+def write_files(folder: Path, token: str) -> None:
     """Write the files that rows of the table name."""
     secrets = {
         "token": token,

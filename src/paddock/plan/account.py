@@ -6,17 +6,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from paddock.plan.step import Refusal
-from paddock.spec.models import UserSpec
 
 if TYPE_CHECKING:
     from paddock.plan.agent import AgentSeen, AgentWant
 
 _ACCOUNT: Final = re.compile(r"([a-z_][a-z0-9_-]*):([a-z_][a-z0-9_-]*):(\d+):(\d+)")
-
-
-def described(user: UserSpec) -> str:
-    """Return the account that Paddock creates, as machines report it: NAME:GROUP:UID:GID."""
-    return f"{user.name}:{user.group_name}:{user.uid}:{user.uid if user.gid is None else user.gid}"
 
 
 def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from paddock.errors import BadInput
 from paddock.places import CacheWant, MachineWant
-from paddock.plan import account
 from paddock.plan.agent import AgentWant
 from paddock.plan.container import ContainerWant
 from paddock.plan.upgrades import IMAGE
@@ -160,7 +159,7 @@ class Resolved(Located):
     def _account(self) -> str:
         """The account that Paddock creates on the machine; empty if it creates none."""
         creates = self.spec.user.create and not (self.without_root or self.runtime.foreground)
-        return account.described(self.spec.user) if creates else ""
+        return self.spec.user.described if creates else ""
 
     def _container_want(self) -> ContainerWant | None:
         container = self.runtime.container

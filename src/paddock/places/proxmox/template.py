@@ -17,6 +17,7 @@ from paddock.spec.models import ProxmoxSpec
 from paddock.spec.sizes import Size
 
 DISK: Final = Size.parse("4G")
+FEATURES: Final = "nesting=1"  # of every new template
 _STOP_SECONDS: Final = 60
 
 
@@ -70,7 +71,7 @@ def _build(template: TemplateWant, vmid: int, node: ProxmoxSpec, epoch: int, key
         "description": str(Mark(Role.BUILDER, template=template.id, epoch=epoch, label=template.label)),
         "tags": "paddock",
         "unprivileged": 1,
-        "features": "nesting=1",
+        "features": FEATURES,
         "cores": 2,
         "memory": 2048,
         "rootfs": f"{node.storage}:{DISK.gib}",
