@@ -10,6 +10,8 @@ from typing import Any
 from hostile.ground import Machine
 from paddock.guests import Guest, expect
 from paddock.guests.local import LocalGuest
+from paddock.guests.report import records
+from paddock.plan.agent import AgentSeen
 from paddock.process import Result
 from paddock.recipes import KINDS, agent_from
 from paddock.runtimes import runtime_for
@@ -50,6 +52,11 @@ class PrivateMachine:
         workload = KINDS[spec.kind].workload(spec, runtime.inside, "")
         bundle = runtime.bundle(workload, None, mounted=False)
         expect(self.guest, "applying", runtime.apply(bundle.id), stdin=bundle.archive({}, {}))
+
+    def observe(self, name: str, **keys: Any) -> AgentSeen:
+        """Run the script that observes the agent."""
+        runtime = runtime_for(AgentId("home", name), spec_of(name, **keys), Path(), None)
+        return AgentSeen.from_records(records(expect(self.guest, "observing", runtime.observe([]))))
 
     def remove(self, name: str, *, home: str | None = None, **keys: Any) -> None:
         """Run the script of `down`."""

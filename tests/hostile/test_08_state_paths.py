@@ -64,7 +64,7 @@ def accepted(host: dict[str, Any], **states: str) -> bool:
     agents = {
         name: {
             **{"kind": "service", "command": ["x"], "place": "here", "state": {"path": path}},
-            "user": {"name": name, "uid": 10000 + number},
+            **({} if host else {"user": {"name": name, "uid": 10000 + number}}),  # an account is all agents' own
         }
         for number, (name, path) in enumerate(states.items())
     }

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from hostile.ground import Machine, as_root
-from hostile.private_machine import PrivateMachine
+from hostile.private_machine import PrivateMachine, spec_of
+from paddock.plan import account
+from paddock.plan.agent import AgentWant
 from paddock.process import CommandFailed
 
 pytestmark = as_root
@@ -65,6 +67,24 @@ def test_an_agent_that_shares_an_account_can_move_to_its_own(machine: PrivateMac
     machine.apply("wasp", user={"name": "drone", "uid": 10779})
     assert fact.stat().st_uid == 10779
     machine.apply("bee", user=BEE)
+
+
+@pytest.mark.parametrize(
+    "user",
+    [{"name": "bee", "uid": 10780}, {"name": "drone", "uid": 10777}, {**BEE, "gid": 10780}, {**BEE, "group": "hive"}],
+    ids=["other uid", "other name", "other gid", "other group"],
+)
+def test_half_a_change_of_the_account_fails_on_the_machine_so_the_plan_refuses_it(
+    machine: PrivateMachine, user: dict[str, Any]
+) -> None:
+    with pytest.raises(CommandFailed, match=r"has the number|has the (uid|gid)"):
+        machine.apply("bee", user=user)
+    seen = machine.observe("bee", user=user)
+    assert seen.account == "bee:bee:10777:10777"
+    want = AgentWant(None, "b2", "", foreground=False, account=spec_of("bee", user=user).user.described)
+    refusal = account.refusal("bee", want, seen)
+    assert refusal
+    assert refusal.code == "account.changed"
 
 
 def test_another_agent_can_use_an_account_after_down(machine: PrivateMachine) -> None:

@@ -114,6 +114,25 @@ def test_a_renamed_agent_keeps_its_machine_and_its_state(web: Web) -> None:
     assert web.paddock("exec", name, "--", "sh", "-c", "cat ~/fact").strip() == "mine"
 
 
+def test_half_a_change_of_the_account_is_refused_and_a_whole_one_gets_the_files(web: Web) -> None:
+    def owner() -> str:
+        return web.node.shell(web.status()["address"], f"stat -c %U:%u /var/lib/paddock/{web.name}/home/fact").strip()
+
+    web.paddock("up")
+    web.write_fact("mine")
+    web.spec["user"] = {"uid": 10001}
+    assert "account service has uid 10000, and the file says 10001" in web.paddock("up", fails=True)
+    web.spec["user"] = {"name": "bee", "uid": 10001}
+    web.paddock("up")
+    assert (web.fact(), owner()) == ("mine", "bee:10001")
+
+    # A new machine has no account yet, so it can have any.
+    web.spec["user"] = {"name": "bee", "uid": 10002}
+    assert "`paddock cycle --only" in web.paddock("up", fails=True)
+    web.paddock("cycle")
+    assert (web.fact(), owner()) == ("mine", "bee:10002")
+
+
 def test_a_machine_is_created_from_the_base_without_a_template(web: Web) -> None:
     tree = web.node.file()
     tree["places"]["box"]["proxmox"]["template"] = "none"

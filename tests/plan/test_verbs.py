@@ -123,6 +123,8 @@ def _as_line(step: Step) -> str:
         "packages-on-a-machine-without-apt-and-dnf",
         "packages-that-cannot-be-installed",
         "system-service-on-nixos",
+        "account-other-uid",
+        "account-other-name",
     ],
 )
 def test_wording(case: str) -> None:

@@ -21,8 +21,9 @@ DECIDED_BY_IMAGE = {"version", "packages", *HermesSpec.decided_by_image}
 
 
 def with_all_options(path: Path) -> str:
-    """Return the example with all its options enabled. Some of them go with open connections only."""
-    return path.read_text().replace("#: ", "").replace("egress: internet", "egress: open")
+    """Return the example with all its options enabled. Some of them go with open connections only, or with root."""
+    text = path.read_text().replace("#: ", "").replace("egress: internet", "egress: open")
+    return text.replace("scope: user ", "scope: system ")
 
 
 def not_in(agent: AgentSpec) -> set[str]:

@@ -149,12 +149,14 @@ agents:
   one: {kind: hermes, machine: {cores: 2}}
   two: {kind: service, command: [sleep, inf], packages: [], environment: {A: b}}
   three: {kind: hermes, place: here, runtime: process}
+  four: {kind: hermes, runtime: docker, container: {base: "debian:12"}}
 """
 
 
 def test_defaults_apply_only_to_agents_that_have_the_key() -> None:
     agents = parse(DEFAULTS, "paddock.yaml").agents
     one, two, three = agents["one"], agents["two"], agents["three"]
+    assert str(agents["four"].container.memory) == "1G"
     assert (one.machine.cores, str(one.machine.memory), one.packages) == (2, "1G", ["git"])
     assert isinstance(two, ServiceSpec)
     assert (two.place, two.packages, two.environment) == ("home", [], {"TZ": "Europe/Rome", "A": "b"})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from paddock.errors import PaddockError
-from paddock.plan import container, namesakes, packages, state
+from paddock.plan import account, container, namesakes, packages, state
 from paddock.plan.actions import (
     ApplyBundle,
     AwaitAnswer,
@@ -26,23 +26,11 @@ _NIXOS: Final = "nixos"
 # The records that the runtimes' scripts may report.
 _RECORDS: Final = frozenset(
     {
-        *(
-            "package",
-            "installer",
-            "system",
-            "bundle",
-            "init",
-            "answered",
-            "pending",
-            "tree",
-            "secrets",
-            "holder",
-            "room",
-            "note",
-        ),
+        *("package", "installer", "system", "init", "tree", "bundle", "answered", "pending", "secrets"),
+        *("holder", "room", "note"),
         *("state.at", "state.agent", "state.newer", "state.planted", "state.forgotten"),
         *("state.before", "state.unsettled", "state.ran", "state.changed", "upgrade"),
-        *("unit", "said", "engine", "info", "image", "container", "layer"),
+        *("account", "unit", "said", "engine", "info", "image", "container", "layer"),
         *("image.present", "image.runs", "image.before"),
         *("left", *(f"left.{engine}" for engine in ENGINES)),
         *namesakes.RECORDS,
@@ -65,6 +53,7 @@ class AgentWant:
     container: ContainerWant | None = None
     mounts: Sequence[str] = ()  # paths of the host's directories, as the agent sees them
     uid: int = 0  # the agent's, which has to own these directories
+    account: str = ""  # NAME:GROUP:UID:GID, if Paddock creates the account
     project: str = ""
     beside_others: bool = False  # other agents of this name may be on the machine too
     incoming: str | None = None  # what becomes its state
@@ -105,6 +94,7 @@ class AgentSeen:
     ran: str = ""  # the version of the code that last ran on the state
     upgrade: Upgrade | None = None  # the last change of the version
     holder: str | None = None
+    account: str = ""  # of the current bundle, in the form of the wanted one
     room: tuple[int, int] | None = None  # size and use of the state's filesystem, in bytes
     units: Mapping[str, str] = field(default_factory=dict)
     said: str = ""  # the message of a unit that failed
@@ -144,6 +134,7 @@ class AgentSeen:
             ran=values.get("state.ran", ""),
             upgrade=Upgrade.from_lines([value for name, value in pairs if name == "upgrade"]),
             holder=values.get("holder"),
+            account=values.get("account", ""),
             room=_two_numbers(values.get("room", "")),
             said=values.get("said", ""),
             container=ContainerSeen.from_pairs(pairs),
@@ -288,6 +279,8 @@ def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
             f"to move it: `paddock down --only {agent}` with the previous file, then mv, then `paddock up`",
             code="state.elsewhere",
         )
+    if found := account.refusal(agent, want, seen):
+        return found
     return container.refusal(agent, want.container, seen.container) if want.container else None
 
 

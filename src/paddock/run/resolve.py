@@ -146,6 +146,7 @@ class Resolved(Located):
             container=asked.of_container(container, pulled=pulled) if container else None,
             mounts=[mount.path for mount in self.spec.mounts],
             uid=self.spec.user.uid,
+            account=self._account,
             project=self.project,
             beside_others=self.beside_others,
             incoming=self.incoming.name if self.incoming else None,
@@ -154,6 +155,12 @@ class Resolved(Located):
             saves_to=destination_of_states(self).shown if self.version else "",
             stand_in=self.stand_in is not None,
         )
+
+    @property
+    def _account(self) -> str:
+        """The account that Paddock creates on the machine; empty if it creates none."""
+        creates = self.spec.user.create and not (self.without_root or self.runtime.foreground)
+        return self.spec.user.described if creates else ""
 
     def _container_want(self) -> ContainerWant | None:
         container = self.runtime.container

@@ -49,6 +49,11 @@ class UserSpec(Model):
     def group_name(self) -> str:
         return self.group or self.name
 
+    @property
+    def described(self) -> str:
+        """The account as machines report it: NAME:GROUP:UID:GID."""
+        return f"{self.name}:{self.group_name}:{self.uid}:{self.uid if self.gid is None else self.gid}"
+
 
 class SupervisionSpec(Model):
     """How the agent's processes are kept running."""
@@ -123,6 +128,8 @@ class AgentSpec(Model):
     not_in_containers: ClassVar[Mapping[str, str]] = {}
     # Keys that an image with the agent's code decides, with a sentence for each. None: no image has this kind's code.
     decided_by_image: ClassVar[Mapping[str, str] | None] = None
+    # Keys of every agent that have no effect on this kind, with the reason.
+    without_effect: ClassVar[Mapping[str, str]] = {}
     # The name of the port that serves models to other agents.
     models_port: ClassVar[str | None] = None
 
@@ -140,7 +147,9 @@ class AgentSpec(Model):
     container: ContainerSpec = Field(
         ContainerSpec(), description="the container the agent runs in, with runtime docker or podman"
     )
-    user: UserSpec = Field(UserSpec(), description="the account the agent runs as")
+    user: UserSpec = Field(
+        UserSpec(), description="the account the agent runs as; change its name and its numbers together"
+    )
     packages: list[Package] = Field(
         default_factory=list,
         description="more packages of the distribution to install, beside those that the agent's kind needs",

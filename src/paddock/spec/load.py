@@ -95,9 +95,8 @@ def _mapping(tree: Tree, name: str) -> Tree:
 
 
 def _checked(tree: Tree, folder: Path | None, kinds: Kinds[AgentKind]) -> tuple[Spec, Tree]:
-    tree = with_defaults(tree, kinds)
+    tree, found = with_defaults(tree, kinds)
     spec: Spec | None = None
-    found: list[Mistake] = []
     try:
         spec = kinds.file.model_validate(tree.data)
         places, agents = dict(spec.places), dict(spec.agents)

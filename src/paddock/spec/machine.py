@@ -109,7 +109,8 @@ class MachineSpec(Model):
     ] = Field(DnsSpec(), description="list of name servers, or a mapping")
     features: list[Annotated[Feature, Field(strict=False)]] = Field(
         default_factory=lambda: [Feature.NESTING],
-        description="features of the container; an API token can set only nesting, the others need a step by root",
+        description="features of the container, and no others; an API token can set only nesting, the others need a"
+        " step by root",
     )
     start_on_boot: bool = Field(True, description="whether the machine starts when the node boots")
     host_key: (

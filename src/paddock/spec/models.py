@@ -40,7 +40,8 @@ class Spec(Model):
     places: dict[Name, PlaceSpec] = Field(description="where machines are, by name of the place")
     defaults: dict[str, Any] = Field(
         default_factory=dict,
-        description="values for all agents, merged into each agent whose kind has the key; the agent's own values win",
+        description="values for all agents, merged into each agent in which they have an effect; the agent's own values"
+        " win; values that no agent can have are an error",
     )
     agents: dict[Name, AgentSpec] = Field(description="what should run, by name of the agent")
     notify: NotifySpec | None = Field(

@@ -37,7 +37,7 @@ and `paddock schema` prints its JSON Schema. Unknown keys are errors.
   replaced as a whole.
 - **One value**: `--set agents.NAME.machine.memory=8G`. The value is YAML. A part of the path with dots needs
   quotes: `--set 'agents.NAME.documents."SOUL.md"=Be brief.'`
-- **`defaults`** are merged into every agent that has the key; the agent's own values win.
+- **`defaults`** are merged into every agent in which the key has an effect; the agent's own values win.
 - **`${NAME}` is not replaced** by Paddock. Values from outside the file have [sources](#sources). You may write
   `${NAME}` in texts that another program reads and in which that program replaces it (`settings`, `mcp_servers`).
 - **Secrets** are not written in the file; the file names their [sources](#sources). A name or value that looks like a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from paddock.spec import contained, enforceable, mounted
+from paddock.spec import contained, effect, enforceable, mounted
 from paddock.spec.agent import AgentSpec, RuntimeName, UserSpec
 from paddock.spec.folders import overlap
 from paddock.spec.kinds import FileView, Mistake
@@ -30,8 +30,13 @@ def mistakes(file: FileView) -> Iterator[Mistake]:
         name: (agent, file.places[agent.place]) for name, agent in file.agents.items() if agent.place in file.places
     }
     for name, (agent, place) in placed.items():
-        rules = [*_shape(agent, place), *contained.mistakes(agent), *_own(agent), *enforceable.mistakes(agent, place)]
-        for location, sentence in rules:
+        for location, sentence in [
+            *_shape(agent, place),
+            *effect.mistakes(agent, place),
+            *contained.mistakes(agent),
+            *_own(agent),
+            *enforceable.mistakes(agent, place),
+        ]:
             yield ("agents", name, *location), sentence
     yield from _numbers(placed)
     yield from _volumes(placed)
@@ -48,15 +53,9 @@ def _shape(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
             yield ("mounts",), "mounts do not go with runtime process: the agent sees all directories of this machine"
         if agent.runtime is RuntimeName.DOCKER and place.host.scope is Scope.USER:
             yield ("runtime",), "docker needs root; a place with scope: user needs runtime podman, systemd or process"
-        if agent.machine.model_fields_set:
-            yield ("machine",), "machine needs a proxmox place; Paddock does not create hosts"
-        for key in sorted(agent.state.model_fields_set & {"size", "pet", "storage", "volume", "backup"}):
-            yield ("state", key), "needs a proxmox place; on a host the state is a directory, and only path: applies"
     elif agent.runtime is RuntimeName.PROCESS:
         yield ("runtime",), "runtime process runs on this machine only; it needs a place with host: {}"
     yield from _archives(agent, place)
-    if agent.container.model_fields_set and not agent.runtime.is_engine:
-        yield ("container",), f"container needs runtime docker or podman, not {agent.runtime}"
     if agent.runtime.is_engine and agent.container.image is None and agent.container.base is None:
         yield ("container",), "needs image: (with the agent's code) or base: (a distribution without it)"
     if agent.runtime.is_engine and not agent.user.create and not {"uid", "gid"} <= agent.user.model_fields_set:

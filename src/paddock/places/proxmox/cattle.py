@@ -28,7 +28,7 @@ from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.pet import Pet
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen, options_of
-from paddock.places.proxmox.template import DISK, mac
+from paddock.places.proxmox.template import DISK, FEATURES, mac
 from paddock.plan.actions import Ref
 from paddock.plan.step import Risk, Step
 from paddock.spec.machine import Feature
@@ -221,12 +221,11 @@ def clone_steps(
         **({"pool": node.pools.machines} if node.pools else {}),
     }
     root = template.mount("rootfs") if template else None
-    storage, there = want.spec.machine.storage, root.storage if root else node.storage
-    if storage not in (None, there):
-        clone |= {"full": 1, "storage": str(storage)}  # a linked clone would be on the storage of its template
-    params = settings(node, want, vmid)
-    if template and "features" in params:
-        params["features"] = _with_flags_of(template, str(params["features"]))
+    storage, there = want.spec.machine.storage or node.storage, root.storage if root else node.storage
+    if storage != there:
+        clone |= {"full": 1, "storage": storage}  # a linked clone would be on the storage of its template
+    found = str(template.config.get("features", "")) if template else FEATURES
+    params = settings(node, want, vmid) | {"features": root_work.with_nesting(found, want.spec.machine.features)}
     number = template.vmid if template else TEMPLATE
     action = CloneCattle(vmid, number, clone, params, volume, want.state_path)
     source = f"template {template.vmid}" if template else "the new template"
@@ -270,18 +269,13 @@ def change_steps(
         yield reach_again_step(want, cattle, "the machine restarts")
 
 
-def _with_flags_of(container: LxcContainer, features: str) -> str:
-    """Return the features and the container's other flags: a token may change nesting only, and must send all."""
-    flags = {**options_of(str(container.config.get("features", ""))), **options_of(features)}
-    return ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
-
-
 def _asked(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer) -> dict[str, str | int]:
     """Return the configuration that the file asks for; values that others added to the machine are kept."""
     asked = {k: value for k, value in settings(node, want, cattle.vmid).items() if _file_decides(want, cattle, k)}
     asked["tags"] = ";".join(sorted({"paddock", *want.spec.machine.tags, *cattle.tags}))
-    if "features" in asked:
-        asked["features"] = _with_flags_of(cattle, str(asked["features"]))
+    features = root_work.with_nesting(str(cattle.config.get("features", "")), want.spec.machine.features)
+    if features and _file_decides(want, cattle, "features"):
+        asked["features"] = features
     if "net0" in asked and "net0" in cattle.config:
         found, words = options_of(str(cattle.config["net0"])), options_of(str(asked["net0"]))
         if want.spec.machine.net.mac is None:
@@ -365,14 +359,14 @@ def root_steps(node: ProxmoxSpec, work: RootWork, cattle: LxcContainer | None) -
     yield reach_step(work.vmid, "the machine restarts")
 
 
-def difference_notes(want: MachineWant, cattle: LxcContainer, made_from: str) -> Iterator[str]:
+def difference_notes(node: ProxmoxSpec, want: MachineWant, cattle: LxcContainer, made_from: str) -> Iterator[str]:
     """Yield a note for the plan about each difference between machine and file that Paddock does not change."""
     yield from root_work.also_mounted(want, cattle)
     root = cattle.mount("rootfs")
     if root and root.size and root.size > want.spec.machine.disk and _file_decides(want, cattle, "disk"):
         asked = want.spec.machine.disk
         yield f"the root disk of machine {cattle.vmid} has {root.size}, but the file says {asked}: left as it is"
-    storage = want.spec.machine.storage
+    storage = want.spec.machine.storage or (None if is_adopted(cattle) else node.storage)
     if root and storage and root.storage != storage:
         yield f"the root disk of machine {cattle.vmid} is on {root.storage}; `paddock cycle` recreates it on {storage}"
     if cattle.mark and cattle.mark.made_from not in (None, made_from):  # None: Paddock did not create it

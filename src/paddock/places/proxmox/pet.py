@@ -421,13 +421,29 @@ def grow_step(want: MachineWant, pet: Pet | None) -> Step | None:
     )
 
 
-def difference_notes(want: MachineWant, pet: Pet) -> Iterator[str]:
-    """Yield notes about differences of the state from the file that are left as they are."""
+def difference_notes(node: ProxmoxSpec, want: MachineWant, pet: Pet) -> Iterator[str]:
+    """Yield notes about differences of the pet and the state from the file that are left as they are."""
+    yield from _pet_notes(want, pet)
     if pet.state is None:
         return
-    storage, there = want.spec.state.storage, pet.state.storage
+    adopted = holds_adopted_state(want, pet.container)
+    storage, there = want.spec.state.storage or (None if adopted else node.storage), pet.state.storage
     if storage is not None and storage != there:
         yield f"the state is on {there}, but the file says {storage}: left as it is"
+
+
+def _pet_notes(want: MachineWant, pet: Pet) -> Iterator[str]:
+    """Yield notes about keys of the pet that another value was given to: it never runs, and agents may share it."""
+    asked, config, root = want.spec.state.pet, pet.container.config, pet.container.mount("rootfs")
+    has = {
+        "name": (config.get("hostname"), asked.name),
+        "cores": (config.get("cores"), asked.cores),
+        "memory": (config.get("memory"), asked.memory.mib),
+        "disk": (root.size if root else None, asked.disk),
+    }
+    for key, (found, wanted) in has.items():
+        if key in asked.model_fields_set and str(found) != str(wanted):
+            yield f"pet {pet.vmid} has {key} {found}, but the file says {wanted}: left as it is"
 
 
 def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:

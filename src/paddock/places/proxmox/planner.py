@@ -124,8 +124,8 @@ class NodePlanner:
             title = f"check that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "the state volume was grown", CheckStateSize(want.spec.state.size)))
         notes = [
-            *(pets.difference_notes(want, pet) if pet else ()),
-            *(machines.difference_notes(want, cattle, made_from) if cattle else ()),
+            *(pets.difference_notes(self.node, want, pet) if pet else ()),
+            *(machines.difference_notes(self.node, want, cattle, made_from) if cattle else ()),
         ]
         notes += caches.difference_notes(want, owner)
         notes += capacity.network_notes(want, seen, self.node)

@@ -44,6 +44,19 @@ def token_features(features: Iterable[Feature]) -> str:
     return ",".join(f"{feature}=1" for feature in features if feature is Feature.NESTING)
 
 
+def with_nesting(found: str, features: Iterable[Feature]) -> str:
+    """Return the features of a container with nesting as the file says.
+
+    A token must send all flags and may change nesting only. Where no flag was set, it may not send an explicit zero.
+    """
+    flags = options_of(found)
+    if Feature.NESTING in features:
+        flags[Feature.NESTING] = "1"
+    elif Feature.NESTING in flags:
+        flags[Feature.NESTING] = "0"
+    return ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
+
+
 def root_features(features: Iterable[Feature]) -> list[str]:
     """Return the features that only root can set."""
     return sorted(feature for feature in features if feature is not Feature.NESTING)
@@ -69,8 +82,8 @@ def needed_work(
     asked = want.spec.machine.features
     found = options_of(str(config.get("features", "")))
     if any(found.get(name) != "1" for name in root_features(asked)):
-        flags = {**found, **dict.fromkeys(map(str, asked), "1")}
-        features = ",".join(f"{name}={value}" for name, value in sorted(flags.items()))
+        flags = {**found, **dict.fromkeys(root_features(asked), "1")}
+        features = with_nesting(",".join(f"{name}={value}" for name, value in flags.items()), asked)
     if not binds and not features:
         return None
     owner = owner_on_node(want, cattle)

@@ -18,6 +18,7 @@ from paddock.spec.sizes import Size
 
 DISK: Final = Size.parse("4G")
 CLEAR_SECONDS: Final = 5  # to shut a builder down that nobody needs
+FEATURES: Final = "nesting=1"  # of every new template
 
 
 def name_of(template: TemplateWant, epoch: int) -> str:
@@ -77,7 +78,7 @@ def _build(template: TemplateWant, vmid: int, node: ProxmoxSpec, epoch: int, key
         "description": str(Mark(Role.BUILDER, template=template.id, epoch=epoch, label=template.label)),
         "tags": "paddock",
         "unprivileged": 1,
-        "features": "nesting=1",
+        "features": FEATURES,
         "cores": 2,
         "memory": 2048,
         "rootfs": f"{node.storage}:{DISK.gib}",

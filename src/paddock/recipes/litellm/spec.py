@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Final, Literal
 
 from pydantic import Field
@@ -17,6 +18,10 @@ class LitellmSpec(PackagedSpec):
     """The LiteLLM proxy, a model gateway: it serves many models at one address."""
 
     models_port: ClassVar[str | None] = "proxy"
+    without_effect: ClassVar[Mapping[str, str]] = {
+        "documents": "the proxy reads no documents; write what it should know under settings",
+        "working_directory": "the proxy works in the agent's home and has no other directory",
+    }
 
     kind: Literal["litellm"] = Field(description="litellm")
     port: Port = Field(4000, description="port of the proxy")

@@ -37,6 +37,10 @@ class ServiceSpec(AgentSpec):
 
     expanded: ClassVar[Mapping[str, str | None]] = {**AgentSpec.expanded, "command": None, "health": None}
 
+    without_effect: ClassVar[Mapping[str, str]] = {
+        "verify.prompt": "a service answers no prompts; health: says how it is checked",
+    }
+
     kind: Literal["service"] = Field(description="service")
     command: Argv = Field(description="program and arguments, run without a shell")
     health: HealthSpec = Field(HealthSpec(), description="how to check that the service is healthy")

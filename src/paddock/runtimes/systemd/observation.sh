@@ -27,12 +27,22 @@ observe_units() {
         "this machine does not support all confinement; dropped: $(sed -n 's/=.*//p' "$root/relaxed.conf" | paste -sd ' ')"
     case "$manager" in
         user) observe_account ;;
-        system) ! is_nixos || report system nixos ;;
+        system)
+            report_account
+            ! is_nixos || report system nixos
+            ;;
     esac
 }
 
 is_nixos() {
     [ -e /etc/NIXOS ] || grep -qxE 'ID="?nixos"?' /etc/os-release 2>/dev/null
+}
+
+report_account() { # of the current bundle, which belongs to root
+    [ -e "$root/current/bundle.env" ] || return 0
+    # shellcheck source=/dev/null # written by Paddock
+    report account "$(OWNER='' USER_UID='' GROUP_GID='' && . "$root/current/bundle.env" &&
+        echo "$OWNER:$USER_UID:${GROUP_GID:-$USER_UID}")"
 }
 
 observe_account() {

@@ -1,0 +1,35 @@
+"""The account of an agent on a machine that has one already. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from paddock.plan.step import Refusal
+
+if TYPE_CHECKING:
+    from paddock.plan.agent import AgentSeen, AgentWant
+
+_ACCOUNT: Final = re.compile(r"([a-z_][a-z0-9_-]*):([a-z_][a-z0-9_-]*):(\d+):(\d+)")
+
+
+def refusal(agent: str, want: AgentWant, seen: AgentSeen) -> Refusal | None:
+    """Return why the agent cannot have its new account here: the name or the number is still that of the old one."""
+    old, new = _ACCOUNT.fullmatch(seen.account), _ACCOUNT.fullmatch(want.account)
+    if not old or not new:
+        return None
+    for kind, id_, name, number in (("account", "uid", 1, 3), ("group", "gid", 2, 4)):
+        if (old[name] == new[name]) == (old[number] == new[number]):
+            continue
+        if old[name] == new[name]:
+            what = f"{kind} {old[name]} has {id_} {old[number]}, and the file says {new[number]}"
+        else:
+            what = f"{id_} {old[number]} is that of {kind} {old[name]}, and the file says {new[name]}"
+        return Refusal(f"on the machine of {agent}, {what}", _hint(agent, want), code="account.changed")
+    return None
+
+
+def _hint(agent: str, want: AgentWant) -> str:
+    both = "change name and uid together, user: {name: NAME, uid: 10001}; `paddock up` gives the files to that account"
+    made_for_it = not want.state and want.container is None
+    return f"{both}; or `paddock cycle --only {agent}` creates a machine with the new account" if made_for_it else both

@@ -1,0 +1,98 @@
+"""Keys that have no effect in the shape of an agent. An agent that has one is refused; defaults skip the agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from paddock.spec.agent import AgentSpec, RuntimeName
+from paddock.spec.kinds import Mistake
+from paddock.spec.place import PlaceSpec, Scope
+from paddock.spec.tree import Location
+
+_OF_A_VOLUME: Final = ("backup", "pet", "size", "storage", "volume")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What decides which keys have an effect. The kind of the place is None if it is not known."""
+
+    kind: type[AgentSpec]
+    runtime: str
+    on_host: bool | None
+    without_root: bool
+    brings_code: bool  # the image contains the agent's code
+
+    @classmethod
+    def of(cls, agent: AgentSpec, place: PlaceSpec) -> Self:
+        """Return the shape of a valid agent."""
+        scope = place.host.scope if place.host else None
+        image = agent.container.image is not None
+        return cls(type(agent), agent.runtime, place.host is not None, scope is Scope.USER, image)
+
+    @classmethod
+    def in_data(cls, kind: type[AgentSpec], agent: Mapping[str, Any], place: Any) -> Self:
+        """Return the shape of an agent that was not validated yet."""
+        host = place.get("host") if isinstance(place, dict) else None
+        known = isinstance(place, dict) and ("host" in place) != ("proxmox" in place)
+        container = agent.get("container")
+        return cls(
+            kind,
+            str(agent.get("runtime", RuntimeName.SYSTEMD)),
+            "host" in place if known else None,
+            isinstance(host, dict) and host.get("scope") == Scope.USER,
+            isinstance(container, dict) and container.get("image") is not None,
+        )
+
+    @property
+    def _in_container(self) -> bool:
+        return self.runtime in (RuntimeName.DOCKER, RuntimeName.PODMAN)
+
+    def without_effect(self) -> Iterator[Mistake]:
+        """Yield the keys that have no effect in this shape, and why."""
+        if self.on_host:
+            yield ("machine",), "machine needs a proxmox place; Paddock does not create hosts"
+            for key in _OF_A_VOLUME:
+                yield (
+                    ("state", key),
+                    "needs a proxmox place; on a host the state is a directory, and only path: applies",
+                )
+        if not self._in_container:
+            yield ("container",), f"container needs runtime docker or podman, not {self.runtime}"
+        if self.runtime == RuntimeName.PROCESS:
+            yield ("user",), "runtime process runs the agent in your own account; remove user:"
+            yield ("verify", "timeout"), "with runtime process nobody waits for the agent; `paddock run` shows its log"
+        elif self.without_root:
+            yield from self._of_an_account()
+        for path, why in self.kind.without_effect.items():
+            yield tuple(path.split(".")), why
+
+    def _of_an_account(self) -> Iterator[Mistake]:
+        if not self._in_container:
+            yield ("user",), "with scope: user the agent runs in the account that Paddock logs in to; remove user:"
+            return
+        yield ("user", "create"), "with scope: user the account exists in the container only, and is created there"
+        if self.brings_code:
+            yield ("user", "group"), "the image names the group; with scope: user only its number counts (gid:)"
+
+
+def mistakes(agent: AgentSpec, place: PlaceSpec) -> Iterator[Mistake]:
+    """Yield the keys of an agent that have no effect."""
+    for path, why in Shape.of(agent, place).without_effect():
+        if _given(agent, path):
+            yield path, why
+    for name, port in agent.expose.items():
+        if name not in agent.ports() and "address" in port.model_fields_set:
+            yield ("expose", name, "address"), "its program decides where it listens; leave the address out here"
+
+
+def _given(agent: AgentSpec, path: Location) -> bool:
+    """Whether the file has the key. Without a name in the file, the account is named after the kind."""
+    part: Any = agent
+    for name in path[:-1]:
+        part = getattr(part, name)
+    if path == ("user",):
+        return bool(agent.user.model_fields_set - {"name"}) or agent.user.name != agent.kind
+    value = getattr(part, path[-1])
+    return bool(getattr(value, "model_fields_set", path[-1] in part.model_fields_set))

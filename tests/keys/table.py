@@ -1,0 +1,100 @@
+"""The table of keys, tests/data/keys.yaml, as rows."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from cases import DATA
+from keys.schema import Key
+from keys.shapes import AGENT, Shape
+from paddock.spec.models import Spec
+
+_TABLE = YAML(typ="safe").load((DATA / "keys.yaml").read_text())
+
+
+@dataclass(frozen=True)
+class Row:
+    """One key with a value, and the observable that the value changes."""
+
+    key: str
+    value: Any
+    shows: str
+    only: str = ""  # the row is for shapes with these words
+    beside: Mapping[str, Any] = field(default_factory=dict)  # other keys that this one needs
+    without: Sequence[str] = ()  # keys that contradict this one, which only the first file has
+    refused: Mapping[str, str] = field(default_factory=dict)  # words of shapes, with the sentence of `check`
+
+    def covers(self, key: Key) -> bool:
+        """Whether the row is about a key of the schema."""
+        path = path_of(self.key)
+        return len(path) == len(key) and all(
+            part == name or name == "*" or (name == "[]" and part.isdecimal())
+            for part, name in zip(path, key, strict=True)
+        )
+
+    def sentence(self, shape: Shape) -> str | None:
+        """Return the sentence with which `check` is to refuse the key in a shape."""
+        return next((sentence for words, sentence in self.refused.items() if shape.has(words)), None)
+
+    def files(self, shape: Shape) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return two files that differ in this key only."""
+        before = copy.deepcopy(shape.file)
+        for key, value in self.beside.items():
+            _put(before, path_of(key), value)
+        after = copy.deepcopy(before)
+        for key in self.without:
+            _remove(after, path_of(key))
+        _put(after, path_of(self.key), self.value)
+        return before, after
+
+
+def rows() -> list[Row]:
+    """Return all rows."""
+    return list(_rows())
+
+
+def _rows() -> Iterator[Row]:
+    for group in chain.from_iterable(map(_spread, _TABLE["groups"])):
+        shared = [_TABLE["refusals"][name] for name in group.get("refuses", ())]
+        refused = dict(ChainMap(group.get("refused", {}), *shared))
+        for key, value in group["keys"].items():
+            more = {name: group[name] for name in ("only", "beside", "without") if name in group}
+            yield Row(key, value, group["shows"], refused=refused, **more)
+
+
+def _spread(group: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a group once for each of its names, which take the place of NAME."""
+    for name in group.get("each", ["NAME"]):
+        text = json.dumps(group).replace("NAME", name)
+        yield json.loads(text)
+
+
+def waits(row: Row, shape: Shape) -> bool:
+    """Whether the table says that the key is not carried out in this shape yet."""
+    return any(row.key in entry["keys"] and shape.has(entry["only"]) for entry in _TABLE["waiting"])
+
+
+def path_of(key: str) -> Key:
+    """Return the path of a key in the file; a key of no other part is the agent's."""
+    parts = tuple(key.split("."))
+    return parts if parts[0] in Spec.model_fields else ("agents", AGENT, *parts)
+
+
+def _put(data: Any, path: Key, value: Any) -> None:
+    for part in path[:-1]:
+        data = data[int(part)] if isinstance(data, list) else data.setdefault(part, {})
+    data[path[-1]] = copy.deepcopy(value)
+
+
+def _remove(data: Any, path: Key) -> None:
+    for part in path[:-1]:
+        data = data[part]
+    del data[path[-1]]
