@@ -10,8 +10,18 @@ from shlex import quote
 from typing import Any, Final
 
 from paddock.recipes.checks import Check
-from paddock.recipes.documents import beyond_home, documents, working_directory
-from paddock.recipes.hermes import checks, connectors, harmless, managed, settings, validate, versions
+from paddock.recipes.documents import beyond_home, working_directory
+from paddock.recipes.hermes import (
+    checks,
+    connectors,
+    documents,
+    harmless,
+    managed,
+    settings,
+    terminal,
+    validate,
+    versions,
+)
 from paddock.recipes.hermes.spec import HermesSpec, Managed
 from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.model_gateway import ModelServer
@@ -154,8 +164,9 @@ class Hermes(PackagedRecipe[HermesSpec]):
             **connectors.environment(agent),
             **agent.environment,
         }
-        ours = {"_config_version": traits.config_version, **_ALWAYS, "terminal": {"cwd": directory}}
-        config = merged(merged(ours, agent.settings), connectors.settings(agent))
+        ours = {"_config_version": traits.config_version, **_ALWAYS}
+        given = terminal.with_directory(agent.settings, directory)
+        config = merged(merged(ours, given), connectors.settings(agent))
         browser = _CHROMIUM if agent.browser else {}
         messaging = Process(
             name="gateway",
@@ -200,7 +211,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
             generated=(API_KEY,),
             state_files=(
                 *managed.state_files(agent.managed, _HOME, connectors.messengers(agent)),
-                *documents(agent),
+                *documents.files(agent),
             ),
             secret_files=(
                 (SecretFile(f"{_HOME}/auth.json", agent.auth.source, agent.auth.overwrite),) if agent.auth else ()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from paddock.recipes.hermes import terminal
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.spec.kinds import Mistake
 from paddock.spec.tree import Location, Tree, texts
@@ -59,6 +60,7 @@ def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake
     """Yield the location, relative to the settings, and the message of each mistake."""
     yield from _types(settings)
     yield from _model(agent, settings)
+    yield from terminal.mistakes(agent, settings)
     known = {*agent.secrets, *agent.environment}
     for name, provider in _mapping(settings, "providers").items():
         yield from _provider(("providers", name), provider)

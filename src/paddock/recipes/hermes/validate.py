@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from paddock.recipes.hermes import settings, versions
+from paddock.recipes.hermes import documents, settings, versions
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.spec.agent import RuntimeName
 from paddock.spec.kinds import FileView, Mistake
@@ -20,14 +20,6 @@ _TOKENS: Final = {
     "slack": ("SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"),
 }
 
-# Files in Hermes' home, and the keys that decide their content.
-_DECIDED_BY: Final = {
-    "config.yaml": "settings",
-    ".env": "environment and secrets",
-    "auth.json": "auth",
-    ".managed": "managed",
-}
-
 
 def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
     """Yield the location, relative to the agent, and the message of each mistake."""
@@ -37,7 +29,7 @@ def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
     yield from _messengers(agent)
     yield from _dashboard_login(agent)
     yield from settings.unnamed_variables(agent)
-    yield from _documents(agent)
+    yield from documents.mistakes(agent, file.folder)
     yield from _model_gateway(agent, file)
     if agent.cli_on_path:
         yield from _command(name, agent, file)
@@ -76,15 +68,6 @@ def _dashboard_login(agent: HermesSpec) -> Iterator[Mistake]:
     lacking = [secret for secret in _DASHBOARD_LOGIN if secret not in agent.secrets]
     if agent.dashboard.enabled and "dashboard" in agent.expose and lacking and not agent.environment_files:
         yield ("expose", "dashboard"), f"needs a login: {' and '.join(lacking)} under secrets"
-
-
-def _documents(agent: HermesSpec) -> Iterator[Mistake]:
-    """Yield documents with the path of a file that another key decides."""
-    for name in agent.documents:
-        path = name if "/" in name else f"{agent.working_directory}/{name}"
-        key = _DECIDED_BY.get(path.removeprefix(".hermes/")) if path.startswith(".hermes/") else None
-        if key:
-            yield ("documents", name), f"is decided by {key}; write it there"
 
 
 def _model_gateway(agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
