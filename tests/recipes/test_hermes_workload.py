@@ -205,3 +205,16 @@ def test_which_commands_are_refused(line: str, strict: bool, pinned: bool) -> No
     words = tuple(launch.command(line.split()))
     for mode, expected in ((Managed.STRICT, strict), (Managed.PINNED, pinned)):
         assert any(words[: len(each)] == tuple(each) for each in managed.refused(mode)) is expected, mode
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("gateway run", "--profile=default gateway run"),
+        ("", "--profile=default"),
+        ("-p other config get a", "-p other config get a"),
+        ("--profile=other chat", "--profile=other chat"),
+    ],
+)
+def test_the_command_names_its_profile(line: str, expected: str) -> None:
+    assert launch.with_profile(line.split()) == expected.split()

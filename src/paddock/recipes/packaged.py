@@ -99,6 +99,10 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
         """Return programs from npm packages to install with the code."""
         return ()
 
+    def folders(self, agent: OwnPackagedSpec) -> Sequence[str]:
+        """Return folders of the package's sources to install with the code, because its wheel does not have them."""
+        return ()
+
     def settings_mistakes(self, agent: OwnPackagedSpec, settings: Mapping[str, Any]) -> Iterable[Mistake]:
         """Return the mistakes in the program's configuration, with locations relative to the settings."""
         return ()
@@ -129,7 +133,8 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
     def code(self, agent: OwnPackagedSpec, folder: Path) -> CodeTree:
         wanted = self.distribution(agent, folder)
         lock = _lock(wanted, folder / LOCKS, self.locks)
-        return CodeTree(wanted, lock, self.pythons, self.proof(wanted), self.tools(agent))
+        folders = () if is_wheel(wanted.local) else self.folders(agent)
+        return CodeTree(wanted, lock, self.pythons, self.proof(wanted), self.tools(agent), folders)
 
     def versions(self, agent: OwnPackagedSpec, folder: Path) -> list[str]:
         extras = "".join(f"+{extra}" for extra in sorted({*agent.extras, *self.extras(agent)}))
@@ -161,6 +166,11 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
         for location, sentence in found:
             origin = grown.origin(location)
             yield f"{origin}: {dotted(origin.path)} {sentence}"
+
+
+def is_wheel(local: LocalCode | None) -> bool:
+    """Whether the code is a wheel on this machine. Nothing says where its sources are."""
+    return local is not None and not local.path.is_dir()
 
 
 def _lock(wanted: Distribution, own: Path, shipped: Traversable) -> str:

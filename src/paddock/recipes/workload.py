@@ -88,12 +88,14 @@ class CodeTree:
     pythons: Sequence[str]  # versions of Python that it runs on, the best first
     proof: Sequence[str]  # arguments for its Python that exit with 0 if the code is usable
     tools: Sequence[Tool] = ()
+    folders: Sequence[str] = ()  # folders of the package's sources that its wheel does not have
 
     @property
     def id(self) -> str:
-        """The tree's name: a hash of everything that goes into it."""
+        """The tree's name: a hash of everything that goes into it. The lock has the hash of the sources too."""
         local = self.distribution.local
-        parts = ["2", local.digest if local else "", *(tool.sha512 for tool in self.tools), self.lock]
+        own = [*(tool.sha512 for tool in self.tools), *(f"folder {each}" for each in self.folders)]
+        parts = ["2", local.digest if local else "", *own, self.lock]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 

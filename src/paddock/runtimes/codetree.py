@@ -21,13 +21,15 @@ from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.process import CommandFailed
-from paddock.recipes.packaged import sources
+from paddock.recipes.packaged import sources as source_files
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
+from paddock.runtimes import sources
 from paddock.runtimes.fetch import fetch, has_hash
 from paddock.runtimes.shell import script
 
 _GLIBC: Final = (2, 28)
 _TOOLS: Final = ".bin"  # the folder in the archive; install.sh moves its programs into the tree's bin
+_FOLDERS: Final = ".data"  # the folder in the archive; install.sh moves what it has to the top of the tree
 WHEELS: Final = ("--only-binary", ":all:")
 _PLATFORMS: Final = {"x86_64": "x86_64-manylinux_2_28", "aarch64": "aarch64-manylinux_2_28"}
 
@@ -99,6 +101,7 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
         uv("fetching the agent's packages", "pip", "install", "--require-hashes", *WHEELS, *target, "-r", str(lock))
         for tool in tree.tools:
             _put_tool(tool, interpreter.arch, packages / _TOOLS)
+        _put_folders(tree, packages / _FOLDERS)
         unfinished = Path(folder) / "archive"
         unfinished.write_bytes(_packed(packages))
         _keep(unfinished, archive)
@@ -146,6 +149,29 @@ def _put_tool(tool: Tool, arch: str, folder: Path) -> None:
     (folder / tool.name).chmod(0o755)
 
 
+def _put_folders(tree: CodeTree, target: Path) -> None:
+    """Copy folders of the package's sources. A source archive is fetched once and cached."""
+    wanted, local = tree.distribution, tree.distribution.local
+    if not tree.folders:
+        return
+    target.mkdir(parents=True)
+    if local is not None:
+        for file in source_files(local.path):
+            path = file.relative_to(local.path)
+            if path.parts[0] in tree.folders:
+                (target / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(file, target / path)
+        return
+    hashes = sources.locked_hashes(tree.lock, wanted.name)
+    archive = sources.found(wanted, hashes, _cache())
+    if archive is None:
+        only = ("--no-deps", "--universal", "--python-version", tree.pythons[0], "--format", "pylock.toml")
+        pin = f"{wanted.name} == {wanted.version}\n".encode()
+        told = uv(f"asking the package index for the sources of {wanted.name}", "pip", "compile", *only, "-", stdin=pin)
+        archive = sources.fetch(wanted, told, hashes, _cache())
+    sources.unpack(archive, tree.folders, target)
+
+
 def _requirements(tree: CodeTree) -> str:
     """Return the lock, with local code instead of the package from the index."""
     wanted = tree.distribution
@@ -186,7 +212,7 @@ def _wheel(local: LocalCode) -> Path:
     if found is None or not _is_whole(found):
         with tempfile.TemporaryDirectory(dir=_cache()) as folder:
             copy = Path(folder) / "sources"  # a build leaves files behind, which do not belong in the person's folder
-            for file in sources(local.path):
+            for file in source_files(local.path):
                 target = copy / file.relative_to(local.path)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(file, target)

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from paddock.recipes.checks import Attempt, Check, Databases, ReadFile
 from paddock.recipes.workload import Answer, Request, Verdict
-from paddock.visible import lines
+from paddock.visible import lines, one_line
 
 
 class Endpoint(NamedTuple):
@@ -67,6 +67,19 @@ def _pinned(done: Mapping[str, Any], scope: str) -> Verdict:
     if loose or done["code"] != 0:
         return Verdict(False, f"not pinned in {scope}: {', '.join(loose)}" if loose else f"not tried: {done['err']}")
     return Verdict(True, f"pinned in {scope}; the command is that of the image")
+
+
+def profile(hermes_home: str) -> Check:
+    """Check that no file selects another profile, for an image: its command would then use another home."""
+    hint = f"remove {hermes_home}/active_profile and restart the agent; for another profile write another agent"
+    return Check("profile", ReadFile(f"{hermes_home}/active_profile"), _default_profile, hint)
+
+
+def _default_profile(found: Any) -> Verdict:
+    name = str(found).strip() if found is not None else ""
+    if name in ("", "default"):
+        return Verdict(True, "the default one")
+    return Verdict(False, f"{one_line(name, 80)}: at its next start Hermes uses another home, with another memory")
 
 
 def dashboard(name: str, url: str) -> Iterator[Check]:

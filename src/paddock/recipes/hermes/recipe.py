@@ -22,7 +22,7 @@ from paddock.recipes.hermes import (
     validate,
     versions,
 )
-from paddock.recipes.hermes.spec import HermesSpec, Managed
+from paddock.recipes.hermes.spec import HermesSpec, Managed, Skills
 from paddock.recipes.hermes.yaml import merged
 from paddock.recipes.model_gateway import ModelServer
 from paddock.recipes.packaged import PackagedRecipe
@@ -155,6 +155,10 @@ class Hermes(PackagedRecipe[HermesSpec]):
     def tools(self, agent: HermesSpec) -> Sequence[Tool]:
         return (_BROWSER,) if agent.browser else ()
 
+    def folders(self, agent: HermesSpec) -> Sequence[str]:
+        # Hermes looks for them at the top of its venv, and copies new skills into its home when it starts.
+        return ("skills", "optional-skills") if agent.skills is Skills.BUNDLED else ()
+
     def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
         directory, traits = working_directory(agent, paths), versions.traits(agent)
         places = {"HERMES_HOME": f"{paths.home}/{_HOME}", "HERMES_MANAGED_DIR": f"{paths.etc}/hermes"}
@@ -231,14 +235,14 @@ class Hermes(PackagedRecipe[HermesSpec]):
     def checks(self, agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
         hermes_home = f"{paths.home}/{_HOME}"
         if agent.container.image:
-            managed_by_us = checks.pinned(f"{paths.etc}/hermes")
+            managed_by_us = [checks.pinned(f"{paths.etc}/hermes"), checks.profile(hermes_home)]
         else:
-            managed_by_us = checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent))
+            managed_by_us = [checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent))]
         return (
             *checks.messaging(name, hermes_home, frozenset({"api_server", *connectors.messengers(agent)})),
             *checks.model(agent.settings),
             checks.databases(name, hermes_home),
-            managed_by_us,
+            *managed_by_us,
             *(checks.dashboard(name, agent.url("dashboard")) if agent.dashboard.enabled else ()),
         )
 

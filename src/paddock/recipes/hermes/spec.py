@@ -21,6 +21,11 @@ class Managed(StrEnum):
     PINNED = "pinned"
 
 
+class Skills(StrEnum):
+    BUNDLED = "bundled"
+    NONE = "none"
+
+
 class ApiServerSpec(Model):
     """The agent's OpenAI-compatible API, on loopback unless exposed."""
 
@@ -153,6 +158,11 @@ class HermesSpec(PackagedSpec):
         Managed.STRICT,
         strict=False,
         description="strict: only this file configures the agent; pinned: the agent may change other settings",
+    )
+    skills: Skills = Field(
+        Skills.BUNDLED,
+        strict=False,
+        description="bundled: the agent gets the skills that Hermes has in its sources; none: it gets none of them",
     )
     browser: bool = Field(False, description="whether to install a browser (chromium) for its tools")
     cli_on_path: bool = Field(False, description="whether every account on the machine has the command `hermes`")

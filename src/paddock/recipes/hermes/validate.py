@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from paddock.recipes.hermes import documents, settings, versions
-from paddock.recipes.hermes.spec import HermesSpec
+from paddock.recipes.hermes.spec import HermesSpec, Skills
 from paddock.spec.agent import RuntimeName
 from paddock.spec.kinds import FileView, Mistake
 
@@ -30,6 +30,7 @@ def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
     yield from _dashboard_login(agent)
     yield from settings.unnamed_variables(agent)
     yield from documents.mistakes(agent, file.folder)
+    yield from _skills(agent)
     yield from _model_gateway(agent, file)
     if agent.cli_on_path:
         yield from _command(name, agent, file)
@@ -68,6 +69,14 @@ def _dashboard_login(agent: HermesSpec) -> Iterator[Mistake]:
     lacking = [secret for secret in _DASHBOARD_LOGIN if secret not in agent.secrets]
     if agent.dashboard.enabled and "dashboard" in agent.expose and lacking and not agent.environment_files:
         yield ("expose", "dashboard"), f"needs a login: {' and '.join(lacking)} under secrets"
+
+
+def _skills(agent: HermesSpec) -> Iterator[Mistake]:
+    if agent.container.image and agent.skills is Skills.NONE:
+        yield ("skills",), "the image brings its skills, and gives them to the agent; use container.base instead"
+    wheel = agent.package is not None and agent.package.suffix == ".whl"
+    if wheel and agent.skills is Skills.BUNDLED and "skills" in agent.model_fields_set:
+        yield ("skills",), "a wheel has no skills; write a version, or a folder of sources as package"
 
 
 def _model_gateway(agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
