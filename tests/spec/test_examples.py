@@ -13,9 +13,11 @@ from paddock.spec.models import AgentSpec
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.yaml"))
+TRANSLATED = sorted((FOLDER / "nixos-module").glob("*.yaml"))
 ABOUT_WHERE = {"place", "runtime", "machine", "state", "mounts", "container"}
 # Keys that exclude other keys of the examples, or need more agents.
 NOT_FOR_EVERYONE = {"package", "config_file", "gateway"}
+NOT_WITH_AN_IMAGE = {"python_packages"}  # the image brings the code
 
 
 def with_all_options(path: Path) -> str:
@@ -24,7 +26,7 @@ def with_all_options(path: Path) -> str:
 
 
 def what(agent: AgentSpec) -> dict[str, object]:
-    return agent.model_dump(exclude=ABOUT_WHERE)
+    return agent.model_dump(exclude=ABOUT_WHERE | NOT_WITH_AN_IMAGE)
 
 
 def test_there_is_an_example_for_each_place_and_type_of_runtime() -> None:
@@ -55,6 +57,8 @@ def test_the_agents_of_the_examples_differ_only_in_place_and_runtime(switch: obj
 def test_an_example_shows_every_key_of_hermes(path: Path) -> None:
     agent = parse(with_all_options(path), path.name).agents["hermes"]
     expected = HermesSpec.model_fields.keys() - ABOUT_WHERE - NOT_FOR_EVERYONE
+    if agent.container.image:
+        expected -= NOT_WITH_AN_IMAGE
     assert expected <= agent.model_fields_set
 
 
@@ -68,6 +72,11 @@ def test_the_examples_together_show_every_key_of_machine_state_and_container() -
         assert shown
 
 
+@pytest.mark.parametrize("path", TRANSLATED, ids=lambda path: path.stem)
+def test_a_translated_example_is_valid(path: Path) -> None:
+    assert parse(path.read_text(), path.name).agents.keys() == {"hermes"}
+
+
 def test_lines_of_examples_are_at_most_120_characters_long() -> None:
-    for path in EXAMPLES:
+    for path in (*EXAMPLES, *TRANSLATED):
         assert all(len(line) <= 120 for line in path.read_text().splitlines()), path

@@ -18,7 +18,7 @@ from paddock.errors import BadInput
 from paddock.recipes.base import BaseRecipe
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool
 from paddock.spec.agent import AgentSpec
-from paddock.spec.fields import LocalPath, Version
+from paddock.spec.fields import LocalPath, PythonPackage, Version
 from paddock.spec.files import text_of, unreadable
 from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.suspects import suspects
@@ -43,6 +43,11 @@ class PackagedSpec(AgentSpec):
     )
     extras: list[str] = Field(
         default_factory=list, description="more extras of the package, beside those that other keys need"
+    )
+    python_packages: list[PythonPackage] = Field(
+        default_factory=list,
+        description="more Python packages for its code, like plugins: NAME or NAME==VERSION;"
+        " `paddock template lock` makes the lock that they need",
     )
     settings: dict[str, Any] = Field(
         default_factory=dict, description="the program's own configuration; Paddock passes it on"
@@ -119,16 +124,17 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
                 yield ("config_file",), problem
 
     def distribution(self, agent: OwnPackagedSpec, folder: Path) -> Distribution:
-        chosen = sorted({*agent.extras, *self.extras(agent)})
+        chosen, added = self._chosen(agent), sorted(agent.python_packages)
         if agent.package is None:
-            return Distribution(self.package, str(agent.version), chosen, self.beside)
+            return Distribution(self.package, str(agent.version), chosen, self.beside, added=added)
         path = folder / agent.package.expanduser()
         found, version = _of_folder(path) if path.is_dir() else _of_wheel(path)
         if _normal(found) != self.package:
             raise BadInput(
                 f"package: {agent.package} is {found}, and an agent of kind {agent.kind} runs {self.package}"
             )
-        return Distribution(self.package, version, chosen, self.beside, LocalCode(path.absolute(), _digest(path)))
+        local = LocalCode(path.absolute(), _digest(path))
+        return Distribution(self.package, version, chosen, self.beside, local, added)
 
     def code(self, agent: OwnPackagedSpec, folder: Path) -> CodeTree:
         wanted = self.distribution(agent, folder)
@@ -137,12 +143,15 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
         return CodeTree(wanted, lock, self.pythons, self.proof(wanted), self.tools(agent), folders)
 
     def versions(self, agent: OwnPackagedSpec, folder: Path) -> list[str]:
-        extras = "".join(f"+{extra}" for extra in sorted({*agent.extras, *self.extras(agent)}))
-        name = re.compile(rf"{re.escape(self.package)}-([0-9]+(?:\.[0-9]+)*){re.escape(extras)}\.txt")
+        wanted = Distribution(self.package, "", self._chosen(agent), added=sorted(agent.python_packages))
+        name = re.compile(rf"{re.escape(self.package)}-([0-9]+(?:\.[0-9]+)*){re.escape(wanted.selection)}\.txt")
         own = folder / LOCKS
         names = [each.name for place in (own, self.locks) if place.is_dir() for each in place.iterdir()]
         found = {match[1] for each in names if (match := name.fullmatch(each))}
         return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
+
+    def _chosen(self, agent: OwnPackagedSpec) -> list[str]:
+        return sorted({*agent.extras, *self.extras(agent)})
 
     def _config_problems(self, agent: OwnPackagedSpec, folder: Path, path: Path) -> Iterator[str]:
         # Hermes ignores a configuration that it cannot read and uses its defaults, so the file is validated here.

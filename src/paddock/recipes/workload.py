@@ -54,11 +54,18 @@ class Distribution:
     extras: Sequence[str]
     beside: Sequence[str] = ()  # packages that it needs but does not depend on
     local: LocalCode | None = None
+    added: Sequence[str] = ()  # packages that the file adds, with or without a version
 
     @property
     def lock(self) -> str:
         """The file name of the package's lock."""
-        return f"{self.name}-{self.version}{''.join(f'+{extra}' for extra in self.extras)}.txt"
+        return f"{self.name}-{self.version}{self.selection}.txt"
+
+    @property
+    def selection(self) -> str:
+        """The end of the lock's name, which says what was selected besides the version."""
+        added = hashlib.sha256("\n".join(self.added).encode()).hexdigest()[:8]
+        return "".join(f"+{extra}" for extra in self.extras) + (f"+with-{added}" if self.added else "")
 
     @property
     def requirement(self) -> str:

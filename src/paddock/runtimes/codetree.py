@@ -193,14 +193,15 @@ def make_lock(wanted: Distribution, python: str) -> str:
     with tempfile.TemporaryDirectory(dir=_cache()) as folder:
         what, lock = Path(folder) / "wanted.in", Path(folder) / "lock.txt"
         pin = f"== {wanted.version}" if wanted.local is None else f"@ {_wheel(wanted.local).as_uri()}"
-        what.write_text("\n".join([f"{wanted.requirement} {pin}", *wanted.beside]) + "\n")
+        what.write_text("\n".join([f"{wanted.requirement} {pin}", *wanted.beside, *wanted.added]) + "\n")
         shape = ("--universal", "--python-version", python, "--generate-hashes")
         bare = ("--no-header", "--no-annotate", "--no-emit-index-url")
         uv(f"locking {wanted.name}", "pip", "compile", *shape, *bare, *WHEELS, "-o", str(lock), str(what))
         text = lock.read_text()
     if wanted.local is not None:
         text = locked_without(text, wanted.name)
-    return f"# {', '.join([wanted.requirement + ' ' + wanted.version, *wanted.beside])} and all they need\n{text}"
+    all_wanted = [f"{wanted.requirement} {wanted.version}", *wanted.beside, *wanted.added]
+    return f"# {', '.join(all_wanted)} and all they need\n{text}"
 
 
 def _wheel(local: LocalCode) -> Path:

@@ -119,6 +119,8 @@ class AgentSpec(Model):
         "unprivileged": "machine",
         "vmid": "machine.vmid",
     }
+    # What other tools have and agents of this kind have not, in lower case letters only, with what to do instead.
+    not_keys: ClassVar[Mapping[str, str]] = {}
     # Keys that are not supported in containers, with the reason.
     not_in_containers: ClassVar[Mapping[str, str]] = {}
     # The name of the port that serves models to other agents.

@@ -139,6 +139,13 @@ class HermesSpec(PackagedSpec):
         "authfile": "auth.from",
         "authfileforceoverwrite": "auth.overwrite",
         "addtosystempackages": "cli_on_path",
+        "extradependencygroups": "extras",
+        "extraplugins": "documents",
+        "extrapythonpackages": "python_packages",
+        "hermeshomefiles": "documents",
+    }
+    not_keys: ClassVar[Mapping[str, str]] = {
+        "profiles": "an agent has one profile; write another agent under agents:, with its own user, port and state"
     }
     not_in_containers: ClassVar[Mapping[str, str]] = {
         "browser": "a browser needs namespaces for its pages, which engines do not allow"

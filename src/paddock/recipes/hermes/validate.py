@@ -30,7 +30,7 @@ def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
     yield from _dashboard_login(agent)
     yield from settings.unnamed_variables(agent)
     yield from documents.mistakes(agent, file.folder)
-    yield from _skills(agent)
+    yield from _code(agent)
     yield from _model_gateway(agent, file)
     if agent.cli_on_path:
         yield from _command(name, agent, file)
@@ -71,9 +71,11 @@ def _dashboard_login(agent: HermesSpec) -> Iterator[Mistake]:
         yield ("expose", "dashboard"), f"needs a login: {' and '.join(lacking)} under secrets"
 
 
-def _skills(agent: HermesSpec) -> Iterator[Mistake]:
+def _code(agent: HermesSpec) -> Iterator[Mistake]:
     if agent.container.image and agent.skills is Skills.NONE:
         yield ("skills",), "the image brings its skills, and gives them to the agent; use container.base instead"
+    if agent.container.image and agent.python_packages:
+        yield ("python_packages",), "the image brings the code, and nothing is added to it; use container.base instead"
     wheel = agent.package is not None and agent.package.suffix == ".whl"
     if wheel and agent.skills is Skills.BUNDLED and "skills" in agent.model_fields_set:
         yield ("skills",), "a wheel has no skills; write a version, or a folder of sources as package"
