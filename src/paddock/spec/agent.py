@@ -159,7 +159,8 @@ class AgentSpec(Model):
     )
     documents: dict[RelativePath, Document] = Field(
         default_factory=dict,
-        description="text files by path: bare names go to the working directory, paths with / below the agent's home",
+        description="text files by path: bare names go to the working directory, or to where the agent's kind reads"
+        " a file of this name; paths with / are below the agent's home",
     )
     service: SupervisionSpec = Field(SupervisionSpec(), description="how the agent's processes are kept running")
     expose: dict[
