@@ -57,9 +57,9 @@ def test_a_plugin_of_the_documents_is_loaded_and_a_profile_is_not_followed(stage
         settings={"plugins": {"enabled": ["hello"]}, "terminal": {"cwd": "."}},
     )
     home = hermes_home(stage)
-    # A profile that an agent selected, of an earlier time: locked files can be replaced here.
-    (home / "profiles/other").mkdir(parents=True)
     with running_agent(stage):
+        # All files belong to one account here, so the agent can replace a locked file and select a profile.
+        (home / "profiles/other").mkdir(parents=True)
         (home / "active_profile").chmod(0o600)
         (home / "active_profile").write_text("other\n")
         shown = stage.paddock("exec", "hermes", "--", "hermes", "config", "path").strip()

@@ -238,7 +238,7 @@ def test_up_keeps_the_memory_of_the_agent_and_replaces_its_soul(pinned: Talker) 
         pinned.as_agent("cat ~/.hermes/SOUL.md; echo x >> ~/.hermes/SOUL.md || echo no") == "You are its guard.\nno\n"
     )
     assert pinned.paddock("ask", "hermes", "Quote guard").strip() == "You are its guard."
-    assert pinned.paddock("ask", "hermes", "Quote dog").strip() == "And a dog."
+    assert pinned.paddock("ask", "hermes", "Quote And a dog").strip() == "And a dog."
 
 
 def test_pinned_settings_stay_while_other_settings_can_be_edited(pinned: Talker) -> None:
