@@ -81,7 +81,7 @@ def test_the_full_example_of_the_nixos_module_runs(node: Node, host: str, tmp_pa
     inside = ("exec", "hermes", *agent.files, "--", "sh", "-c")
     shown = agent.node.paddock(*inside, "hermes config get terminal.cwd; touch /projects/x && echo written").stdout
     assert shown.split() == ["/data/workspace", "written"]
-    arguments = node.shell(host, "docker top paddock-home_hermes -eo args")
+    arguments = node.shell(host, "docker top paddock-home_hermes -eo pid,args")
     assert "gateway run" in arguments
     assert "--verbose" in arguments
     agent.paddock("down")
