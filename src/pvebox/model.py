@@ -9,6 +9,7 @@ its request. It understands these prompts:
 - `Take 5 seconds` delays the answer.
 - `Read http://…` calls the agent's browser and repeats the text of the page.
 - `Write /path: X` calls the agent's `write_file` tool with X.
+- `Quote X` is answered with the first line of the agent's instructions that contains X.
 
     python -m pvebox.model --host 127.0.0.1 --port 0 --key sk-stand-in
 """
@@ -46,6 +47,7 @@ _QUESTION: Final = re.compile(
 )
 _READ: Final = re.compile(r"^\s*read (https?://\S+)", re.I)
 _WRITE: Final = re.compile(r"^\s*write (/\S+): (\S.*)$", re.I | re.M)
+_QUOTE: Final = re.compile(r"^\s*quote (\S.*?)\s*$", re.I | re.M)
 _DELAY: Final = re.compile(r"^\s*take (\d{1,2}) seconds?\b", re.I)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n(?:\s*§\s*\n)?")
 _WORD: Final = re.compile(r"\w+")
@@ -107,6 +109,8 @@ def _reply(request: Mapping[str, Any], *, call_id: str) -> tuple[Json, str]:
         return _called(tool_task.tool, tool_task.arguments, call_id)
     if question := _QUESTION.search(prompt):
         return _said(_recall(question[1], messages) or UNKNOWN)
+    if wanted := _QUOTE.search(prompt):
+        return _said(_quoted(wanted[1], messages) or UNKNOWN)
     return _said(f"ok: {prompt}")
 
 
@@ -149,9 +153,17 @@ def _said(text: str) -> tuple[Json, str]:
 def _recall(subject: str, messages: Sequence[Json]) -> str | None:
     """Return the newest sentence in the agent's memory that contains every word of the subject, or None."""
     wanted = _words(subject) - _FILLERS
-    system = "\n\n".join(_text(m.get("content")) for m in messages if m.get("role") in _INSTRUCTING)
-    sentences = [s.strip() for section in _SECTION.findall(system) for s in _SENTENCE.split(section)]
+    sentences = [s.strip() for section in _SECTION.findall(_instructions(messages)) for s in _SENTENCE.split(section)]
     return next((s for s in reversed(sentences) if wanted and wanted <= _words(s)), None)
+
+
+def _quoted(words: str, messages: Sequence[Json]) -> str | None:
+    """Return the first line of the instructions that contains these words, or None."""
+    return next((line.strip() for line in _instructions(messages).split("\n") if words in line), None)
+
+
+def _instructions(messages: Sequence[Json]) -> str:
+    return "\n\n".join(_text(m.get("content")) for m in messages if m.get("role") in _INSTRUCTING)
 
 
 def _confirmation(content: str, result: str) -> str:

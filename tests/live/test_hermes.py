@@ -88,7 +88,13 @@ def talker(node: Node) -> Iterator[Talker]:
             | {"env": {"KEY": "${STANDIN_KEY}"}, "timeout": "20s"}
         }
         spec["dashboard"] = True
-        spec["documents"] = {"AGENTS.md": "Be brief.\n", ".local/clock.py": MCP_SERVER}
+        spec["documents"] = {
+            "SOUL.md": "You are the keeper of the paddock.\n",
+            "USER.md": "The user has three horses.\n",
+            "AGENTS.md": "Be brief.\n",
+            ".local/clock.py": MCP_SERVER,
+        }
+        spec["settings"]["terminal"] = {"cwd": "."}
         spec["auth"] = {"from": {"env": "AUTH"}}
         found = Talker(own, tree, chat)
         found.paddock("up")
@@ -99,8 +105,9 @@ def talker(node: Node) -> Iterator[Talker]:
 def pinned(talker: Talker) -> Talker:
     """The same agent after it has changed its files, with `managed: pinned` and another document."""
     talker.as_agent("sed -i s/with-this/refreshed/ ~/.hermes/auth.json && echo mine > ~/workspace/AGENTS.md")
+    talker.as_agent("echo And a dog. >> ~/.hermes/memories/USER.md")
     talker.spec["managed"] = "pinned"
-    talker.spec["documents"]["AGENTS.md"] = "Be briefer.\n"
+    talker.spec["documents"] |= {"SOUL.md": "You are its guard.\n", "AGENTS.md": "Be briefer.\n"}
     talker.paddock("up")
     return talker
 
@@ -150,6 +157,28 @@ def test_files_of_the_state_have_the_expected_owners_and_modes(talker: Talker) -
     for name in ("cron", "logs", "memories", "sessions", "skills", "auth.json", "state.db", "gateway.pid"):
         assert lines[f".hermes/{name}"].endswith("hermes:hermes"), name
     assert lines["workspace/AGENTS.md"] == "600 hermes:hermes"
+    assert lines[".hermes/SOUL.md"] == "444 root:root"
+
+
+def test_the_model_gets_every_document(talker: Talker) -> None:
+    """AGENTS.md also shows that the agent works in its working directory, although the settings say `.`."""
+    asked = {"the keeper": "You are the keeper of the paddock.", "three horses": "The user has three horses."}
+    for words, line in {**asked, "Be brief": "Be brief."}.items():
+        assert talker.paddock("ask", "hermes", f"Quote {words}").strip() == line
+
+
+def test_the_agent_has_the_skills_of_the_sources_and_its_own(talker: Talker) -> None:
+    tree = talker.as_agent("sed -n 's/^exec \\(.*\\)\\/bin\\/python .*/\\1/p' $(command -v hermes)").strip()
+    same = f"cd ~/.hermes/skills && find . -name SKILL.md | sort | (cd {tree}/skills && xargs -r sha256sum) | wc -l"
+    talker.as_agent("rm -rf ~/.hermes/skills/x")  # of another test
+    assert talker.as_agent(same).strip() == "73"
+    shown = talker.paddock("ask", "hermes", "Quote plan:").strip()
+    assert "plan" in shown
+    talker.as_agent("cd ~/.hermes/skills/productivity/notion && echo mine >> SKILL.md")
+    talker.node.machine("systemctl restart paddock-home_hermes.gateway")
+    wait_for(lambda: talker.node.status()["health"] == "ok")
+    assert talker.as_agent("tail -n 1 ~/.hermes/skills/productivity/notion/SKILL.md").strip() == "mine"
+    assert talker.as_agent("find ~/.hermes/skills -name SKILL.md -newermt @0 | wc -l").strip() == "1"
 
 
 def test_the_auth_file_is_written_to_the_state_and_nowhere_else(talker: Talker) -> None:
@@ -231,6 +260,15 @@ def test_systemd_restarts_hermes_when_hermes_asks_for_it(talker: Talker) -> None
 def test_up_rewrites_documents_and_keeps_refreshed_credentials(pinned: Talker) -> None:
     found = pinned.as_agent("cat ~/workspace/AGENTS.md ~/.hermes/auth.json")
     assert found == "Be briefer.\n" + AUTH.replace("with-this", "refreshed")
+
+
+def test_up_keeps_the_memory_of_the_agent_and_replaces_its_soul(pinned: Talker) -> None:
+    assert pinned.as_agent("cat ~/.hermes/memories/USER.md") == "The user has three horses.\nAnd a dog.\n"
+    assert (
+        pinned.as_agent("cat ~/.hermes/SOUL.md; echo x >> ~/.hermes/SOUL.md || echo no") == "You are its guard.\nno\n"
+    )
+    assert pinned.paddock("ask", "hermes", "Quote guard").strip() == "You are its guard."
+    assert pinned.paddock("ask", "hermes", "Quote And a dog").strip() == "And a dog."
 
 
 def test_pinned_settings_stay_while_other_settings_can_be_edited(pinned: Talker) -> None:

@@ -104,7 +104,7 @@ def test_two_agents_share_a_host_and_its_code(node: Node, host: str) -> None:
         assert found[f"home/.hermes/{folder}"] == "700 hermes:agents"
     assert found["home/.hermes/state.db"] == "600 hermes:agents"
     assert found["home/.hermes/config.yaml"] == found["home/.hermes/.managed"] == "444 root:root"
-    assert found["home/workspace/SOUL.md"].endswith(" hermes:agents")
+    assert found["home/.hermes/SOUL.md"] == "444 root:root"
     assert node.shell(host, "id hermes").strip() == "uid=10000(hermes) gid=10100(agents) groups=10100(agents)"
     assert layout(node, host, "/var/lib/paddock/other")["home/.hermes/memories"] == "700 visitor:visitor"
 

@@ -104,11 +104,38 @@ def test_mcp_servers_become_settings_of_hermes() -> None:
     }
 
 
-def test_documents_with_bare_names_are_in_the_working_directory() -> None:
-    found = workload(documents={"SOUL.md": "a", ".hermes/SOUL.md": "b"}, working_directory="desk")
-    planted = {each.path: each.content for each in found.state_files if each.keep is Keep.PLANTED}
-    assert planted == {"desk/SOUL.md": "a", ".hermes/SOUL.md": "b"}
-    assert config(found)["terminal"]["cwd"] == "/state/home/desk"
+def test_each_document_is_where_hermes_reads_it() -> None:
+    names = ("SOUL.md", "USER.md", "MEMORY.md", "AGENTS.md", "notes.md", ".local/x.md", ".hermes/memories/more.md")
+    found = workload(documents=dict.fromkeys(names, "a"), working_directory="desk")
+    documents = {each.path: each.keep for each in found.state_files if each.content == "a"}
+    assert documents == {
+        ".hermes/SOUL.md": Keep.LOCKED,
+        ".hermes/memories/USER.md": Keep.SEEDED,
+        ".hermes/memories/MEMORY.md": Keep.SEEDED,
+        "desk/AGENTS.md": Keep.PLANTED,
+        "desk/notes.md": Keep.PLANTED,
+        ".local/x.md": Keep.PLANTED,
+        ".hermes/memories/more.md": Keep.SEEDED,
+    }
+
+
+@pytest.mark.parametrize(
+    ("terminal", "cwd"),
+    [
+        ({}, "/state/home/desk"),
+        ({"terminal": None}, "/state/home/desk"),
+        ({"terminal": {"timeout": 180}}, "/state/home/desk"),
+        ({"terminal": {"cwd": "."}}, "/state/home/desk"),
+        ({"terminal": {"backend": "local", "cwd": "auto"}}, "/state/home/desk"),
+        ({"terminal": {"cwd": "/srv/work"}}, "/srv/work"),
+        ({"terminal": {"backend": "ssh", "cwd": "."}}, "."),
+    ],
+)
+def test_commands_run_in_the_working_directory_unless_the_settings_have_a_path(
+    terminal: dict[str, Any], cwd: str
+) -> None:
+    found = workload(settings=terminal, working_directory="desk")
+    assert config(found)["terminal"]["cwd"] == cwd
     assert messaging(found).writable == ()
 
 
@@ -236,3 +263,16 @@ def test_a_start_forgets_the_connectors_of_a_run_that_has_ended(content: Any, st
     launch.forget_ended_run(state)
     assert state.exists() is stays
     launch.forget_ended_run(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("gateway run", "--profile=default gateway run"),
+        ("", "--profile=default"),
+        ("-p other config get a", "-p other config get a"),
+        ("--profile=other chat", "--profile=other chat"),
+    ],
+)
+def test_the_command_names_its_profile(line: str, expected: str) -> None:
+    assert launch.with_profile(line.split()) == expected.split()

@@ -95,6 +95,34 @@ def test_the_error_about_a_missing_lock_says_how_to_create_one(tmp_path: Path) -
     assert str(caught.value.hint).endswith("Paddock ships locks for 0.18.2, 0.19.0")
 
 
+def test_packages_of_the_file_need_a_lock_of_their_own(tmp_path: Path) -> None:
+    keys = {"python_packages": ["b==2", "a"], "extras": ["mcp"]}
+    with pytest.raises(BadInput, match=r"no lock locks/hermes-agent-0\.19\.0\+mcp\+with-[0-9a-f]{8}\.txt"):
+        code(tmp_path, **keys)
+    wanted = Hermes().distribution(agent(**keys), tmp_path)
+    assert wanted == Hermes().distribution(agent(**keys | {"python_packages": ["a", "b==2"]}), tmp_path)
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / wanted.lock).write_text("a==1 --hash=sha256:00\n")
+    assert code(tmp_path, **keys).lock == "a==1 --hash=sha256:00\n"
+    assert Hermes().versions(agent(**keys), tmp_path) == ["0.19.0"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "folders"),
+    [({}, ("skills", "optional-skills")), ({"skills": "none"}, ())],
+)
+def test_the_skills_of_the_sources_are_part_of_the_code(
+    keys: dict[str, Any], folders: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert code(tmp_path, **keys).folders == folders
+    assert (code(tmp_path, **keys).id == code(tmp_path).id) is bool(folders)
+
+
+def test_a_wheel_of_ones_own_has_no_skills(tmp_path: Path) -> None:
+    (tmp_path / "hermes_agent-0.19.0-py3-none-any.whl").write_bytes(b"one")
+    assert code(tmp_path, package="hermes_agent-0.19.0-py3-none-any.whl").folders == ()
+
+
 def test_a_lock_beside_the_file_overrides_a_shipped_one(tmp_path: Path) -> None:
     (tmp_path / "locks").mkdir()
     (tmp_path / "locks/hermes-agent-0.19.0.txt").write_text("hermes-agent==0.19.0 --hash=sha256:00\n")

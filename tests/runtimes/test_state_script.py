@@ -55,12 +55,12 @@ class Lab:
     def home(self) -> Path:
         return Path(RUNTIME.paths.home)
 
-    def apply(self, workload: Workload = WORKLOAD, **secret_files: str) -> None:
+    def apply(self, workload: Workload = WORKLOAD, **secret_files: str) -> str:
         bundle = RUNTIME.bundle(workload, None, mounted=False)
         settings = bundle.files["bundle.env"].content.replace('OWNER=""', f'OWNER="{self.owner}"')
         bundle = Bundle({**bundle.files, "bundle.env": BundleFile(settings)})
         archive = bundle.archive({}, {name: Secret(value) for name, value in secret_files.items()})
-        expect(LocalGuest(), "applying", RUNTIME.apply(bundle.id), stdin=archive)
+        return expect(LocalGuest(), "applying", RUNTIME.apply(bundle.id), stdin=archive)
 
     def observe(self) -> AgentSeen:
         return AgentSeen.from_records(records(expect(LocalGuest(), "observing", RUNTIME.observe(()))))
@@ -111,9 +111,32 @@ def test_apply_creates_the_files_and_directories_of_the_state_for_the_agent(lab:
 def test_apply_rewrites_planted_files_and_keeps_seeded_ones(lab: Lab) -> None:
     lab.apply()
     assert lab.agent("echo mine > 'my work/SOUL.md'; echo mine > .hermes/notes.md").returncode == 0
-    lab.apply()
+    told = lab.apply()
     assert text(lab, "my work/SOUL.md") == "planted\n"
     assert text(lab, ".hermes/notes.md") == "mine\n"
+    assert told == ".hermes/notes.md has the agent's own text, which is kept; the text of the file was written once\n"
+
+
+def test_apply_deletes_a_planted_file_that_left_the_file_unless_the_agent_changed_it(lab: Lab) -> None:
+    more = (StateFile("my work/AGENTS.md", "both\n"), StateFile("my work/changed.md", "both\n"))
+    assert lab.apply(replace(WORKLOAD, state_files=(*WORKLOAD.state_files, *more))) == ""
+    assert lab.agent("echo mine >> 'my work/changed.md'").returncode == 0
+    lab.apply()
+    assert not (lab.home / "my work/AGENTS.md").exists()
+    assert text(lab, "my work/changed.md") == "both\nmine\n"
+    assert text(lab, "my work/SOUL.md") == "planted\n"
+
+
+@as_root
+@pytest.mark.parametrize("trap", ["mkfifo 'my work/a.md'", "ln -s {victim} 'my work/a.md'"])
+def test_a_planted_file_that_became_a_trap_is_not_followed(foreign: Lab, trap: str) -> None:
+    victim = foreign.home.parents[3] / "victim"
+    victim.write_text("same\n")
+    foreign.apply(replace(WORKLOAD, state_files=(StateFile("my work/a.md", "same\n"),)))
+    assert foreign.agent(f"rm 'my work/a.md' && {trap.format(victim=victim)}").returncode == 0
+    foreign.apply()
+    assert victim.read_text() == "same\n"
+    assert os.path.lexists(foreign.home / "my work/a.md")
 
 
 @as_root

@@ -142,6 +142,12 @@ def test_a_question_is_answered_from_nothing_but_the_memory_section(asked: Json)
     assert "7421" not in text(asked).replace(asked["messages"][-1]["content"], "")
 
 
+def test_a_line_of_the_instructions_is_quoted() -> None:
+    asked = request("Quote the second", system="one\nIt is the second line.\nthe second again")
+    assert text(asked) == "It is the second line."
+    assert text(request("Quote the second", before=({"role": "user", "content": "the second"},))) == UNKNOWN
+
+
 def test_any_other_prompt_is_echoed() -> None:
     assert text(request("Say ok.")) == "ok: Say ok."
     assert text({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]}) == "ok: Hi"

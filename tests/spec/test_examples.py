@@ -13,6 +13,7 @@ from paddock.spec.models import AgentSpec
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = sorted(FOLDER.glob("*.yaml"))
+TRANSLATED = sorted((FOLDER / "nixos-module").glob("*.yaml"))
 ABOUT_WHERE = {"place", "runtime", "machine", "state", "mounts", "container"}
 # Keys that exclude other keys of the examples, need more agents, or do not go with an image.
 NOT_FOR_EVERYONE = {"package", "config_file", "gateway", "programs"}
@@ -79,6 +80,11 @@ def test_the_examples_together_show_every_key_of_machine_state_and_container() -
         assert shown
 
 
+@pytest.mark.parametrize("path", TRANSLATED, ids=lambda path: path.stem)
+def test_a_translated_example_is_valid(path: Path) -> None:
+    assert parse(path.read_text(), path.name).agents.keys() == {"hermes"}
+
+
 def test_lines_of_examples_are_at_most_120_characters_long() -> None:
-    for path in EXAMPLES:
+    for path in (*EXAMPLES, *TRANSLATED):
         assert all(len(line) <= 120 for line in path.read_text().splitlines()), path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import tarfile
 import threading
 from collections.abc import Callable
 from queue import Queue
@@ -15,6 +16,9 @@ from paddock.stream.layout import BLOCK, BadStream, Json
 
 UNLIMITED: Final = 1 << 62
 _LONGEST_TEXT: Final = 256 << 10
+# The time of all files in a code tree. An agent that copies a text from there into its home copies the time too, and
+# has not learned the text. A change of the text changes the time.
+_OF_THE_CODE: Final = 0
 _WAITING: Final = 8  # blocks that were read and not verified yet
 
 
@@ -63,8 +67,8 @@ class Verified(io.RawIOBase):
             while self._passed.read(BLOCK):
                 pass
 
-    def _take(self, path: str, size: int) -> Callable[[bytes], object] | None:
-        if size > _LONGEST_TEXT or not self._pattern.fullmatch(path):
+    def _take(self, path: str, header: tarfile.TarInfo) -> Callable[[bytes], object] | None:
+        if header.size > _LONGEST_TEXT or header.mtime == _OF_THE_CODE or not self._pattern.fullmatch(path):
             return None
         self._taken[path] = bytearray()
         return self._taken[path].extend
@@ -128,7 +132,7 @@ class _Passed:
 def check(stream: IO[bytes], limit: int = UNLIMITED, progress: Callable[[int], None] = lambda count: None) -> Json:
     """Read a stream completely and return its manifest; an error if it is not complete, or its files are too large."""
     try:
-        return reading.check(stream, limit, lambda path, size: lambda data: progress(len(data)))
+        return reading.check(stream, limit, lambda path, header: lambda data: progress(len(data)))
     except BadStream as error:
         raise Incomplete(f"the backup is not complete: {error}") from None
 

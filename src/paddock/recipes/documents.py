@@ -18,9 +18,11 @@ def beyond_home(agent: AgentSpec, paths: Paths) -> tuple[str, ...]:
     return () if f"{directory}/".startswith(f"{paths.home}/") else (directory,)
 
 
+def place_of(agent: AgentSpec, document: str) -> str:
+    """Return the path of a document: bare names are in the working directory, paths below the home."""
+    return document if "/" in document else f"{agent.working_directory}/{document}"
+
+
 def documents(agent: AgentSpec) -> tuple[StateFile, ...]:
-    """Return the documents as files of the state: bare names in the working directory, paths below the home."""
-    return tuple(
-        StateFile(name if "/" in name else f"{agent.working_directory}/{name}", document.text or "")
-        for name, document in agent.documents.items()
-    )
+    """Return the documents as files of the state."""
+    return tuple(StateFile(place_of(agent, name), document.text or "") for name, document in agent.documents.items())

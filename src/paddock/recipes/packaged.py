@@ -19,7 +19,7 @@ from paddock.errors import BadInput
 from paddock.recipes.base import BaseRecipe
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool, Toolchain
 from paddock.spec.agent import AgentSpec
-from paddock.spec.fields import LocalPath, Version
+from paddock.spec.fields import LocalPath, PythonPackage, Version
 from paddock.spec.files import text_of, unreadable
 from paddock.spec.kinds import FileView, Mistake
 from paddock.spec.suspects import suspects
@@ -47,6 +47,11 @@ class PackagedSpec(AgentSpec):
     )
     extras: list[str] = Field(
         default_factory=list, description="more extras of the package, beside those that other keys need"
+    )
+    python_packages: list[PythonPackage] = Field(
+        default_factory=list,
+        description="more Python packages for its code, like plugins: NAME or NAME==VERSION;"
+        " `paddock template lock` makes the lock that they need",
     )
     settings: dict[str, Any] = Field(
         default_factory=dict, description="the program's own configuration; Paddock passes it on"
@@ -108,6 +113,10 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
         """Return programs from other Python packages to install with the code."""
         return ()
 
+    def folders(self, agent: OwnPackagedSpec) -> Sequence[str]:
+        """Return folders of the package's sources to install with the code, because its wheel does not have them."""
+        return ()
+
     def settings_mistakes(self, agent: OwnPackagedSpec, settings: Mapping[str, Any]) -> Iterable[Mistake]:
         """Return the mistakes in the program's configuration, with locations relative to the settings."""
         return ()
@@ -124,9 +133,11 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
                 yield ("config_file",), problem
 
     def distribution(self, agent: OwnPackagedSpec, folder: Path) -> Distribution:
-        chosen = sorted({*agent.extras, *self.extras(agent)})
+        chosen, added = self._chosen(agent), sorted(agent.python_packages)
         if agent.package is None:
-            return Distribution(self.package, str(agent.version), chosen, self.beside, without=self.without)
+            return Distribution(
+                self.package, str(agent.version), chosen, self.beside, without=self.without, added=added
+            )
         path = folder / agent.package.expanduser()
         found, version = _of_folder(path) if path.is_dir() else _of_wheel(path)
         if _normal(found) != self.package:
@@ -134,18 +145,25 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
                 f"package: {agent.package} is {found}, and an agent of kind {agent.kind} runs {self.package}"
             )
         local = LocalCode(path.absolute(), _digest(path))
-        return Distribution(self.package, version, chosen, self.beside, local, self.without)
+        return Distribution(self.package, version, chosen, self.beside, local, self.without, added)
 
     def code(self, agent: OwnPackagedSpec, folder: Path) -> CodeTree:
         wanted = self.distribution(agent, folder)
         lock = _lock(wanted, folder / LOCKS, self.locks)
-        tools, toolchains = self.tools(agent), self.toolchains(agent)
-        return CodeTree(wanted, lock, self.pythons, self.proof(wanted), tools, toolchains=toolchains)
+        return CodeTree(
+            wanted,
+            lock,
+            self.pythons,
+            self.proof(wanted),
+            self.tools(agent),
+            self.toolchains(agent),
+            folders=() if is_wheel(wanted.local) else self.folders(agent),
+        )
 
     def versions(self, agent: OwnPackagedSpec, folder: Path) -> list[str]:
-        wanted = {*agent.extras, *self.extras(agent)}
-        own = [lock for lock in _locks_in(folder / LOCKS, self.package) if lock.extras == wanted]
-        shipped = [lock for lock in _locks_in(self.locks, self.package) if lock.extras >= wanted]
+        wanted = Distribution(self.package, "", self._chosen(agent), added=sorted(agent.python_packages)).selected
+        own = [lock for lock in _locks_in(folder / LOCKS, self.package) if lock.selected == wanted]
+        shipped = [lock for lock in _locks_in(self.locks, self.package) if lock.selected >= wanted]
         found = {lock.version for lock in (*own, *shipped)}
         return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
 
@@ -157,6 +175,9 @@ class PackagedRecipe(BaseRecipe[OwnPackagedSpec], ABC):
         except BadInput as error:
             hint = f"; {error.hint}" if error.hint else ""
             yield ("package" if agent.package else "version",), error.message + hint
+
+    def _chosen(self, agent: OwnPackagedSpec) -> list[str]:
+        return sorted({*agent.extras, *self.extras(agent)})
 
     def _config_problems(self, agent: OwnPackagedSpec, folder: Path, path: Path) -> Iterator[str]:
         # Hermes ignores a configuration that it cannot read and uses its defaults, so the file is validated here.
@@ -188,7 +209,7 @@ class _Lock:
 
     file: Traversable
     version: str
-    extras: frozenset[str]
+    selected: frozenset[str]  # extras, and a hash of the packages that a file adds
 
 
 def _locks_in(folder: Traversable, package: str) -> Iterator[_Lock]:
@@ -198,14 +219,19 @@ def _locks_in(folder: Traversable, package: str) -> Iterator[_Lock]:
             yield _Lock(each, match[1], frozenset(match[2].split("+")[1:]))
 
 
+def is_wheel(local: LocalCode | None) -> bool:
+    """Whether the code is a wheel on this machine. Nothing says where its sources are."""
+    return local is not None and not local.path.is_dir()
+
+
 def _lock(wanted: Distribution, own: Path, shipped: Traversable) -> str:
     """Return the lock in the folder beside the file, otherwise the smallest shipped one with all wanted extras."""
     if (own / wanted.lock).is_file():
         return (own / wanted.lock).read_text(encoding="utf-8")
     known = list(_locks_in(shipped, wanted.name))
-    fitting = [lock for lock in known if lock.version == wanted.version and lock.extras >= {*wanted.extras}]
+    fitting = [lock for lock in known if lock.version == wanted.version and lock.selected >= wanted.selected]
     if fitting:
-        return min(fitting, key=lambda lock: len(lock.extras)).file.read_text(encoding="utf-8")
+        return min(fitting, key=lambda lock: len(lock.selected)).file.read_text(encoding="utf-8")
     raise BadInput(
         f"there is no lock {LOCKS}/{wanted.lock}, and Paddock ships none",
         hint=f"`paddock template lock AGENT` creates it; Paddock ships locks {_shipped(known, wanted.version)}",
@@ -213,7 +239,7 @@ def _lock(wanted: Distribution, own: Path, shipped: Traversable) -> str:
 
 
 def _shipped(locks: Sequence[_Lock], version: str) -> str:
-    extras = {extra for lock in locks if lock.version == version for extra in lock.extras}
+    extras = {extra for lock in locks if lock.version == version for extra in lock.selected}
     if extras:
         return f"for {version} with the extras {', '.join(sorted(extras))}"
     return f"for {', '.join(sorted({lock.version for lock in locks}))}"

@@ -55,11 +55,27 @@ class Distribution:
     beside: Sequence[str] = ()  # packages that it needs but does not depend on
     local: LocalCode | None = None
     without: Sequence[str] = ()  # packages that it depends on, but that are not installed
+    added: Sequence[str] = ()  # packages that the file adds, with or without a version
 
     @property
     def lock(self) -> str:
         """The file name of the package's lock."""
-        return f"{self.name}-{self.version}{''.join(f'+{extra}' for extra in self.extras)}.txt"
+        return f"{self.name}-{self.version}{self.selection}.txt"
+
+    @property
+    def selection(self) -> str:
+        """The end of the lock's name, which says what was selected besides the version."""
+        return "".join(f"+{each}" for each in self._selected)
+
+    @property
+    def selected(self) -> frozenset[str]:
+        """The extras, and a hash of the added packages."""
+        return frozenset(self._selected)
+
+    @property
+    def _selected(self) -> Sequence[str]:
+        added = hashlib.sha256("\n".join(self.added).encode()).hexdigest()[:8]
+        return (*self.extras, *([f"with-{added}"] if self.added else []))
 
     @property
     def requirement(self) -> str:
@@ -98,13 +114,14 @@ class CodeTree:
     proof: Sequence[str]  # arguments for its Python that exit with 0 if the code is usable
     tools: Sequence[Tool] = ()
     toolchains: Sequence[Toolchain] = ()
+    folders: Sequence[str] = ()  # folders of the package's sources that its wheel does not have
 
     @property
     def id(self) -> str:
-        """The tree's name: a hash of everything that goes into it."""
+        """The tree's name: a hash of everything that goes into it. The lock has the hash of the sources too."""
         local = self.distribution.local
-        parts = ["2", local.digest if local else "", *(tool.sha512 for tool in self.tools), self.lock]
-        parts += [each.lock for each in self.toolchains]
+        parts = ["2", local.digest if local else "", *(tool.sha512 for tool in self.tools)]
+        parts += [*(f"folder {each}" for each in self.folders), self.lock, *(each.lock for each in self.toolchains)]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 

@@ -21,13 +21,15 @@ from paddock.errors import PaddockError
 from paddock.guests import Guest, expect
 from paddock.guests.report import records
 from paddock.process import CommandFailed
-from paddock.recipes.packaged import sources
+from paddock.recipes.packaged import sources as source_files
 from paddock.recipes.workload import CodeTree, Distribution, LocalCode, Tool, Toolchain
+from paddock.runtimes import sources
 from paddock.runtimes.fetch import fetch, has_hash
 from paddock.runtimes.shell import script
 
 _GLIBC: Final = (2, 28)
 _TOOLS: Final = ".bin"  # the folder in the archive; install.sh moves its programs into the tree's bin
+_FOLDERS: Final = ".data"  # the folder in the archive; install.sh moves what it has to the top of the tree
 WHEELS: Final = ("--only-binary", ":all:")
 _PLATFORMS: Final = {"x86_64": "x86_64-manylinux_2_28", "aarch64": "aarch64-manylinux_2_28"}
 
@@ -102,6 +104,7 @@ def build(tree: CodeTree, interpreter: Interpreter) -> Path:
             _put_tool(tool, interpreter.arch, packages / _TOOLS)
         for toolchain in tree.toolchains:
             _put_toolchain(toolchain, interpreter.version, packages)
+        _put_folders(tree, packages / _FOLDERS)
         unfinished = Path(folder) / "archive"
         unfinished.write_bytes(_packed(packages))
         _keep(unfinished, archive)
@@ -163,6 +166,29 @@ def _put_toolchain(toolchain: Toolchain, python: str, packages: Path) -> None:
         program.chmod(0o755)
 
 
+def _put_folders(tree: CodeTree, target: Path) -> None:
+    """Copy folders of the package's sources. A source archive is fetched once and cached."""
+    wanted, local = tree.distribution, tree.distribution.local
+    if not tree.folders:
+        return
+    target.mkdir(parents=True)
+    if local is not None:
+        for file in source_files(local.path):
+            path = file.relative_to(local.path)
+            if path.parts[0] in tree.folders:
+                (target / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(file, target / path)
+        return
+    hashes = sources.locked_hashes(tree.lock, wanted.name)
+    archive = sources.found(wanted, hashes, _cache())
+    if archive is None:
+        only = ("--no-deps", "--universal", "--python-version", tree.pythons[0], "--format", "pylock.toml")
+        pin = f"{wanted.name} == {wanted.version}\n".encode()
+        told = uv(f"asking the package index for the sources of {wanted.name}", "pip", "compile", *only, "-", stdin=pin)
+        archive = sources.fetch(wanted, told, hashes, _cache())
+    sources.unpack(archive, tree.folders, target)
+
+
 def _requirements(tree: CodeTree) -> str:
     """Return the lock with those of the toolchains, and with local code instead of the package from the index."""
     wanted, more = tree.distribution, "".join(each.lock for each in tree.toolchains)
@@ -184,7 +210,7 @@ def make_lock(wanted: Distribution, python: str) -> str:
     with tempfile.TemporaryDirectory(dir=_cache()) as folder:
         what, lock = Path(folder) / "wanted.in", Path(folder) / "lock.txt"
         pin = f"== {wanted.version}" if wanted.local is None else f"@ {_wheel(wanted.local).as_uri()}"
-        what.write_text("\n".join([f"{wanted.requirement} {pin}", *wanted.beside]) + "\n")
+        what.write_text("\n".join([f"{wanted.requirement} {pin}", *wanted.beside, *wanted.added]) + "\n")
         shape = ("--universal", "--python-version", python, "--generate-hashes")
         bare = ("--no-header", "--no-annotate", "--no-emit-index-url")
         options = (*shape, *bare, *WHEELS, *_without(wanted, Path(folder)))
@@ -192,7 +218,8 @@ def make_lock(wanted: Distribution, python: str) -> str:
         text = lock.read_text()
     for name in (*wanted.without, *([wanted.name] if wanted.local else [])):
         text = locked_without(text, name)
-    return f"# {', '.join([wanted.requirement + ' ' + wanted.version, *wanted.beside])} and all they need\n{text}"
+    all_wanted = [f"{wanted.requirement} {wanted.version}", *wanted.beside, *wanted.added]
+    return f"# {', '.join(all_wanted)} and all they need\n{text}"
 
 
 def _without(wanted: Distribution, folder: Path) -> list[str]:
@@ -213,7 +240,7 @@ def _wheel(local: LocalCode) -> Path:
     if found is None or not _is_whole(found):
         with tempfile.TemporaryDirectory(dir=_cache()) as folder:
             copy = Path(folder) / "sources"  # a build leaves files behind, which do not belong in the person's folder
-            for file in sources(local.path):
+            for file in source_files(local.path):
                 target = copy / file.relative_to(local.path)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(file, target)

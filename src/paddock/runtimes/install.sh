@@ -37,6 +37,7 @@ rm -rf "$new"
 packages=$(echo "$new/lib/python3."*/site-packages)
 tar -xzf - -C "$packages" --no-same-owner
 [ ! -d "$packages/.bin" ] || { mv "$packages/.bin"/* "$new/bin/" && rmdir "$packages/.bin"; }
+[ ! -d "$packages/.data" ] || { mv "$packages/.data"/* "$new/" && rmdir "$packages/.data"; }
 "$python" -I -S -m compileall -q -j 0 "$packages" || true # a package may ship files for other Pythons
 "$python" -I -S -B -c 'import importlib.metadata, os, sys
 name, packages, bin, python = sys.argv[1:]

@@ -41,6 +41,37 @@ missing_to_agent() { # PATH
     as_agent sh -c 'cd "$1" && [ ! -e "$2" ] && [ ! -L "$2" ]' paddock "$HOME_DIR" "$1"
 }
 
+# Whether a regular file of the agent has exactly the text on stdin. The agent may replace it by a pipe meanwhile.
+same_to_agent() { # PATH
+    # shellcheck disable=SC2016 # the agent's shell expands it
+    as_agent sh -c 'cd "$1" && [ -f "$2" ] && [ ! -L "$2" ] && timeout 10 cmp -s -- "$2" -' paddock "$HOME_DIR" "$1"
+}
+
+# A seeded file is what the agent has learned, from its first start on. A person who changes the text has to know.
+seed() { # PATH CONTENT
+    if missing_to_agent "$1"; then
+        write_as_agent "$1" <"$2"
+    elif ! same_to_agent "$1" <"$2"; then
+        printf '%s\n' "$1 has the agent's own text, which is kept; the text of the file was written once"
+    fi
+}
+
+# Delete planted files that the new bundle does not have, unless the agent has changed them. The current bundle, which
+# becomes the previous one, keeps their texts.
+remove_left_plants() {
+    left=$root/current/state
+    [ -e "$left/list" ] || return 0
+    while IFS=$tab read -r verb source path <&3; do
+        if [ "$verb" != plant ] || cut -f 3 "$list" | grep -qxF -- "$path"; then
+            continue
+        fi
+        if same_to_agent "$path" <"$left/$source" 3<&-; then
+            # shellcheck disable=SC2016 # the agent's shell expands it
+            as_agent sh -c 'cd "$1" && rm -f -- "$2"' paddock "$HOME_DIR" "$path" 3<&- </dev/null
+        fi
+    done 3<"$left/list"
+}
+
 # Make a directory root's and sticky. The agent can create entries in it.
 hold() { # DIRECTORY [MODE], in a directory that is held already
     if [ -n "$OWNER" ]; then
@@ -124,6 +155,7 @@ write_state_files() {
     unlock_others
     [ -z "$OWNER" ] || repair_ownership
     : >"$root/overwritten.new"
+    remove_left_plants
     while IFS=$tab read -r verb source path <&3; do
         # shellcheck disable=SC2016 # the agent's shell expands it
         case "$verb" in
@@ -131,7 +163,7 @@ write_state_files() {
             lock) lock "$HOME_DIR/$path" "$sources/$source" ;;
             folder) as_agent sh -c 'umask 077 && cd "$1" && mkdir -p -- "$2"' paddock "$HOME_DIR" "$path" ;;
             plant) write_as_agent "$path" <"$sources/$source" ;;
-            seed) ! missing_to_agent "$path" || write_as_agent "$path" <"$sources/$source" ;;
+            seed) seed "$path" "$sources/$source" ;;
             secret-plant)
                 # The agent read the file that is replaced, so it is restarted.
                 is_as_written "$path" || touch "$root/pending"

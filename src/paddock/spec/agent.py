@@ -124,6 +124,8 @@ class AgentSpec(Model):
         "unprivileged": "machine",
         "vmid": "machine.vmid",
     }
+    # What other tools have and agents of this kind have not, in lower case letters only, with what to do instead.
+    not_keys: ClassVar[Mapping[str, str]] = {}
     # Keys that have no effect in containers, with a sentence for each.
     not_in_containers: ClassVar[Mapping[str, str]] = {}
     # Keys that an image with the agent's code decides, with a sentence for each. None: no image has this kind's code.
@@ -169,7 +171,8 @@ class AgentSpec(Model):
     )
     documents: dict[RelativePath, Document] = Field(
         default_factory=dict,
-        description="text files by path: bare names go to the working directory, paths with / below the agent's home",
+        description="text files by path: bare names go to the working directory, or to where the agent's kind reads"
+        " a file of this name; paths with / are below the agent's home",
     )
     service: SupervisionSpec = Field(SupervisionSpec(), description="how the agent's processes are kept running")
     expose: dict[

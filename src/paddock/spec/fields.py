@@ -115,6 +115,14 @@ Package = Annotated[
     str,
     Field(pattern=worded(r"^[a-z0-9][a-z0-9+.-]+$", "the name of a Debian package: lower case letters, digits, + . -")),
 ]
+PythonPackage = Annotated[
+    str,
+    Field(
+        pattern=worded(
+            r"^[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9][A-Za-z0-9.+!_-]*)?$", "a Python package: NAME or NAME==VERSION"
+        )
+    ),
+]
 Version = Annotated[
     str,
     Field(pattern=worded(r"^\d+(\.\d+)*$", "a version: numbers with dots, like 0.19.0 (quote it if it has one dot)")),

@@ -67,6 +67,8 @@ def unknown_key(location: Location, tree: Tree, kinds: Kinds[AgentKind]) -> str:
         return f"{sentence}; did you mean {alike[plain]!r}?"
     if location[0] == "agents" and len(location) > 2:
         agent = kinds.model_of(location[1], tree)
+        if plain in agent.not_keys:
+            return f"{sentence}: {agent.not_keys[plain]}"
         elsewhere = agent.names_elsewhere.get(plain) or next(_paths(agent, key), None)
         if elsewhere:
             return f"{sentence} here; did you mean {elsewhere!r} of the agent?"

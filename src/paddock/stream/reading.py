@@ -189,18 +189,18 @@ def _damage_refused() -> Iterator[None]:
         raise BadStream(f"it is truncated or damaged: {error}") from None
 
 
-Take = Callable[[str, int], "Callable[[bytes], object] | None"]
+Take = Callable[[str, tarfile.TarInfo], "Callable[[bytes], object] | None"]
 
 
-def check(stream: IO[bytes], limit: int, take: Take = lambda path, size: None) -> Json:
+def check(stream: IO[bytes], limit: int, take: Take = lambda path, header: None) -> Json:
     """Read a stream completely and return its manifest. Raise if it is not complete.
 
-    ``take`` gets path and size of each file, and may return a function that gets its content.
+    ``take`` gets path and header of each file, and may return a function that gets its content.
     """
     reader = Reader(stream, limit)
     for path, header in reader:
         if header.isreg():
-            reader.copy(path, header, take(path, header.size))
+            reader.copy(path, header, take(path, header))
     manifest = reader.manifest()
     reader.superseded(manifest)
     return manifest

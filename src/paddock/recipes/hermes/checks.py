@@ -93,6 +93,19 @@ def _version(answer: Answer, wanted: str) -> Verdict:
     return Verdict(found == wanted, found if found == wanted else f"the image has {found}, and the file says {wanted}")
 
 
+def profile(hermes_home: str) -> Check:
+    """Check that no file selects another profile, for an image: its command would then use another home."""
+    hint = f"remove {hermes_home}/active_profile and restart the agent; for another profile write another agent"
+    return Check("profile", ReadFile(f"{hermes_home}/active_profile"), _default_profile, hint)
+
+
+def _default_profile(found: Any) -> Verdict:
+    name = str(found).strip() if found is not None else ""
+    if name in ("", "default"):
+        return Verdict(True, "the default one")
+    return Verdict(False, f"{one_line(name, 80)}: at its next start Hermes uses another home, with another memory")
+
+
 def dashboard(name: str, url: str) -> Iterator[Check]:
     """Yield checks that the web page answers, and that it reports a running agent."""
     logs = f"`paddock logs {name}` tells why"

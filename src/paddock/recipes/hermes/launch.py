@@ -1,7 +1,8 @@
 """The command ``hermes`` on the agent's machine; this file is copied there and run by the Python of the code tree.
 
 A variable tells Hermes where pinned values are, and files that the agent can write (``.env``, sources of secrets,
-config.yaml) can change that variable. This program always uses the pinned values beside this file.
+config.yaml) can change that variable. This program always uses the pinned values beside this file. It also names the
+profile: without a name, Hermes would use the one in the file ``active_profile`` of its home.
 """
 
 from __future__ import annotations
@@ -36,6 +37,12 @@ def command(argv: Sequence[str]) -> list[str]:
     return words
 
 
+def with_profile(argv: Sequence[str]) -> list[str]:
+    """Return a command line that names a profile: the default one, unless another is named already."""
+    named = any(word in ("-p", "--profile") or word.startswith("--profile=") for word in argv)
+    return [*argv] if named else ["--profile=default", *argv]
+
+
 def main() -> None:
     refused = json.loads((HERE / "refused.json").read_text())
     words = command(sys.argv[1:])
@@ -50,6 +57,7 @@ def main() -> None:
     from hermes_cli import managed_scope  # type: ignore[import-not-found]
 
     managed_scope.get_managed_dir = lambda: HERE
+    sys.argv[1:] = with_profile(sys.argv[1:])
     runpy.run_module("hermes_cli.main", run_name="__main__", alter_sys=True)
 
 

@@ -9,22 +9,24 @@ from importlib.resources.abc import Traversable
 from typing import Any, Final
 
 from paddock.recipes.checks import Check
-from paddock.recipes.documents import beyond_home, documents, working_directory
+from paddock.recipes.documents import beyond_home, working_directory
 from paddock.recipes.hermes import (
     checks,
     connector_checks,
     connector_rules,
     connectors,
+    documents,
     harmless,
     managed,
     mcp,
     programs,
     providers,
     settings,
+    terminal,
     validate,
     versions,
 )
-from paddock.recipes.hermes.spec import HermesSpec, Managed
+from paddock.recipes.hermes.spec import HermesSpec, Managed, Skills
 from paddock.recipes.model_gateway import ModelServer
 from paddock.recipes.packaged import PackagedRecipe
 from paddock.recipes.reaches import named_in
@@ -171,6 +173,10 @@ class Hermes(PackagedRecipe[HermesSpec]):
     def toolchains(self, agent: HermesSpec) -> Sequence[Toolchain]:
         return programs.toolchains(agent)
 
+    def folders(self, agent: HermesSpec) -> Sequence[str]:
+        # Hermes looks for them at the top of its venv, and copies new skills into its home when it starts.
+        return ("skills", "optional-skills") if agent.skills is Skills.BUNDLED else ()
+
     def workload(self, agent: HermesSpec, paths: Paths, tree: str) -> Workload:
         directory, traits = working_directory(agent, paths), versions.traits(agent)
         places = {"HERMES_HOME": f"{paths.home}/{_HOME}", "HERMES_MANAGED_DIR": f"{paths.etc}/hermes"}
@@ -180,8 +186,9 @@ class Hermes(PackagedRecipe[HermesSpec]):
             **connectors.environment(agent),
             **agent.environment,
         }
-        ours = {"_config_version": traits.config_version, **_ALWAYS, "terminal": {"cwd": directory}}
-        config = merged(merged(ours, agent.settings), connectors.settings(agent))
+        ours = {"_config_version": traits.config_version, **_ALWAYS}
+        given = terminal.with_directory(agent.settings, directory)
+        config = merged(merged(ours, given), connectors.settings(agent))
         browser = _CHROMIUM if agent.browser else {}
         messaging = Process(
             name="gateway",
@@ -227,7 +234,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
             generated=(API_KEY,),
             state_files=(
                 *managed.state_files(agent.managed, _HOME, connectors.names(agent)),
-                *documents(agent),
+                *documents.files(agent),
             ),
             secret_files=(
                 (SecretFile(f"{_HOME}/auth.json", agent.auth.source, agent.auth.overwrite),) if agent.auth else ()
@@ -248,9 +255,12 @@ class Hermes(PackagedRecipe[HermesSpec]):
         hermes_home = f"{paths.home}/{_HOME}"
         if agent.image_brings_code:
             locked = managed.state_files(agent.managed, hermes_home, connectors.names(agent))
-            managed_by_us = checks.pinned(f"{paths.etc}/hermes", [file.path for file in locked])
+            managed_by_us = [
+                checks.pinned(f"{paths.etc}/hermes", [file.path for file in locked]),
+                checks.profile(hermes_home),
+            ]
         else:
-            managed_by_us = checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent))
+            managed_by_us = [checks.refusals(f"{paths.etc}/bin/hermes", _tried(agent))]
         version = str(agent.version) if agent.version and agent.image_brings_code else None
         return (
             *((checks.version(agent.url("api_server"), version),) if version else ()),
@@ -259,7 +269,7 @@ class Hermes(PackagedRecipe[HermesSpec]):
             *mcp.checks(agent, name, hermes_home),
             *checks.model(agent.settings),
             checks.databases(name, hermes_home),
-            managed_by_us,
+            *managed_by_us,
             *(checks.dashboard(name, agent.url("dashboard")) if agent.dashboard.enabled else ()),
         )
 

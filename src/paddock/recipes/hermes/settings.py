@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from paddock.recipes.hermes import providers
+from paddock.recipes.hermes import providers, terminal
 from paddock.recipes.hermes.providers import PROVIDERS, Provider, known_as
 from paddock.recipes.hermes.spec import HermesSpec
 from paddock.spec.kinds import Mistake
@@ -49,6 +49,7 @@ def mistakes(agent: HermesSpec, settings: Mapping[str, Any]) -> Iterator[Mistake
     yield from _types(settings)
     yield from _model(agent, settings)
     yield from providers.mistakes(agent, settings)
+    yield from terminal.mistakes(agent, settings)
     known = {*agent.secrets, *agent.environment}
     for name, provider in _mapping(settings, "providers").items():
         yield from _provider(("providers", name), provider)

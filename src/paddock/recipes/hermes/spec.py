@@ -28,6 +28,11 @@ class ProgramName(StrEnum):
     UV = "uv"
 
 
+class Skills(StrEnum):
+    BUNDLED = "bundled"
+    NONE = "none"
+
+
 class DashboardSpec(Model):
     """The agent's web page, on loopback unless exposed; `paddock forward` opens it."""
 
@@ -58,6 +63,13 @@ class HermesSpec(PackagedSpec):
         "authfile": "auth.from",
         "authfileforceoverwrite": "auth.overwrite",
         "addtosystempackages": "cli_on_path",
+        "extradependencygroups": "extras",
+        "extraplugins": "documents",
+        "extrapythonpackages": "python_packages",
+        "hermeshomefiles": "documents",
+    }
+    not_keys: ClassVar[Mapping[str, str]] = {
+        "profiles": "an agent has one profile; write another agent under agents:, with its own user, port and state"
     }
 
     not_in_containers: ClassVar[Mapping[str, str]] = {
@@ -66,6 +78,7 @@ class HermesSpec(PackagedSpec):
     decided_by_image: ClassVar[Mapping[str, str]] = {
         "package": "the image brings the code; remove this key, or write base: instead of image:",
         "extras": "the image brings its own extras; use an image that has these, or write base: instead of image:",
+        "python_packages": "the image brings the code, and nothing is added to it; write base: instead of image:",
         "browser": "the image brings its own browser, or none; remove this key",
     }
 
@@ -83,6 +96,11 @@ class HermesSpec(PackagedSpec):
         Managed.STRICT,
         strict=False,
         description="strict: only this file configures the agent; pinned: the agent may change other settings",
+    )
+    skills: Skills = Field(
+        Skills.BUNDLED,
+        strict=False,
+        description="bundled: the agent gets the skills that Hermes has in its sources; none: it gets none of them",
     )
     browser: bool = Field(False, description="whether to install a browser (chromium) for its tools")
     programs: list[Annotated[ProgramName, Field(strict=False)]] = Field(

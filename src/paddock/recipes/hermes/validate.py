@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from paddock.recipes.hermes import connector_rules, mcp, settings, versions
-from paddock.recipes.hermes.spec import HermesSpec
+from paddock.recipes.hermes import connector_rules, documents, mcp, settings, versions
+from paddock.recipes.hermes.spec import HermesSpec, Skills
 from paddock.spec.agent import RuntimeName
 from paddock.spec.kinds import FileView, Mistake
 
 # The secrets that the dashboard needs when other machines can reach it.
 _DASHBOARD_LOGIN: Final = ("HERMES_DASHBOARD_BASIC_AUTH_USERNAME", "HERMES_DASHBOARD_BASIC_AUTH_PASSWORD")
-
-# Files in Hermes' home, and the keys that decide their content.
-_DECIDED_BY: Final = {
-    "config.yaml": "settings",
-    ".env": "environment and secrets",
-    "auth.json": "auth",
-    ".managed": "managed",
-}
 
 
 def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
@@ -30,7 +22,8 @@ def mistakes(name: str, agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
     yield from _dashboard_login(agent)
     yield from settings.unnamed_variables(agent)
     yield from mcp.mistakes(agent)
-    yield from _documents(agent)
+    yield from documents.mistakes(agent, file.folder)
+    yield from _code(agent)
     yield from _model_gateway(agent, file)
     if agent.cli_on_path:
         yield from _command(name, agent, file)
@@ -58,13 +51,12 @@ def _dashboard_login(agent: HermesSpec) -> Iterator[Mistake]:
         yield ("expose", "dashboard"), f"needs a login: {' and '.join(lacking)} under secrets"
 
 
-def _documents(agent: HermesSpec) -> Iterator[Mistake]:
-    """Yield documents with the path of a file that another key decides."""
-    for name in agent.documents:
-        path = name if "/" in name else f"{agent.working_directory}/{name}"
-        key = _DECIDED_BY.get(path.removeprefix(".hermes/")) if path.startswith(".hermes/") else None
-        if key:
-            yield ("documents", name), f"is decided by {key}; write it there"
+def _code(agent: HermesSpec) -> Iterator[Mistake]:
+    if agent.container.image and agent.skills is Skills.NONE:
+        yield ("skills",), "the image brings its skills, and gives them to the agent; write base: instead of image:"
+    wheel = agent.package is not None and agent.package.suffix == ".whl"
+    if wheel and agent.skills is Skills.BUNDLED and "skills" in agent.model_fields_set:
+        yield ("skills",), "a wheel has no skills; write a version, or a folder of sources as package"
 
 
 def _model_gateway(agent: HermesSpec, file: FileView) -> Iterator[Mistake]:
