@@ -96,7 +96,9 @@ class SshGuest:
 
     @contextmanager
     def piped(self, argv: Sequence[str]) -> Iterator[Pipes]:
-        with process.piped([*self._ssh, self.address, "--", shlex.join(argv)]) as pipes:
+        # In a session of its own: Ctrl-C may be meant for something else than this connection.
+        command = [*self._ssh, self.address, "--", shlex.join(argv)]
+        with process.piped(command, own_session=True) as pipes:
             yield replace(pipes, end=lambda: self._reached(pipes.end()))
 
     def forward(self, local: int, port: int) -> int:
