@@ -139,6 +139,7 @@ def test_ctrl_c_stops_the_answer_and_ctrl_d_ends_the_conversation(tmp_path: Path
         person.type("\x03")
         person.expect("stopped")
         assert agent.bodies("/stop") == [{}]
+        time.sleep(0.5)
         person.type("\x04")
         person.expect("the conversation has ended.")
 

@@ -158,11 +158,16 @@ class SshGuest:
         ]
 
 
+def terminal_type() -> str:
+    """Return the type of the person's terminal, which programs on a machine may know."""
+    found = re.fullmatch(r"[\w.+-]+", os.environ.get("TERM", ""))
+    return found[0] if found else "dumb"
+
+
 def _ssh() -> list[str]:
     """Return the beginning of every ssh command: the program and the options that never vary."""
     # -k: forward no Kerberos credentials. SetEnv: ssh uses the first, so the user's own SetEnv has no effect.
-    terminal = re.fullmatch(r"[\w.+-]+", os.environ.get("TERM", ""))
-    environment = f"SetEnv=TERM={terminal[0] if terminal else 'dumb'}"
+    environment = f"SetEnv=TERM={terminal_type()}"
     options = (word for option in (*_OPTIONS, environment) for word in ("-o", option))
     return ["ssh", "-F", str(_cached_file("ssh_config", _CONFIGURATION)), "-k", *options]
 
@@ -209,8 +214,8 @@ def _memory_folder() -> tempfile.TemporaryDirectory[str]:
 def scan_host_key(address: str, port: int = 22, jump: str | None = None) -> str | None:
     """Return the ed25519 host key that a machine presents at an address, or None while none answers."""
     scan = ["ssh-keyscan", "-T", "2", "-t", "ed25519", "-p", str(port), address]
-    # ssh-keyscan does not support jump hosts, so it is run on the jump host.
-    argv = [*_ssh(), jump, "--", *scan] if jump else scan
+    # ssh-keyscan does not support jump hosts, so it is run on the jump host. Only a URL may have a port.
+    argv = [*_ssh(), f"ssh://{jump}", "--", shlex.join(scan)] if jump else scan
     for line in process.run(argv, deadline=20).out.split("\n"):
         parts = line.split()
         if len(parts) == 3 and parts[1] == "ssh-ed25519":

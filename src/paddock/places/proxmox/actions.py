@@ -14,6 +14,7 @@ STATE_VOLUME: Final = Ref("state volume")
 CACHE_VOLUME: Final = Ref("cache volume")
 TEMPLATE: Final = Ref("template")
 ADDRESS: Final = Ref("address")
+REACHED: Final = Ref("reached machine")  # its number
 HOST_KEY: Final = Ref("host key")
 SPARE_VOLUME: Final = Ref("restored volume")
 
