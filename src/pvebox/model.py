@@ -11,6 +11,7 @@ its request. It understands these prompts:
 - `Write /path: X` calls the agent's `write_file` tool with X.
 - `Run: X` calls the agent's `terminal` tool with the command X.
 - `Slowly: X` streams X word by word, with a pause after each.
+- `Repeat my first message` is answered with the first message of the conversation.
 - `Fail with 400` is answered with that HTTP status.
 
     python -m pvebox.model --host 127.0.0.1 --port 0 --key sk-stand-in
@@ -51,6 +52,7 @@ _READ: Final = re.compile(r"^\s*read (https?://\S+)", re.I)
 _WRITE: Final = re.compile(r"^\s*write (/\S+): (\S.*)$", re.I | re.M)
 _RUN: Final = re.compile(r"^\s*run: (\S.*)$", re.I | re.M)
 _SLOWLY: Final = re.compile(r"^\s*slowly: (\S.*)$", re.I | re.S)
+_FIRST: Final = re.compile(r"^\s*repeat my first message", re.I)
 _FAIL: Final = re.compile(r"^\s*fail with (\d{3})\b", re.I)
 _DELAY: Final = re.compile(r"^\s*take (\d{1,2}) seconds?\b", re.I)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n(?:\s*§\s*\n)?")
@@ -127,6 +129,8 @@ def _reply(request: Mapping[str, Any], *, call_id: str) -> tuple[Json, str]:
         return _called(tool_task.tool, tool_task.arguments, call_id)
     if slowly := _SLOWLY.match(prompt):
         return _said(slowly[1])
+    if _FIRST.match(prompt):
+        return _said(next(_text(m.get("content")) for m in messages if m.get("role") == "user"))
     if question := _QUESTION.search(prompt):
         return _said(_recall(question[1], messages) or UNKNOWN)
     return _said(f"ok: {prompt}")

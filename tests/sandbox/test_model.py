@@ -165,6 +165,12 @@ def test_a_command_is_run_with_the_terminal_tool() -> None:
     )
 
 
+def test_the_first_message_of_a_conversation_is_repeated() -> None:
+    before = ({"role": "user", "content": "hello"}, {"role": "assistant", "content": "ok: hello"})
+    assert text(request("Repeat my first message.", before=before)) == "hello"
+    assert text(request("Repeat my first message.")) == "Repeat my first message."
+
+
 def test_a_slow_answer_pauses_after_each_word() -> None:
     assert pause_seconds(request("Slowly: one two")) > 0
     assert pause_seconds(request("Say: slowly")) == 0

@@ -232,7 +232,7 @@ class HostSpec(Model):
     port: Port = Field(22, description="port of its ssh server")
     key: LocalPath | None = Field(None, description="private key; without it the defaults of ssh")
     host_key: str | None = Field(None, description="the machine's public host key; without it your known_hosts is used")
-    jump: SshDestination | None = Field(None, description="ssh jump host")
+    jump: SshDestination | None = Field(None, description="ssh jump host, if it cannot be reached directly")
     scope: Scope = Field(
         Scope.SYSTEM,
         strict=False,
