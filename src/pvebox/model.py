@@ -307,10 +307,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
-        for part in parts:
-            self.wfile.write(b"data: " + json.dumps(part).encode() + b"\n\n")
-            time.sleep(pause)
-        self.wfile.write(b"data: [DONE]\n\n")
+        with contextlib.suppress(ConnectionError):  # the client may stop the answer
+            for part in parts:
+                self.wfile.write(b"data: " + json.dumps(part).encode() + b"\n\n")
+                time.sleep(pause)
+            self.wfile.write(b"data: [DONE]\n\n")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Log nothing."""

@@ -195,6 +195,7 @@ def test_through_the_node_a_machine_is_cycled_verified_and_no_secret_is_an_argum
 ) -> None:
     if not web.reach:
         pytest.skip("only for pct")
+    assert "pct exec: `up` does it as root@127.0.0.1" in web.paddock("doctor")
     web.write_fact("kept")
     web.paddock("cycle")
     assert web.fact() == "kept"

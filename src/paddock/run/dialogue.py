@@ -191,6 +191,8 @@ class _Page:
 
     def write(self, piece: str) -> None:
         self._held += piece
+        if not self._printed:
+            self._held = self._held.lstrip("\n")  # Hermes sends empty lines after a tool
         ready = len(self._held) - unfinished(self._held)
         self._print(self._held[:ready])
         self._held = self._held[ready:]
