@@ -102,7 +102,7 @@ def test_exec_passes_arguments_input_and_exit_code(web: Entered) -> None:
     command = web.command("exec", web.name, "--", "sh", "-c", "cat; id -un; exit 7")
     environment = dict(web.node.stage.environment)
     done = subprocess.run(command, env=environment, cwd=web.node.stage.folder, input=b"a\0b\n", capture_output=True)
-    assert (done.returncode, done.stdout) == (7, f"a\0b\n{web.name}\n".encode()), done.stderr
+    assert (done.returncode, done.stdout) == (7, b"a\0b\nservice\n"), done.stderr
 
 
 def test_a_shell_is_the_agents_on_a_terminal_of_its_own(web: Entered) -> None:
@@ -112,9 +112,9 @@ def test_a_shell_is_the_agents_on_a_terminal_of_its_own(web: Entered) -> None:
         person.type(f"cd {web.node.stage.folder} && env {exports} {shlex.join(web.command('shell', web.name))}\n")
         for _ in range(30):  # the shell may not read its input yet
             person.type("echo user=$(id -un) size=$(stty size) home=$HOME\n")
-            if person.sees(f"user={web.name} size=31 97 home=/var/lib/paddock/{web.name}/home", 1):
+            if person.sees(f"user=service size=31 97 home=/var/lib/paddock/{web.name}/home", 1):
                 break
-        person.expect(f"user={web.name} size=31 97 home=/var/lib/paddock/{web.name}/home")
+        person.expect(f"user=service size=31 97 home=/var/lib/paddock/{web.name}/home")
         person.type("exit 5\n")
         time.sleep(1)
         person.type("echo code=$?\n")

@@ -6,20 +6,20 @@ import queue
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from paddock.errors import BadInput, PaddockError
 from paddock.recipes.conversation import Completed, Conversation, Event, Failed, Past, Session, Stopped, Unexpected
-from paddock.recipes.workload import Request
 from paddock.run.channel import Channel, Part, Parts, channel
 from paddock.run.deployment import Deployment
 from paddock.run.observe import expect_own_id, expect_running, observe, reach
 from paddock.run.resolve import locate
 
 _STOP_SECONDS: Final = 15.0  # how long to wait for an answer to stop
+_ABANDON_SECONDS: Final = 3.0
 _PAGES: Final = 50  # how many lists of sessions are read
 _INTERRUPT: Final[Part] = {"interrupt": True}
 
@@ -98,7 +98,7 @@ class Reply:
                 yield Failed("it did not stop")
                 return
             if part is _INTERRUPT:
-                self._tell(self.conversation.stop(self.id))
+                self.channel.stream(self.conversation.stop(self.id), stream=False)
                 end = time.monotonic() + _STOP_SECONDS
                 continue
             event = self._event(self.channel.checked(part))
@@ -119,15 +119,18 @@ class Reply:
         """Stop the answer. May be called by a signal handler; `events` then yields the end."""
         self.parts.put(_INTERRUPT)
 
+    def abandon(self) -> None:
+        """Stop the answer without waiting for its end, because nobody listens any more."""
+        stopped = self.channel.stream(self.conversation.stop(self.id), stream=False)
+        with suppress(queue.Empty):
+            stopped.get(timeout=_ABANDON_SECONDS)
+
     def decide(self, choice: str) -> bool:
         """Tell the agent a decision; return whether it came in time."""
         try:
             return self.conversation.decided(self.channel.ask(self.conversation.decide(self.id, choice)))
         except Unexpected:
             return False
-
-    def _tell(self, request: Request) -> None:
-        self.channel.stream(request, stream=False)
 
 
 @contextmanager

@@ -107,29 +107,35 @@ class Dialogue:
     def answer(self, text: str, past: Past) -> Completed | Failed | Stopped:
         """Say something, print the answer as it arrives, and return how it ended."""
         reply = self._chat.say(text, past)
+        try:
+            with _interrupts(reply):
+                return self._shown(reply)
+        except (KeyboardInterrupt, SystemExit):  # the second Ctrl-C, or the terminal was closed
+            reply.abandon()
+            raise
+
+    def _shown(self, reply: Reply) -> Completed | Failed | Stopped:
         page = _Page(indented=self._terminal)
-        with _interrupts(reply):
-            for event in reply.events():
-                match event:
-                    case Said(piece):
-                        page.write(piece)
-                    case Working(tool, detail):
-                        page.end_line()
-                        self._reporter.say(one_line(f"· {tool}: {detail}" if detail else f"· {tool}", 200))
-                    case ToolFailed(tool):
-                        page.end_line()
-                        self._reporter.say(one_line(f"· {tool} failed", 200))
-                    case Approval():
-                        page.end_line()
-                        self._decide(reply, event)
-                    case Completed(whole):
-                        page.complete(whole)
-                        return event
-                    case Failed() | Stopped():
-                        page.end_line()
-                        if isinstance(event, Stopped):
-                            self._reporter.say("stopped")
-                        return event
+        for event in reply.events():
+            if isinstance(event, Said):
+                page.write(event.text)
+                continue
+            if isinstance(event, Completed):
+                page.complete(event.text)
+                return event
+            page.end_line()
+            match event:
+                case Working(tool, detail):
+                    self._reporter.say(one_line(f"· {tool}: {detail}" if detail else f"· {tool}", 200))
+                case ToolFailed(tool):
+                    self._reporter.say(one_line(f"· {tool} failed", 200))
+                case Approval():
+                    self._decide(reply, event)
+                case Stopped():
+                    self._reporter.say("stopped")
+                    return event
+                case Failed():
+                    return event
         return Failed("the answer ended early")
 
     def _decide(self, reply: Reply, approval: Approval) -> None:
