@@ -19,11 +19,17 @@ from pvebox.stage import stage_folder
 
 pytestmark = pytest.mark.agent
 
+ALLOWED = "world/other-writable permissions"  # as Hermes names commands of this kind
+
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    with stage_folder() as folder, process_stage(folder) as found, running_agent(found):
-        yield found
+    with stage_folder() as folder, process_stage(folder) as found:
+        file = folder / "paddock.yaml"
+        text = file.read_text()
+        file.write_text(text.replace("    settings:\n", f"    settings:\n      command_allowlist: [{ALLOWED}]\n"))
+        with running_agent(found):
+            yield found
 
 
 def paddock(stage: Stage, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
@@ -126,6 +132,12 @@ def test_without_a_terminal_nothing_is_approved(stage: Stage, tmp_path: Path) ->
     assert told.returncode == 0
     assert "denied: nobody is asked without a terminal" in told.stderr
     assert tmp_path.exists()
+
+
+def test_a_kind_of_command_that_the_file_allows_needs_no_approval(stage: Stage, tmp_path: Path) -> None:
+    told = paddock(stage, "ask", "--stream", "hermes", f"Run: chmod 777 {tmp_path}")
+    assert "approval" not in told.stderr
+    assert tmp_path.stat().st_mode & 0o777 == 0o777
 
 
 def test_ask_prints_the_answer_while_it_arrives(stage: Stage) -> None:

@@ -33,7 +33,7 @@ exec nsenter --target {pid} --mount env PYTHONPATH={path} {python} -m pvebox roo
 ONLY_NODE = """\
 #!/bin/sh
 printf "%s\\n" "$*" >>{folder}/ssh-calls
-case " $* " in *" -p {port} -l root "*" 127.0.0.1 -- "*) exec {folder}/bin/real-ssh "$@" ;; esac
+case " $* " in *" -p {port} -l root "*"127.0.0.1 -- "*) exec {folder}/bin/real-ssh "$@" ;; esac
 echo "no route to host" >&2
 exit 255
 """
@@ -137,7 +137,7 @@ def test_logs_are_followed_until_ctrl_c(web: Entered) -> None:
     try:
         assert running.stdout is not None
         _read(running, "", 2)
-        web.paddock("restart")
+        web.paddock("restart", web.name)
         assert "Started" in _read(running, "Started", 30)
         os.kill(running.pid, signal.SIGINT)
         assert running.wait(20) == 130
