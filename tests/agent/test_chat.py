@@ -36,7 +36,7 @@ def paddock(stage: Stage, *words: str, given: str = "") -> subprocess.CompletedP
     command = [sys.executable, "-m", "paddock", *words]
     environment = dict(stage.environment)
     return subprocess.run(
-        command, cwd=stage.folder, env=environment, input=given, capture_output=True, text=True, timeout=120
+        command, cwd=stage.folder, env=environment, input=given, capture_output=True, text=True, timeout=240
     )
 
 
@@ -44,7 +44,7 @@ def begin(person: Keyboard, stage: Stage, *words: str) -> None:
     """Start `paddock chat hermes` at the terminal."""
     command = shlex.join([sys.executable, "-m", "paddock", "chat", "hermes", *words])
     person.type(f"cd {stage.folder} && . ./environment && {command}\n")
-    person.expect("Ctrl-D or /quit ends", seconds=60)
+    person.expect("Ctrl-D or /quit ends", seconds=120)
     person.expect("> ")
 
 
@@ -63,36 +63,36 @@ def test_a_conversation_at_the_terminal(stage: Stage, tmp_path: Path) -> None:
 
         # The answer arrives word by word.
         say(person, f"Slowly: alpha {' '.join('word' for _ in range(30))} omega")
-        person.expect("  alpha", seconds=60)
+        person.expect("  alpha", seconds=120)
         assert "omega" not in person.screen
         person.expect("omega", seconds=30)
 
         # The history of the session reaches the model.
         say(person, "Repeat my first message.")
-        person.expect("  Slowly: alpha", seconds=60)
+        person.expect("  Slowly: alpha", seconds=120)
 
         # A tool is one line.
         say(person, "Remember: the gate code is 7421")
-        person.expect("· memory", seconds=60)
-        person.expect("I will remember: the gate code is 7421", seconds=60)
+        person.expect("· memory", seconds=120)
+        person.expect("I will remember: the gate code is 7421", seconds=120)
 
         # What is denied does not happen, what is approved does.
         say(person, f"Run: rm -rf {kept}")
-        person.expect("hermes asks for approval: ", seconds=60)
+        person.expect("hermes asks for approval: ", seconds=120)
         person.expect(f"rm -rf {kept}")
         person.expect("[d] deny: ")
         person.type("d\n")
-        person.expect("The terminal says: ", seconds=60)
+        person.expect("The terminal says: ", seconds=120)
         assert kept.exists()
         say(person, f"Run: rm -rf {deleted}")
-        person.expect("[d] deny: ", seconds=60)
+        person.expect("[d] deny: ", seconds=120)
         person.type("s\n")
-        person.expect("The terminal says: ", seconds=60)
+        person.expect("The terminal says: ", seconds=120)
         assert not deleted.exists()
 
         # Ctrl-C stops the answer, and the conversation goes on.
         say(person, f"Slowly: beta {' '.join('word' for _ in range(90))} omega")
-        person.expect("  beta", seconds=60)
+        person.expect("  beta", seconds=120)
         person.type("\x03")
         person.expect("stopped", seconds=30)
         assert "omega" not in person.screen
@@ -105,7 +105,7 @@ def test_a_conversation_at_the_terminal(stage: Stage, tmp_path: Path) -> None:
         person.screen = ""
         begin(person, stage)
         say(person, "Fail with 400")
-        person.expect("hermes did not answer: HTTP 400", seconds=60)
+        person.expect("hermes did not answer: HTTP 400", seconds=120)
         say(person, "\x04")
         person.expect("to continue: ", seconds=30)
 

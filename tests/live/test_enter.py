@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from hostile.keyboard import keyboard
+from levels import slow_proof
 from live.node import Node
 from live.node_ssh import with_ssh
 from live.test_pet_and_cattle import Web
@@ -190,6 +191,7 @@ def _fetched(url: str) -> str:
             time.sleep(0.2)
 
 
+@slow_proof
 def test_through_the_node_a_machine_is_cycled_verified_and_no_secret_is_an_argument(
     shell_of_node: tuple[Sshd, Node], web: Entered
 ) -> None:
