@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from paddock import process, secret
 from paddock.errors import PaddockError
-from paddock.secret import MASK, MaskedStream, Secret, mask, unmasked
+from paddock.secret import MASK, MaskedStream, Secret, mask, unfinished, unmasked
 
 
 def test_a_secret_is_masked_when_it_is_formatted_or_serialised() -> None:
@@ -118,3 +118,15 @@ def test_a_masked_stream_masks_secrets_in_all_text() -> None:
     assert not stream.isatty()
     assert unmasked(stream) is bare  # type: ignore[arg-type]
     assert unmasked(bare) is bare
+
+
+def test_the_end_of_a_text_that_may_become_a_secret_is_held_back() -> None:
+    Secret("top-secret-value")
+    text = "it is top-secret-value, or top-sec"
+    for split in range(len(text)):
+        shown, held = "", ""
+        for piece in (text[:split], text[split:]):
+            held += piece
+            ready = len(held) - unfinished(held)
+            shown, held = shown + mask(held[:ready]), held[ready:]
+        assert (shown, held) == ("it is •••, or ", "top-sec")

@@ -76,6 +76,18 @@ def mask(text: str) -> str:
     return _pattern(frozenset(_known)).sub(MASK, text) if _known else text
 
 
+def unfinished(text: str) -> int:
+    """Return how many characters at the end of the text may be the beginning of a secret value.
+
+    Text that arrives in pieces is printed without them until more of it is known.
+    """
+    longest = 0
+    for form in _known:
+        start = min(len(form) - 1, len(text))
+        longest = max(longest, next((n for n in range(start, longest, -1) if text.endswith(form[:n])), 0))
+    return longest
+
+
 @lru_cache(maxsize=4)
 def _pattern(known: frozenset[str]) -> re.Pattern[str]:
     longest_first = sorted(known, key=lambda form: (-len(form), form))

@@ -6,6 +6,7 @@ import argparse
 import base64
 import json
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -289,6 +290,11 @@ def _token(arguments: argparse.Namespace) -> int:
 
 def _root(arguments: argparse.Namespace) -> int:
     argv = arguments.argv[1:] if arguments.argv[:1] == ["--"] else arguments.argv
+    if argv[:2] == ["pct", "exec"]:
+        # As on a node, the program gets the input, the output and the terminal of the caller.
+        attach = background.ask(arguments.state, "POST", "attach", {"argv": argv})["argv"]
+        if attach:
+            os.execvp(attach[0], attach)  # noqa: S606 - a list, no shell
     # The server may run as root, so the file to push is read here, with the permissions of the caller.
     files = {word: base64.b64encode(Path(word).read_bytes()).decode() for word in _pushed(argv)}
     said = background.ask(arguments.state, "POST", "root", {"argv": argv, "files": files})

@@ -23,6 +23,16 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}")
 
 
+def _words(rest: list[str]) -> list[str]:
+    return rest[1:] if rest[:1] == ["--"] else rest
+
+
+def _program(rest: list[str]) -> list[str]:
+    if not _words(rest):
+        raise UsageError("pct exec: missing command")
+    return _words(rest)
+
+
 class Console:
     """Runs commands as root of a node: the few that Paddock's console steps and the tests need."""
 
@@ -127,10 +137,15 @@ class Console:
         self._cluster.configs.load(vmid, node)
         if not self._cluster.runtime.containers.running(vmid):
             return CommandResult(255, err=f"container '{vmid}' not running!\n")
-        command = rest[1:] if rest[:1] == ["--"] else rest
-        if not command:
-            raise UsageError("pct exec: missing command")
-        return CommandResult(*self._cluster.runtime.containers.execute(vmid, command, None))
+        return CommandResult(*self._cluster.runtime.containers.execute(vmid, _program(rest), None))
+
+    def attach_command(self, argv: Sequence[str]) -> list[str] | None:
+        """Return the command that is a `pct exec` of a running container; None for all other commands."""
+        match list(argv):
+            case ["pct", "exec", vmid, *rest] if vmid.isdecimal() and "||" not in rest and _words(rest):
+                containers = self._cluster.runtime.containers
+                return containers.attach_command(int(vmid), _program(rest)) if containers.running(int(vmid)) else None
+        return None
 
     def _push(self, vmid: int, node: str, rest: list[str], own: Mapping[str, bytes]) -> CommandResult:
         parser = _Parser(prog="pct push", add_help=False)

@@ -58,6 +58,8 @@ class Control:
                 given = {str(name): base64.b64decode(text) for name, text in body.get("files", {}).items()}
                 said = await run_in_threadpool(self._console.run, [str(word) for word in body["argv"]], given)
                 return {"code": said.code, "out": said.out, "err": said.err}
+            case "POST", ["attach"]:
+                return {"argv": await run_in_threadpool(self._console.attach_command, list(map(str, body["argv"])))}
             case "POST", ["kill", vmid]:
                 await run_in_threadpool(self._cluster.runtime.containers.stop, int(vmid))
                 return {}

@@ -297,6 +297,9 @@ class MemoryContainers:
         """Return exit code 0 and no output, without running anything."""
         return 0, "", ""
 
+    def attach_command(self, vmid: int, argv: Sequence[str]) -> None:
+        """Return None: a simulated container runs nothing."""
+
     def push(self, spec: ContainerSpec, path: str, content: bytes, mode: int) -> None:
         """Do nothing: a simulated container has no files."""
 

@@ -10,6 +10,10 @@ its request. It understands these prompts:
 - `Read http://…` calls the agent's browser and repeats the text of the page.
 - `Write /path: X` calls the agent's `write_file` tool with X.
 - `Quote X` is answered with the first line of the agent's instructions that contains X.
+- `Run: X` calls the agent's `terminal` tool with the command X.
+- `Slowly: X` streams X word by word, with a pause after each.
+- `Repeat my first message` is answered with the first message of the conversation.
+- `Fail with 400` is answered with that HTTP status.
 
     python -m pvebox.model --host 127.0.0.1 --port 0 --key sk-stand-in
 """
@@ -48,12 +52,18 @@ _QUESTION: Final = re.compile(
 _READ: Final = re.compile(r"^\s*read (https?://\S+)", re.I)
 _WRITE: Final = re.compile(r"^\s*write (/\S+): (\S.*)$", re.I | re.M)
 _QUOTE: Final = re.compile(r"^\s*quote (\S.*?)\s*$", re.I | re.M)
+_RUN: Final = re.compile(r"^\s*run: (\S.*)$", re.I | re.M)
+_SLOWLY: Final = re.compile(r"^\s*slowly: (\S.*)$", re.I | re.S)
+_FIRST: Final = re.compile(r"^\s*repeat my first message", re.I)
+_FAIL: Final = re.compile(r"^\s*fail with (\d{3})\b", re.I)
 _DELAY: Final = re.compile(r"^\s*take (\d{1,2}) seconds?\b", re.I)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n(?:\s*§\s*\n)?")
 _WORD: Final = re.compile(r"\w+")
 _FILLERS: Final = frozenset(
     _WORD.findall("a about an for from her his in its me my of on our that the their this those to with your")
 )
+
+_WORD_SECONDS: Final = 0.1
 
 _INSTRUCTING: Final = ("system", "developer")
 
@@ -78,19 +88,31 @@ def answer(request: Mapping[str, Any]) -> Json:
 
 def delay_seconds(request: Mapping[str, Any]) -> int:
     """Return the delay in seconds that the last user message asks for, or 0."""
-    asked = [_text(m.get("content")) for m in _messages(request) if m.get("role") == "user"]
-    wanted = _DELAY.match(asked[-1]) if asked else None
+    wanted = _DELAY.match(_last_prompt(request))
     return int(wanted[1]) if wanted else 0
 
 
+def failure(request: Mapping[str, Any]) -> int | None:
+    """Return the HTTP status that the last user message asks for, if it does."""
+    wanted = _FAIL.match(_last_prompt(request))
+    return int(wanted[1]) if wanted else None
+
+
+def pause_seconds(request: Mapping[str, Any]) -> float:
+    """Return the pause after each word of a streamed answer that the last user message asks for, or 0."""
+    return _WORD_SECONDS if _SLOWLY.match(_last_prompt(request)) else 0.0
+
+
 def chunks(completion: Json, *, usage: bool) -> Iterator[Json]:
-    """Yield a completion as the chunks of a stream, and the token usage last if `usage` is set."""
+    """Yield a completion as the chunks of a stream, word by word, and the token usage last if `usage` is set."""
     choice = completion["choices"][0]
     delta = {key: value for key, value in choice["message"].items() if value is not None}
     if calls := delta.get("tool_calls"):
         delta["tool_calls"] = [{"index": index, **call} for index, call in enumerate(calls)]
     head = {key: completion[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
-    yield head | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    words = re.findall(r"\S+\s*|\s+", delta.pop("content", ""))
+    for each in [delta, *({"content": word} for word in words)]:
+        yield head | {"choices": [{"index": 0, "delta": each, "finish_reason": None}]}
     yield head | {"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
     if usage:
         yield head | {"choices": [], "usage": completion["usage"]}
@@ -107,6 +129,10 @@ def _reply(request: Mapping[str, Any], *, call_id: str) -> tuple[Json, str]:
         if tool_task.tool not in _tools_offered(request):
             return _said(tool_task.without_tool)
         return _called(tool_task.tool, tool_task.arguments, call_id)
+    if slowly := _SLOWLY.match(prompt):
+        return _said(slowly[1])
+    if _FIRST.match(prompt):
+        return _said(next(_text(m.get("content")) for m in messages if m.get("role") == "user"))
     if question := _QUESTION.search(prompt):
         return _said(_recall(question[1], messages) or UNKNOWN)
     if wanted := _QUOTE.search(prompt):
@@ -137,6 +163,10 @@ def _tool_task(prompt: str) -> _ToolTask | None:
         arguments = {"path": file[1], "content": f"{file[2]}\n"}
         without_tool = "I cannot write that: no tool for files was offered."
         return _ToolTask("write_file", arguments, lambda result: f"The tool says: {result}", without_tool)
+    if command := _RUN.search(prompt):
+        without_tool = "I cannot run that: no terminal was offered."
+        arguments = {"command": command[1]}
+        return _ToolTask("terminal", arguments, lambda result: f"The terminal says: {result}", without_tool)
     return None
 
 
@@ -198,6 +228,11 @@ def _tools_offered(request: Mapping[str, Any]) -> set[str]:
     return {str(tool.get("function", {}).get("name")) for tool in request.get("tools") or ()}
 
 
+def _last_prompt(request: Mapping[str, Any]) -> str:
+    asked = [_text(m.get("content")) for m in _messages(request) if m.get("role") == "user"]
+    return asked[-1] if asked else ""
+
+
 def _messages(request: Mapping[str, Any]) -> Sequence[Json]:
     return [message for message in request.get("messages") or () if isinstance(message, dict)]
 
@@ -248,11 +283,14 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
             self._send_error(400, "The body must be a JSON object with a list of messages.", "bad_request")
             return
+        if (status := failure(request)) is not None:
+            self._send_error(status, "The prompt asks for this failure.", "asked_for")
+            return
         time.sleep(delay_seconds(request))
         completion = answer(request) | {"created": int(time.time())}
         if request.get("stream"):
             options = request.get("stream_options") or {}
-            self._stream(chunks(completion, usage=bool(options.get("include_usage"))))
+            self._stream(chunks(completion, usage=bool(options.get("include_usage"))), pause_seconds(request))
         else:
             self._send(200, completion)
 
@@ -276,14 +314,16 @@ class _Handler(BaseHTTPRequestHandler):
         error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
         self._send(status, {"error": error})
 
-    def _stream(self, parts: Iterator[Json]) -> None:
+    def _stream(self, parts: Iterator[Json], pause: float) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
-        for part in parts:
-            self.wfile.write(b"data: " + json.dumps(part).encode() + b"\n\n")
-        self.wfile.write(b"data: [DONE]\n\n")
+        with contextlib.suppress(ConnectionError):  # the client may stop the answer
+            for part in parts:
+                self.wfile.write(b"data: " + json.dumps(part).encode() + b"\n\n")
+                time.sleep(pause)
+            self.wfile.write(b"data: [DONE]\n\n")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Log nothing."""

@@ -235,6 +235,10 @@ class Containers(Protocol):
         """Run a program as root in a running container; return its exit code, output and error output."""
         ...
 
+    def attach_command(self, vmid: int, argv: Sequence[str]) -> list[str] | None:
+        """Return the command that runs a program in a running container with the caller's input and output, if any."""
+        ...
+
     def push(self, spec: ContainerSpec, path: str, content: bytes, mode: int) -> None:
         """Write a file into a container."""
         ...

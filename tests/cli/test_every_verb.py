@@ -69,6 +69,7 @@ NOT_READING = {
     *(
         "adopt",
         "ask",
+        "chat",
         "up",
         "down",
         "drill",

@@ -420,6 +420,7 @@ class Node(httpx.BaseTransport):
         node: str = "pve",
         template: str = "none",
         root: str | None = None,
+        reach: str = "ssh",
         patient: bool = True,
         pools: str | dict[str, str] | None = None,
         fingerprint: str | None = None,
@@ -439,7 +440,7 @@ class Node(httpx.BaseTransport):
             "storage": "local-lvm",
             "base": BASE,
             "template": template,
-            "ssh": {"key": "id", **({"root": root} if root else {})},
+            "ssh": {"key": "id", "reach": reach, **({"root": root} if root else {})},
             **({"pools": pools} if pools else {}),
             **({"fingerprint": fingerprint} if fingerprint else {}),
         }

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from paddock.guests import Unreachable
+from paddock.guests.ssh import SshGuest
 from paddock.places.proxmox import observe
 from paddock.places.proxmox import reach as capacity
 from paddock.places.proxmox.client import Client
@@ -67,20 +68,20 @@ class _Node:
 
 
 def _reached(
-    monkeypatch: pytest.MonkeyPatch, log: list[str], known: HostKeyTrust = NOTHING
-) -> tuple[list[str], list[str]]:
-    """Return the recorded host keys, and the printed lines."""
+    monkeypatch: pytest.MonkeyPatch, log: list[str], known: HostKeyTrust = NOTHING, shell: SshGuest | None = None
+) -> list[str]:
+    """Return the recorded host keys."""
     monkeypatch.setattr(observe, "address", lambda client, vmid: "192.0.2.5")
     monkeypatch.setattr(capacity, "scan_host_key", lambda address, jump=None: f"ssh-ed25519 {KEY}")
+    monkeypatch.setattr(capacity, "read_host_key", lambda node, vmid: f"ssh-ed25519 {KEY}")
     recorded: list[str] = []
-    told: list[str] = []
-    reacher = Reacher(cast(Client, _Node(log)), Path("id"), None, told.append)
+    reacher = Reacher(cast(Client, _Node(log)), Path("id"), None, shell)
     reacher.reach(105, known, recorded.append, clone=False)
-    return recorded, told
+    return recorded
 
 
 def test_a_host_key_that_matches_the_log_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _reached(monkeypatch, [LOG[3], f"done: {fingerprint(KEY)} root@localhost"]) == ([KEY], [])
+    assert _reached(monkeypatch, [LOG[3], f"done: {fingerprint(KEY)} root@localhost"]) == [KEY]
 
 
 def test_a_host_key_that_differs_from_the_log_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +101,7 @@ def test_a_host_key_that_matches_the_file_is_recorded(
     monkeypatch: pytest.MonkeyPatch, told: str, log: list[str]
 ) -> None:
     """The key in the file wins, because a user may have changed the container's keys after its creation."""
-    assert _reached(monkeypatch, log, HostKeyTrust(from_file=told, adopted_by="bee")) == ([KEY], [])
+    assert _reached(monkeypatch, log, HostKeyTrust(from_file=told, adopted_by="bee")) == [KEY]
 
 
 @pytest.mark.parametrize("told", [f"SHA256:{'A' * 43}", f"ssh-ed25519 {KEY[:-1]}A"])
@@ -115,6 +116,14 @@ def test_a_malformed_host_key_is_not_recorded(monkeypatch: pytest.MonkeyPatch, k
     monkeypatch.setattr(__name__ + ".KEY", key)
     with pytest.raises(Unreachable, match="has no host key of type ed25519"):
         _reached(monkeypatch, [])
+
+
+def test_a_key_that_the_node_reads_in_the_container_needs_no_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = SshGuest("root@node", "node")
+    assert _reached(monkeypatch, [], shell=shell) == [KEY]
+    assert _reached(monkeypatch, [], HostKeyTrust(adopted_by="bee"), shell) == [KEY]
+    with pytest.raises(Unreachable, match="answers with another ssh host key"):
+        _reached(monkeypatch, LOG, shell=shell)
 
 
 def look(node: Node) -> Observation:

@@ -352,6 +352,15 @@ def test_doctor_says_who_will_do_the_work_of_root(
     assert finding(node.agent(**WANTED)) == (True, f"{HOST}, keyctl: done")
 
 
+def test_doctor_tries_the_shell_through_which_machines_are_reached(node: Node, root: PlayedRoot) -> None:
+    findings, _ = node.agent(root="root@node", reach="pct").examine()
+    assert [(f.ok, f.evidence) for f in findings if f.subject == "reach"] == [
+        (False, "root@node is not root on a Proxmox node, which pct exec needs")
+    ]
+    findings, _ = node.agent(root="root@node").examine()
+    assert not [f for f in findings if f.subject == "reach"]
+
+
 def test_outputs_are_read_from_the_place(node: Node) -> None:
     nothing = {"bee": outputs(node.agent())}
     assert nothing == {"bee": {"vmid": None, "hostname": "bee", "address": None}}

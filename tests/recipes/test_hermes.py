@@ -34,7 +34,7 @@ FAILED = {"completed": False, "partial": False, "failed": True, "error": "HTTP 4
         (
             Answer(200, completion("HTTP 401: Incorrect API key provided.", "error", hermes=FAILED)),
             False,
-            "HTTP 401: Inc",
+            "its model failed: HTTP 401: Inc",
         ),
         (Answer(200, completion("half an answ", "length")), False, "half an answ"),
         (Answer(200, completion("  ", "stop")), False, "  "),

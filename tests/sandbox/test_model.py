@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pvebox.model import UNKNOWN, answer, chunks, delay_seconds, serve
+from pvebox.model import UNKNOWN, answer, chunks, delay_seconds, pause_seconds, serve
 
 Json = dict[str, Any]
 
@@ -162,6 +162,27 @@ def test_the_model_keeps_no_state_between_requests() -> None:
     assert answer(question) == first
 
 
+def test_a_command_is_run_with_the_terminal_tool() -> None:
+    offered = request("Run: ls -la /tmp") | {"tools": [{"type": "function", "function": {"name": "terminal"}}]}
+    (call,) = answer(offered)["choices"][0]["message"]["tool_calls"]
+    assert (call["function"]["name"], json.loads(call["function"]["arguments"])) == (
+        "terminal",
+        {"command": "ls -la /tmp"},
+    )
+
+
+def test_the_first_message_of_a_conversation_is_repeated() -> None:
+    before = ({"role": "user", "content": "hello"}, {"role": "assistant", "content": "ok: hello"})
+    assert text(request("Repeat my first message.", before=before)) == "hello"
+    assert text(request("Repeat my first message.")) == "Repeat my first message."
+
+
+def test_a_slow_answer_pauses_after_each_word() -> None:
+    assert pause_seconds(request("Slowly: one two")) > 0
+    assert pause_seconds(request("Say: slowly")) == 0
+    assert answer(request("Slowly: one two"))["choices"][0]["message"]["content"] == "one two"
+
+
 def test_a_stream_has_the_same_content_as_the_completion() -> None:
     completion = answer(request("Remember: the gate code is 7421"))
     first, last, usage = chunks(completion, usage=True)
@@ -198,7 +219,11 @@ def test_the_http_api_answers_and_checks_the_key() -> None:
         events = body.strip().split("\n\n")
         assert status == 200
         assert events[-1] == "data: [DONE]"
-        assert json.loads(events[0].removeprefix("data: "))["choices"][0]["delta"]["content"] == "ok: Say ok."
+        deltas = [json.loads(event.removeprefix("data: "))["choices"][0]["delta"] for event in events[:-1]]
+        assert [delta["content"] for delta in deltas if "content" in delta] == ["ok: ", "Say ", "ok."]
+
+        status, body = fetch(f"{url}/chat/completions", request("Fail with 503"))
+        assert (status, json.loads(body)["error"]["code"]) == (503, "asked_for")
 
         for path, asked in (("models", None), ("chat/completions", request("Say ok."))):
             status, body = fetch(f"{url}/{path}", asked, key="sk-wrong")

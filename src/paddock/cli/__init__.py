@@ -59,6 +59,7 @@ def import_verbs() -> None:
         adopt,
         ask,
         backup,
+        chat,
         check,
         console,
         cycle,

@@ -96,7 +96,9 @@ class SshGuest:
 
     @contextmanager
     def piped(self, argv: Sequence[str]) -> Iterator[Pipes]:
-        with process.piped([*self._ssh, self.address, "--", shlex.join(argv)]) as pipes:
+        # In a session of its own: Ctrl-C may be meant for something else than this connection.
+        command = [*self._ssh, self.address, "--", shlex.join(argv)]
+        with process.piped(command, own_session=True) as pipes:
             yield replace(pipes, end=lambda: self._reached(pipes.end()))
 
     def forward(self, local: int, port: int) -> int:
@@ -156,11 +158,16 @@ class SshGuest:
         ]
 
 
+def terminal_type() -> str:
+    """Return the type of the person's terminal, which programs on a machine may know."""
+    found = re.fullmatch(r"[\w.+-]+", os.environ.get("TERM", ""))
+    return found[0] if found else "dumb"
+
+
 def _ssh() -> list[str]:
     """Return the beginning of every ssh command: the program and the options that never vary."""
     # -k: forward no Kerberos credentials. SetEnv: ssh uses the first, so the user's own SetEnv has no effect.
-    terminal = re.fullmatch(r"[\w.+-]+", os.environ.get("TERM", ""))
-    environment = f"SetEnv=TERM={terminal[0] if terminal else 'dumb'}"
+    environment = f"SetEnv=TERM={terminal_type()}"
     options = (word for option in (*_OPTIONS, environment) for word in ("-o", option))
     return ["ssh", "-F", str(_cached_file("ssh_config", _CONFIGURATION)), "-k", *options]
 
@@ -207,8 +214,8 @@ def _memory_folder() -> tempfile.TemporaryDirectory[str]:
 def scan_host_key(address: str, port: int = 22, jump: str | None = None) -> str | None:
     """Return the ed25519 host key that a machine presents at an address, or None while none answers."""
     scan = ["ssh-keyscan", "-T", "2", "-t", "ed25519", "-p", str(port), address]
-    # ssh-keyscan does not support jump hosts, so it is run on the jump host.
-    argv = [*_ssh(), jump, "--", *scan] if jump else scan
+    # ssh-keyscan does not support jump hosts, so it is run on the jump host. Only a URL may have a port.
+    argv = [*_ssh(), f"ssh://{jump}", "--", shlex.join(scan)] if jump else scan
     for line in process.run(argv, deadline=20).out.split("\n"):
         parts = line.split()
         if len(parts) == 3 and parts[1] == "ssh-ed25519":

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from paddock.recipes.checks import Check
+from paddock.recipes.conversation import Conversation
 from paddock.recipes.model_gateway import ModelServer, Offer
 from paddock.recipes.workload import CodeTree, Distribution, Keeping, Paths, Traces
 from paddock.spec.kinds import FileView, Mistake
@@ -41,6 +42,9 @@ class BaseRecipe(Generic[OwnSpec]):
 
     def versions(self, agent: OwnSpec, folder: Path) -> Sequence[str]:
         return ()
+
+    def conversation(self, agent: OwnSpec) -> Conversation | None:
+        return None
 
     def checks(self, agent: OwnSpec, name: str, paths: Paths) -> Sequence[Check]:
         return ()

@@ -16,6 +16,7 @@ from paddock.spec.secrets import Source
 
 if TYPE_CHECKING:
     from paddock.recipes.checks import Check
+    from paddock.recipes.conversation import Conversation
     from paddock.recipes.model_gateway import ModelServer, Offer
 
 Own = TypeVar("Own", bound=AgentSpec, contravariant=True)
@@ -398,6 +399,10 @@ class Recipe(Protocol[Own]):
 
     def probes(self, agent: Own, prompt: str, conversation: str) -> Probes:
         """Return how to check the agent's health, and that it answers a prompt in a conversation of this name."""
+        ...
+
+    def conversation(self, agent: Own) -> Conversation | None:
+        """Return how to hold a conversation with the agent, if it keeps conversations."""
         ...
 
     def checks(self, agent: Own, name: str, paths: Paths) -> Sequence[Check]:

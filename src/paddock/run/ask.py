@@ -19,12 +19,17 @@ _COMMAND_SECONDS: Final = 30
 
 def ask(guest: Guest, paths: Paths, probe: Probe) -> Verdict:
     """Make a probe's request on the machine and return the verdict."""
-    root = paths.etc.removesuffix("/current")
-    question = {**asdict(probe.request), "env_files": [f"{root}/secrets.env", f"{root}/generated.env"]}
+    question = {**asdict(probe.request), "env_files": env_files(paths)}
     reply = _reply(guest, question, probe.request.seconds)
     if "refused" in reply:
         return Verdict(False, str(reply["refused"]))
     return judged(probe.judge, Answer(reply["status"], reply["body"]))
+
+
+def env_files(paths: Paths) -> list[str]:
+    """Return the files on the machine that have the agent's secrets."""
+    root = paths.etc.removesuffix("/current")
+    return [f"{root}/secrets.env", f"{root}/generated.env"]
 
 
 def healthy(guest: Guest, paths: Paths, runtime: Runtime, health: Health) -> Verdict:

@@ -65,6 +65,17 @@ def expect_own_id(agent: Located, seen: Observation) -> Observation:
     return seen
 
 
+def expect_running(agent: Located, seen: Observation) -> Observation:
+    """Return the observation of an agent that runs; an error if it does not.
+
+    Another program that listens on the agent's port must not receive its key.
+    """
+    if seen.agent is not None and not seen.agent.active:
+        verb = "run" if agent.runtime.foreground else "up"
+        raise PaddockError(f"{agent.name} is not running", hint=f"`paddock {verb}` starts it")
+    return seen
+
+
 def reach(agent: Located, seen: Observation, got: Got | None = None) -> Guest:
     """Return the channel to the agent's machine; an error if there is none."""
     if seen.unreachable and not got:

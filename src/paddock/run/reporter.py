@@ -99,6 +99,10 @@ class AgentReporter:
         """Print a line that is not a step."""
         self._reporter.print(f"{self._prefix}{text}", "dim")
 
+    def warn(self, text: str) -> None:
+        """Print a line that a person has to read. On a terminal no text of an agent can look like it."""
+        self._reporter.print(f"{self._prefix}{text}", "bold yellow")
+
     def journal(self, event: str, **fields: object) -> None:
         """Write an event to the journal without printing it."""
         self._reporter.write(event, agent=self._agent, **fields)

@@ -59,6 +59,11 @@ class PublicKey(Model):
         return keys
 
 
+class Reach(StrEnum):
+    SSH = "ssh"
+    PCT = "pct"
+
+
 class SshSpec(Model):
     """How Paddock logs in to the machines it creates, and who else may log in."""
 
@@ -68,9 +73,22 @@ class SshSpec(Model):
         None,
         description="root@node, for steps that an API token cannot do; without it Paddock prints the commands for you",
     )
+    reach: Reach = Field(
+        Reach.SSH,
+        strict=False,
+        description="ssh: machines are reached over the network; pct: with `pct exec` on the node, as root",
+    )
     people: list[Annotated[PublicKey, BeforeValidator(_public_key_or_file, json_schema_input_type=str | PublicKey)]] = (
         Field(default_factory=list, description="public keys of people who may log in to the machines as root")
     )
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> Self:
+        if self.reach is Reach.PCT and self.root is None:
+            raise ValueError("reach: pct runs `pct exec` on the node, and needs root: root@node")
+        if self.reach is Reach.PCT and self.jump is not None:
+            raise ValueError("with reach: pct no machine is reached over the network; leave jump out")
+        return self
 
 
 class BaseSpec(Model):
@@ -214,7 +232,7 @@ class HostSpec(Model):
     port: Port = Field(22, description="port of its ssh server")
     key: LocalPath | None = Field(None, description="private key; without it the defaults of ssh")
     host_key: str | None = Field(None, description="the machine's public host key; without it your known_hosts is used")
-    jump: SshDestination | None = Field(None, description="ssh jump host")
+    jump: SshDestination | None = Field(None, description="ssh jump host, if it cannot be reached directly")
     scope: Scope = Field(
         Scope.SYSTEM,
         strict=False,

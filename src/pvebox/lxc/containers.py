@@ -301,14 +301,14 @@ class LxcContainers:
 
     def execute(self, vmid: int, argv: Sequence[str], stdin: str | None) -> tuple[int, str, str]:
         """Run a program as root in a running container; return its exit code, output and error output."""
-        name = self._names.container(vmid)
-        ended = attempt(
-            *("lxc-attach", "-P", str(self._names.lxc_path), "-n", name, "--clear-env"),
-            *("--set-var", f"PATH={_PATH_IN_CONTAINER}", "--", *argv),
-            stdin=stdin,
-            timeout=600,
-        )
+        ended = attempt(*self.attach_command(vmid, argv), stdin=stdin, timeout=600)
         return ended.code, ended.out, ended.err
+
+    def attach_command(self, vmid: int, argv: Sequence[str]) -> list[str]:
+        """Return the command that runs a program in a running container with the caller's input and output."""
+        name = self._names.container(vmid)
+        attach = ["lxc-attach", "-P", str(self._names.lxc_path), "-n", name, "--clear-env"]
+        return [*attach, "--set-var", f"PATH={_PATH_IN_CONTAINER}", "--", *argv]
 
     def push(self, spec: ContainerSpec, path: str, content: bytes, mode: int) -> None:
         """Write a file into a container."""

@@ -14,8 +14,9 @@ STATE_VOLUME: Final = Ref("state volume")
 CACHE_VOLUME: Final = Ref("cache volume")
 TEMPLATE: Final = Ref("template")
 ADDRESS: Final = Ref("address")
+REACHED: Final = Ref("reached machine")  # its number
 HOST_KEY: Final = Ref("host key")
-REACHED: Final = Ref("reached machine")  # its name in messages
+REACHED_NAME: Final = Ref("name of the reached machine")  # in messages
 SPARE_VOLUME: Final = Ref("restored volume")
 
 MOUNT_KEY: Final = "mp0"  # the key at which a machine mounts the state

@@ -96,7 +96,7 @@ class NodeArchives:
     def reader(self, want: MachineWant, seen: ProxmoxSeen) -> Guest | None:
         for reader in archive.readers(want.id, seen):
             if reader.address and reader.mark:
-                return self.reacher.guest(f"reader-{reader.vmid}", reader.address, reader.mark.host_keys)
+                return self.reacher.guest(f"reader-{reader.vmid}", reader.vmid, reader.address, reader.mark.host_keys)
         return None
 
     def plan_clear(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:

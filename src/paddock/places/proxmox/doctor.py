@@ -21,6 +21,7 @@ from paddock.places.proxmox.root_work import root_features
 from paddock.places.proxmox.seen import Pool, ProxmoxSeen
 from paddock.plan.step import Phase
 from paddock.spec.models import ProxmoxSpec
+from paddock.spec.place import Reach
 
 _TESTED: Final = "9"  # the major version of Proxmox VE
 _SOON: Final = timedelta(days=30)
@@ -53,6 +54,8 @@ class NodeDoctor:
         held = {path: self.client.get("/access/permissions", {"path": path}).get(path, {}) for path in paths}
         lacks = list(access.missing(wanted, held))
         setup_needed = _setup_is_needed(wants, seen)
+        if self.root and self.node.ssh.reach is Reach.PCT:
+            findings.append(_root_reached(self.root, "reach", "pct exec"))
         findings += self._pools(seen)
         for grant in wanted:
             without = [privilege for other, privilege in lacks if other == grant]

@@ -12,7 +12,7 @@ from paddock.guests import Guest
 from paddock.guests.ssh import SshGuest
 from paddock.places import Finding, Got, Machine, MachineWant, Remnant, Traits
 from paddock.places.proxmox import observe, tls, verify
-from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED, ProxmoxAction
+from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED, REACHED_NAME, ProxmoxAction
 from paddock.places.proxmox.adoption import NodeAdoption
 from paddock.places.proxmox.archives import NodeArchives
 from paddock.places.proxmox.cattle import is_adopted
@@ -35,6 +35,7 @@ from paddock.places.proxmox.templates import NodeTemplates
 from paddock.places.proxmox.worker import Worker
 from paddock.plan.machine import Goal, MachinePlan
 from paddock.spec.models import ProxmoxSpec
+from paddock.spec.place import Reach
 
 _BOOT_SECONDS: Final = 30
 
@@ -51,8 +52,9 @@ class ProxmoxPlace:
         self._spec = spec
         self._folder = folder
         self._client = Client(spec.url, spec.node, token, tls.context(spec.url, ca, spec.fingerprint))
-        self._reacher = Reacher(self._client, key, spec.ssh.jump, say)
         self._root = _root_guest(spec.ssh.root) if spec.ssh.root else None
+        through = self._root if spec.ssh.reach is Reach.PCT else None
+        self._reacher = Reacher(self._client, key, spec.ssh.jump, through)
         self._root_worker = RootWorker(self._client, self._root, say, patient=patient)
         self._holder = Holder()
         self._say = say
@@ -138,7 +140,9 @@ class ProxmoxPlace:
         address = got.get(ADDRESS.name) or (cattle.address if cattle else None)
         on_record = cattle.mark.host_keys if cattle and cattle.mark else ()
         keys = (got[HOST_KEY.name],) if HOST_KEY.name in got else on_record
-        return self._reacher.guest(got.get(REACHED.name, want.agent), address, keys) if address and keys else None
+        vmid = int(got.get(REACHED.name, cattle.vmid if cattle else 0))
+        name = got.get(REACHED_NAME.name, want.agent)
+        return self._reacher.guest(name, vmid, address, keys) if vmid and address and keys else None
 
     def other_run(self, want: MachineWant, seen: ProxmoxSeen) -> str | None:
         now = self._look()

@@ -1,4 +1,4 @@
-"""Reaching machines over ssh with verified host keys, and giving a clone its own host key."""
+"""Reaching machines, over ssh or through the node, with verified host keys, and giving a clone its own host key."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from paddock.errors import NeedsPerson, PaddockError
-from paddock.guests import Unreachable, expect
+from paddock.guests import Guest, Unreachable, expect
+from paddock.guests.pct import PctGuest, read_host_key
 from paddock.guests.ssh import SshGuest, scan_host_key
 from paddock.places import Got
 from paddock.places.proxmox import observe
-from paddock.places.proxmox.actions import ADDRESS, HOST_KEY
+from paddock.places.proxmox.actions import ADDRESS, HOST_KEY, REACHED
 from paddock.places.proxmox.client import Client
 
 _REACH_SECONDS: Final = 120
@@ -35,16 +36,21 @@ class HostKeyTrust:
 
 
 class Reacher:
-    """Finds a running container's address, waits for its ssh, and verifies its host key."""
+    """Finds a running container's address, waits until it answers, and verifies its host key.
 
-    def __init__(self, client: Client, key: Path, jump: str | None, reporter: Callable[[str], None]) -> None:
+    With ``node``, the shell of the node, programs are run with `pct exec` there instead of over ssh.
+    """
+
+    def __init__(self, client: Client, key: Path, jump: str | None, node: SshGuest | None = None) -> None:
         self._client = client
-        self._reporter = reporter
         self._key = key
         self._jump = jump
+        self._node = node
 
-    def guest(self, name: str, address: str, keys: Sequence[str]) -> SshGuest:
-        """Return an ssh guest for a machine that must present one of the host keys."""
+    def guest(self, name: str, vmid: int, address: str, keys: Sequence[str]) -> Guest:
+        """Return a guest for a machine that must present one of the host keys."""
+        if self._node:
+            return PctGuest(name, self._node, vmid, tuple(keys))
         trusted = tuple(f"ssh-ed25519 {key}" for key in keys)
         return SshGuest(name, address, key=self._key, host_keys=trusted, jump=self._jump)
 
@@ -58,13 +64,13 @@ class Reacher:
             answered = self._exchange(vmid, address, answered, record)
         elif len(known.on_record) > 1:
             record(answered)
-        return {ADDRESS.name: address, HOST_KEY.name: answered}
+        return {ADDRESS.name: address, HOST_KEY.name: answered, REACHED.name: str(vmid)}
 
-    def visit(self, name: str, vmid: int, known: HostKeyTrust) -> SshGuest:
-        """Return an ssh guest for a running machine, without changing its notes."""
+    def visit(self, name: str, vmid: int, known: HostKeyTrust) -> Guest:
+        """Return a guest for a running machine, without changing its notes."""
         address, answered = self._answering(vmid, _VISIT_SECONDS)
         self._check_key(vmid, address, answered, known)
-        return self.guest(name, address, [answered])
+        return self.guest(name, vmid, address, [answered])
 
     def _check_key(self, vmid: int, address: str, answered: str, known: HostKeyTrust) -> None:
         if known.on_record:
@@ -77,6 +83,8 @@ class Reacher:
         expected, source = known.from_file, "in the file"
         if expected is None:
             expected, source = self._logged(vmid), f"machine {vmid} was created with"
+        if expected is None and self._node:
+            return  # the node's root has read the key in the container itself
         if expected is None:
             raise _unknown_key(vmid, address, answered, known.adopted_by)
         if expected != fingerprint(answered) and expected.split()[1:2] != [answered]:
@@ -97,7 +105,7 @@ class Reacher:
         pause = 0.05
         while True:
             address = observe.address(self._client, vmid)
-            answered = scan_host_key(address, jump=self._jump) if address else None
+            answered = self._host_key(vmid, address) if address else None
             if address and answered:
                 key = answered.split()[1]
                 if not _ED25519.fullmatch(key):  # untrusted text, which goes into the notes and to the terminal
@@ -106,15 +114,23 @@ class Reacher:
             if time.monotonic() > end:
                 raise PaddockError(
                     f"machine {vmid} "
-                    + (f"has the address {address}, but ssh does not answer there" if address else "got no address"),
-                    hint="check that the bridge has DHCP, and that this computer has a route to it",
+                    + (f"has the address {address}, but {self._way} does not answer" if address else "got no address"),
+                    hint="check that the bridge has DHCP, and that this computer has a route to it; ssh.jump goes"
+                    " through another machine, and ssh.reach: pct through the node",
                 )
             time.sleep(pause)
             pause = min(pause * 1.5, 1.0)
 
+    @property
+    def _way(self) -> str:
+        return f"`pct exec` on {self._node.name}" if self._node else "ssh"
+
+    def _host_key(self, vmid: int, address: str) -> str | None:
+        return read_host_key(self._node, vmid) if self._node else scan_host_key(address, jump=self._jump)
+
     def _exchange(self, vmid: int, address: str, old: str, record: Callable[[str], None]) -> str:
         """Give a clone its own host key. Both keys are recorded until the new one is in use."""
-        guest = self.guest(f"machine-{vmid}", address, [old])
+        guest = self.guest(f"machine-{vmid}", vmid, address, [old])
         new = expect(guest, "creating a host key", _script("stage")).split()[1]
         record(f"{old},{new}")
         expect(guest, "changing the host key", _script("switch"))

@@ -15,7 +15,7 @@ from paddock.places.proxmox.actions import (
     CACHE_VOLUME,
     HOST_KEY,
     MOUNT_KEY,
-    REACHED,
+    REACHED_NAME,
     STATE_VOLUME,
     TEMPLATE,
     AddCache,
@@ -325,7 +325,7 @@ class Worker(Containers):
         if machine.has(Role.CATTLE) and Claim.from_notes(machine.notes):
             self._put(machine, {"description": without_claim(machine.notes)})
         name = machine.mark.agent.name if machine.mark and machine.mark.agent else f"builder-{vmid}"
-        return {**reached, REACHED.name: name}
+        return {**reached, REACHED_NAME.name: name}
 
     def _detach(self, vmid: int) -> None:
         self._drop(vmid, "mp")

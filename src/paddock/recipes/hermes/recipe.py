@@ -26,6 +26,7 @@ from paddock.recipes.hermes import (
     validate,
     versions,
 )
+from paddock.recipes.hermes.conversation import HermesConversation
 from paddock.recipes.hermes.spec import HermesSpec, Managed, Skills
 from paddock.recipes.model_gateway import ModelServer
 from paddock.recipes.packaged import PackagedRecipe
@@ -251,6 +252,9 @@ class Hermes(PackagedRecipe[HermesSpec]):
         model = agent.connectors.api_server.model_name or "hermes-agent"
         return Probes(health=_Health(f"{url}/health"), prompt=_Prompt(url, model, prompt, conversation))
 
+    def conversation(self, agent: HermesSpec) -> HermesConversation:
+        return HermesConversation(agent.url("api_server"), API_KEY)
+
     def checks(self, agent: HermesSpec, name: str, paths: Paths) -> Sequence[Check]:
         hermes_home = f"{paths.home}/{_HOME}"
         if agent.image_brings_code:
@@ -371,6 +375,8 @@ class _Prompt:
             text, reason = str(choice["message"]["content"]), choice["finish_reason"]
         except (KeyError, IndexError, TypeError):
             return Verdict(False, f"the API answered {answer.status}: {answer.body}")
+        if reason == "error":
+            return Verdict(False, f"its model failed: {text}")
         ok = answer.status == 200 and reason == "stop" and "hermes" not in answer.body and bool(text.strip())
         return Verdict(ok, text)
 

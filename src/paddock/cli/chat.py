@@ -1,0 +1,51 @@
+"""``paddock chat`` and ``paddock sessions``: talk to an agent in the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from paddock.cli import verb
+from paddock.cli.options import DEFAULT_FILE, Agent, File, Json, Sets
+
+
+@verb("paddock chat hermes", "paddock chat hermes --continue")
+def chat(
+    agent: Agent,
+    session: Annotated[
+        str | None,
+        typer.Option("--session", metavar="ID", help="Continue this one of `paddock sessions`."),
+    ] = None,
+    newest: Annotated[bool, typer.Option("--continue", help="Continue the newest session of `paddock chat`.")] = False,
+    file: File = DEFAULT_FILE,
+    sets: Sets = None,
+) -> None:
+    """Talk to a running agent. Ctrl-C stops an answer; Ctrl-D or /quit ends. Without a terminal, stdin is read."""
+    from paddock.cli.session import looking
+    from paddock.errors import BadInput
+    from paddock.run.dialogue import talk
+
+    if session is not None and newest:
+        raise BadInput("--session and --continue are two ways to choose a session; keep one")
+    with looking(file, [agent], sets) as agents:
+        talk(agents[0], session, newest=newest, terminal=sys.stdin.isatty() and sys.stdout.isatty())
+
+
+@verb("paddock sessions hermes")
+def sessions(
+    agent: Agent,
+    file: File = DEFAULT_FILE,
+    sets: Sets = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Number of sessions to print.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """List the conversations that an agent keeps, the newest first, without those of `ask` and `verify`."""
+    from paddock.cli.session import looking
+    from paddock.run.sessions import as_data, newest, table
+
+    with looking(file, [agent], sets) as agents:
+        found = newest(agents[0], lines)
+    print(json.dumps([as_data(each) for each in found], indent=2) if as_json else table(found))

@@ -1,0 +1,98 @@
+"""A guest for a container of a Proxmox node, entered with `pct exec` as root of the node.
+
+For machines that this computer has no route to. Programs and their input go over ssh to the node and from there into
+the container; the container's network and its ssh server are not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from paddock.guests import Unreachable
+from paddock.guests.ssh import SshGuest, terminal_type
+from paddock.guests.tunnel import forward_each
+from paddock.process import Pipes, Result
+from paddock.visible import one_line
+
+_HOST_KEY: Final = "/etc/ssh/ssh_host_ed25519_key.pub"
+# Runs in the container. The number may belong to another container by now, so the container shows its host key first.
+_ENTER: Final = f"""\
+read -r _ key _ <{_HOST_KEY}
+case ,$1, in *",$key,"*) ;; *) echo "paddock: this container has another ssh host key" >&2; exit 254 ;; esac
+shift
+cd && exec "$@"
+"""
+_OTHER_MACHINE: Final = 254
+# Runs on the node. pct fails with 255, and so does ssh if it cannot connect.
+_EXEC: Final = 'pct exec "$@"; code=$?; [ "$code" -ne 255 ] || exit 253; exit "$code"'
+_PCT_FAILED: Final = 253
+_READ_KEY: Final = f"systemctl is-active --quiet basic.target && cat {_HOST_KEY}"
+_ENVIRONMENT: Final = (
+    "HOME=/root",
+    "USER=root",
+    "LOGNAME=root",
+    "SHELL=/bin/bash",
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+)
+
+
+@dataclass(frozen=True)
+class PctGuest:
+    """Runs programs as root in a container, which must have one of the host keys."""
+
+    name: str
+    node: SshGuest
+    vmid: int
+    host_keys: tuple[str, ...]  # without the type
+
+    def run(self, argv: Sequence[str], *, stdin: bytes | Path = b"", deadline: float = 60.0) -> Result:
+        return self._reached(self.node.run(self._watched(argv), stdin=stdin, deadline=deadline))
+
+    def attach(self, argv: Sequence[str], *, terminal: bool) -> int:
+        # lxc-attach gives the program a terminal of its own if it has one itself.
+        return self.node.attach(self._inside(argv), terminal=terminal)
+
+    def stream(self, argv: Sequence[str], out: Callable[[str], None], err: Callable[[str], None]) -> int:
+        return self.node.stream(self._inside(argv), out, err)
+
+    @contextmanager
+    def piped(self, argv: Sequence[str]) -> Iterator[Pipes]:
+        with self.node.piped(self._watched(argv)) as pipes:
+            yield replace(pipes, end=lambda: self._reached(pipes.end()))
+
+    def forward(self, local: int, port: int) -> int:
+        return forward_each(self, local, port)
+
+    def _inside(self, argv: Sequence[str]) -> list[str]:
+        environment = (*_ENVIRONMENT, f"TERM={terminal_type()}")
+        enter = ["env", "-i", *environment, "sh", "-c", _ENTER, "sh", ",".join(self.host_keys)]
+        return ["pct", "exec", str(self.vmid), "--", *enter, *argv]
+
+    def _watched(self, argv: Sequence[str]) -> list[str]:
+        return ["sh", "-c", _EXEC, "sh", *self._inside(argv)[2:]]
+
+    def _reached(self, result: Result) -> Result:
+        reason = one_line(result.err.strip().split("\n")[-1] or "-", 500)
+        if result.code == _PCT_FAILED:
+            raise Unreachable(
+                f"{self.name} cannot be reached with `pct exec {self.vmid}` on {self.node.name}: {reason}",
+                hint="check that the container is running",
+            )
+        if result.code == _OTHER_MACHINE and reason.startswith("paddock: "):
+            raise Unreachable(
+                f"container {self.vmid} on {self.node.name} is not the machine of {self.name}:"
+                " it has another ssh host key than the recorded one",
+                hint="another container may have its number by now; `paddock status` looks again",
+            )
+        return result
+
+
+def read_host_key(node: SshGuest, vmid: int) -> str | None:
+    """Return the ed25519 host key of a container as the node's root reads it, or None until it has started."""
+    command = ["pct", "exec", str(vmid), "--", "sh", "-c", _READ_KEY]
+    printed = node.run(["sh", "-c", '"$@" || exit 1', "sh", *command], deadline=20)
+    return " ".join(printed.out.split()[:2]) or None if printed.ok else None
