@@ -68,9 +68,9 @@ def test_an_error_on_the_builder_names_the_builder(node: Node, monkeypatch: pyte
     guest = Reacher.guest
     names: dict[str, str] = {}
 
-    def named(self: Reacher, name: str, address: str, keys: list[str]) -> Guest:
+    def named(self: Reacher, name: str, vmid: int, address: str, keys: list[str]) -> Guest:
         names[address] = name
-        return guest(self, name, address, keys)
+        return guest(self, name, vmid, address, keys)
 
     monkeypatch.setattr(Reacher, "guest", named)
     node.side = Installing(node.machines.inside)
