@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from paddock.errors import PaddockError, Refused
@@ -169,7 +170,7 @@ def _read(
     with ThreadPoolExecutor(max_workers=8) as parallel:
         taken = parallel.submit(client.get, "/cluster/resources", {"type": "vm"})
         asks_networks = want is not None and want.spec.machine.net.address != "dhcp"
-        capacity = parallel.submit(_capacity, client, asks_networks=asks_networks)
+        capacity = parallel.submit(partial(_capacity, client, asks_networks=asks_networks))
         base_missing = parallel.submit(_base_missing, client, node.base)
         storages = parallel.submit(_storages, client)
         members = pools.read(client, node.pools)
