@@ -125,6 +125,12 @@ def health(case: Case) -> Any:
     return probe.judge(Answer(204, None))
 
 
+def version_line(case: Case) -> Any:
+    """The verdict of `verify` on an image whose agent says that it has version 0.19.0."""
+    asked = {check.name: check for check in verifying._subject(case.resolved).asked}
+    return asked["version"].judge(Answer(200, {"version": "0.19.0"}))
+
+
 def patience(case: Case) -> Any:
     """The seconds that `up` waits for an agent that does not become healthy."""
     with case.world.silent_clock() as clock:
@@ -180,7 +186,7 @@ def ssh(case: Case) -> Any:
     place, gate = case.agent.place, case.world.gate
     gate.ran.clear()
     if isinstance(place, ProxmoxPlace):
-        place._reacher.guest(AGENT, "192.0.2.30", ["ssh-ed25519 AAAA"]).run(["true"])
+        place._reacher.guest(AGENT, 321, "192.0.2.30", ["ssh-ed25519 AAAA"]).run(["true"])
         if place._root:
             place._root.run(["true"])
     else:
@@ -236,6 +242,7 @@ OBSERVABLES: Final[Mapping[str, Callable[[Case], Any]]] = {
     "arguments": arguments,
     "verify": verify,
     "health": health,
+    "version line": version_line,
     "patience": patience,
     "chosen": chosen,
     "plan": plan,
