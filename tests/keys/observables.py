@@ -76,8 +76,8 @@ def files(case: Case) -> Any:
     container = case.resolved.runtime.container
     argvs = [case.resolved.runtime.apply("ID"), container.create("ID", replaces=False) if container else ()]
     texts = "".join([*(text for path, text in found.items() if path != "bundle.env"), *(" ".join(a) for a in argvs)])
-    lines = found["bundle.env"].split("\n")
-    return {**found, "bundle.env": [each for each in lines if f"${each.partition('=')[0]}" in texts.replace("{", "")]}
+    texts, lines = texts.replace("{", ""), found["bundle.env"].split("\n")
+    return {**found, "bundle.env": [each for each in lines if f"${each.partition('=')[0]}" in texts]}
 
 
 def secrets(case: Case) -> Any:
