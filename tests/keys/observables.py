@@ -80,6 +80,12 @@ def files(case: Case) -> Any:
     return {**found, "bundle.env": [each for each in lines if f"${each.partition('=')[0]}" in texts]}
 
 
+def open_to_all(case: Case) -> Any:
+    """The pinned variables that let everyone talk to the agent."""
+    lines = case.resolved.bundle.files["hermes/.env"].content.split("\n")
+    return [line for line in lines if "_ALLOW_ALL_USERS" in line]
+
+
 def secrets(case: Case) -> Any:
     """The secrets that are sent with the bundle, variables and files, or why they cannot be read."""
     known = case.resolved.secrets
@@ -127,8 +133,8 @@ def health(case: Case) -> Any:
 
 def version_line(case: Case) -> Any:
     """The verdict of `verify` on an image whose agent says that it has version 0.19.0."""
-    asked = {check.name: check for check in verifying._subject(case.resolved).asked}
-    return asked["version"].judge(Answer(200, {"version": "0.19.0"}))
+    asked, answer = verifying._subject(case.resolved).asked, Answer(200, {"version": "0.19.0"})
+    return [check.judge(answer) for check in asked if check.name == "version"]
 
 
 def patience(case: Case) -> Any:
@@ -237,6 +243,7 @@ def notification(case: Case) -> Any:
 
 OBSERVABLES: Final[Mapping[str, Callable[[Case], Any]]] = {
     "files": files,
+    "open to all": open_to_all,
     "secrets": secrets,
     "software": software,
     "arguments": arguments,
