@@ -76,8 +76,14 @@ def files(case: Case) -> Any:
     container = case.resolved.runtime.container
     argvs = [case.resolved.runtime.apply("ID"), container.create("ID", replaces=False) if container else ()]
     texts = "".join([*(text for path, text in found.items() if path != "bundle.env"), *(" ".join(a) for a in argvs)])
-    lines = found["bundle.env"].split("\n")
-    return {**found, "bundle.env": [each for each in lines if f"${each.partition('=')[0]}" in texts.replace("{", "")]}
+    texts, lines = texts.replace("{", ""), found["bundle.env"].split("\n")
+    return {**found, "bundle.env": [each for each in lines if f"${each.partition('=')[0]}" in texts]}
+
+
+def open_to_all(case: Case) -> Any:
+    """The pinned variables that let everyone talk to the agent."""
+    lines = case.resolved.bundle.files["hermes/.env"].content.split("\n")
+    return [line for line in lines if "_ALLOW_ALL_USERS" in line]
 
 
 def secrets(case: Case) -> Any:
@@ -123,6 +129,12 @@ def health(case: Case) -> Any:
     probe = case.resolved.probes("").health
     assert isinstance(probe, Page)
     return probe.judge(Answer(204, None))
+
+
+def version_line(case: Case) -> Any:
+    """The verdict of `verify` on an image whose agent says that it has version 0.19.0."""
+    asked, answer = verifying._subject(case.resolved).asked, Answer(200, {"version": "0.19.0"})
+    return [check.judge(answer) for check in asked if check.name == "version"]
 
 
 def patience(case: Case) -> Any:
@@ -180,7 +192,7 @@ def ssh(case: Case) -> Any:
     place, gate = case.agent.place, case.world.gate
     gate.ran.clear()
     if isinstance(place, ProxmoxPlace):
-        place._reacher.guest(AGENT, "192.0.2.30", ["ssh-ed25519 AAAA"]).run(["true"])
+        place._reacher.guest(AGENT, 321, "192.0.2.30", ["ssh-ed25519 AAAA"]).run(["true"])
         if place._root:
             place._root.run(["true"])
     else:
@@ -231,11 +243,13 @@ def notification(case: Case) -> Any:
 
 OBSERVABLES: Final[Mapping[str, Callable[[Case], Any]]] = {
     "files": files,
+    "open to all": open_to_all,
     "secrets": secrets,
     "software": software,
     "arguments": arguments,
     "verify": verify,
     "health": health,
+    "version line": version_line,
     "patience": patience,
     "chosen": chosen,
     "plan": plan,

@@ -7,6 +7,7 @@ import json
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -77,11 +78,7 @@ def _spread(group: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield json.loads(text)
 
 
-def waits(row: Row, shape: Shape) -> bool:
-    """Whether the table says that the key is not carried out in this shape yet."""
-    return any(row.key in entry["keys"] and shape.has(entry["only"]) for entry in _TABLE["waiting"])
-
-
+@cache
 def path_of(key: str) -> Key:
     """Return the path of a key in the file; a key of no other part is the agent's."""
     parts = tuple(key.split("."))

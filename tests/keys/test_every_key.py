@@ -16,7 +16,7 @@ import pytest
 from keys import schema
 from keys.observables import OBSERVABLES, Case
 from keys.shapes import Shape, every_shape
-from keys.table import Row, rows, waits
+from keys.table import Row, rows
 from keys.world import World
 from paddock.errors import BadInput, PaddockError
 from paddock.recipes import KINDS
@@ -25,7 +25,6 @@ from paddock.spec.support import supported
 from paddock.spec.tree import Tree
 
 ROWS = rows()
-IGNORED = "is accepted, and"
 
 
 def accepted(file: dict[str, Any], folder: Path | None = None) -> Loaded | str:
@@ -57,11 +56,7 @@ def test_every_key_is_refused_or_carried_out(name: str, world: World) -> None:
         if not found:
             wrong.append(f"{'.'.join(key)} has no row: add one with a value and with the observable that shows it")
         for row in found:
-            problem = _problem(row, shape, world, befores)
-            ignored = problem is not None and problem.startswith(IGNORED)
-            if waits(row, shape) and not ignored:
-                wrong.append(f"{row.key} is not ignored any more, remove it from `waiting`: {problem or 'it is well'}")
-            elif problem and not waits(row, shape):
+            if problem := _problem(row, shape, world, befores):
                 wrong.append(f"{row.key}: {problem}")
     assert not wrong, f"{len(wrong)} keys of {name}:\n" + "\n".join(wrong)
 
@@ -86,7 +81,7 @@ def _problem(row: Row, shape: Shape, world: World, befores: dict[str, Any]) -> s
     except PaddockError as error:
         return f"`check` accepts it, and `{row.shows}` fails: {error.message}"
     if found == befores[name]:
-        return f"{IGNORED} `{row.shows}` does not change with {row.value!r}: carry it out, or refuse it"
+        return f"is accepted, and `{row.shows}` does not change with {row.value!r}: carry it out, or refuse it"
     return None
 
 
