@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import tarfile
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from live.images import add, add_folder, base_root, saved_image, text_of_base
@@ -98,10 +98,20 @@ def _s6_layer(path: Path) -> None:
     folder.rmdir()
 
 
+def _above(place: str) -> list[PurePosixPath]:
+    """The folders of a path that are not in Debian."""
+    return [folder for folder in PurePosixPath(place).parents if str(folder) not in (".", "etc", "opt")]
+
+
 def _code_layer(path: Path, version: str) -> None:
     agent = HermesSpec.model_validate({"kind": "hermes", "version": version, "place": "-", "extras": ["messaging"]})
     packages = codetree.build(Hermes().code(agent, Path()), Interpreter("/usr/bin/python3", "3.11", "x86_64"))
     with tarfile.open(path, "w") as layer:
+        # An engine makes a folder that no entry names for root only.
+        for folder in sorted(
+            {str(above) for place in (*_PLACES.values(), f"{_PACKAGES}/all") for above in _above(place)}
+        ):
+            add_folder(layer, folder)
         for name, place in _PLACES.items():
             add(layer, place, (_SCRIPTS / name).read_bytes(), mode=0o755)
         add(layer, "opt/hermes/docker/entrypoint.sh", b"#!/bin/sh\n", mode=0o755)
