@@ -102,10 +102,10 @@ def test_on_a_machine_like_nixos_an_account_runs_the_agent(node: Node, host: str
     paths = node.shell(host, f"tr '\\0' '\n' </proc/$({main})/environ | sed -n 's/^PATH=//p'").strip()
     assert paths.endswith(":/run/wrappers/bin:/run/current-system/sw/bin")
 
-    # Nix deletes what is not in use. The code tree uses its Python.
+    # Nix deletes what is not in use. A running program counts as used, so the agent is stopped. Its code uses Python.
     python = node.shell(host, "readlink /nix/var/nix/gcroots/python && rm /nix/var/nix/gcroots/python").strip()
-    node.shell(host, "nix-store --gc >/dev/null 2>&1")
-    node.paddock("restart", "hermes", "-f", path)
+    node.shell(host, "systemctl stop user@1000 && nix-store --gc >/dev/null 2>&1 && systemctl start user@1000")
+    node.paddock("up", "-f", path)
     assert node.paddock("ask", "hermes", QUESTION, "-f", path).stdout.strip() == FACT
     node.paddock("down", "-f", path)
     assert node.shell(host, f"nix-store --gc >/dev/null 2>&1; ls -d {python} 2>&1 || true").startswith("ls: ")
