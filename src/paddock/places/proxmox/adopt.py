@@ -9,7 +9,7 @@ from typing import Final
 
 from paddock.places import Description, MachineWant
 from paddock.places.proxmox import cattle as machines
-from paddock.places.proxmox import membership, restart_note, root_work
+from paddock.places.proxmox import membership, pet_steps, restart_note, root_work
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox.actions import (
     MOUNT_KEY,
@@ -246,7 +246,7 @@ def _state_steps(
         else:
             pets.check_no_lost_pet(want, None, seen)
         number = pet.vmid if pet else named or next(ids)
-        return pets.pet_steps(want, pet, number, node)
+        return pet_steps.pet_steps(want, pet, number, node)
     mount, owner = volume.mount, seen.containers.get(volume.mount.owner or 0)
     membership.check_owner_visible(node.pools, mount.owner, seen)
     _check_writers(mount.volume, [machine, owner, volume.at], seen)
@@ -338,7 +338,7 @@ def _reassign_steps(
     if pet is not None:
         pets.check_stopped(pet)
     number = pet.vmid if pet else named or next(ids)
-    create = [] if pet else [pets.empty_pet_step(want, number, node)]
+    create = [] if pet else [pet_steps.empty_pet_step(want, number, node)]
     key = mount.key if mount.path else source.free_key
     value = mount.mounted_at(pets.path_in_pet(want.id))
     action = Reassign(source.vmid, key, value, number, pet.free_key if pet else MOUNT_KEY, want.id)

@@ -9,6 +9,7 @@ from typing import Self
 
 from paddock.places import MachineWant
 from paddock.places.proxmox import cache as caches
+from paddock.places.proxmox import forget
 from paddock.places.proxmox import pet as pets
 from paddock.places.proxmox.actions import RenameMachine, RenamePet
 from paddock.places.proxmox.cannot import CannotPlan
@@ -201,5 +202,5 @@ def check_not_renamed_in_the_file_alone(want: MachineWant, seen: ProxmoxSeen) ->
 
 def as_forgotten(want: MachineWant, seen: ProxmoxSeen) -> MachineWant:
     """Return the agent with the former id under which its `forget` began, so that it can be finished."""
-    began = [each for each in want.formers if pets.pet_with_unfinished_forget(each, seen)]
+    began = [each for each in want.formers if forget.pet_with_unfinished_forget(each, seen)]
     return replace(want, id=began[0], formers=()) if began and not Holding.of(want.id, seen).containers else want

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from paddock.places import MachineWant
-from paddock.places.proxmox.actions import (
-    STATE_VOLUME,
-    AddVolume,
-    Configure,
-    CreatePet,
-    DeleteVolume,
-    DestroyPet,
-    GrowVolume,
-    IncludeVolume,
-    Params,
-    SettlePet,
-)
-from paddock.places.proxmox.cache import cache_in
 from paddock.places.proxmox.cannot import CannotPlan
 from paddock.places.proxmox.claim import AGAIN
 from paddock.places.proxmox.mark import Mark, Role
 from paddock.places.proxmox.seen import LxcContainer, Mount, ProxmoxSeen
-from paddock.plan.actions import Ref
-from paddock.plan.step import Risk, Step
 from paddock.spec.agent_id import AgentId
-from paddock.spec.models import ProxmoxSpec
 
 _FIRST_KEY: Final = "mp0"
 _STATES: Final = "/var/lib/paddock"
@@ -138,7 +121,7 @@ def lost_pet(want: MachineWant, seen: ProxmoxSeen) -> LxcContainer | None:
     for container in seen.containers.values():
         if container.noted_mark and container.noted_mark.role is Role.PET:
             continue  # a pet, or one outside its pool
-        named = container.config.get("hostname") == _name(want)
+        named = container.config.get("hostname") == name_of_pet(want)
         owns = container.mark is None and not container.running and any(map(container.mount_at, paths))
         owns = owns and container.vmid != want.spec.machine.vmid  # an interrupted adoption set the path
         if named or owns:
@@ -209,7 +192,7 @@ def check_pet(want: MachineWant, pet: Pet, seen: ProxmoxSeen) -> None:
     """Refuse a pet in a condition that endangers the state."""
     container = pet.container
     if pet.state:
-        _check_named(want, container, pet.state)
+        check_named(want, container, pet.state)
     elif holds_adopted_state(want, container):
         raise _adoption_unfinished(want, container)
     if (claim := seen.claim_of_another(container)) is not None:
@@ -264,7 +247,7 @@ def holds_adopted_state(want: MachineWant, container: LxcContainer) -> bool:
     return container.mark is not None and not ids.isdisjoint(container.mark.adopted_agents)
 
 
-def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> None:
+def check_named(want: MachineWant, container: LxcContainer, state: Mount) -> None:
     """Refuse a state.volume that is another agent's, or unused, or not the volume that the agent has."""
     if (owner := agent_of(state)) not in (None, want.id):
         raise CannotPlan(
@@ -287,31 +270,6 @@ def _check_named(want: MachineWant, container: LxcContainer, state: Mount) -> No
         )
 
 
-def check_no_unfinished_forget(want: MachineWant, seen: ProxmoxSeen) -> None:
-    """Refuse while a `forget` of the agent is unfinished: its state must not come back."""
-    for agent in (want.id, *want.formers):
-        left = pet_with_unfinished_forget(agent, seen)
-        if left is None:
-            continue
-        raise CannotPlan(
-            f"{left.name} has an unfinished `forget` of {want.agent}",
-            _finish_hint(agent, want.id),
-            code="pet.unfinished-forget",
-        )
-
-
-def _finish_hint(agent: AgentId, now: AgentId) -> str:
-    if agent.project in ("", now.project):
-        return "run `paddock forget` again first"
-    return f"run `paddock forget` again first, with a file of project {agent.project}"
-
-
-def pet_with_unfinished_forget(agent: AgentId, seen: ProxmoxSeen) -> LxcContainer | None:
-    """Return the pet with an unfinished `forget` of the agent."""
-    pets = seen.with_role(Role.PET)
-    return next((c for c in pets if c.mark and c.mark.unfinished_forget and c.mark.unfinished_forget[0] == agent), None)
-
-
 def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: ProxmoxSeen) -> None:
     """Refuse to create a pet while the agent may have one already: the new pet would have no state."""
     for container in seen.containers.values():
@@ -319,7 +277,7 @@ def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: Prox
             raise _adoption_unfinished(want, container)
     if (lost := lost_pet(want, seen)) is not None:
         raise lost_pet_refusal(want, lost)
-    if (name := _name(want)) in seen.elsewhere and not want.beside_others:
+    if (name := name_of_pet(want)) in seen.elsewhere and not want.beside_others:
         raise CannotPlan(
             f"{name} on node {seen.elsewhere[name]} looks like the pet of {want.agent}",
             "a new pet would have no state: name that node in the file, or migrate the pet to this one",
@@ -333,192 +291,6 @@ def check_no_lost_pet(want: MachineWant, cattle: LxcContainer | None, seen: Prox
         )
 
 
-def pet_steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> tuple[list[Step], str | Ref]:
-    """Return the steps to a protected pet with the agent's volume, and the volume's name."""
-    return list(_steps(want, pet, vmid, node)), pet.state.volume if pet and pet.state else STATE_VOLUME
-
-
-def _steps(want: MachineWant, pet: Pet | None, vmid: int, node: ProxmoxSpec) -> Iterator[Step]:
-    size = want.spec.state.size
-    backup = int(want.spec.state.backup)
-    value = f"{want.spec.state.storage or node.storage}:{size.gib},mp={path_in_pet(want.id)},backup={backup}"
-    if pet is None:
-        params = {**_params(want, node, Mark(Role.PET)), _FIRST_KEY: value}
-        title = f"create pet {vmid} with a state volume of {size}"
-        yield _create(want, title, "the agent has no state yet", vmid, params)
-    elif pet.state is None:
-        key = pet.container.free_key
-        title = f"create a state volume of {size} on pet {pet.vmid}"
-        yield Step(
-            "pet.volume",
-            title,
-            f"the pet has none for {want.agent}",
-            AddVolume(pet.vmid, key, value),
-            needs_place_lock=True,
-        )
-    elif pet.container.unsettled:
-        title, reason = f"finish pet {pet.vmid}", "the run that created it was interrupted"
-        yield Step("pet.settle", title, reason, SettlePet(pet.vmid), needs_place_lock=True)
-    elif not pet.container.flag("protection"):
-        action = Configure(pet.vmid, {"protection": 1})
-        yield Step("pet.protect", f"protect pet {pet.vmid}", "its protection is off", action)
-    if pet and pet.state and "backup" in want.spec.state.model_fields_set:
-        yield from _backup_steps(pet.vmid, pet.state, backup=want.spec.state.backup)
-
-
-def _backup_steps(vmid: int, state: Mount, *, backup: bool) -> Iterator[Step]:
-    if backup == (state.options.get("backup") == "1"):
-        return
-    verb = "include the state in" if backup else "leave the state out of"
-    title = f"{verb} the backups that Proxmox makes of pet {vmid}"
-    yield Step(
-        "pet.include",
-        title,
-        f"the file says state.backup: {str(backup).lower()}",
-        IncludeVolume(vmid, state.key, backup),
-    )
-
-
-def empty_pet_step(want: MachineWant, vmid: int, node: ProxmoxSpec) -> Step:
-    """Return the step that creates a pet for an existing volume."""
-    params = _params(want, node, Mark(Role.PET, adopted=str(want.id)))
-    return _create(want, f"create pet {vmid}", "a pet must own the state", vmid, params)
-
-
-def _create(want: MachineWant, title: str, reason: str, vmid: int, params: Params) -> Step:
-    named = want.spec.state.pet.vmid or want.throwaway
-    action = CreatePet(vmid, params, None if named else want.agent)
-    return Step("pet.create", title, reason, action, needs_place_lock=True)
-
-
-def _params(want: MachineWant, node: ProxmoxSpec, mark: Mark) -> dict[str, str | int]:
-    return {
-        "ostemplate": node.base.volid,
-        "hostname": _name(want),
-        "description": str(mark),
-        "tags": "paddock",
-        "unprivileged": 1,
-        "features": "nesting=1",  # the pet never runs; without nesting Proxmox warns about its systemd
-        "protection": 1,
-        "onboot": 0,
-        "cores": want.spec.state.pet.cores,
-        "memory": want.spec.state.pet.memory.mib,
-        "rootfs": f"{node.storage}:{want.spec.state.pet.disk.gib}",
-        **({"pool": node.pools.state} if node.pools else {}),
-    }
-
-
-def grow_step(want: MachineWant, pet: Pet | None) -> Step | None:
-    """Return the step that grows the state volume to the size in the file, if it is smaller."""
-    if pet is None or pet.state is None or pet.state.size is None or pet.state.size >= want.spec.state.size:
-        return None
-    size = want.spec.state.size
-    return Step(
-        "pet.grow",
-        f"grow the state volume from {pet.state.size} to {size}",
-        "the file says so",
-        GrowVolume(pet.vmid, pet.state.key, str(size)),
-    )
-
-
-def difference_notes(node: ProxmoxSpec, want: MachineWant, pet: Pet) -> Iterator[str]:
-    """Yield notes about differences of the pet and the state from the file that are left as they are."""
-    yield from _pet_notes(want, pet)
-    if pet.state is None:
-        return
-    adopted = holds_adopted_state(want, pet.container)
-    storage, there = want.spec.state.storage or (None if adopted else node.storage), pet.state.storage
-    if storage is not None and storage != there:
-        yield f"the state is on {there}, but the file says {storage}: left as it is"
-
-
-def _pet_notes(want: MachineWant, pet: Pet) -> Iterator[str]:
-    """Yield notes about keys of the pet that another value was given to: it never runs, and agents may share it."""
-    asked, config, root = want.spec.state.pet, pet.container.config, pet.container.mount("rootfs")
-    has = {
-        "name": (config.get("hostname"), asked.name),
-        "cores": (config.get("cores"), asked.cores),
-        "memory": (config.get("memory"), asked.memory.mib),
-        "disk": (root.size if root else None, asked.disk),
-    }
-    for key, (found, wanted) in has.items():
-        if key in asked.model_fields_set and str(found) != str(wanted):
-            yield f"pet {pet.vmid} has {key} {found}, but the file says {wanted}: left as it is"
-
-
-def forget_steps(want: MachineWant, pet: Pet | None, seen: ProxmoxSeen) -> Iterator[Step]:
-    """Yield the steps that delete the state; refuse while another container names one of its volumes."""
-    left = pet_with_unfinished_forget(want.id, seen)
-    if left is not None and (pet is None or pet.vmid != left.vmid):
-        yield from _forget_in(want, left, None, seen)
-    if pet is not None and pet.state is not None:
-        _check_named(want, pet.container, pet.state)
-        yield from _forget_in(want, pet.container, pet.state, seen)
-
-
-def _forget_in(want: MachineWant, pet: LxcContainer, state: Mount | None, seen: ProxmoxSeen) -> Iterator[Step]:
-    """Yield the steps that delete the agent's volumes from a pet, or the pet if it has no other volumes."""
-    forgets = pet.mark.unfinished_forget if pet.mark else None
-    cut_off = forgets[1] if forgets and forgets[0] == want.id else None
-    cache = cache_in(want.id, pet)
-    named = (state.volume if state else None, cache.volume if cache else None, cut_off)
-    volumes = tuple(dict.fromkeys(volume for volume in named if volume))
-    _check_may_forget(want, pet, volumes, seen)
-    reason = "an earlier `forget` was interrupted" if cut_off else "the agent is to be forgotten"
-    if all(mount.key == "rootfs" or mount.volume in volumes for mount in pet.mounts):
-        title = f"destroy pet {pet.vmid} with {' and '.join(volumes)} and all that {want.agent} has learned"
-        yield Step("pet.destroy", title, reason, DestroyPet(pet.vmid, want.id, volumes), Risk.RECREATES)
-        return
-    if cut_off:
-        title = f"finish deleting {cut_off} of pet {pet.vmid}"
-        yield _delete(want, pet.vmid, cut_off, title, reason)
-    if cache and cache.volume != cut_off:
-        yield _delete(want, pet.vmid, cache.volume, f"delete the cache {cache.volume} of pet {pet.vmid}", reason)
-    if state and state.volume != cut_off:
-        title = f"delete {state.volume} of pet {pet.vmid} and all that {want.agent} has learned"
-        yield _delete(want, pet.vmid, state.volume, title, reason)
-
-
-def _check_may_forget(want: MachineWant, pet: LxcContainer, volumes: Sequence[str], seen: ProxmoxSeen) -> None:
-    """Refuse while a volume is in use, or the pet is running, has snapshots or an unfinished `forget`."""
-    for volume in volumes:
-        users = [c for c in seen.users_of(volume) if c.vmid != pet.vmid]
-        if users:
-            names = ", ".join(user.name for user in users)
-            hint = _user_hint(want, next((user for user in users if not user.has(Role.CATTLE)), users[0]))
-            raise CannotPlan(f"{names} still has {volume} in its configuration", hint, code="forget.volume-in-use")
-    if pet.running:
-        raise CannotPlan(f"{pet.name} is running", "stop it first", code="forget.pet-running")
-    if "parent" in pet.config:
-        # A volume of a snapshot is kept when it is removed from the configuration, and is shown nowhere.
-        raise CannotPlan(
-            f"{pet.name} has snapshots, which also hold the state",
-            "delete its snapshots first",
-            code="forget.snapshots",
-        )
-    forgets = pet.mark.unfinished_forget if pet.mark else None
-    if forgets and forgets[0] != want.id:
-        # The mark can name one unfinished delete: a second one would replace it.
-        raise CannotPlan(
-            f"{pet.name} has an unfinished `forget` of {forgets[0].in_words}",
-            f"run `paddock forget {forgets[0].name}`",
-            code="forget.another-unfinished",
-        )
-
-
-def _user_hint(want: MachineWant, user: LxcContainer) -> str:
-    """Return the hint for a container that uses a volume which is to be deleted."""
-    whose = user.mark.agent if user.mark else None
-    if whose == want.id:
-        return "run `paddock down` first"
-    if whose:
-        return f"that container is the machine of {whose.in_words}: run `paddock down` with its file first"
-    return f"nothing is deleted while that container has the volume; {machine_mark_hint(want, user)}"
-
-
-def _delete(want: MachineWant, vmid: int, volume: str, title: str, reason: str) -> Step:
-    return Step("state.delete", title, reason, DeleteVolume(vmid, want.id, volume), Risk.RECREATES)
-
-
-def _name(want: MachineWant) -> str:
+def name_of_pet(want: MachineWant) -> str:
+    """Return the host name of the agent's pet."""
     return want.spec.state.pet.name or f"{want.agent}-pet"

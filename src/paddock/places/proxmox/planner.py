@@ -9,7 +9,7 @@ from typing import Final
 
 from paddock.places import Archive, Description, MachineWant, TemplateWant
 from paddock.places.proxmox import adopt as adoption
-from paddock.places.proxmox import archive, capacity, identity, leftovers, membership, root_work
+from paddock.places.proxmox import archive, capacity, forget, identity, leftovers, membership, pet_steps, root_work
 from paddock.places.proxmox import cache as caches
 from paddock.places.proxmox import cattle as machines
 from paddock.places.proxmox import down as downs
@@ -57,7 +57,7 @@ class NodePlanner:
     def _up(self, want: MachineWant, seen: ProxmoxSeen) -> MachinePlan:
         membership.check_listed(seen)
         membership.check_inside(want, self.node.pools, seen)
-        pets.check_no_unfinished_forget(want, seen)
+        forget.check_no_unfinished_forget(want, seen)
         clear_readers, seen = leftovers.clear_readers(want, seen)
         clear_machines, seen = leftovers.clear_machines(want, seen)
         clear_pets, seen = leftovers.clear_pets(want, seen)
@@ -84,7 +84,7 @@ class NodePlanner:
         ids = _free_ids(want, seen)
         number = pet.vmid if pet else want.spec.state.pet.vmid or next(ids)
         download = self._download() if seen.base_missing and (pet is None or cattle is None) else []
-        steps, volume = pets.pet_steps(want, pet, number, self.node)
+        steps, volume = pet_steps.pet_steps(want, pet, number, self.node)
         owner = pet.container if pet else None
         caches.check(want, owner)
         new_state = pet is None or pet.state is None
@@ -94,7 +94,7 @@ class NodePlanner:
         machines.check_single_writer(want, volume, pet, cattle, seen)
         if cache is not None:
             machines.check_single_writer(want, cache, pet, cattle, seen)
-        grow = pets.grow_step(want, pet)
+        grow = pet_steps.grow_step(want, pet)
         grows = [step for step in (grow, caches.grow_step(want, owner)) if step]
         made_from = self.made_from(want, seen)
         template = templates.newest(want.template, seen) if want.template else None
@@ -124,7 +124,7 @@ class NodePlanner:
             title = f"check that the state's filesystem has {want.spec.state.size}"
             steps.append(Step("state.check", title, "the state volume was grown", CheckStateSize(want.spec.state.size)))
         notes = [
-            *(pets.difference_notes(self.node, want, pet) if pet else ()),
+            *(pet_steps.difference_notes(self.node, want, pet) if pet else ()),
             *(machines.difference_notes(self.node, want, cattle, made_from) if cattle else ()),
         ]
         notes += caches.difference_notes(want, owner)
@@ -258,7 +258,7 @@ class NodePlanner:
             lost = pets.lost_pet(want, seen)
             if owner is None and lost is not None:
                 raise pets.lost_pet_refusal(want, lost)
-            return MachinePlan([*clear, *pets.forget_steps(want, owner, seen)])
+            return MachinePlan([*clear, *forget.forget_steps(want, owner, seen)])
         except CannotPlan as refuse:
             return MachinePlan(refusals=[refuse.refusal])
 
