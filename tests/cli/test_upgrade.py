@@ -45,7 +45,10 @@ def file(tmp_path: Path) -> Path:
             "something overrides the version of hermes in the file",
         ),
         (("web",), "web has no version in the file that could change"),
-        (("hermes", "--set", "agents.hermes.runtime=docker", "--set", IMAGE), "brings the code of hermes"),
+        (
+            ("hermes", "--to", "9.9.9", "--set", "agents.hermes.runtime=docker", "--set", IMAGE),
+            "brings the code of hermes",
+        ),
     ],
 )
 def test_an_upgrade_that_cannot_begin_leaves_the_file_as_it_was(

@@ -137,7 +137,7 @@ class HermesSpec(PackagedSpec):
     }
 
     not_in_containers: ClassVar[Mapping[str, str]] = {
-        "browser": "a browser needs namespaces for its pages, which engines do not allow; use runtime: systemd"
+        "browser": "a browser needs namespaces for its pages, which engines do not allow; leave the container out"
     }
     decided_by_image: ClassVar[Mapping[str, str]] = {
         "package": "the image brings the code; remove this key, or write base: instead of image:",
