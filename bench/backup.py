@@ -30,8 +30,8 @@ from paddock.backups.folder import FolderDestination
 from paddock.cli.session import looking
 from paddock.guests import Guest
 from paddock.guests.ssh import SshGuest
-from paddock.run.backup import save
 from paddock.run.resolve import Located, locate
+from paddock.run.sending import about, send
 from sshd import sshd
 
 RATIO_LIMIT = 2.0
@@ -137,7 +137,7 @@ def _backup(agent: Located, guest: Guest, folder: Path) -> None:
     shutil.rmtree(folder / "to", ignore_errors=True)
     destination = FolderDestination(folder / "to", [])
     destination.check()
-    save(agent, guest, destination)
+    send(agent, guest, destination, about(agent, None))
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def web(tmp_path: Path) -> Web:
 
 def test_a_backup_comes_back_and_the_state_from_before_is_kept(web: Web) -> None:
     name = web.backup()
-    assert f"web: backup {name} is complete: 1 files" in web.paddock("backup", "check", "web")
+    assert f"web: backup {name} is complete: 1 file" in web.paddock("backup", "check", "web")
     (web.home / "note").write_text("second")
     (web.home / "extra").touch()
     assert web.run("restore", "web", answer="n\n").returncode == 2
