@@ -240,7 +240,8 @@ def test_copies_beside_their_agent_on_one_host(node: Node) -> None:
     client = api_client(node)
     host = container(node, client, HOST)
     try:
-        path = with_backup(node, by_ssh(node, host))
+        # A folder of its own: the other agent of this name had more databases.
+        path = with_backup(node, by_ssh(node, host), backup={"to": "./drilled-on-a-host"})
         node.paddock("up", "-f", path)
         node.paddock("ask", "hermes", f"Remember: {FACT}", "-f", path)
         node.shell(host, "install -o hermes -g hermes -d /var/lib/paddock/hermes/home/.hermes/hooks/x")
