@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from paddock.errors import PaddockError, WorldChanged
@@ -17,7 +17,6 @@ from paddock.spec.agent_id import AgentId
 from paddock.visible import lines
 
 if TYPE_CHECKING:
-    from paddock.run.deployment import Deployment
     from paddock.runtimes.engine.container import AgentContainer
 
 _REFUSED: Final = 78  # the exit code of scripts that have printed the reason
@@ -58,14 +57,6 @@ def pull_image(guest: Guest, container: AgentContainer) -> Pulled:
     if after is None:
         raise PaddockError(f"{container.engine.program} does not have {name} after it was pulled")
     return Pulled(Image.from_record(told.get("before", "")), after)
-
-
-def with_image(agent: Deployment, name: str) -> Deployment:
-    """Return the agent with another image for its container, of the same kind: with its code, or a base."""
-    spec = agent.spec.container
-    key = "base" if spec.image is None else "image"
-    container = spec.model_copy(update={key: name, "archive": None})
-    return replace(agent, spec=agent.spec.model_copy(update={"container": container}))
 
 
 def get_image(guest: Guest, container: AgentContainer) -> None:

@@ -89,11 +89,6 @@ class Notifier:
             self.reporter.journal("notify", about=event)
 
 
-def failed(agent: Deployment, what: str, why: str) -> None:
-    """Tell that a backup or a drill of an agent has failed."""
-    Notifier.of(agent).failed(what, why)
-
-
 def _send(spec: NotifySpec, folder: Path, message: bytes) -> None:
     if spec.command is not None:
         _run(spec.command, folder, message)
