@@ -180,6 +180,22 @@ def test_forward_opens_only_the_requested_port(machine: SshGuest, person: Person
             assert not reachable(local)
 
 
+def test_forward_ends_when_ctrl_c_arrives_while_python_deletes_an_object(machine: SshGuest, person: Person) -> None:
+    program = person.folder / "forward.py"
+    program.write_text(
+        "import signal\nfrom pathlib import Path, PosixPath\nfrom paddock import process\n"
+        "from paddock.guests.ssh import SshGuest\n"
+        "class Deleted:\n    def __del__(self):\n        signal.raise_signal(signal.SIGINT)\n"
+        "run = process.run\n"
+        "def interrupted(argv):\n    result = run(argv)\n    Deleted()\n    return result\n"
+        "process.run = interrupted\n"
+        f"print('ended with', {machine!r}.forward({free_port()}, 1))\n"
+    )
+    with keyboard() as at:
+        at.type(f"{sys.executable} {program}\n")
+        at.expect("ended with 130")
+
+
 def reachable(port: int) -> bool:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()

@@ -26,9 +26,10 @@ from paddock.plan.agent import AgentSeen
 from paddock.plan.container import NOTHING_YET
 from paddock.plan.machine import AdoptTarget, Goal
 from paddock.recipes.workload import Answer, Page
-from paddock.run import backup, doctor, notify, on_machine
+from paddock.run import backup, doctor, on_machine
 from paddock.run import verify as verifying
 from paddock.run.deployment import Deployment, deployments
+from paddock.run.notify import Notifier
 from paddock.run.reporter import Reporter
 from paddock.run.resolve import Located, Resolved, SecretsMissing, locate, resolve
 from paddock.runtimes import machine as scripts
@@ -237,7 +238,7 @@ def backup_line(case: Case) -> Any:
 def notification(case: Case) -> Any:
     """What is run or sent when a backup fails."""
     with case.world.notified() as told:
-        notify.failed(case.agent, "backup", "no room")
+        Notifier.of(case.agent).failed("backup", "no room")
     return told
 
 

@@ -11,7 +11,9 @@ import hashlib
 import os
 import re
 import shlex
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -56,6 +58,7 @@ Include /etc/ssh/ssh_config /usr/etc/ssh/ssh_config
 Host *
 SendEnv -*
 """
+_INTERRUPTED: Final = 130
 _SSH_FAILED: Final = 255  # ssh's own exit code; none of Paddock's remote programs uses it
 
 
@@ -110,20 +113,19 @@ class SshGuest:
         with tempfile.TemporaryDirectory(prefix="paddock-") as folder:
             control = Path(folder) / "control"
             opened = [*self._ssh, "-M", "-S", str(control), "-N", self.address]
-            with process.started(opened, own_session=False, stdin=process.DEVNULL) as connection:
+            connecting = process.started(opened, own_session=False, stdin=process.DEVNULL)
+            with connecting as connection, _ended_by_ctrl_c(connection) as pressed:
                 while not control.exists():
                     if connection.poll() is not None:
-                        return connection.wait()
+                        return _INTERRUPTED if pressed.is_set() else connection.wait()
                     time.sleep(0.02)
                 tunnel = f"127.0.0.1:{local}:127.0.0.1:{port}"
                 request = ["ssh", "-F", "none", "-S", str(control), "-O", "forward", "-L", tunnel, self.address]
-                if not process.run(request).ok:
+                if not process.run(request).ok and not pressed.is_set():
                     hint = "another program may be using it; `--local` chooses another port"
                     raise PaddockError(f"port {local} of this machine cannot be forwarded", hint=hint)
-                try:
-                    return connection.wait()
-                except KeyboardInterrupt:
-                    return 130
+                code = connection.wait()
+                return _INTERRUPTED if pressed.is_set() else code
 
     @property
     def _ssh(self) -> list[str]:
@@ -156,6 +158,25 @@ class SshGuest:
             "GlobalKnownHostsFile=/dev/null",
             f"HostKeyAlgorithms={','.join(dict.fromkeys(key.split()[0] for key in self.host_keys))}",
         ]
+
+
+@contextmanager
+def _ended_by_ctrl_c(connection: process.Child) -> Iterator[threading.Event]:
+    """End a connection on Ctrl-C, and note it.
+
+    An exception would not do: Python discards one that is raised while it deletes an object.
+    """
+    pressed = threading.Event()
+
+    def interrupted(*_: object) -> None:
+        pressed.set()
+        connection.terminate()
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def terminal_type() -> str:
