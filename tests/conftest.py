@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -96,15 +96,28 @@ def _file(nodeid: str) -> str:
     return nodeid.partition("::")[0]
 
 
+@pytest.fixture
+def show_table(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Return a function that shows a text at the end of the whole run, also from a worker."""
+    return lambda text: record_property("table", text)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """With PADDOCK_WEIGHTS=write, write down how long each file took that takes a second or more."""
-    if os.environ.get("PADDOCK_WEIGHTS") != "write":
-        return
+    reports = [each for found in terminalreporter.stats.values() for each in found]
+    tests = [report for report in reports if isinstance(report, pytest.TestReport)]
+    for report in tests:
+        for table in (text for name, text in report.user_properties if name == "table" and report.when == "call"):
+            terminalreporter.section(report.nodeid)
+            terminalreporter.write_line(str(table))
+    if os.environ.get("PADDOCK_WEIGHTS") == "write":
+        _write_weights(tests)
+
+
+def _write_weights(tests: list[pytest.TestReport]) -> None:
+    """Write down how long each file took that takes a second or more."""
     seconds: Counter[str] = Counter()
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if isinstance(report, pytest.TestReport):
-                seconds[_file(report.nodeid)] += report.duration  # type: ignore[assignment]
+    for report in tests:
+        seconds[_file(report.nodeid)] += report.duration  # type: ignore[assignment]
     rounded = {file: round(total) for file, total in sorted(seconds.items()) if total >= 1}
     WEIGHTS.write_text(json.dumps(rounded, indent=2) + "\n")
 
