@@ -259,8 +259,9 @@ def test_an_agent_on_a_host_is_renamed_with_its_state(
     shown = paddock("rename", "bee", "wasp")
     assert shown.code == 0, shown.err
     assert "rename bee to wasp: rename its units, configuration and state mark" in shown.err
-    done = paddock("rename", "bee", "wasp", "--yes")
+    done = paddock("rename", "bee", "wasp", "--yes", "--set", "agents.bee.backup.to.folder=backups")
     assert done.code == 0, done.err
+    assert "its backups so far keep the name bee; `paddock backup wasp` makes the first of wasp" in done.err
     assert agents()["wasp"]["state"] == {"path": str(state)}
     assert (state / "home/notes").read_text() == "learned"
     assert (state / ".paddock/identity").read_text() == before.replace("home_bee", "home_wasp")

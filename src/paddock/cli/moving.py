@@ -65,6 +65,11 @@ def rename(former: str, name: str, files: Sequence[Path], sets: Sequence[str] | 
         print(f"wrote {each.path}", file=sys.stderr)
     with changing("rename", files, [name], sets=moved) as agents:
         print(work.rename(work.from_name(agents[0], former, name), planned))
+    if renamed.spec.backup:
+        print(
+            f"its backups so far keep the name {former}; `paddock backup {name}` makes the first of {name}",
+            file=sys.stderr,
+        )
 
 
 def _name_in_file(former: str, name: str, files: Sequence[Path], sets: Sequence[str] | None) -> str:
