@@ -356,14 +356,15 @@ def test_the_users_own_folder_is_quoted_in_the_cleanup_command(
 
 
 def test_no_module_prints_a_removal_command_with_an_unquoted_name() -> None:
-    """A new module that prints such a command has to be listed here, with a reason."""
+    """A new module with such a command has to be listed here, with a reason."""
+    quoted = ["runtimes/engine/runtime.py"]  # it is part of a script, with shlex.join
     source = Path(cli.__file__).parents[1]
     printing = [
         str(path.relative_to(source))
         for path in source.rglob("*.py")
         if any(words in path.read_text() for words in ("rm -r", "rm -f", "rmdir "))
     ]
-    assert printing == [], f"{printing} prints a command with a name in it that is not quoted"
+    assert printing == quoted, f"{printing} prints a command with a name in it that is not quoted"
 
 
 def test_bootstrap_does_not_write_the_output_of_apt_through_a_link(tmp_path: Path) -> None:

@@ -261,6 +261,8 @@ def test_every_script_that_runs_as_root_is_attacked() -> None:
         "packages.sh": "its arguments come from paddock.yaml",
         "load.sh": "its input comes from paddock.yaml",
         "hostkey.sh": "it reads no file of the agent",
+        "base.sh": "it runs before the agent has a container, and its arguments come from paddock.yaml",
+        "relock.sh": "tests/runtimes/test_image_scripts.py",
         "start_image.sh": "test_01_enter.py",
         "trial.sh": "it runs in a throwaway container",
         "programs_present.sh": "its arguments are of the recipe",
