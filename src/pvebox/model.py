@@ -41,7 +41,7 @@ LARGEST_REQUEST: Final = 32 * 1024 * 1024
 # Hermes renders a memory block as a line of ═, a title, a line of ═, and entries separated by lines with §
 # (hermes-agent 0.19.0, tools/memory_tool.py, MemoryStore._render_block). A blank line ends the block.
 _SECTION: Final = re.compile(
-    r"^═{8,}\n(?:MEMORY|USER PROFILE)\b.*\n═{8,}\n(.*?)(?=\n[ \t]*\n|\n═{8,}|\Z)", re.MULTILINE | re.DOTALL
+    r"^═{8,}\n(?:MEMORY|USER PROFILE)\b[^\n]*\n═{8,}\n(.*?)(?=\n[ \t]*\n|\n═{8,}|\Z)", re.MULTILINE | re.DOTALL
 )
 _REMEMBER: Final = re.compile(r"^\s*(?:please,?\s+)?remember(?:\s*:\s*|\s+that\s+)(\S.*)$", re.I | re.M)
 _QUESTION: Final = re.compile(

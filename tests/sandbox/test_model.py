@@ -121,6 +121,13 @@ def test_a_question_is_answered_from_the_memory_section(question: str, said: str
     assert text(request(question, system=system)) == said
 
 
+def test_the_memory_and_the_profile_of_the_user_are_both_sections() -> None:
+    profile = f"{FENCE}\nUSER PROFILE (who the user is) [2% — 23/1,375 chars]\n{FENCE}\nThe user has a dog."
+    both = f"{memory('the gate code is 7421')}\n\n{profile}"
+    assert text(request("What is the gate code?", system=both)) == "the gate code is 7421"
+    assert text(request("What is the dog of the user?", system=both)) == "The user has a dog."
+
+
 def test_the_newest_matching_memory_is_quoted() -> None:
     system = memory("the gate code is 1111", "the gate code is 7421")
     assert text(request("What is the gate code?", system=system)) == "the gate code is 7421"
